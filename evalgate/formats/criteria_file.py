@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from contextlib import suppress
 from typing import Any
 
-import yaml
 from pydantic import ConfigDict
 
+from evalgate.config import yaml
 from evalgate.config.gate_file import GenerationConfig
-from evalgate.config.yaml import Loader
-from evalgate.errors import Place
+from evalgate.errors import Place, Problem
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import CriteriaReading, said_of
@@ -45,28 +43,16 @@ def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
 
 
 def _load(text: str, problems: Problems) -> Any:
+    """What the file holds; None where it cannot be read, which is then a problem."""
     if len(text) > _LONGEST:
         message = f"the file has {len(text):,} characters"
         problems.error("file-too-large", message, place=Place(file=problems.file, line=1))
         return None
-    try:
-        if problems.file.lower().endswith(".json"):
-            return json.loads(text.lstrip("\ufeff"))
-        return yaml.load(text, Loader=Loader)  # noqa: S506 - a SafeLoader
-    except json.JSONDecodeError as error:
-        place = Place(file=problems.file, line=error.lineno, column=error.colno)
-        problems.error("yaml-syntax", f"this is not JSON: {error.msg}", place=place)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        said = ", ".join(part for part in (error.context, error.problem) if part)
-        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        place = Place(file=problems.file, line=line, column=column)
-        problems.error("yaml-syntax", f"this is not YAML: {said}", place=place)
-    except RecursionError:
-        problems.error("yaml-too-deep", "the values are nested too deeply", place=Place(file=problems.file))
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: impossible dates and endless numbers
-        problems.error("yaml-syntax", f"this is not YAML: {error}", place=Place(file=problems.file))
-    return None
+    document = yaml.load(text, file=problems.file)
+    if isinstance(document, Problem):
+        problems.error(document.code, document.message, place=document.place)
+        return None
+    return document.raw
 
 
 def _names(value: dict[Any, Any]) -> list[str]:

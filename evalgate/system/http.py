@@ -191,14 +191,14 @@ def origin(url: str) -> tuple[str, str, int | None]:
 
 
 def _proxies(url: str, environment: Environ) -> dict[str, str]:
-    scheme, host, _ = origin(url)
+    from urllib.request import proxy_bypass_environment  # noqa: PLC0415 - as requests, which imports it
+
     lowered = {name.lower(): value for name, value in environment.items()}
-    for entry in lowered.get("no_proxy", "").split(","):
-        name = entry.strip().lstrip(".").partition(":")[0].lower()
-        if name and (name in {"*", host} or host.endswith(f".{name}")):
-            return {}
-    proxy = lowered.get(f"{scheme}_proxy") or lowered.get("all_proxy")
-    return {scheme: proxy} if proxy else {}
+    parts = urlsplit(url)
+    if proxy_bypass_environment(parts.netloc.rpartition("@")[2], {"no": lowered.get("no_proxy", "")}):
+        return {}
+    proxy = lowered.get(f"{parts.scheme}_proxy") or lowered.get("all_proxy")
+    return {parts.scheme: proxy} if proxy else {}
 
 
 def _plain(error: BaseException) -> str:
