@@ -60,16 +60,14 @@ def download(client: Client, artifact: Artifact, to: Path, *, most_bytes: int = 
     if artifact.size_in_bytes > most_bytes:
         message = f"the artifact {artifact.name} has {artifact.size_in_bytes:,} bytes, more than {most_bytes:,}"
         raise GitHubFailed(FailureKind.TOO_LARGE, message)
-    with to.open("w+b") as file:
-        client.download(
-            github_client.DOWNLOAD_ARTIFACT, file, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
-        )
-        file.seek(0)
-        came = hashlib.file_digest(file, "sha256").hexdigest()
+    content = client.download(
+        github_client.DOWNLOAD_ARTIFACT, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
+    )
     kind, _, said = (artifact.digest or "").partition(":")
-    if kind == "sha256" and said and said.lower() != came:
+    if kind == "sha256" and said and said.lower() != hashlib.sha256(content).hexdigest():
         message = f"the download of the artifact {artifact.name} is corrupt: its digest does not match"
         raise GitHubFailed(FailureKind.MALFORMED, message, hint="Run the job again.")
+    to.write_bytes(content)
 
 
 def fetch_files(client: Client, artifact: Artifact, *, into: Path, names: Collection[str]) -> dict[str, Path]:
