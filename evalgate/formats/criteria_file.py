@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -155,9 +156,12 @@ OWN_FLAGS = ("informational", "lower_is_better")
 """What evalgate reads of any criterion beside its options; ADK keeps it and reads it nowhere."""
 
 
-def parse_criteria(text: str, *, file: str) -> CriteriaReading:
-    """Read a test_config.json; every criterion keeps the place where it stands."""
+def parse_criteria(text: str, *, file: str, locate: Callable[[Path], Place] | None = None) -> CriteriaReading:
+    """Read a test_config.json; every criterion keeps the place where it stands, which `locate` tells where the text is
+    none of the file's own."""
     problems = Problems(text, file=file)
+    if locate is not None:
+        problems.use_places(locate)
     items: list[Any] = []
     document = json_source.read(text, problems, each=lambda _path, raw, _offset: items.append(raw))
     if document is None:
