@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
 from pathlib import PurePosixPath
 
 from evalgate import errors, formats
@@ -120,10 +118,11 @@ def ignored_files(
     by_name: dict[str, list[str]] = {}
     for key in run:
         by_name.setdefault(PurePosixPath(key).name, []).append(key)
-    digest = lru_cache(maxsize=None)(partial(_digest, tree))
 
     def is_copy(path: str) -> bool:
-        return any(digest(key) == digest(path) is not None for key in by_name.get(PurePosixPath(path).name, ()))
+        alike = by_name.get(PurePosixPath(path).name, ())
+        content = tree.read(path) if alike else b""
+        return isinstance(content, bytes) and any(tree.read(key) == content for key in alike)
 
     left = [path for path in tree.ignored if path.endswith("evalset.json") and path in within and path not in run]
     missed = [path for path in left if not is_copy(path) and not places.matches(path, exclude)]
@@ -148,11 +147,6 @@ def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
             Place(file=path),
             "Remove it from .gitignore, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
-
-
-def _digest(tree: Tree, path: str) -> bytes | None:
-    content = tree.read(path)
-    return hashlib.sha256(content).digest() if isinstance(content, bytes) else None
 
 
 MOST_READ = 100
