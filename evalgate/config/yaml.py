@@ -19,7 +19,6 @@ MOST_VALUES = 1_000_000
 MOST_NUMBER = 2**63
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MERGE = "tag:yaml.org,2002:merge"
-_INDEX = re.compile(r"\[(\d+)\]")
 
 
 @frozen_dataclass
@@ -179,28 +178,3 @@ class Locator:
             else:
                 break
         return Place(file=self.file, line=mark.line + 1, column=mark.column + 1, json_path=shown)
-
-    def find(self, json_path: str) -> Place:
-        """The place of a path in words, `$.suites[0].criteria.safety_v1`; keys that hold dots are tried whole."""
-        node, rest, steps = self._node, json_path.removeprefix("$"), list[str | int]()
-        while rest:
-            step = _next_step(node, rest)
-            if step is None:
-                break
-            value, node, rest = step
-            steps.append(value)
-        return self(*steps)
-
-
-def _next_step(node: Any, rest: str) -> tuple[str | int, Any, str] | None:
-    """The first step of the words, where it leads, and the words after it; the longest key that fits."""
-    if isinstance(node, yaml.SequenceNode) and (found := _INDEX.match(rest)) and int(found[1]) < len(node.value):
-        return int(found[1]), node.value[int(found[1])], rest[found.end() :]
-    if not isinstance(node, yaml.MappingNode):
-        return None
-    pairs = [(str(key.value), value) for key, value in node.value if rest.startswith(f".{key.value}")]
-    fitting = [(key, value) for key, value in pairs if rest[len(key) + 1 :][:1] in ("", ".", "[")]
-    if not fitting:
-        return None
-    key, value = max(fitting, key=lambda pair: len(pair[0]))
-    return key, value, rest[len(key) + 1 :]

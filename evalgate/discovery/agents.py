@@ -308,31 +308,48 @@ def choose_agents(
         found = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
         if found is None and len(elsewhere()) == 1:
             found = AgentFolder(folder=elsewhere()[0], found_by="only file that makes a root_agent")
-        # what the tests run is what people mean; that it is the only one is a guess
-        if isinstance(found, Ambiguous) or (found is not None and found.is_doubtful):
-            within = found.candidates if isinstance(found, Ambiguous) else (".",)
-            every = [folder for folder in folders.files if any(_is_within(folder, above) for above in within)]
-            found = _find_by_test(key, [folder for folder in every if folders.holds_agent(folder)], tree) or found
-        if isinstance(found, AgentFolder) and found.is_doubtful and (aside := _examples_of(found.folder, key)):
-            problems.append(_found_beside(key, found, aside))
+        found = _without_doubt(key, found, folders=folders, tree=tree)
+        problems.extend(_doubts(key, found, app_name))
         chosen[key] = UNKNOWN
         if isinstance(found, AgentFolder):
             options = {**(rule.options if rule else {}), argument: found.folder}
             chosen[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=found.found_by)
-            if app_name and found.folder != "." and found.folder.rpartition("/")[2] != app_name:
-                message = f"session_input.app_name is {app_name!r}, but no folder of that name has an agent; using "
-                message += f"`{found.folder}` ({found.found_by})"
-                problems.append(errors.note("app-name-unmatched", message, Place(file=key)))
-        elif found is not None:
-            message = f"found {len(found.candidates)} candidates for {found.sought}: "
-            message += words.listed(found.candidates, limit=8)
-            hint = _rule_example(key, path=found.candidates[0])
-            problems.append(errors.error("ambiguous-agent", message, Place(file=key), hint))
-        else:
+        elif found is None:
             absent.append(key)
     if absent:
         problems.append(_no_agent(absent, elsewhere()))
     return chosen, problems
+
+
+def _without_doubt(
+    key: str, found: AgentFolder | Ambiguous | None, *, folders: AgentFolders, tree: Tree
+) -> AgentFolder | Ambiguous | None:
+    """In place of a guess the agent that the tests run, which is what people mean."""
+    if found is None or (isinstance(found, AgentFolder) and not found.is_doubtful):
+        return found
+    within = found.candidates if isinstance(found, Ambiguous) else (".",)
+    every = [folder for folder in folders.files if any(_is_within(folder, above) for above in within)]
+    return _find_by_test(key, [folder for folder in every if folders.holds_agent(folder)], tree) or found
+
+
+def _doubts(key: str, found: AgentFolder | Ambiguous | None, app_name: str) -> Iterator[Problem]:
+    """What speaks against the agent that was found for a file."""
+    if isinstance(found, Ambiguous):
+        message = f"found {len(found.candidates)} candidates for {found.sought}: "
+        message += words.listed(found.candidates, limit=8)
+        hint = _rule_example(key, path=found.candidates[0])
+        yield errors.error("ambiguous-agent", message, Place(file=key), hint)
+        return
+    if found is None:
+        return
+    aside = _examples_of(found.folder, key) if found.is_doubtful else ""
+    if aside:
+        message = f"using the agent in `{found.folder}` ({found.found_by}), which lies in {aside}/ and may not be meant"
+        yield errors.warning("agent-aside", message, Place(file=key), _rule_example(key, path=found.folder))
+    if app_name and found.folder != "." and found.folder.rpartition("/")[2] != app_name:
+        message = f"session_input.app_name is {app_name!r}, but no folder of that name has an agent; using "
+        message += f"`{found.folder}` ({found.found_by})"
+        yield errors.note("app-name-unmatched", message, Place(file=key))
 
 
 ASIDE = frozenset({"example", "examples", "sample", "samples", "demo", "demos", "test", "tests"})
@@ -344,11 +361,6 @@ def _examples_of(folder: str, key: str) -> str:
     parts = folder.split("/")
     above = ("/".join(parts[: at + 1]) for at, name in enumerate(parts) if name.lower() in ASIDE)
     return next((each for each in above if not key.startswith(f"{each}/")), "")
-
-
-def _found_beside(key: str, found: AgentFolder, aside: str) -> Problem:
-    message = f"using the agent in `{found.folder}` ({found.found_by}), which lies in {aside}/ and may not be meant"
-    return errors.warning("agent-aside", message, Place(file=key), _rule_example(key, path=found.folder))
 
 
 def _no_agent(absent: Sequence[str], elsewhere: Sequence[str]) -> Problem:

@@ -7,7 +7,7 @@ import math
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -22,7 +22,7 @@ from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import walk
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
-from evalgate.formats import FileKind
+from evalgate.formats import CriteriaReading, FileKind
 from evalgate.model import Case, ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse, Suite, shapes
 from evalgate.text import plain, words
 from evalgate.values import Json
@@ -381,39 +381,33 @@ class CriteriaFinder:
                 self._read[path] = ()
                 self.problems.append(errors.error(text.code, text.message, text.place, text.hint or named_by))
             else:
-                self._read[path], problems = self._checked(text, path)
-                self.problems.extend(problems)
+                kind = formats.kind_of(text, file=path)
+                reading = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)(text, file=path)
+                self._read[path] = self._checked(reading, Place(file=path))
+                if reading.simulator is not None:
+                    self._simulators[path] = reading.simulator
         return self._read[path]
 
     def _of_rule(self, raw: Json, index: int) -> tuple[CriterionUse, ...]:
         """Criteria within the gate file: the same reader, with the places of the gate file."""
         name = f"{self._gate_file}#{index}"
         if name not in self._read:
-            uses, problems = self._checked(json.dumps({"criteria": raw}, default=str), self._gate_file)
-            self._read[name] = tuple(replace(use, place=self._in_rule(use.place, index)) for use in uses)
-            self.problems.extend(replace(problem, place=self._in_rule(problem.place, index)) for problem in problems)
+            places_of = self._settings.places or (lambda *_: Place(file=self._gate_file))
+            text = json.dumps({"criteria": raw}, default=str)
+            locate = partial(places_of, "suites", index)
+            reading = formats.parse_criteria(text, file=self._gate_file, locate=lambda path: locate(*path))
+            self._read[name] = self._checked(reading, locate())
         return self._read[name]
 
-    def _in_rule(self, place: Place | None, index: int) -> Place | None:
-        if place is None:
-            return None
-        json_path = f"$.suites[{index}].{place.json_path.removeprefix('$').removeprefix('.')}".rstrip(".")
-        found = self._settings.places.find(json_path) if self._settings.places is not None else place
-        return Place(file=self._gate_file, line=found.line, column=found.column, json_path=json_path)
-
-    def _checked(self, text: str, path: str) -> tuple[tuple[CriterionUse, ...], list[Problem]]:
-        kind = formats.kind_of(text, file=path)
-        reading = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)(text, file=path)
+    def _checked(self, reading: CriteriaReading, place: Place) -> tuple[CriterionUse, ...]:
         uses, problems = check(reading.criteria, specs=self._specs)
-        if reading.simulator is not None:
-            self._simulators[path] = reading.simulator
         is_read = not any(problem.severity is Severity.ERROR for problem in reading.problems)
-        empty = _asserts_nothing(uses, path) if is_read else ()
-        return uses, [*reading.problems, *problems, *empty]
+        empty = _asserts_nothing(uses, place) if is_read else ()
+        self.problems += [*reading.problems, *problems, *empty]
+        return uses
 
 
-def _asserts_nothing(uses: tuple[CriterionUse, ...], path: str) -> Iterator[Problem]:
-    place = Place(file=path)
+def _asserts_nothing(uses: tuple[CriterionUse, ...], place: Place) -> Iterator[Problem]:
     if not uses:
         message = "the config has no criteria, so every answer would pass"
         yield errors.error("asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}.")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
 from pathlib import PurePosixPath
 
 from evalgate import errors, formats
@@ -42,7 +40,7 @@ def pattern_problems(settings: Settings, *, found: Collection[str], left_out: Co
     every = {*found, *left_out}
     for index, pattern in enumerate(gate_file.exclude):
         idle = not _matches_any([pattern.removeprefix("!")], every) and not _is_skipped(pattern)
-        if idle and _nearest_name(pattern, every):
+        if idle and nearest_name(pattern, every):
             yield _idle_rule(f"`exclude`: `{pattern}`", [pattern], every, where("exclude", index))
 
 
@@ -83,14 +81,14 @@ def _is_skipped(pattern: str) -> bool:
 
 
 def _idle_rule(what: str, patterns: Sequence[str], found: Iterable[str], place: Place) -> Problem:
-    close = next(filter(None, (_nearest_name(pattern, found) for pattern in patterns)), None)
+    close = next(filter(None, (nearest_name(pattern, found) for pattern in patterns)), None)
     hint = f"Did you mean `{close}`?" if close else "`evalgate list` shows all files."
     return errors.warning(
         "rule-matches-nothing", f"{what} matches no evaluation file, so the rule has no effect", place, hint
     )
 
 
-def _nearest_name(pattern: str, found: Iterable[str]) -> str | None:
+def nearest_name(pattern: str, found: Iterable[str]) -> str | None:
     """The file, or the folder of files, that a glob was probably meant for; none among too many to look at each."""
     found = list(found)
     if len(found) > MOST_LOOKED_AT:
@@ -120,10 +118,11 @@ def ignored_files(
     by_name: dict[str, list[str]] = {}
     for key in run:
         by_name.setdefault(PurePosixPath(key).name, []).append(key)
-    digest = lru_cache(maxsize=None)(partial(_digest, tree))
 
     def is_copy(path: str) -> bool:
-        return any(digest(key) == digest(path) is not None for key in by_name.get(PurePosixPath(path).name, ()))
+        alike = by_name.get(PurePosixPath(path).name, ())
+        content = tree.read(path) if alike else b""
+        return isinstance(content, bytes) and any(tree.read(key) == content for key in alike)
 
     left = [path for path in tree.ignored if path.endswith("evalset.json") and path in within and path not in run]
     missed = [path for path in left if not is_copy(path) and not places.matches(path, exclude)]
@@ -148,11 +147,6 @@ def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
             Place(file=path),
             "Remove it from .gitignore, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
-
-
-def _digest(tree: Tree, path: str) -> bytes | None:
-    content = tree.read(path)
-    return hashlib.sha256(content).digest() if isinstance(content, bytes) else None
 
 
 MOST_READ = 100

@@ -14,7 +14,8 @@ import pathspec
 
 from evalgate import errors
 from evalgate.config import places
-from evalgate.errors import Place, Problem
+from evalgate.errors import Place, Problem, UnavailableError
+from evalgate.system import git
 
 EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json")
 """How the names of evaluation files end; whether they are ADK's is told by their content."""
@@ -79,16 +80,11 @@ def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[
 
 def read_checkout_rules(root: Path) -> str:
     """The text of the checkout's info/exclude, also for a linked worktree; empty where there is none."""
-    git = root / ".git"
     try:
-        if git.is_file():  # a linked worktree: a file that names its own folder within the main .git
-            pointer = git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-            git = root / pointer
-            common = git / "commondir"
-            if common.is_file():
-                git = git / common.read_text(encoding="utf-8").strip()
-        return (git / "info" / "exclude").read_text(encoding="utf-8", errors="replace")
-    except (OSError, ValueError):
+        source = git.find_source(root)
+        is_here = source.working_tree == root.resolve()
+        return (source.common_dir / "info" / "exclude").read_text("utf-8", "replace") if is_here else ""
+    except (UnavailableError, OSError):
         return ""
 
 

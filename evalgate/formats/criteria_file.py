@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-import yaml
 from pydantic import ConfigDict
 
+from evalgate.config import yaml
 from evalgate.config.gate_file import GenerationConfig
-from evalgate.config.yaml import Loader
-from evalgate.errors import Place
+from evalgate.errors import Place, Problem
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import CriteriaReading, said_of
@@ -45,28 +44,16 @@ def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
 
 
 def _load(text: str, problems: Problems) -> Any:
+    """What the file holds; None where it cannot be read, which is then a problem."""
     if len(text) > _LONGEST:
         message = f"the file has {len(text):,} characters"
         problems.error("file-too-large", message, place=Place(file=problems.file, line=1))
         return None
-    try:
-        if problems.file.lower().endswith(".json"):
-            return json.loads(text.lstrip("\ufeff"))
-        return yaml.load(text, Loader=Loader)  # noqa: S506 - a SafeLoader
-    except json.JSONDecodeError as error:
-        place = Place(file=problems.file, line=error.lineno, column=error.colno)
-        problems.error("yaml-syntax", f"this is not JSON: {error.msg}", place=place)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        said = ", ".join(part for part in (error.context, error.problem) if part)
-        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        place = Place(file=problems.file, line=line, column=column)
-        problems.error("yaml-syntax", f"this is not YAML: {said}", place=place)
-    except RecursionError:
-        problems.error("yaml-too-deep", "the values are nested too deeply", place=Place(file=problems.file))
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: impossible dates and endless numbers
-        problems.error("yaml-syntax", f"this is not YAML: {error}", place=Place(file=problems.file))
-    return None
+    document = yaml.load(text, file=problems.file)
+    if isinstance(document, Problem):
+        problems.error(document.code, document.message, place=document.place)
+        return None
+    return document.raw
 
 
 def _names(value: dict[Any, Any]) -> list[str]:
@@ -169,30 +156,48 @@ OWN_FLAGS = ("informational", "lower_is_better")
 """What evalgate reads of any criterion beside its options; ADK keeps it and reads it nowhere."""
 
 
-def parse_criteria(text: str, *, file: str) -> CriteriaReading:
-    """Read a test_config.json; every criterion keeps the place where it stands."""
+def parse_criteria(text: str, *, file: str, locate: Callable[[Path], Place] | None = None) -> CriteriaReading:
+    """Read a test_config.json; every criterion keeps the place where it stands, which `locate` tells where the text is
+    none of the file's own."""
     problems = Problems(text, file=file)
+    if locate is not None:
+        problems.use_places(locate)
+    members = _members(text, problems)
+    if members is None:
+        return CriteriaReading(problems=problems.all())
+    fields = {name: (key, value) for key, value in members.items() if (name := shapes.field(key)) in _KNOWN}
+    _tell_unknown_keys(members, problems)
+    uses = _uses(fields, problems)
+    key, raw = fields.get("user_simulator_config", ("", None))
+    simulator = None if raw is None else parse_simulator(raw, path=(key,), problems=problems)
+    return CriteriaReading(criteria=uses, simulator=simulator, problems=problems.all())
+
+
+def _members(text: str, problems: Problems) -> JsonObject | None:
+    """The members of the file's object; None where it is no object of criteria, which is then a problem."""
     items: list[Any] = []
     document = json_source.read(text, problems, each=lambda _path, raw, _offset: items.append(raw))
     if document is None:
-        return CriteriaReading(problems=problems.all())
+        return None
     keys = items[0] if items and isinstance(items[0], dict) else document.members
     said = said_of(keys)
     if (said and not said.startswith("criteria")) or "data" in keys:
-        hint = f"rename it to {file.rpartition('/')[2].partition('.')[0]}.evalset.json, or delete it"
+        hint = f"rename it to {problems.file.rpartition('/')[2].partition('.')[0]}.evalset.json, or delete it"
         message = f"expected criteria, found {said or 'an evaluation set in the old format (`data`)'}"
         problems.error("not-a-config", message, hint=hint if "evaluation set" in message else "")
-        return CriteriaReading(problems=problems.all())
+        return None
     if document.kind != "object":
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
         problems.error("not-a-config", json_source.expected("an object with `criteria`", document), hint=hint)
-        return CriteriaReading(problems=problems.all())
-    members = document.members
-    for key in [key for key, value in members.items() if shapes.is_deep(value, levels=_MOST_LEVELS)]:
+        return None
+    deep = [key for key, value in document.members.items() if shapes.is_deep(value, levels=_MOST_LEVELS)]
+    for key in deep:
         problems.error("json-too-deep", "the values are nested too deeply", path=(key,))
-        members = {name: value for name, value in members.items() if name != key}
-    fields = {name: (key, value) for key, value in members.items() if (name := shapes.field(key)) in _KNOWN}
-    _tell_unknown_keys(members, problems)
+    return {key: value for key, value in document.members.items() if key not in deep}
+
+
+def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[CriterionUse, ...]:
+    """The criteria that were understood. `fields`: by ADK's name, as the file spells it and its value."""
     codes = _codes(fields, problems)
     key, raw = fields.get("criteria", ("criteria", {}))
     if not isinstance(raw, dict):
@@ -206,9 +211,7 @@ def parse_criteria(text: str, *, file: str) -> CriteriaReading:
         hint = f'give it a threshold: `"criteria": {{"{name}": 1.0}}`'
         message = "this metric is not used by any criterion, so it never runs"
         problems.warning("unused-key", message, path=(fields["custom_metrics"][0], name), hint=hint)
-    key, raw = fields.get("user_simulator_config", ("", None))
-    simulator = None if raw is None else parse_simulator(raw, path=(key,), problems=problems)
-    return CriteriaReading(criteria=uses, simulator=simulator, problems=problems.all())
+    return uses
 
 
 def _tell_unknown_keys(members: JsonObject, problems: Problems) -> None:
@@ -234,7 +237,7 @@ def _tell_unknown_keys(members: JsonObject, problems: Problems) -> None:
 # --- custom metrics -------------------------------------------------------------------------------
 
 
-def _codes(fields: dict[str, tuple[str, Any]], problems: Problems) -> dict[str, str]:
+def _codes(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[str, str]:
     """The dotted path of each custom metric."""
     key, raw = fields.get("custom_metrics", ("custom_metrics", None))
     if raw is None:

@@ -215,8 +215,9 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
         return None
     before = problems.failed
     raw = _renamed(raw, path, problems)
-    query = _text(raw, "query", path, problems, required=True)
-    reference = _text(raw, "reference", path, problems, required=False)
+    query = _value(raw, "query", "", path=path, problems=problems, required=True)
+    is_expected = raw.get("reference", "") is not None
+    reference = _value(raw, "reference", "", path=path, problems=problems) if is_expected else ""
     key = "expected_tool_use"
     called = [
         _call(item, (*path, key, i), problems)
@@ -227,7 +228,7 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
     _tell_unused_of_turn(raw, path, problems)
     if problems.failed > before:
         return None
-    answer = (Text(text=reference),) if raw.get("reference", "") is not None else ()
+    answer = (Text(text=reference),) if is_expected else ()
     steps = [Event(author="", content=Content(parts=calls))] if calls else []
     return Invocation(
         user_content=Content(parts=(Text(text=query),), role="user"),
@@ -260,30 +261,19 @@ def _session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None
 _KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
 
 
-def _value(fields: JsonObject, key: str, absent: Any, *, path: Path, problems: Problems) -> Any:
+def _value(fields: JsonObject, key: str, absent: Any, *, path: Path, problems: Problems, required: bool = False) -> Any:
     """A value of the kind of `absent`, which stands for one that is not written."""
     value = fields.get(key, absent)
-    if isinstance(value, type(absent)):
+    if required and key not in fields:
+        problems.error("missing-key", f"`{key}` is missing", path=path, hint=json_source.instead_of(key, fields))
+    elif isinstance(value, type(absent)):
         return value
-    if value is None:
+    elif value is None and not required:
         problems.warning("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
     else:
         expected = _KINDS[type(absent)]
         problems.error("wrong-type", f"expected {expected}, found {described(value)}", path=(*path, key))
     return absent
-
-
-def _text(raw: JsonObject, key: str, path: Path, problems: Problems, *, required: bool) -> str:
-    value = raw.get(key)
-    if value is None and not required:
-        return ""
-    if isinstance(value, str):
-        return value
-    if key in raw:
-        problems.error("wrong-type", f"expected text, found {described(value)}", path=(*path, key))
-        return ""
-    problems.error("missing-key", f"`{key}` is missing", path=path, hint=json_source.instead_of(key, raw))
-    return ""
 
 
 def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
@@ -389,16 +379,9 @@ def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Ca
         problems.error("wrong-type", f"expected a case with `name` and `data`, found {described(raw)}", path=path)
         return None
     before = problems.failed
-    for key, kind, expected in (("name", str, "text"), ("data", list, "a list of turns")):
-        if key not in raw:
-            problems.error("missing-key", f"`{key}` is missing", path=(*path, key))
-        elif not isinstance(raw[key], kind):
-            problems.error("wrong-type", f"expected {expected}, found {described(raw[key])}", path=(*path, key))
-    data = raw.get("data")
-    turns = [
-        _turn(turn, path=(*path, "data", i), problems=problems)
-        for i, turn in enumerate(data if isinstance(data, list) else ())
-    ]
+    name = _value(raw, "name", "", path=path, problems=problems, required=True)
+    data = _value(raw, "data", [], path=path, problems=problems, required=True)
+    turns = [_turn(turn, path=(*path, "data", i), problems=problems) for i, turn in enumerate(data)]
     session = _session(raw.get("initial_session", {}), path=(*path, "initial_session"), problems=problems)
     for key in raw.keys() - _NAMED_KEYS:
         if repair.expects(to_snake(key), raw[key]):
@@ -407,7 +390,7 @@ def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Ca
             problems.unknown_key("a case", path=(*path, key), near=None)
     if problems.failed > before:
         return None
-    return Case(case_id=raw["name"], conversation=tuple(turn for turn in turns if turn), session=session, place=place)
+    return Case(case_id=name, conversation=tuple(turn for turn in turns if turn), session=session, place=place)
 
 
 # --- the two old formats, written in the current one ---------------------------------------------

@@ -4,14 +4,14 @@ expect, and by nothing that the archive says of itself."""
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from typing import IO
 
 from evalgate.github import client as github_client
 from evalgate.github.client import Artifact, Client, GitHubFailed, GitHubFault
@@ -20,14 +20,14 @@ from evalgate.values import frozen_dataclass
 MOST_ZIP_BYTES = 64 * 1024 * 1024
 _END = b"PK\x05\x06"
 _LONGEST_COMMENT = 65_557
-_CHUNK_BYTES = 64 * 1024
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
     EOFError,
-    ValueError,
+    OSError,
+    ValueError,  # an offset that leads before the beginning
     RuntimeError,  # zipfile's word for encrypted entries
     NotImplementedError,  # and for uncommon ones
 )
@@ -55,56 +55,56 @@ def list_of_run(client: Client, run_id: int, *, name: str) -> tuple[Artifact, ..
     return tuple(sorted(named, key=lambda each: (each.created_at or "", each.id), reverse=True))
 
 
-def download(client: Client, artifact: Artifact, to: Path, *, most_bytes: int = MOST_ZIP_BYTES) -> None:
-    """Write the artifact's zip to the file `to`, and check its digest. Raises GitHubFailed, and OSError of `to`."""
+def download(client: Client, artifact: Artifact, *, most_bytes: int = MOST_ZIP_BYTES) -> bytes:
+    """The artifact's zip, whose digest is right. Raises GitHubFailed."""
     if artifact.size_in_bytes > most_bytes:
         message = f"the artifact {artifact.name} has {artifact.size_in_bytes:,} bytes, more than {most_bytes:,}"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
-    with to.open("w+b") as file:
-        client.download(
-            github_client.DOWNLOAD_ARTIFACT, file, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
-        )
-        file.seek(0)
-        came = hashlib.file_digest(file, "sha256").hexdigest()
+    content = client.download(
+        github_client.DOWNLOAD_ARTIFACT, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
+    )
     kind, _, said = (artifact.digest or "").partition(":")
-    if kind == "sha256" and said and said.lower() != came:
+    if kind == "sha256" and said and said.lower() != hashlib.sha256(content).hexdigest():
         message = f"the download of the artifact {artifact.name} is corrupt: its digest does not match"
         raise GitHubFailed(GitHubFault.MALFORMED, message, hint="Run the job again.")
+    return content
 
 
 def fetch_files(client: Client, artifact: Artifact, *, into: Path, names: Collection[str]) -> dict[str, Path]:
-    """Download an artifact and `extract` what is called `names`. Raises GitHubFailed, and OSError of `into`."""
-    archive = into / f".artifact-{artifact.id}.zip"
-    try:
-        download(client, artifact, archive)
-        return extract(archive, into=into, names=names)
-    finally:
-        archive.unlink(missing_ok=True)
+    """Download an artifact, `extract` what is called `names` and write it into the folder `into`; where each is.
+
+    Raises GitHubFailed, and OSError of `into`.
+    """
+    found: dict[str, Path] = {}
+    for name, content in extract(download(client, artifact), names=names).items():
+        found[name] = into / name
+        found[name].unlink(missing_ok=True)  # a link that lies there already would be written through
+        with found[name].open("xb") as file:
+            file.write(content)
+    return found
 
 
-def extract(archive: Path, *, into: Path, names: Collection[str], limits: Limits = LIMITS) -> dict[str, Path]:
-    """Write the files called `names`, plain names at the archive's root, into the folder `into`; where each is.
+def extract(archive: bytes, *, names: Collection[str], limits: Limits = LIMITS) -> dict[str, bytes]:
+    """The contents of the files called `names`, plain names at the archive's root.
 
     Files that the archive does not have are missing in the result, others are not looked at. Whatever the archive says
-    of paths, sizes and kinds is not believed. Raises GitHubFailed(MALFORMED or TOO_LARGE), and OSError of `into`.
+    of paths, sizes and kinds is not believed. Raises GitHubFailed(MALFORMED or TOO_LARGE).
     """
     wanted = frozenset(names)
     for name in wanted:
         if not _PLAIN_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not a plain file name")
+    found: dict[str, bytes] = {}
+    left = limits.total_bytes
     try:
         _check_count(archive, limits)
-        with _opened(archive) as opened:
-            return _extract(opened, into=into, chosen=_chosen(opened, wanted, limits), limits=limits)
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+            for name, entry in _chosen(opened, wanted, limits).items():
+                found[name] = _unpacked(opened, entry, most=min(left, limits.file_bytes))
+                left -= len(found[name])
     except _UNREADABLE as error:
         raise _broken(f"it cannot be read ({error})") from None
-
-
-def _opened(archive: Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(archive)
-    except OSError as error:  # an offset that leads before the beginning of the file
-        raise zipfile.BadZipFile(str(error)) from None
+    return found
 
 
 def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], limits: Limits) -> dict[str, zipfile.ZipInfo]:
@@ -131,53 +131,20 @@ def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], limits: Limits) -> 
     return chosen
 
 
-def _extract(
-    opened: zipfile.ZipFile, *, into: Path, chosen: Mapping[str, zipfile.ZipInfo], limits: Limits
-) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    left = limits.total_bytes
-    try:
-        for name, entry in chosen.items():
-            found[name] = into / name
-            found[name].unlink(missing_ok=True)  # a link that lies there already would be written through
-            with found[name].open("xb") as file:
-                left -= _copy(opened, entry, file, most=min(left, limits.file_bytes))
-    except BaseException:  # half of an archive is no archive
-        for path in found.values():
-            path.unlink(missing_ok=True)
-        raise
-    return found
+def _unpacked(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, *, most: int) -> bytes:
+    with opened.open(entry) as source:
+        content = source.read(most + 1)
+    if len(content) > most:
+        raise _too_large(f"`{entry.orig_filename}` unpacks to more than {most:,} bytes")
+    return content
 
 
-def _copy(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, file: IO[bytes], *, most: int) -> int:
-    size = 0
-    for chunk in _read(opened, entry):
-        size += len(chunk)
-        if size > most:
-            raise _too_large(f"`{entry.orig_filename}` unpacks to more than {most:,} bytes")
-        file.write(chunk)
-    return size
-
-
-def _read(opened: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
-    try:
-        with opened.open(entry) as source:
-            while chunk := source.read(_CHUNK_BYTES):
-                yield chunk
-    except OSError as error:
-        raise zipfile.BadZipFile(str(error)) from None
-
-
-def _check_count(archive: Path, limits: Limits) -> None:
-    """Look at the number of entries before zipfile reads them all into memory."""
-    with archive.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _LONGEST_COMMENT))
-        tail = file.read()
-    at = tail.rfind(_END)
-    if at < 0 or len(tail) < at + 16:
+def _check_count(archive: bytes, limits: Limits) -> None:
+    """Look at the number of entries before zipfile reads them all."""
+    at = archive.rfind(_END, max(0, len(archive) - _LONGEST_COMMENT))
+    if at < 0 or len(archive) < at + 16:
         raise _broken("it is not a zip file, or it is truncated")
-    entries, directory_bytes = struct.unpack("<HI", tail[at + 10 : at + 16])
+    entries, directory_bytes = struct.unpack_from("<HI", archive, at + 10)
     # A zip of more than 65,534 entries or 4 GB says so elsewhere, and is too large by then.
     if entries > limits.entries or directory_bytes > limits.entries * 1_024:
         raise _too_large(f"{entries:,} entries")

@@ -10,30 +10,21 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
-import requests
-import urllib3
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
-from requests.adapters import HTTPAdapter
-from urllib3.exceptions import InvalidHeader, MaxRetryError, ReadTimeoutError
+from requests.utils import parse_header_links
 
 from evalgate import __version__
 from evalgate.errors import ConfigError, UnavailableError
 from evalgate.system import http
-from evalgate.system.http import ExchangeFailed
+from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from urllib3.connectionpool import ConnectionPool
 
 API_VERSION = "2022-11-28"
 MOST_TRIES = 5
@@ -46,7 +37,8 @@ _SECONDARY_SIGNS = (b"secondary rate limit", b"abuse detection", b"submitted too
 _LIMITED: Final = frozenset({403, 422, 429})
 _BROKEN: Final = frozenset({500, 502, 503, 504})
 _DOWNLOAD_S = 300.0
-_CHUNK_BYTES = 64 * 1024
+_LONGEST_BACKOFF_S = 20.0
+_PASSING: Final = frozenset({Fault.TIMEOUT, Fault.UNREACHABLE})
 _LONGEST_SAYING = 300
 _REPOSITORY = re.compile(r"(?!\.{1,2}/)[A-Za-z0-9._-]+/(?!\.{1,2}\Z)[A-Za-z0-9._-]+")
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
@@ -276,23 +268,18 @@ class Client:
         self.token_of_app = token.startswith("ghs_")
         self._api_url = api_url.rstrip("/")
         self._token = token
-        # Its warnings of retries would show signed addresses.
+        self._timeout_s = timeout_s
+        self._patience_s = patience_s
+        self._ends = math.inf
+        # Its notes on requests would show signed addresses.
         logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
-        self._budget = _Budget(timeout_s=timeout_s, patience_s=patience_s)
-        self._session = _Session()
-        self._session.auth = self._with_token
-        self._session.max_redirects = 3
-        self._session.verify = os.environ.get("SSL_CERT_FILE") or True  # requests knows REQUESTS_CA_BUNDLE alone
-        self._session.headers.update(
-            {
-                "accept": "application/vnd.github+json",
-                "x-github-api-version": API_VERSION,
-                "user-agent": f"evalgate/{__version__}",
-            }
-        )
-        self._session.mount(self._api_url, _with_retry(self._budget, methods=("GET", "PATCH", "DELETE")))
-        # Twice created does no harm here, since the newest check run of a name counts.
-        self._session.mount(self._url(CREATE_CHECK, {}), _with_retry(self._budget, methods=None))
+        headers = {
+            "accept": "application/vnd.github+json",
+            "authorization": f"Bearer {token}",
+            "x-github-api-version": API_VERSION,
+            "user-agent": f"evalgate/{__version__}",
+        }
+        self._exchange = Exchange(environment=os.environ, headers=headers, most_bytes=MOST_ANSWER_BYTES)
 
     @classmethod
     def of(cls, environ: Environ, *, token: str) -> Client:
@@ -307,17 +294,18 @@ class Client:
 
     def close(self) -> None:
         """Let go of the connection."""
-        self._session.close()
+        self._exchange.close()
 
     def end_within(self, seconds: float) -> None:
         """From now on all calls and waits together have so much time; another thread may say so."""
-        self._budget.ends = time.monotonic() + seconds
+        self._ends = time.monotonic() + seconds
 
     def fetch(
         self, endpoint: Endpoint, shape: type[Reply], *, query: Mapping[str, str] | None = None, **values: object
     ) -> Reply:
         """GET one thing. Raises GitHubFailed."""
-        return self._answer(endpoint, self._url(endpoint, values, query), shape.model_validate_json)[0]
+        answer, _ = self._answer(endpoint, self._url(endpoint, values, query))
+        return _parsed(endpoint, answer, shape.model_validate_json)
 
     def fetch_all(
         self,
@@ -341,64 +329,54 @@ class Client:
         url = self._url(endpoint, values, {**(query or {}), "per_page": str(PAGE_SIZE)})
         found: list[Reply] = []
         for _ in range(MOST_PAGES):
-            page, response = self._answer(endpoint, url, parse)
-            found += page
-            following = response.links.get("next", {}).get("url")
+            answer, url = self._answer(endpoint, url)
+            found += _parsed(endpoint, answer, parse)
+            links = parse_header_links(answer.headers.get("link", ""))
+            following = next((link["url"] for link in links if link.get("rel") == "next"), "")
             if not following:
                 return found
-            if _same_origin(response.url, following) is None:
-                raise _other_host(endpoint, following)
-            url = urljoin(response.url, following)
+            url = _within(url, following, endpoint)
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
 
     def send(self, endpoint: Endpoint, shape: type[Reply], *, body: Json, **values: object) -> Reply:
         """POST or PATCH. Raises GitHubFailed."""
-        return self._answer(endpoint, self._url(endpoint, values), shape.model_validate_json, body=body)[0]
+        answer, _ = self._answer(endpoint, self._url(endpoint, values), body=body)
+        return _parsed(endpoint, answer, shape.model_validate_json)
 
     def remove(self, endpoint: Endpoint, **values: object) -> bool:
         """DELETE; False where it was not there any more. Raises GitHubFailed."""
         try:
-            self._answer(endpoint, self._url(endpoint, values), bytes)
+            self._answer(endpoint, self._url(endpoint, values))
         except GitHubFailed as failed:
             if failed.status in (404, 410):
                 return False
             raise
         return True
 
-    def download(self, endpoint: Endpoint, into: IO[bytes], *, most_bytes: int, **values: object) -> None:
-        """GET what another host keeps, which never sees the token. Raises GitHubFailed, and OSError of `into`."""
-        with self._asked(endpoint, self._session, self._url(endpoint, values), follow=False) as start:
-            if start.status_code >= 400:
-                raise _of_answer(endpoint, start, hidden=self._token)
-            target = start.headers.get("location", "")
-            if not start.is_redirect or _origin(target) is None:
-                raise _unreadable(endpoint, start, "does not redirect to the download")
+    def download(self, endpoint: Endpoint, *, most_bytes: int, **values: object) -> bytes:
+        """GET what another host keeps, which never sees the token. Raises GitHubFailed."""
+        start = self._sent(endpoint, self._url(endpoint, values), self._exchange.send)
+        if start.status >= 400:
+            raise _of_answer(endpoint, start, hidden=self._token)
+        target = start.headers.get("location", "")
+        if start.status not in http.REDIRECTS or _origin(target) is None:
+            raise _unreadable(endpoint, start, "does not redirect to the download")
         signature = urlsplit(target).query  # whoever has it may read the artifact
-        with requests.Session() as storage:
-            storage.verify = self._session.verify
-            for scheme in ("http://", "https://"):
-                storage.mount(scheme, _with_retry(self._budget, methods=("GET",)))
-            for again in (True, False):  # a connection that is lost in the middle: nobody else begins anew
-                into.seek(0)
-                into.truncate()
-                try:
-                    with self._asked(endpoint, storage, target, hidden=signature) as response:
-                        if response.status_code != 200:
-                            raise _of_answer(endpoint, response)
-                        self._copy(endpoint, response, into, most_bytes=most_bytes, most_s=_DOWNLOAD_S)
-                except GitHubFailed as failed:
-                    if again and failed.kind is GitHubFault.UNREACHABLE:
-                        continue
-                    kind = GitHubFault.REFUSED if failed.not_permitted else failed.kind
-                    hint = "GitHub stores artifacts on this other host; a proxy may block it."
-                    message = f"{_without(signature, failed.message)} (from storage)"
-                    raise GitHubFailed(kind, message, status=failed.status, hint=hint) from None
-                return
-
-    def _with_token(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["authorization"] = f"Bearer {self._token}"
-        return request
+        storage = Exchange(environment=os.environ, headers={}, most_bytes=most_bytes)
+        try:
+            answer = self._sent(endpoint, target, storage.request, ends=time.monotonic() + _DOWNLOAD_S)
+            if answer.status == 200:
+                return answer.body
+            failed = _of_answer(endpoint, answer)
+        except GitHubFailed as error:
+            failed = error
+        finally:
+            storage.close()
+        kind = GitHubFault.REFUSED if failed.not_permitted else failed.kind
+        hint = "GitHub stores artifacts on this other host; a proxy may block it."
+        message = f"{_without(signature, failed.message)} (from storage)"
+        raise GitHubFailed(kind, message, status=failed.status, hint=hint)
 
     def _url(self, endpoint: Endpoint, values: Mapping[str, object], query: Mapping[str, str] | None = None) -> str:
         owner, _, repo = self.repository.partition("/")
@@ -406,191 +384,104 @@ class Client:
         path = endpoint.path.format(owner=owner, repo=repo, **filled)
         return f"{self._api_url}{path}{f'?{urlencode(query)}' if query else ''}"
 
-    def _answer(
-        self, endpoint: Endpoint, url: str, parse: Callable[[bytes], Parsed], *, body: Json | None = None
-    ) -> tuple[Parsed, requests.Response]:
-        data = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        with self._asked(endpoint, self._session, url, data=data) as response:
-            if response.status_code >= 400:
-                raise _of_answer(endpoint, response, hidden=self._token)
-            if response.is_redirect:
-                raise _other_host(endpoint, response.headers["location"])
-            held = bytearray()
-            self._copy(endpoint, response, held, most_bytes=MOST_ANSWER_BYTES, most_s=self._budget.timeout_s)
-            try:
-                return parse(bytes(held)), response
-            except ValidationError as error:
-                first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-                why = f"does not match the API: {words.fault_with_place(first)}"
-                raise _unreadable(endpoint, response, why) from None
-            except (ValueError, RecursionError):
-                raise _unreadable(endpoint, response, "is not JSON") from None
+    def _answer(self, endpoint: Endpoint, url: str, *, body: Json | None = None) -> tuple[Answer, str]:
+        """The answer to a request that GitHub takes, and its address: of a repository that was renamed, for one, it is
+        another one on the same host. Raises GitHubFailed."""
+        for _ in range(http.MOST_REDIRECTS + 1):
+            answer = self._sent(endpoint, url, self._exchange.send, body=body)
+            if answer.status >= 400:
+                raise _of_answer(endpoint, answer, hidden=self._token)
+            target = answer.headers.get("location")
+            if answer.status not in http.REDIRECTS or not target:
+                return answer, url
+            url = _within(url, target, endpoint)
+        raise _other_host(endpoint, "a redirect loop")
 
-    @contextmanager
-    def _asked(
+    def _sent(
         self,
         endpoint: Endpoint,
-        session: requests.Session,
         url: str,
+        send: Callable[..., Answer],
         *,
-        data: bytes | None = None,
-        hidden: str = "",
-        follow: bool = True,
-    ) -> Iterator[requests.Response]:
-        """The answer, whose body can be read within. Raises GitHubFailed, also where reading breaks off."""
-        failed: GitHubFailed
-        try:
-            if self._budget.left_s() <= 0:
-                raise requests.Timeout
-            timeout = _TimeLeft(self._budget)
-            headers = {} if data is None else {"content-type": "application/json"}
-            given: dict[str, Any] = {"data": data, "headers": headers, "timeout": timeout, "allow_redirects": follow}
-            with session.request(endpoint.method, url, stream=True, **given) as response:
-                yield response
-        except requests.TooManyRedirects:
-            failed = _other_host(endpoint, "a redirect loop")
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            failed = _of_error(endpoint, error, hidden=hidden)
-        else:
-            return
-        raise failed from None
-
-    def _copy(
-        self,
-        endpoint: Endpoint,
-        response: requests.Response,
-        into: IO[bytes] | bytearray,
-        *,
-        most_bytes: int,
-        most_s: float,
-    ) -> None:
-        size, ends = 0, time.monotonic() + most_s
-        # Not `iter_content`: that waits until a chunk is full, and a server that trickles never fills one.
-        while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):
-            size += len(chunk)
-            if size > most_bytes:
-                message = f"could not {endpoint.doing}: the answer is larger than {most_bytes:,} bytes"
-                raise GitHubFailed(GitHubFault.TOO_LARGE, message)
-            if time.monotonic() > min(ends, self._budget.ends):
-                raise requests.Timeout
-            into.extend(chunk) if isinstance(into, bytearray) else into.write(chunk)
+        body: Json | None = None,
+        ends: float | None = None,
+    ) -> Answer:
+        """Any answer to a request, which is repeated while what failed may pass. `ends`: when one that may last longer
+        than others has to be over, monotonic. Raises GitHubFailed where there is no answer."""
+        answer: Answer | None = None
+        fault: ExchangeFailed | None = None
+        for tries in range(MOST_TRIES):
+            answer, fault = None, None
+            left_s = (ends or time.monotonic() + self._timeout_s) - time.monotonic()
+            try:
+                timeout_s = min(left_s, self._ends - time.monotonic())
+                answer = send(endpoint.method, url, body=body, timeout_s=timeout_s)
+            except ExchangeFailed as error:
+                fault = error
+            wait_s = _pause(endpoint, answer or fault, tries)
+            is_last = tries == MOST_TRIES - 1
+            if is_last or wait_s is None or wait_s >= min(self._patience_s, self._ends - time.monotonic()):
+                break
+            self._patience_s -= wait_s
+            time.sleep(wait_s)
+        if fault is not None:
+            raise _of_fault(endpoint, fault)
+        assert answer is not None, "one of both is there"
+        return answer
 
 
-@dataclass(slots=True)
-class _Budget:
-    """What one request, all waits together and everything together (`ends`, monotonic) may take."""
-
-    timeout_s: float
-    patience_s: float
-    ends: float = math.inf
-
-    def left_s(self) -> float:
-        return self.ends - time.monotonic()
-
-
-class _TimeLeft(urllib3.Timeout):
-    """The time of one try: urllib3 asks for it anew before each."""
-
-    def __init__(self, budget: _Budget) -> None:
-        super().__init__(total=max(0.001, min(budget.timeout_s, budget.left_s())))
-        self._budget = budget
-
-    def clone(self) -> urllib3.Timeout:
-        return _TimeLeft(self._budget)
+def _pause(endpoint: Endpoint, came: Answer | ExchangeFailed | None, tries: int) -> float | None:
+    """Seconds until a request is worth another try, by what came of it; None where it never is. Lost connections and
+    5xx may pass, limits that say when they end do."""
+    asked_s = limit_wait(came) if isinstance(came, Answer) else None
+    is_limited = isinstance(came, Answer) and came.status in _LIMITED
+    is_broken = came.status in _BROKEN if isinstance(came, Answer) else came is not None and came.fault in _PASSING
+    # Twice created does no harm to a check run, since the newest of a name counts.
+    may_repeat = endpoint.method != "POST" or endpoint is CREATE_CHECK
+    if asked_s is not None and (is_limited or (is_broken and may_repeat)):
+        return asked_s + random.random()  # noqa: S311 - no secret
+    if is_limited or not (is_broken and may_repeat):
+        return None
+    return min(2.0**tries + random.random(), 2 * _LONGEST_BACKOFF_S) / 2 if tries else 0.0  # noqa: S311 - as above
 
 
-class _Session(requests.Session):
-    """A session that follows redirects on the host it asked alone: of a repository that was renamed, for one."""
-
-    def get_redirect_target(self, resp: requests.Response) -> str | None:
-        target = super().get_redirect_target(resp)
-        return target if target and _same_origin(resp.url, target) else None
-
-
-class _Retry(urllib3.Retry):
-    """Repeats what may pass: lost connections, 5xx, limits that say when they end, within the budget."""
-
-    budget: _Budget
-    wait_s: float = 0.0
-
-    def new(self, **given: Any) -> _Retry:
-        made = super().new(**given)
-        made.budget = self.budget
-        return made
-
-    def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:  # noqa: FBT001, FBT002 - urllib3's
-        return status_code in _LIMITED or super().is_retry(method, status_code, has_retry_after)
-
-    def increment(
-        self,
-        method: str | None = None,
-        url: str | None = None,
-        response: urllib3.BaseHTTPResponse | None = None,
-        error: Exception | None = None,
-        _pool: ConnectionPool | None = None,
-        _stacktrace: TracebackType | None = None,
-    ) -> _Retry:
-        """The retries that are left; MaxRetryError where none makes sense, which hands on the answer that is there."""
-        following = super().increment(method, url, response, error, _pool, _stacktrace)
-        asked_s = None if response is None else limit_wait(response)
-        limited = response is not None and response.status in _LIMITED
-        wait_s = following.get_backoff_time() if asked_s is None else asked_s + random.random()  # noqa: S311 - no secret
-        left_s = min(self.budget.left_s(), self.budget.patience_s)
-        if (limited and asked_s is None) or wait_s >= left_s:
-            raise MaxRetryError(_pool, url or "", error)  # type: ignore[arg-type]  # urllib3 passes its pool on as well
-        self.budget.patience_s -= wait_s
-        following.wait_s = wait_s
-        return following
-
-    def sleep(self, response: urllib3.BaseHTTPResponse | None = None) -> None:  # noqa: ARG002 - urllib3's
-        time.sleep(self.wait_s)
-
-
-def _with_retry(budget: _Budget, *, methods: tuple[str, ...] | None) -> HTTPAdapter:
-    retries = _Retry(
-        total=MOST_TRIES - 1,
-        redirect=False,
-        status_forcelist=_BROKEN,
-        allowed_methods=methods,
-        backoff_factor=0.5,
-        backoff_max=20,
-        backoff_jitter=0.5,
-        raise_on_status=False,
-    )
-    retries.budget = budget
-    return HTTPAdapter(max_retries=retries)
-
-
-def limit_wait(response: urllib3.BaseHTTPResponse) -> float | None:
+def limit_wait(answer: Answer) -> float | None:
     """Seconds that an answer asks to wait; None where it tells of no limit. Primary limits come with
     `x-ratelimit-remaining: 0` and a reset time, secondary ones with `Retry-After` or only in words, as 403, 429, or 422
     for content that was created too quickly."""
-    asked = response.headers.get("retry-after")
-    if asked is not None:
-        with suppress(InvalidHeader):
-            return urllib3.Retry().parse_retry_after(asked)
-    if response.status not in _LIMITED:
-        return None
-    exhausted = response.headers.get("x-ratelimit-remaining") == "0"
-    reset = response.headers.get("x-ratelimit-reset", "")
+    asked_s = http.parse_retry_after(answer.headers, now=datetime.fromtimestamp(time.time(), tz=UTC))
+    if asked_s is not None or answer.status not in _LIMITED:
+        return asked_s
+    exhausted = answer.headers.get("x-ratelimit-remaining") == "0"
+    reset = answer.headers.get("x-ratelimit-reset", "")
     if exhausted and reset.isascii() and reset.isdigit() and len(reset) < 12:
         return max(0.0, int(reset) - time.time()) + 1
-    response.decode_content = True
-    in_words = any(sign in response.data.lower() for sign in _SECONDARY_SIGNS)
-    return SECONDARY_WAIT_S if exhausted or in_words or response.status == 429 else None
+    in_words = any(sign in answer.body.lower() for sign in _SECONDARY_SIGNS)
+    return SECONDARY_WAIT_S if exhausted or in_words or answer.status == 429 else None
+
+
+def _parsed(endpoint: Endpoint, answer: Answer, parse: Callable[[bytes], Parsed]) -> Parsed:
+    """What an answer says. Raises GitHubFailed."""
+    try:
+        return parse(answer.body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        why = f"does not match the API: {words.fault_with_place(first)}"
+    except (ValueError, RecursionError):
+        why = "is not JSON"
+    raise _unreadable(endpoint, answer, why)
 
 
 # --- failures in words ----------------------------------------------------------------------------------
 
 
-def _of_answer(endpoint: Endpoint, response: requests.Response, *, hidden: str = "") -> GitHubFailed:
+def _of_answer(endpoint: Endpoint, answer: Answer, *, hidden: str = "") -> GitHubFailed:
     """The failure that an answer with a status from 400 on tells of."""
-    status = response.status_code
+    status = answer.status
     kind = _KINDS.get(status, GitHubFault.SERVER if status >= 500 else GitHubFault.REFUSED)
-    response.raw.decode_content = True
-    said = _without(hidden, _said(response.raw.data))  # not `content`: a retry may have read it already
+    said = _without(hidden, _said(answer.body))
     words = f"could not {endpoint.doing}: GitHub answered {status}{f' ({said})' if said else ''}"
-    wait_s = limit_wait(response.raw) if status in _LIMITED else None
+    wait_s = limit_wait(answer) if status in _LIMITED else None
     if wait_s is not None:
         kind = GitHubFault.RATE_LIMITED
         until = datetime.fromtimestamp(time.time() + wait_s, tz=UTC).strftime("%H:%M:%S UTC")
@@ -598,27 +489,24 @@ def _of_answer(endpoint: Endpoint, response: requests.Response, *, hidden: str =
     hint = _HINTS.get(kind, "").replace("NEEDS", endpoint.needs)
     if kind is GitHubFault.FORBIDDEN and "locked" in said.lower():
         hint = _LOCKED
-    elif kind is GitHubFault.FORBIDDEN and "x-github-sso" in response.headers:
+    elif kind is GitHubFault.FORBIDDEN and "x-github-sso" in answer.headers:
         hint = _SSO
     return GitHubFailed(kind, words, status=status, hint=hint)
 
 
-def _of_error(endpoint: Endpoint, error: Exception, *, hidden: str = "") -> GitHubFailed:
+_FAULTS: Final = {Fault.TIMEOUT: GitHubFault.TIMEOUT, Fault.TOO_LARGE: GitHubFault.TOO_LARGE}
+
+
+def _of_fault(endpoint: Endpoint, fault: ExchangeFailed) -> GitHubFailed:
     """The failure of a request that got no answer, or half of one."""
-    reason = error.args[0] if error.args else error
-    reason = getattr(reason, "reason", None) or reason
-    slow = isinstance(error, requests.ReadTimeout | ReadTimeoutError) or isinstance(reason, ReadTimeoutError)
-    slow = slow or type(error) is requests.Timeout
-    kind = GitHubFault.TIMEOUT if slow else GitHubFault.UNREACHABLE
-    told = "the request timed out" if slow else _without(hidden, str(reason).rpartition("): ")[2])
-    return GitHubFailed(kind, f"could not {endpoint.doing}: {plain.label(told, 300)}", hint=_HINTS[kind])
+    kind = _FAULTS.get(fault.fault, GitHubFault.UNREACHABLE)
+    return GitHubFailed(kind, f"could not {endpoint.doing}: {plain.label(str(fault), 300)}", hint=_HINTS.get(kind, ""))
 
 
-def _unreadable(endpoint: Endpoint, response: requests.Response, detail: str) -> GitHubFailed:
-    sort = plain.label(response.headers.get("content-type") or "no content type", 80)
-    status, kind = response.status_code, GitHubFault.MALFORMED
-    message = f"could not {endpoint.doing}: the answer ({status}, {sort}) {plain.label(detail, 300)}"
-    return GitHubFailed(kind, message, status=status, hint=_HINTS[kind])
+def _unreadable(endpoint: Endpoint, answer: Answer, detail: str) -> GitHubFailed:
+    sort = plain.label(answer.headers.get("content-type") or "no content type", 80)
+    message = f"could not {endpoint.doing}: the answer ({answer.status}, {sort}) {plain.label(detail, 300)}"
+    return GitHubFailed(GitHubFault.MALFORMED, message, status=answer.status, hint=_HINTS[GitHubFault.MALFORMED])
 
 
 def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
@@ -659,10 +547,12 @@ def _origin(url: str) -> tuple[str, str, int | None] | None:
     return found if found[0] in ("http", "https") and found[1] else None
 
 
-def _same_origin(base: str, reference: str) -> str | None:
-    """Where `reference`, found at `base`, leads, if the token may be shown there."""
+def _within(base: str, reference: str, endpoint: Endpoint) -> str:
+    """Where `reference`, found at `base`, leads. Raises GitHubFailed where the token may not be shown there."""
     try:
         url = urljoin(base, reference)
     except ValueError:
-        return None
-    return url if _origin(url) is not None and _origin(url) == _origin(base) else None
+        raise _other_host(endpoint, reference) from None
+    if _origin(url) is None or _origin(url) != _origin(base):
+        raise _other_host(endpoint, url)
+    return url

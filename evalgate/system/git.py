@@ -563,14 +563,7 @@ def open_repository(root: Path, *, environ: Environ, token: str | None, under: P
             ours += [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", cone)]
         git = Git(environment=environment, settings=ours, secrets=_secrets(remote, token))
         is_sha256 = settings.get("extensions.objectformat", "").lower() == "sha256"
-        git_dir = _made(git, folder, object_format="sha256" if is_sha256 else "sha1")
-        (git_dir / "objects" / "info").mkdir(exist_ok=True)
-        (git_dir / "objects" / "info" / "alternates").write_bytes(quoted_path(found.common_dir / "objects"))
-        with suppress(FileNotFoundError):
-            shutil.copyfile(found.common_dir / "shallow", git_dir / "shallow")
-        each_ref = (f"--git-dir={found.git_dir}", "for-each-ref", "--format=%(objectname) %(refname)")
-        refs = git.run(*each_ref, cwd=str(folder)).split(b"\n")
-        (git_dir / "packed-refs").write_bytes(b"".join(line + b"\n" for line in refs if _REF.fullmatch(line)))
+        git_dir = _made(git, folder, found, object_format="sha256" if is_sha256 else "sha1")
         head = _read_head(git, found.git_dir, cwd=folder)
         if head:
             (git_dir / "HEAD").write_text(f"{head}\n", encoding="ascii")
@@ -596,10 +589,18 @@ def open_repository(root: Path, *, environ: Environ, token: str | None, under: P
         )
 
 
-def _made(git: Git, folder: Path, *, object_format: str) -> Path:
+def _made(git: Git, folder: Path, source: UserRepository, *, object_format: str) -> Path:
+    """A bare repository in `folder` that borrows the objects of the source and has its branches. Raises GitFailed."""
     git_dir = folder / "repository.git"
     kind = f"--object-format={object_format}"
     git.run("init", "--bare", "--quiet", "--template=", kind, str(git_dir), cwd=str(folder))
+    (git_dir / "objects" / "info").mkdir(exist_ok=True)
+    (git_dir / "objects" / "info" / "alternates").write_bytes(quoted_path(source.common_dir / "objects"))
+    with suppress(FileNotFoundError):
+        shutil.copyfile(source.common_dir / "shallow", git_dir / "shallow")
+    each_ref = (f"--git-dir={source.git_dir}", "for-each-ref", "--format=%(objectname) %(refname)")
+    refs = git.run(*each_ref, cwd=str(folder)).split(b"\n")
+    (git_dir / "packed-refs").write_bytes(b"".join(line + b"\n" for line in refs if _REF.fullmatch(line)))
     return git_dir
 
 

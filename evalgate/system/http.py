@@ -109,7 +109,8 @@ class Exchange:
         home = origin(url)
         own = {**self._headers, **(headers or {})}
         for _ in range(MOST_REDIRECTS + 1):
-            answer = self._once(method, url, body=body, headers=own if origin(url) == home else {}, deadline=deadline)
+            sent = own if origin(url) == home else {}
+            answer = self.send(method, url, body=body, headers=sent, timeout_s=deadline - time.monotonic())
             target = answer.headers.get("location")
             if answer.status not in REDIRECTS or not target:
                 return answer
@@ -123,7 +124,10 @@ class Exchange:
         if self._session is not None:
             self._session.close()
 
-    def _once(self, method: str, url: str, *, body: Any, headers: Mapping[str, str], deadline: float) -> Answer:
+    def send(
+        self, method: str, url: str, *, body: Any = None, timeout_s: float, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """The same for one request, whose answer may be a redirect; `headers` in place of those of the exchange."""
         import requests  # noqa: PLC0415 - see above
         import urllib3  # noqa: PLC0415 - requests brings it
 
@@ -132,10 +136,10 @@ class Exchange:
             self._session.trust_env = False
             # Redirects are followed here, by hand; requests would still read their bodies whole and parse their target.
             self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]  # noqa: ARG005
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
+        if timeout_s <= 0:
             raise ExchangeFailed(Fault.TIMEOUT, "no time left for the request")
-        sent = {"accept": "application/json", **headers}
+        deadline = time.monotonic() + timeout_s
+        sent = {"accept": "application/json", **(self._headers if headers is None else headers)}
         data = None
         if body is not None:
             data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
@@ -146,7 +150,7 @@ class Exchange:
                 url,
                 data=data,
                 headers=sent,
-                timeout=remaining,
+                timeout=timeout_s,
                 stream=True,
                 allow_redirects=False,
                 proxies=_proxies(url, self._environment),
@@ -191,14 +195,16 @@ def origin(url: str) -> tuple[str, str, int | None]:
 
 
 def _proxies(url: str, environment: Environ) -> dict[str, str]:
-    scheme, host, _ = origin(url)
+    import urllib.request as rules  # noqa: PLC0415 - as requests, which imports it
+
     lowered = {name.lower(): value for name, value in environment.items()}
-    for entry in lowered.get("no_proxy", "").split(","):
-        name = entry.strip().lstrip(".").partition(":")[0].lower()
-        if name and (name in {"*", host} or host.endswith(f".{name}")):
-            return {}
-    proxy = lowered.get(f"{scheme}_proxy") or lowered.get("all_proxy")
-    return {scheme: proxy} if proxy else {}
+    parts = urlsplit(url)
+    excepted = {"no": lowered.get("no_proxy", "")}
+    host = parts.netloc.rpartition("@")[2]
+    if rules.proxy_bypass_environment(host, excepted):  # type: ignore[attr-defined]  # typeshed does not know it
+        return {}
+    proxy = lowered.get(f"{parts.scheme}_proxy") or lowered.get("all_proxy")
+    return {parts.scheme: proxy} if proxy else {}
 
 
 def _plain(error: BaseException) -> str:

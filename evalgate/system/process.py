@@ -11,7 +11,6 @@ import io
 import os
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -213,13 +212,15 @@ def _start(
             bufsize=0,
             start_new_session=True,
         )
-    except FileNotFoundError as error:
-        if error.filename == cwd:
-            raise ChildStartError(f"the folder {cwd} does not exist") from None
-        raise ChildStartError(f"{command[0]}: {_not_found(command[0], cwd=cwd, environment=environment)}") from None
     except (OSError, ValueError, IndexError) as error:
+        problem = ""
+        if isinstance(error, FileNotFoundError):
+            problem = _start_problem(command, cwd=cwd, environment=environment) or f"{command[0]}: {_NO_LOADER}"
         name = command[0] if command else "(empty command)"
-        raise ChildStartError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
+        raise ChildStartError(problem or f"{name}: {getattr(error, 'strerror', None) or error}") from None
+
+
+_NO_LOADER = "the file exists, but its loader does not; it may be built for another system"
 
 
 def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) -> str:
@@ -229,41 +230,32 @@ def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) ->
     if not Path(cwd).is_dir():
         return f"the folder {cwd} does not exist"
     program = command[0]
-    found = shutil.which(program if "/" not in program else str(Path(cwd, program)), path=environment.get("PATH"))
-    said = "" if found else _not_found(program, cwd=cwd, environment=environment)
-    if found and Path(found).is_file():
-        with suppress(OSError), open(found, "rb", opener=_at_once) as file:
-            first = file.readline(FIRST_LINE_BYTES)
-            interpreter = first[2:].split()[:1] if first.startswith(b"#!") else []
-            if interpreter and not Path(os.fsdecode(interpreter[0])).exists():
-                said = _not_found(program, cwd=cwd, environment=environment)
-    elif not said.startswith("command"):
-        said = "Permission denied"
-    return f"{program}: {said}" if said else ""
+    is_denied = False
+    for folder in [""] if "/" in program else os.get_exec_path(environment):
+        path = Path(cwd, folder, program)
+        if path.is_file() and os.access(path, os.X_OK):
+            said = _interpreter_problem(path)
+            return f"{program}: {said}" if said else ""
+        is_denied |= path.exists() and not path.is_dir()
+    return f"{program}: {'Permission denied' if is_denied else 'command not found'}"
+
+
+def _interpreter_problem(program: Path) -> str:
+    """What is wrong with the first line of a script; "" where nothing is, or it is none."""
+    first = b""
+    with suppress(OSError), open(program, "rb", opener=_at_once) as file:
+        first = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
+    interpreter = first[2:].split()[:1] if first.startswith(b"#!") else []
+    if not interpreter or (Path(os.fsdecode(interpreter[0])).exists() and not first.endswith(b"\r")):
+        return ""
+    shown = first.removeprefix(b"#!").decode("utf-8", "replace").strip()
+    why = " (the line ends in CR LF, as on Windows: save the file with LF)" if first.endswith(b"\r") else ""
+    return f"the file exists, but the interpreter in its first line does not: {shown}{why}"
 
 
 def _at_once(path: str, flags: int) -> int:
     """Opens a file that may have become a pipe meanwhile, which nobody writes to."""
     return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _not_found(program: str, *, cwd: str, environment: Environ) -> str:
-    """What the system did not find: the program, or what the program itself is started with."""
-    first = None
-    for folder in [""] if "/" in program else os.get_exec_path(environment):
-        path = Path(cwd, folder, program)
-        with suppress(OSError):
-            if path.is_file():
-                with open(path, "rb", opener=_at_once) as file:
-                    first = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
-                break
-    if first is None:
-        return "command not found"
-    if not first.startswith(b"#!"):
-        return "the file exists, but its loader does not; it may be built for another system"
-    shown = first.removeprefix(b"#!").decode("utf-8", "replace").strip()
-    why = " (the line ends in CR LF, as on Windows: save the file with LF)" if first.endswith(b"\r") else ""
-    return f"the file exists, but the interpreter in its first line does not: {shown}{why}"
 
 
 def _limit_memory(pid: int, limit: int) -> bool:

@@ -193,19 +193,9 @@ def _number(text: str) -> int:
     return int(text.replace(",", "").replace(".", ""))
 
 
-def percent(share: float, *, beside: float | None = None) -> str:
-    """A share as a whole percentage that says 100% or 0% only when it is so.
-
-    With `beside` (a required share) it gets the decimals that keep the two apart: 79.96% is not 80%.
-    """
-    if share in (0.0, 1.0):
-        return f"{share:.0%}"
-    if beside is not None and share != beside:
-        for decimals in range(8):
-            text = f"{share:.{decimals}%}"
-            if text != f"{beside:.{decimals}%}" and float(text[:-1]) not in (0.0, 100.0):
-                return text
-    return f"{min(max(share, 0.01), 0.99):.0%}"
+def percent(share: float) -> str:
+    """A share as a whole percentage that says 100% or 0% only when it is so."""
+    return f"{share:.0%}" if share in (0.0, 1.0) else f"{min(max(share, 0.01), 0.99):.0%}"
 
 
 def tokens(count: int) -> str:

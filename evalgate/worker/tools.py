@@ -287,8 +287,10 @@ LIST_TOOLS = "list_tools"
 def ask_before_listing(root_agent: Any) -> None:
     """Put `get_tools` of every remote toolset in the tree of agents behind a question."""
     names: dict[str, int] = {}
-    for toolset in remote_toolsets(root_agent):
+    for toolset in _services(root_agent, set()):
         kind = type(toolset).__name__
+        if REMOTE.isdisjoint(base.__name__ for base in type(toolset).__mro__):
+            continue
         names[kind] = names.get(kind, 0) + 1
         _guard_toolset(toolset, kind if names[kind] == 1 else f"{kind} {names[kind]}")
 
@@ -345,25 +347,6 @@ def _watch_answers(agent: Any, what: str) -> None:
             yield event
 
     object.__setattr__(agent, "_run_async_impl", run)
-
-
-def remote_toolsets(agent: Any, seen: set[int] | None = None) -> list[Any]:
-    """The remote toolsets of an agent, of those below it and of those that it has as tools, each once."""
-    seen = set() if seen is None else seen
-    if id(agent) in seen:
-        return []
-    seen.add(id(agent))
-    found = []
-    for tool in getattr(agent, "tools", None) or ():
-        inner = getattr(tool, "agent", None)
-        if inner is not None:
-            found += remote_toolsets(inner, seen)
-        elif id(tool) not in seen and any(base.__name__ in REMOTE for base in type(tool).__mro__):
-            seen.add(id(tool))
-            found.append(tool)
-    for child in getattr(agent, "sub_agents", None) or ():
-        found += remote_toolsets(child, seen)
-    return found
 
 
 def _guard_toolset(toolset: Any, name: str) -> None:

@@ -67,7 +67,7 @@ def later(seconds: float) -> str:
         # trouble that does not end
         ({"status": 502, "body": "<html>Bad gateway"}, "server", "githubstatus.com", 5),
         ({"how": "reset"}, "unreachable", "GITHUB_API_URL", 5),
-        ({"how": "cut"}, "unreachable", "GITHUB_API_URL", 1),
+        ({"how": "cut"}, "unreachable", "GITHUB_API_URL", 5),
         # something else answers in GitHub's place
         ({"how": "html", "status": 200}, "malformed", "GITHUB_API_URL", 1),
         ({"how": "garbage"}, "malformed", "GITHUB_API_URL", 1),
@@ -216,7 +216,7 @@ def test_the_token_is_in_no_log_exception_or_repr(double, another, caplog) -> No
     double.fail(PULL, how="reset", times=9)
     with caplog.at_level(logging.DEBUG):
         told.append(failed_with(lambda: pull(client)))
-    shown = [repr(client), repr(client._session), caplog.text]
+    shown = [repr(client), repr(client._exchange), caplog.text]
     for failed in told:
         shown += [str(failed), repr(failed), "".join(traceback.format_exception(failed))]
     assert token not in "".join(shown)

@@ -49,9 +49,11 @@ def test_info_exclude_of_a_checkout_and_of_a_linked_worktree(tmp_path):
     main = tmp_path / "main"
     (main / ".git" / "info").mkdir(parents=True)
     (main / ".git" / "info" / "exclude").write_text("private/\n")
+    (main / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     own = main / ".git" / "worktrees" / "base"
     own.mkdir(parents=True)
     (own / "commondir").write_text("../..\n")
+    (own / "HEAD").write_text("ref: refs/heads/base\n")
     linked = tmp_path / "base"
     linked.mkdir()
     (linked / ".git").write_text(f"gitdir: {own}\n")

@@ -52,7 +52,10 @@ def seen(root, **rest):
             ("keep.test.json", "local.evalset.json", "src/build/x.evalset.json"),
         ),
         # info/exclude
-        ([(".git/info/exclude", "private/\n"), "private/x.evalset.json", "x.evalset.json"], ("x.evalset.json",)),
+        (
+            [(".git/HEAD", ""), (".git/info/exclude", "private/\n"), "private/x.evalset.json", "x.evalset.json"],
+            ("x.evalset.json",),
+        ),
         # a submodule is a folder like any other
         (["sub/.git", "sub/x.evalset.json"], ("sub/x.evalset.json",)),
         # names with blanks, quotes, other scripts

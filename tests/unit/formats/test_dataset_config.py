@@ -15,12 +15,12 @@ from evalgate import formats
         ("metrics_to_run: 3\ncustom_metrics: x\n", "asserts-nothing", 1, "every answer would pass"),
         ("- a\n", "not-a-config", 1, "a list"),
         ("", "not-a-config", 1, "null"),
-        ("a: [1\nb: 2\n", "yaml-syntax", 2, "not YAML"),
-        ("a: 'x\n", "yaml-syntax", 2, "not YAML"),
-        ("a: \x00", "yaml-syntax", None, "not YAML"),
-        ("a: !!python/object:os.system x", "yaml-syntax", 1, "not YAML"),
-        ("a: 2024-99-99", "yaml-syntax", None, "not YAML"),
-        ("[" * 1000, "yaml-too-deep", None, "deep"),
+        ("a: [1\nb: 2\n", "yaml-syntax", 2, "not valid YAML"),
+        ("a: 'x\n", "yaml-syntax", 2, "not valid YAML"),
+        ("a: \x00", "yaml-syntax", None, "not valid YAML"),
+        ("a: !!python/object:os.system x", "yaml-syntax", 1, "not valid YAML"),
+        ("a: 2024-99-99", "yaml-syntax", None, "not valid YAML"),
+        ("[" * 1000, "yaml-too-deep", 1, "deep"),
         ("a: " + "x" * 1_000_001, "file-too-large", 1, "characters"),
     ],
 )
@@ -36,4 +36,4 @@ def test_the_json_form():
     assert (
         formats.parse_dataset_config('{"metrics_to_run": ["a"]}', file="e.json").problems[0].code == "asserts-nothing"
     )
-    assert formats.parse_dataset_config('{"a": }', file="e.json").problems[0].code == "yaml-syntax"
+    assert formats.parse_dataset_config('{"a": ', file="e.json").problems[0].code == "yaml-syntax"

@@ -555,7 +555,7 @@ def test_a_named_list_is_many_cases():
         ([{"query": "x", "expected_tool_use": {}}], "wrong-type", "[0].expected_tool_use"),
         ([{"query": "x", "expected_tool_use": [{"tool_input": {}}]}], "missing-key", "[0].expected_tool_use[0]"),
         ([{"query": "x", "refrence": "y"}], "unknown-key", "[0].refrence"),
-        ([{"data": []}], "missing-key", "[0].name"),
+        ([{"data": []}], "missing-key", "[0]"),
         ([{"name": "a", "data": {}}], "wrong-type", "[0].data"),
         ([{"name": "a", "data": [{"reference": ""}]}], "missing-key", "[0].data[0]"),
         ([{"name": "a", "data": [], "initial_session": []}], "wrong-type", "[0].initial_session"),
