@@ -75,7 +75,7 @@ def cause(case: CaseView) -> str:
         said = wording.why_unmeasured(case) if case.failure is None else _failure(case)
         return plain.clip_end(VARYING.sub("#", plain.one_line(said)), LIMIT)
     known = turns.of(case)
-    broken = [turn for turn in known.turns if turn.broken] or list(known.turns)
+    broken = known.notable
     failing = {each.name for each in case.failing}
     # where a criterion of calls passes, calls that differ are allowed; where there is none, they are the best guess
     guess = () if any(map(_is_of_calls, (use.name for use in case.suite.criteria))) else broken

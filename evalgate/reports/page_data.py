@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from evalgate.comparison import threshold
+from evalgate.comparison import pairing, threshold
 from evalgate.formats import adk_shapes
 from evalgate.model import (
     AgentFailure,
-    CaseKey,
     CriterionUse,
     CriterionVerdict,
     Event,
@@ -61,8 +60,8 @@ def parts(v: View, *, room: int) -> Iterator[str]:
     held: list[str] = []
     size = used = 0
     then = v.report.comparison.base if v.report.comparison is not None else None
-    first = _by_case(then.trials if then else ())
-    again = [_by_case(run.confirmations if run else ()) for run in (v.report.run, then)]
+    first = pairing.by_case(then.trials if then else ())
+    again = [pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, then)]
     for case in ordered:
         key = case.verdict.key
         base = first.get(key, ())
@@ -205,13 +204,6 @@ def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]
     ]
 
 
-def _by_case(trials: Iterable[GradedTrial]) -> dict[CaseKey, list[GradedTrial]]:
-    made: dict[CaseKey, list[GradedTrial]] = {}
-    for trial in trials:
-        made.setdefault(trial.key.case, []).append(trial)
-    return made
-
-
 def _case(
     v: View, case: CaseView, *, base: Sequence[GradedTrial], again: tuple[Sequence[GradedTrial], Sequence[GradedTrial]]
 ) -> tuple[JsonObject, dict[str, list[list[Any] | None]]]:
@@ -288,7 +280,7 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> tuple[J
         "grades": {name: _grade(grade) for name, grade in trial.grades.items()},
         "parts": {name: part for name, part in parts.items() if part},
         "found": [_finding(name, each) for name, grade in trial.grades.items() for each in grade.findings],
-        "turns": [{**_turn(turn), "scores": _scores(trial, at, uses)} for at, turn in enumerate(done)],
+        "turns": [{**_turn(turn), "scores": _scores(trial, at, uses.values())} for at, turn in enumerate(done)],
         "state": transcript.final_state if transcript is not None else None,
         "ended": transcript.ended_by.value if transcript is not None and transcript.ended_by else "",
     }
@@ -309,15 +301,8 @@ def _grade(grade: Score | NotEvaluated) -> Any:
     return grade.value if isinstance(grade, Score) else [grade.reason.value, grade.message]
 
 
-def _scores(trial: GradedTrial, at: int, uses: dict[str, CriterionUse]) -> list[list[Any]]:
-    found = []
-    for name, grade in trial.grades.items():
-        value = grade.turns[at] if at < len(grade.turns) else None
-        if value is not None and name in uses:
-            use = uses[name]
-            decides = not use.informational and use.threshold is not None
-            found.append([name, value, threshold.reaches(value, use) if decides else None])
-    return found
+def _scores(trial: GradedTrial, at: int, uses: Iterable[CriterionUse]) -> list[list[Any]]:
+    return [[score.name, score.value, score.met] for score in turns.scores(at, trial=trial, uses=uses)]
 
 
 def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
