@@ -244,18 +244,19 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
 
 
 def parse_message(
-    raw: Any, kind: Kind, *, file: str, is_partial: bool = False
+    raw: Any, kind: Kind, *, file: str, is_partial: bool = False, unknown: list[str] | None = None
 ) -> tuple[Proto | None, tuple[Problem, ...]]:
     """A message that somebody hands over, and every problem of it; None where one is an error.
 
-    One that `is_partial` is a part of an update: what is required may be absent.
+    One that `is_partial` is a part of an update: what is required may be absent. `unknown`: takes the places of fields
+    that we do not know, which are then left out and no problem: the API may be newer than we are.
     """
     problems = Problems("", file=file)
     problems.use_places(lambda path: Place(file=file, json_path=json_source.path_text(path)))
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}")
         return None, problems.all()
-    reader = _Reader(file, kind, problems, raw, is_partial=is_partial)
+    reader = _Reader(file, kind, problems, raw, is_partial=is_partial, unknown=unknown)
     if is_partial:
         return reader.message(SHAPES[kind], raw, ()), problems.all()
     reader.resource(raw, (), kind)
@@ -308,6 +309,7 @@ class _Reader:
     raw: Any
     found: list[Resource] = field(default_factory=list)
     is_partial: bool = False
+    unknown: list[str] | None = None
 
     def resource(self, raw: Any, path: Path, kind: Kind) -> None:
         """Read the resource at `path`."""
@@ -428,7 +430,9 @@ class _Reader:
         known, made, spelled = shapes.fields_of(shape), JsonObject(), dict[str, str]()
         for key, value in raw.items():
             name = known.get(key) if isinstance(key, str) else None
-            if name is None:
+            if name is None and self.unknown is not None:
+                self.unknown.append(json_source.path_text((*path, key)))
+            elif name is None:
                 self._unknown_key(shape, raw, key, path)
             elif name in spelled:
                 message = f"`{spelled[name]}` and `{key}` are the same field"

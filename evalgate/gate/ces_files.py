@@ -356,8 +356,8 @@ class AppFiles:
 def _read(raw: Json, kind: Kind) -> Pair:
     """What the app has, as it gave it. Raises ConfigError for what cannot be read."""
     name = str(raw.get("name", ""))
-    content, unknown = live.known(raw, read.SHAPES[kind])
-    message, problems = read.parse_message(content, kind, file=name)
+    unknown: list[str] = []
+    message, problems = read.parse_message(raw, kind, file=name, unknown=unknown)
     if message is None:
         raise ConfigError.collected(problems)
     made = shapes.comparable(message)
