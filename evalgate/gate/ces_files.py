@@ -20,7 +20,7 @@ from evalgate.ces.edit import Refused
 from evalgate.ces.live import APP_NAME, Live, LiveFailed
 from evalgate.ces.read import Kind, Library, Resource
 from evalgate.discovery import walk
-from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, UnavailableError
+from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_among
 from evalgate.gate.resources import COLLECTION_OF, ID, Resources
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
@@ -65,7 +65,7 @@ def library(paths: Iterable[Path]) -> Library:
     is_meant = {str(path) for path in named}
     of_ces = {file: text for file, text in texts.items() if file in is_meant or read.kind_of(text, file=file)}
     found = read.library(of_ces)
-    if any(problem.severity is Severity.ERROR for problem in found.problems):
+    if errors_among(found.problems):
         raise ConfigError.collected(found.problems)
     if not of_ces:
         raise ConfigError(f"no CES file in {words.listed(map(str, named))}")
@@ -157,8 +157,7 @@ class AppFiles:
             raise ConfigError(f"{folder} is not a folder")
         self._files = Resources(folder)
         self._library = self._files.library()
-        broken = [each for each in self._library.problems if each.severity is Severity.ERROR]
-        if broken:
+        if broken := errors_among(self._library.problems):
             raise ConfigError.collected(broken)
         if not app and environment.get("CI", "").lower() not in ("", "0", "false"):
             message = "in CI the app must be named (`--app`): the files of a change could name any other"
@@ -347,7 +346,7 @@ class AppFiles:
         text = self._files.text(pair.file)
         made = edit.spliced(text, old, new, is_json=pair.file.endswith(".json"))
         reading = read.parse(made, file=pair.file, kind=pair.kind)
-        if any(each.severity is Severity.ERROR for each in reading.problems) or reading.raw.get("etag") != new["etag"]:
+        if errors_among(reading.problems) or reading.raw.get("etag") != new["etag"]:
             raise Refused("FAILED_PRECONDITION", f"{pair.file} cannot be changed in place: edit it by hand")
         if made != text:
             self._files.save(pair.file, made)
