@@ -118,11 +118,15 @@ class Resource:
     place: Place
 
     @property
+    def name(self) -> str:
+        """As it is written; "" without one."""
+        return str(getattr(self.message, "name", ""))
+
+    @property
     def id(self) -> str:
         """The last part of its name; without a name the file's."""
-        name = getattr(self.message, "name", "")
-        if self.kind in RESOURCES and name:
-            return str(name).rpartition("/")[2]
+        if self.kind in RESOURCES and self.name:
+            return self.name.rpartition("/")[2]
         return self.title if self.path else stem(self.file)
 
     @property
@@ -692,7 +696,7 @@ def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
         if each.kind in (Kind.APP, Kind.RESULT, Kind.RUN):
             continue
         within, title = ("", "displayName") if each.kind in RESOURCES else (each.file, "name")
-        for key, value in ((title, each.title), ("name", getattr(each.message, "name", ""))):
+        for key, value in ((title, each.title), ("name", each.name)):
             first = seen.setdefault((each.kind, within, key, value), each) if value else each
             # an expectation that is written out in two evaluations is one
             if first is not each and (within or first.message != each.message or not each.path):
