@@ -312,8 +312,7 @@ class ReplayDriver(AgentDriver):
         text = options.get("path")
         if text is None or exists(checkout.root / text) or _matches(checkout.root, text):
             return None
-        close = words.nearest(text, checkout.json_files())
-        hint = f"Did you mean `{close}`?" if close else ""
+        hint = words.did_you_mean(text, checkout.json_files())
         return Missing(option="path", message=f"there are no recordings at `{text}`", hint=hint)
 
     def files(self, options: Json, checkout: Checkout) -> Iterable[str]:

@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from evalgate.comparison import pairing, threshold
@@ -34,7 +35,7 @@ from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, mapped_json
 
 PART_BYTES: Final = 512 * 1024
 """Of conversations, packed together: small enough to unpack at once, large enough to pack well."""
@@ -361,11 +362,8 @@ def _event(event: Event) -> JsonObject:
 
 def _shortened(value: Any) -> Any:
     """JSON with its texts clipped."""
-    if isinstance(value, Mapping):
-        return {plain.clip(str(name), TEXT): _shortened(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_shortened(each) for each in value]
-    return plain.clip(value, TEXT) if isinstance(value, str) else value
+    clip = partial(plain.clip, limit=TEXT)
+    return mapped_json(value, lambda item: clip(item) if isinstance(item, str) else item, key=clip)
 
 
 def _finding(name: str, finding: Finding) -> JsonObject:

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 from evalgate.agents.base import ErrorWire, ToolFile, ToolReply
 from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass, mapped_json
 
 EXACT_FLOATS = 2.0**53
 MOST_LEVELS = 150
@@ -23,21 +23,17 @@ REDACTED = "***"
 
 def args_text(args: Json) -> str:
     """Arguments as one text: keys in order, and whole numbers alike however they are written (2.0 is 2)."""
-    return json.dumps(_mapped(args, _whole), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json.dumps(mapped_json(args, _whole), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def ordered(value: Any) -> Any:
     """The same JSON with the keys of every object in order."""
-    if isinstance(value, Mapping):
-        return {key: ordered(value[key]) for key in sorted(value, key=str)}
-    if isinstance(value, list | tuple):
-        return [ordered(item) for item in value]
-    return value
+    return json.loads(json.dumps(value, sort_keys=True))
 
 
 def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     """The same JSON with every text, keys included, as `redact` writes it."""
-    return _mapped(value, lambda item: redact(item) if isinstance(item, str) else item, key=redact)
+    return mapped_json(value, lambda item: redact(item) if isinstance(item, str) else item, key=redact)
 
 
 def matches(recorded: Any, actual: Any) -> bool:
@@ -76,15 +72,6 @@ def _has_pieces(pieces: Sequence[str], text: str) -> bool:
 def _whole(value: Any) -> Any:
     is_whole = isinstance(value, float) and value.is_integer() and abs(value) < EXACT_FLOATS
     return int(value) if is_whole else value
-
-
-def _mapped(value: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str) -> Any:
-    """The same JSON with `change` made to every value that is neither object nor list, and `key` to every key."""
-    if isinstance(value, Mapping):
-        return {key(str(name)): _mapped(item, change, key=key) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_mapped(item, change, key=key) for item in value]
-    return change(value)
 
 
 MOST_NAMED = 4
