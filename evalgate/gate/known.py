@@ -117,15 +117,20 @@ def joined(known: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
         agents={key: about for each in stored for key, about in each.run.agents.items()},
         fingerprints=now,
     )
-    kept_criteria = {key: told for each in stored for key, told in each.criteria.items()}
+    return _together(stored, run, outcomes)
+
+
+def _together(stored: Sequence[Stored], run: Run, outcomes: StoredOutcomes) -> Stored:
+    """What several files say of themselves, as one with this run: all of their criteria, else what the last says."""
+    criteria = {key: told for each in stored for key, told in each.criteria.items()}
     if not stored:
-        return Stored(run=run, outcomes=outcomes, version=__version__, criteria=kept_criteria)
+        return Stored(run=run, outcomes=outcomes, version=__version__, criteria=criteria)
     last = max(stored, key=lambda each: each.run.started_at)
     return Stored(
         run=replace(run, started_at=last.run.started_at, commit=last.run.commit, dirty=last.run.dirty),
         outcomes=outcomes,
         version=last.version,
-        criteria=kept_criteria,
+        criteria=criteria,
         deviations=last.deviations,
     )
 
