@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from evalgate.comparison import pairing, threshold
 from evalgate.model import (
@@ -14,6 +14,7 @@ from evalgate.model import (
     Book,
     Case,
     CaseComparison,
+    CaseKey,
     CaseStatus,
     CaseVerdict,
     Change,
@@ -36,8 +37,6 @@ from evalgate.reports import bets
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-
-CaseKey: TypeAlias = tuple[str, str]
 
 ADVISORY: Final = "advisory (non-blocking)"
 ENOUGH: Final = "within the required pass rate"
