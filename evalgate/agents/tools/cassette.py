@@ -99,14 +99,14 @@ def difference(actual: Json, recorded: Json) -> str:
     return "; ".join(parts)
 
 
-def unknown_tool(tool: str, known: Sequence[str], *, verb: str) -> str:
+def unknown_tool(tool: str, known: Sequence[str]) -> str:
     """``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name where there is one."""
     if not known:
-        return f"no tool call was {verb} for this case"
+        return "no tool call was recorded for this case"
     close = words.nearest(tool, known, cutoff=0.75)
     names = words.listed([f"`{name}`" for name in known], limit=MOST_NAMED)
     hint = f"; did the agent mean `{close}`?" if close else ""
-    return f"no call of `{tool}` was {verb} ({verb}: {names}){hint}"
+    return f"no call of `{tool}` was recorded (recorded: {names}){hint}"
 
 
 def changed_args(actual: Json, recorded: Json, above: str = "") -> Iterator[tuple[str, str]]:

@@ -303,7 +303,7 @@ class ConversationTools:
             why = f"recorded only {near}: {cassette.difference(args, nearest)}"
         else:
             known = list(dict.fromkeys(entry.tool for entry in self._entries))
-            why = cassette.unknown_tool(tool, known, verb="recorded")
+            why = cassette.unknown_tool(tool, known)
         joint = " " if why.startswith(("for ", "and ")) else ", "
         return Unmatched(message=f"{called}{joint}{why}")
 
