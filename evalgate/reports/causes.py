@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from evalgate.model import FailureKind, Finding, VerdictKind, call_diff
+from evalgate.model import Finding, VerdictKind, call_diff
 from evalgate.model.call_diff import Pair
 from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
@@ -100,8 +100,7 @@ def _failure(case: CaseView) -> str:
     failure = case.failure
     assert failure is not None
     said = plain.clip(failure.message, LIMIT * 2)
-    who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
-    return said if said.startswith("the agent") else f"the {who} {wording.FAILURES[failure.kind]}: {said}"
+    return said if said.startswith("the agent") else f"the {wording.what_failed(failure)}: {said}"
 
 
 def _told(
