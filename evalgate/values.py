@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -13,6 +13,15 @@ JsonObject: TypeAlias = dict[str, Any]
 """A JSON object that is built."""
 Environ: TypeAlias = Mapping[str, str]
 """Environment variables by name."""
+
+
+def mapped_json(value: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str) -> Any:
+    """The same JSON with `change` made to every value that is neither object nor list, and `key` to every key."""
+    if isinstance(value, Mapping):
+        return {key(str(name)): mapped_json(item, change, key=key) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [mapped_json(item, change, key=key) for item in value]
+    return change(value)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, dataclasses.Field))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,18 +57,18 @@ class CommandOptions(DriverOptions):
 
 def _launch(options: CommandOptions, setting: AgentSetting) -> Launch:
     """How the program is started: in the side's sandbox, where there is one."""
-    cwd, environment = str(Path(setting.root, options.cwd)), setting.world.environment
-    sandbox = setting.world.sandbox
-    if sandbox is None:
-        variables = {**environment, **options.env}
-        return Launch(command=options.command, cwd=cwd, environment=variables, inputs=setting.inputs)
-    return Launch(
-        command=tuple(sandbox.copies.placed(each) if each.startswith("/") else each for each in options.command),
-        cwd=sandbox.copies.placed(cwd),
-        environment={**sandbox.environment(environment), **options.env},
-        prefix=sandbox.agent.prefix,
-        inputs=setting.inputs and sandbox.copies.placed(setting.inputs),
+    launch = Launch(
+        command=options.command,
+        cwd=str(Path(setting.root, options.cwd)),
+        environment=setting.world.environment,
+        inputs=setting.inputs,
     )
+    sandbox = setting.world.sandbox
+    if sandbox is not None:
+        placed = sandbox.copies.placed
+        command = tuple(placed(each) if each.startswith("/") else each for each in options.command)
+        launch = replace(launch.inside(sandbox), command=command)
+    return replace(launch, environment={**launch.environment, **options.env})
 
 
 class CommandDriver(AgentDriver):

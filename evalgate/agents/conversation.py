@@ -38,6 +38,7 @@ from evalgate.model import (
     ToolCall,
     ToolResponse,
     TrialKey,
+    TurnSetup,
 )
 from evalgate.text import words
 from evalgate.values import Json, JsonObject
@@ -163,6 +164,41 @@ def timed_out(limits: AgentLimits, *, case: bool, waited_for: str = " for the tu
     if case:
         return f"the case timed out after {words.seconds(limits.case_timeout_s)}"
     return f"the agent timed out after {words.seconds(limits.turn_timeout_s)}{waited_for}"
+
+
+class RemoteTurns:
+    """The turns of a conversation with a service: counts them, keeps their time, words their failures."""
+
+    def __init__(self, limits: AgentLimits, redact: Callable[[str], str]) -> None:
+        self.done: list[Invocation] = []
+        self.turn: int | None = None
+        self.watch = Stopwatch()
+        self._limits = limits
+        self._redact = redact
+
+    def begin(self, case: Case) -> TurnSetup:
+        """What the case sets for the next turn."""
+        self.turn = len(self.done) + 1
+        return case.setup_of(len(self.done))
+
+    def limit(self) -> tuple[float, str]:
+        """The seconds that a request may take, and what is to be said where it takes longer."""
+        turn_s, case_s = self._limits.turn_timeout_s, max(self._limits.case_timeout_s - self.watch.seconds, 0.0)
+        return min(turn_s, case_s), timed_out(self._limits, case=case_s < turn_s)
+
+    def failed(
+        self, kind: FailureKind, message: str, *, detail: str = "", retry_after_s: float | None = None
+    ) -> AgentFailed:
+        """A failure in the current turn, ready to be raised."""
+        failure = AgentFailure(
+            kind=kind,
+            message=self._redact(message),
+            turn=self.turn,
+            detail=self._redact(detail),
+            partial=tuple(self.done),
+            retry_after_s=retry_after_s,
+        )
+        return AgentFailed(failure)
 
 
 def running_tools(steps: Sequence[StepEvent]) -> list[str]:

@@ -14,9 +14,8 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from evalgate.agents import conversation
 from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation, DriverOptions
-from evalgate.agents.conversation import Stopwatch
+from evalgate.agents.conversation import RemoteTurns
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
@@ -51,21 +50,16 @@ _KINDS = {
 }
 
 
-class EndpointClient:
-    """A connection to an endpoint for one conversation: counts its turns, keeps its time, words its failures."""
+class EndpointClient(RemoteTurns):
+    """A connection to an endpoint for one conversation."""
 
     def __init__(self, exchange: Exchange, *, limits: AgentLimits, redact: Callable[[str], str]) -> None:
+        super().__init__(limits, redact)
         self._exchange = exchange
-        self._limits = limits
-        self._redact = redact
-        self._watch = Stopwatch()
-        self.done: list[Invocation] = []
-        self.turn: int | None = None
 
     def begin_turn(self, case: Case, who: str) -> TurnSetup:
         """What the case sets for the next turn. Raises AgentFailed where `who` cannot do it."""
-        self.turn = len(self.done) + 1
-        setup = case.setup_of(len(self.done))
+        setup = self.begin(case)
         if setup.agent:
             raise self.refused(f"the case gives the turn to the agent {setup.agent[:80]!r}, which {who} cannot")
         return setup
@@ -88,30 +82,13 @@ class EndpointClient:
 
     def answer(self, method: str, url: str, body: Any = None) -> Answer:
         """Any answer, whatever its status. Raises AgentFailed where there is none."""
-        turn_s = self._limits.turn_timeout_s
-        case_s = max(self._limits.case_timeout_s - self._watch.seconds, 0.0)
+        timeout_s, too_long = self.limit()
         try:
-            with self._watch:
-                return self._exchange.request(method, url, body=body, timeout_s=min(turn_s, case_s))
+            with self.watch:
+                return self._exchange.request(method, url, body=body, timeout_s=timeout_s)
         except ExchangeFailed as error:
-            message = str(error)
-            if error.fault is Fault.TIMEOUT:
-                message = conversation.timed_out(self._limits, case=case_s < turn_s)
+            message = too_long if error.fault is Fault.TIMEOUT else str(error)
             raise self.failed(_KINDS[error.fault], message) from None
-
-    def failed(
-        self, kind: FailureKind, message: str, *, detail: str = "", retry_after_s: float | None = None
-    ) -> AgentFailed:
-        """A failure in the current turn, ready to be raised."""
-        failure = AgentFailure(
-            kind=kind,
-            message=self._redact(message),
-            turn=self.turn,
-            detail=self._redact(detail),
-            partial=tuple(self.done),
-            retry_after_s=retry_after_s,
-        )
-        return AgentFailed(failure)
 
     def refused(self, message: str) -> AgentFailed:
         """That an answer, or a case, is not as the protocol has it, ready to be raised."""

@@ -64,7 +64,8 @@ class PythonDriver(AgentDriver):
         files = [PurePosixPath(path) for path in checkout.code() if path.endswith(python_process.LOADABLE)]
         if any(parts[0] in (*path.parts[:-1], path.name.partition(".")[0]) for path in files):
             return None  # a layout like src/, which the environment knows
-        close = words.nearest(module, {".".join((*path.parts[:-1], path.stem)) for path in files})
-        hint = f"Did you mean `{close}`?" if close else "Ignore this if it is installed in the agent's environment."
+        modules = {".".join((*path.parts[:-1], path.stem)) for path in files}
+        unclear = "Ignore this if it is installed in the agent's environment."
+        hint = words.did_you_mean(module, modules, otherwise=unclear)
         said = f"there is no module `{module}` in the checkout"
         return Missing(option="call", message=said, hint=hint, certain=False)

@@ -7,6 +7,7 @@ import os
 import queue
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field
@@ -19,7 +20,7 @@ from evalgate.model import AgentFailure, CriterionUse, FailureKind, Grade, NotEv
 from evalgate.system import git, python_env
 from evalgate.system.python_env import InstallFailed, Wanted
 from evalgate.text import words
-from evalgate.values import Json
+from evalgate.values import Environ, Json
 
 WORKER = Path(__file__).parent.parent / "worker" / "server.py"
 METRICS = "metrics"
@@ -123,18 +124,17 @@ def find_launch(
         raise AgentFailed(failure) from error
     if kind == METRICS:
         _refuse_committed(interpreter.python, setting)
-    environment, home = dict(setting.world.environment), Path(interpreter.python).parent.parent
-    if (home / "pyvenv.cfg").is_file():  # what was installed for the agent is on its PATH, as where it is activated
-        path = os.pathsep.join(part for part in (str(home / "bin"), environment.get("PATH", "")) if part)
-        environment |= {"PATH": path, "VIRTUAL_ENV": str(home)}
-    about = {"requirements": interpreter.fingerprint} if interpreter.fingerprint else {}
     sandbox, flags = (setting.world.metrics, SEALED) if kind == METRICS else (setting.world.sandbox, ())
+    launch = Launch(
+        command=(interpreter.python, *flags, str(WORKER), kind),
+        cwd=setting.root,
+        environment={**setting.world.environment, **_activated(interpreter.python, setting.world.environment)},
+        hello={**hello, "import_roots": list(interpreter.import_roots)},
+        about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
+        inputs=setting.inputs,
+    )
     if sandbox is None:
-        hello = {**hello, "import_roots": list(interpreter.import_roots)}
-        command = (interpreter.python, *flags, str(WORKER), kind)
-        return Launch(
-            command=command, cwd=setting.root, environment=environment, hello=hello, about=about, inputs=setting.inputs
-        )
+        return launch
     try:
         python, worker = sandbox.reachable_python(interpreter.python), sandbox.reachable(WORKER.parent)
         host = Path(kind)
@@ -145,15 +145,20 @@ def find_launch(
             "`python` of the system (/usr/bin/python3), or make the environment with one"
         )
         raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message)) from error
-    return Launch(
+    return replace(
+        launch.inside(sandbox),
         command=(python, *flags, str(worker / WORKER.name), kind),
-        cwd=sandbox.copies.placed(setting.root),
-        environment=sandbox.environment(environment),
         hello={**hello, "import_roots": [sandbox.copies.placed(each) for each in interpreter.import_roots]},
-        about=about,
-        prefix=sandbox.agent.prefix,
-        inputs=setting.inputs and sandbox.copies.placed(setting.inputs),
     )
+
+
+def _activated(python: str, environment: Environ) -> dict[str, str]:
+    """The variables by which what was installed for the agent is on its PATH, as where its environment is activated."""
+    home = Path(python).parent.parent
+    if not (home / "pyvenv.cfg").is_file():
+        return {}
+    path = os.pathsep.join(part for part in (str(home / "bin"), environment.get("PATH", "")) if part)
+    return {"PATH": path, "VIRTUAL_ENV": str(home)}
 
 
 def _refuse_committed(python: str, setting: AgentSetting) -> None:

@@ -26,7 +26,7 @@ from evalgate.agents.base import (
     Missing,
     exists,
 )
-from evalgate.errors import Severity
+from evalgate.errors import errors_among
 from evalgate.formats import recordings
 from evalgate.formats.recordings import CaseList
 from evalgate.model import (
@@ -99,7 +99,7 @@ class RecordedCases:
 
     def _add_whole(self, path: Path, text: str) -> None:
         reading = recordings.parse_recordings(text, file=path.name)
-        self.problems += [str(problem) for problem in reading.problems if problem.severity is Severity.ERROR]
+        self.problems += map(str, errors_among(reading.problems))
         stem = path.name.partition(".")[0]
         # One session in a file is named by its random id; people name the file after the case.
         alone = [stem] if len(reading.recordings) == 1 and stem != reading.recordings[0].case_id else []
@@ -312,8 +312,7 @@ class ReplayDriver(AgentDriver):
         text = options.get("path")
         if text is None or exists(checkout.root / text) or _matches(checkout.root, text):
             return None
-        close = words.nearest(text, checkout.json_files())
-        hint = f"Did you mean `{close}`?" if close else ""
+        hint = words.did_you_mean(text, checkout.json_files())
         return Missing(option="path", message=f"there are no recordings at `{text}`", hint=hint)
 
     def files(self, options: Json, checkout: Checkout) -> Iterable[str]:

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TypeAlias, get_args
 
 from evalgate.agents import protocol
@@ -35,6 +35,7 @@ from evalgate.agents.protocol import (
 )
 from evalgate.model import AgentFailure, FailureKind
 from evalgate.system import inputs, redact
+from evalgate.system.isolation import Sandbox
 from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended, LineSplitter, LineTooLong
 from evalgate.text import words
 from evalgate.values import Environ, Json, frozen_dataclass
@@ -257,6 +258,17 @@ class Launch:
     about: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
     inputs: str = ""
+
+    def inside(self, sandbox: Sandbox) -> Launch:
+        """The same as the sandbox's user, in its copy of the checkout; the command is as it was."""
+        placed = sandbox.copies.placed
+        return replace(
+            self,
+            cwd=placed(self.cwd),
+            environment=sandbox.environment(self.environment),
+            prefix=sandbox.agent.prefix,
+            inputs=self.inputs and placed(self.inputs),
+        )
 
 
 class Questions:

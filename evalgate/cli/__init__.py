@@ -9,6 +9,7 @@ import errno
 import importlib
 import io
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -139,6 +140,11 @@ def shows_links() -> bool:
         and not os.environ.get("CI")
         and os.environ.get("TERM", "dumb") not in ("dumb", "linux")
     )
+
+
+def width() -> int:
+    """Columns of the terminal; 0 where nothing is shown at one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
 def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature

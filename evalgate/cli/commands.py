@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shlex
-import shutil
 import sys
 import types
 import typing
@@ -225,7 +224,7 @@ def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
 def _decide(given: JsonObject, gate: Callable[[Settings, Context], Report], *, everything: bool) -> int:
     """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
     settings, shown, told = load.load_settings(given), list[Problem](), list[str]()
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    width = cli.width()
     linked = cli.shows_links()
 
     def show(problems: Sequence[Problem]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,7 +38,6 @@ def show(**values: Any) -> int:
     """Show CASES (ids) as they last ran: criteria, calls and answers, turn by turn."""
     settings = commands.settings_of(values, SETTINGS)
     results = commands.results_at(values["results"]) if values["results"] else None
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     folder = str(settings.root) if cli.shows_links() else ""
     for number, each in enumerate(known.select(known.newest(settings, results), values["cases"])):
         run, policy = each.stored.run, load.policy_of(settings, each.stored.run.suites)
@@ -50,7 +48,7 @@ def show(**values: Any) -> int:
         click.echo(plain.visible(f"ran at {run.started_at}{commit}"))
         report = Report(run=run, verdict=comparison_verdict.decide(run, policy, comparison=None), policy=policy)
         case = _view(each, report, values["run_number"])
-        click.echo(reports.render_whole_case(case, width=width, color=True, folder=folder), nl=False)
+        click.echo(reports.render_whole_case(case, width=cli.width(), color=True, folder=folder), nl=False)
     return ExitCode.PASS
 
 
@@ -153,7 +151,6 @@ def _tell(each: Known, why: str) -> None:
 
 def _show_proposal(proposal: Proposal, place: str) -> None:
     suite, case_id = proposal.known.key
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     click.secho(f"{plain.label(case_id, NAME_WIDTH)} ({plain.label(suite, NAME_WIDTH)}), {place}", bold=True)
     for change in proposal.changes:
         if proposal.turns > 1:
@@ -163,7 +160,7 @@ def _show_proposal(proposal: Proposal, place: str) -> None:
             change.actual,
             calls=change.with_calls,
             answer=change.answer is not None,
-            width=width,
+            width=cli.width(),
             color=True,
         )
         click.echo(differs, nl=False)

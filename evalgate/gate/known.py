@@ -26,7 +26,6 @@ from evalgate.model import (
     TrialKey,
     VerdictKind,
 )
-from evalgate.model.deviations import OURS
 from evalgate.results import file, kept
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
@@ -101,44 +100,44 @@ def joined(known: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
     now = fingerprints.CaseFingerprints().of_cases(suites)
     every = [known[key] for key in now if key in known]
     stored = list({id(each.stored): each.stored for each in every}.values())
-    if (
-        len(stored) == 1
-        and now == stored[0].run.fingerprints
-        and all(len(_alike(stored[0], suite)) == len(suite.criteria) for suite in suites)
-    ):
+    if len(stored) == 1 and now == stored[0].run.fingerprints and _has_all(stored[0], suites):
         return replace(stored[0], run=replace(stored[0].run, suites=suites))
-    newest_of_all = max(every, key=lambda each: each.stored.run.started_at, default=None)
     trials: list[GradedTrial] = []
-    raw: dict[TrialKey, JsonObject] = {}
     for suite in suites:
-        for case in suite.eval_set.cases:
-            each = known.get((suite.key, case.case_id))
-            if each is not None:
-                trials += _under(each, suite, is_same=now[each.key] == each.stored.run.fingerprints.get(each.key))
-                raw |= {trial.key: outcome for trial in each.trials if (outcome := _outcome(each, trial)) is not None}
+        for each in (each for case in suite.eval_set.cases if (each := known.get((suite.key, case.case_id)))):
+            trials += _under(each, suite, is_same=now[each.key] == each.stored.run.fingerprints.get(each.key))
+    found = ((trial.key, each.stored.outcomes.find_json(trial.key)) for each in every for trial in each.trials)
+    raw = {key: outcome for key, outcome in found if outcome is not None}
     outcomes = StoredOutcomes(raw, {at: told for each in stored for at, told in each.outcomes.agents().items()})
     run = Run(
         suites=suites,
         trials=tuple(trials),
         transcripts=outcomes,
-        started_at=newest_of_all.stored.run.started_at if newest_of_all else "",
-        commit=newest_of_all.stored.run.commit if newest_of_all else "",
-        dirty=newest_of_all.stored.run.dirty if newest_of_all else None,
         seconds=sum(each.run.seconds for each in stored),
         agents={key: about for each in stored for key, about in each.run.agents.items()},
         fingerprints=now,
     )
+    return _together(stored, run, outcomes)
+
+
+def _together(stored: Sequence[Stored], run: Run, outcomes: StoredOutcomes) -> Stored:
+    """What several files say of themselves, as one with this run: all of their criteria, else what the last says."""
+    criteria = {key: told for each in stored for key, told in each.criteria.items()}
+    if not stored:
+        return Stored(run=run, outcomes=outcomes, version=__version__, criteria=criteria)
+    last = max(stored, key=lambda each: each.run.started_at)
     return Stored(
-        run=run,
+        run=replace(run, started_at=last.run.started_at, commit=last.run.commit, dirty=last.run.dirty),
         outcomes=outcomes,
-        version=newest_of_all.stored.version if newest_of_all else __version__,
-        criteria={key: told for each in stored for key, told in each.criteria.items()},
-        deviations=OURS if newest_of_all is None else newest_of_all.stored.deviations,
+        version=last.version,
+        criteria=criteria,
+        deviations=last.deviations,
     )
 
 
-def _outcome(each: Known, trial: GradedTrial) -> JsonObject | None:
-    return each.stored.outcomes.find_json(trial.key)
+def _has_all(stored: Stored, suites: Iterable[Suite]) -> bool:
+    """Whether every criterion of the suites is what it was in the run."""
+    return all(len(_alike(stored, suite)) == len(suite.criteria) for suite in suites)
 
 
 def _under(each: Known, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]:

@@ -87,14 +87,7 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     known = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
     rules, chosen, undecided = render_rules(settings, project)
     sources = [agent_source.of_agent(use, read) for use in (*known, *chosen)]
-    values = values_of(sources)
-    keys = doctor.keys_of_judges(settings, project.suites)
-    uses_cloud = workflows.CREDENTIALS in values or any(
-        name.startswith("vertex") for name in criteria_judges.models_of(settings, project.suites)
-    )
-    if not uses_cloud:
-        values = {name: value or variables.secret(name) for name, value in values.items()}
-    for_judges = {key: variables.secret(key) for key in keys if key not in values}
+    values, for_judges, uses_cloud = _variables_for(settings, project, sources)
     action = action or publisher() or ACTION
     root = "" if settings.root == top else settings.root.relative_to(top).as_posix()
     files = {WORKFLOW: render_workflow(values, others=for_judges, root=root, action=action, signs_in=uses_cloud)}
@@ -118,6 +111,19 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
         action=action,
         undecided=undecided,
     )
+
+
+def _variables_for(
+    settings: Settings, project: Project, sources: Iterable[AgentSource]
+) -> tuple[dict[str, str], dict[str, str], bool]:
+    """What the workflow sets for agents, and for judges alone; and whether it has to sign in to Google Cloud."""
+    values = values_of(sources)
+    models = criteria_judges.models_of(settings, project.suites)
+    uses_cloud = workflows.CREDENTIALS in values or any(name.startswith("vertex") for name in models)
+    if not uses_cloud:
+        values = {name: value or variables.secret(name) for name, value in values.items()}
+    keys = doctor.keys_of_judges(settings, project.suites)
+    return values, {key: variables.secret(key) for key in keys if key not in values}, uses_cloud
 
 
 def reader(root: Path) -> agent_source.ReadText:

@@ -395,6 +395,18 @@ def state(
     spoken = [each for each in objects if each[2]]
     if not spoken:
         return _state_in_lines(body, keys, lines, asked)
+    return _state_in_objects(body, spoken, asked, is_torn=is_torn)
+
+
+def _state_in_objects(
+    body: str,
+    spoken: Sequence[tuple[tuple[int, int], JsonObject, list[JsonObject]]],
+    asked: Question | None,
+    *,
+    is_torn: bool,
+) -> Statement:
+    """What objects without the code say: where each stands, the object, its entries. They count where nothing else is
+    said, and one that stands before or behind the text alone may."""
     if not _has_words(_outside(body, [span for span, _, _ in spoken])):
         is_copied = any(_is_quoted(body[start:end], asked) for (start, end), _, _ in spoken)
         together = spoken[:1] if all(value == spoken[0][1] for _, value, _ in spoken) else spoken

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-from evalgate.comparison import threshold
+from evalgate.comparison import pairing, threshold
 from evalgate.model import (
     AgentFailure,
     BaseOrigin,
@@ -15,6 +14,7 @@ from evalgate.model import (
     Book,
     Case,
     CaseComparison,
+    CaseKey,
     CaseStatus,
     CaseVerdict,
     Change,
@@ -37,8 +37,6 @@ from evalgate.reports import bets
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-
-CaseKey: TypeAlias = tuple[str, str]
 
 ADVISORY: Final = "advisory (non-blocking)"
 ENOUGH: Final = "within the required pass rate"
@@ -254,9 +252,7 @@ def collect(report: Report) -> Iterator[CaseView]:
     suites = {suite.key: suite for suite in report.run.suites}
     compared = {case.key: case for case in report.comparison.cases} if report.comparison else {}
     allowed, known_labels = allowed_cases(report), labels.of(report.verdict, report.comparison)
-    trials: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
-    for trial in report.run.trials:
-        trials[trial.key.case].append(trial)
+    trials = pairing.by_case(report.run.trials)
     for suite in report.verdict.suites:
         if suite.suite in suites:
             known = {case.case_id: case for case in suites[suite.suite].eval_set.cases}

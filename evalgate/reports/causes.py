@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from evalgate.model import FailureKind, Finding, VerdictKind, call_diff
+from evalgate.model import Finding, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
 from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
@@ -75,7 +75,7 @@ def cause(case: CaseView) -> str:
         said = wording.why_unmeasured(case) if case.failure is None else _failure(case)
         return plain.clip_end(VARYING.sub("#", plain.one_line(said)), LIMIT)
     known = turns.of(case)
-    broken = [turn for turn in known.turns if turn.broken] or list(known.turns)
+    broken = known.notable
     failing = {each.name for each in case.failing}
     # where a criterion of calls passes, calls that differ are allowed; where there is none, they are the best guess
     guess = () if any(map(_is_of_calls, (use.name for use in case.suite.criteria))) else broken
@@ -100,8 +100,7 @@ def _failure(case: CaseView) -> str:
     failure = case.failure
     assert failure is not None
     said = plain.clip(failure.message, LIMIT * 2)
-    who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
-    return said if said.startswith("the agent") else f"the {who} {wording.FAILURES[failure.kind]}: {said}"
+    return said if said.startswith("the agent") else f"the {wording.what_failed(failure)}: {said}"
 
 
 def _told(

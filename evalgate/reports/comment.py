@@ -287,12 +287,7 @@ def _macros(name: str) -> Any:
 
 def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> Safe:
     """The tool calls as a diff block: `-` expected, `+` actual, blank both; wrapped, at most CALL_LINES lines."""
-    lines = [
-        call_diff.CallLine(mark=line.mark, text=text)
-        for line in call_diff.difference(call_diff.pair(expected or (), actual or ()))
-        for text in plain.wrap(plain.flat(line.text), WIDTH)
-    ]
-    shown, left_out = diff.nearby(lines, CALL_LINES)
+    shown, left_out = reports_turns.call_lines(expected or (), actual or (), width=WIDTH, most=CALL_LINES)
     rows = [f"{line.mark} {line.text}" for line in shown]
     rows += [f"@@ {left_out} more lines in report.html @@"] if left_out else []
     return Safe(markdown.fence("\n".join(rows), language="diff"))

@@ -219,9 +219,8 @@ def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
 
 
 def _body(case: CaseView) -> str:
-    known = turns.of(case).turns
-    chosen = [turn for turn in known if turn.broken] or list(known)
-    lines = [f"cause: {causes.cause(case)}", *(line for turn in chosen for line in _turn_lines(turn))]
+    shown = turns.of(case).notable
+    lines = [f"cause: {causes.cause(case)}", *(line for turn in shown for line in _turn_lines(turn))]
     for trial in case.trials:
         if trial.failure is not None:
             lines += [f"run {trial.key.number + 1}: {wording.failure_sentence(trial.failure)}"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean
 
+from evalgate.comparison import pairing
 from evalgate.model import (
     CaseKey,
     CaseStatus,
@@ -16,7 +16,6 @@ from evalgate.model import (
     Invocation,
     Run,
     Score,
-    ToolCall,
     call_diff,
 )
 from evalgate.reports import turns
@@ -34,26 +33,32 @@ the policy tolerates of the mean."""
 
 @frozen_dataclass
 class MovedTurn:
-    """A turn on both sides, in the runs that show the fall best; `of`: turns of head's run. An answer is empty where
-    there is none."""
+    """A turn on both sides, in the runs that show the fall best; `of`: turns of head's run."""
 
     number: int
     of: int
-    user: str
-    base_calls: tuple[ToolCall, ...]
-    head_calls: tuple[ToolCall, ...]
-    base_answer: str
-    head_answer: str
+    base: Invocation
+    head: Invocation
+
+    @property
+    def user(self) -> str:
+        """What the user said."""
+        return turns.answer_text(self.head.user_content) or ""
+
+    @property
+    def answers(self) -> tuple[str, str]:
+        """Those of base and head; "" where there is none."""
+        return turns.answer_text(self.base.final_response) or "", turns.answer_text(self.head.final_response) or ""
 
     @property
     def calls_differ(self) -> bool:
         """Whether the tool calls differ."""
-        return not call_diff.same(self.base_calls, self.head_calls)
+        return not call_diff.same(self.base.tool_calls, self.head.tool_calls)
 
     @property
     def answers_differ(self) -> bool:
         """Whether the answers differ."""
-        return self.base_answer != self.head_answer
+        return self.answers[0] != self.answers[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,7 +112,7 @@ def falls(v: View) -> tuple[Fall, ...]:
     comparison = v.comparison
     if comparison is None or comparison.base is None:
         return ()
-    base = _by_case(comparison.base)
+    base = pairing.by_case(comparison.base.trials)
     found = [_fall(row, v, base) for row in comparison.criteria if row.rule.gating and (row.drop or 0.0) > DUST]
     return tuple(sorted((fall for fall in found if fall.moved), key=lambda fall: -_beyond(fall.row, fall.row.drop)))
 
@@ -134,13 +139,6 @@ def _notable(each: Moved) -> float:
 def _beyond(row: CriterionComparison, drop: float | None) -> float:
     """A drop in units of what is tolerated."""
     return (drop or 0.0) / max(row.rule.floor, DUST)
-
-
-def _by_case(run: Run) -> Mapping[CaseKey, Sequence[GradedTrial]]:
-    found: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
-    for trial in run.trials:
-        found[trial.key.case].append(trial)
-    return found
 
 
 def _fall(row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[GradedTrial]]) -> Fall:
@@ -194,7 +192,7 @@ def _turn(moved: Moved) -> MovedTurn | None:
         at = next((number for number, pair in pairs if not _alike(*pair)), 0)
     if at >= len(head_turns) or at >= len(base_turns):
         return None
-    return _made(at, head_turns, base_turns)
+    return MovedTurn(number=at + 1, of=len(head_turns), base=base_turns[at], head=head_turns[at])
 
 
 Kept = Sequence[tuple[Score, int, Sequence[Invocation]]]
@@ -234,16 +232,3 @@ def _furthest(ours: Sequence[Score], theirs: Sequence[Score], sign: float) -> in
 def _alike(one: Invocation, other: Invocation) -> bool:
     same_answer = turns.answer_text(one.final_response) == turns.answer_text(other.final_response)
     return same_answer and call_diff.same(one.tool_calls, other.tool_calls)
-
-
-def _made(at: int, head: Sequence[Invocation], base: Sequence[Invocation]) -> MovedTurn:
-    base_answer, head_answer = (turns.answer_text(each[at].final_response) for each in (base, head))
-    return MovedTurn(
-        number=at + 1,
-        of=len(head),
-        user=turns.answer_text(head[at].user_content) or "",
-        base_calls=base[at].tool_calls,
-        head_calls=head[at].tool_calls,
-        base_answer=base_answer or "",
-        head_answer=head_answer or "",
-    )

@@ -9,13 +9,14 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
-from evalgate.comparison import threshold
+from evalgate.comparison import pairing, threshold
 from evalgate.formats import adk_shapes
 from evalgate.model import (
     AgentFailure,
-    CaseKey,
+    Case,
     CriterionUse,
     CriterionVerdict,
     Event,
@@ -34,7 +35,7 @@ from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, mapped_json
 
 PART_BYTES: Final = 512 * 1024
 """Of conversations, packed together: small enough to unpack at once, large enough to pack well."""
@@ -49,63 +50,80 @@ _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), defau
 def parts(v: View, *, room: int) -> Iterator[str]:
     """The index, what the search reads (a line a case), then the parts; all deflated, in base64, and all but the second
     JSON. At most about `room` characters: passing cases lose their conversations first."""
-    ordered = [*(case for cause in v.causes for case in cause.cases), *_passed(v.cases)]
+    ordered = [(at, case) for at, cause in enumerate(v.causes) for case in cause.cases]
+    ordered += [(-1, case) for case in _passed(v.cases)]
     rows: list[JsonObject] = []
     searched: list[str] = []
-    packed: list[str] = []
-    of_case = {id(case): at for at, cause in enumerate(v.causes) for case in cause.cases}
-    traces: list[str] = []
     suites = {suite.key: at for at, suite in enumerate(v.report.run.suites)}
-    criteria = _deciding(v)
-    numbers = {name: at for at, name in enumerate(criteria)}
-    held: list[str] = []
-    size = used = 0
+    numbers = {name: at for at, name in enumerate(_deciding(v))}
+    archive = _Archive()
     then = v.report.comparison.base if v.report.comparison is not None else None
-    first = _by_case(then.trials if then else ())
-    again = [_by_case(run.confirmations if run else ()) for run in (v.report.run, then)]
-    for case in ordered:
+    first = pairing.by_case(then.trials if then else ())
+    again = [pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, then)]
+    for cause, case in ordered:
         key = case.verdict.key
         base = first.get(key, ())
-        row = _row(case, cause=of_case.get(id(case), -1), suites=suites, base=base)
+        row = _row(case, cause=cause, suites=suites, base=base)
         row["values"] = _values(case, numbers)
         if _as_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
-        if used < room:
+        if archive.used < room:
             fresh = (again[0].get(key, ()), again[1].get(key, ()))
-            made, traced = _case(v, case, base=base, again=fresh)
-            if traced:
-                made["trace"] = len(traces)
-                traces.append(_packed(_JSON.encode(traced)))
-                used += len(traces[-1])
-            whole = _JSON.encode(made)
-            if len(whole) > TEXT:
-                whole = _JSON.encode(_shortened(made))
-            row["part"], row["at"] = len(packed), len(held)
-            held.append(whole)
-            size += len(whole)
+            row |= archive.add(*_case(v, case, base=base, again=fresh))
         rows.append(row)
-        cause = v.causes[row["cause"]].text if row["cause"] >= 0 else ""
-        searched.append(" ".join(_words(case, row["why"], cause)))
-        if size >= PART_BYTES:
-            packed.append(_packed(f"[{','.join(held)}]"))
-            used += len(packed[-1])
-            held, size = [], 0
-    if held:
-        packed.append(_packed(f"[{','.join(held)}]"))
-    index = {
-        "cases": rows,
-        "suites": list(suites),
-        "traces": len(packed),
+        searched.append(" ".join(_words(case, row["why"], v.causes[cause].text if cause >= 0 else "")))
+    archive.close_part()
+    yield _packed(_JSON.encode({"cases": rows, **_around(v, traces=len(archive.parts))}))
+    yield _packed("\n".join(searched))
+    yield from archive.parts
+    yield from archive.traces
+
+
+def _around(v: View, *, traces: int) -> JsonObject:
+    """What the rows of cases refer to. `traces`: the number of the first trace among the parts."""
+    return {
+        "suites": [suite.key for suite in v.report.run.suites],
+        "traces": traces,
         "statuses": list(causes.STATUS.values()),
         "causes": [{"text": each.text, "status": each.status} for each in v.causes],
-        "criteria": list(criteria.values()),
+        "criteria": list(_deciding(v).values()),
         "head": v.head_commit[:12],
-        "base": v.report.comparison.origin.commit[:12] if v.comparison and v.report.comparison else "",
+        "base": v.comparison.origin.commit[:12] if v.comparison else "",
     }
-    yield _packed(_JSON.encode(index))
-    yield _packed("\n".join(searched))
-    yield from packed
-    yield from traces
+
+
+class _Archive:
+    """Cases packed together in parts, and the trace of each case by itself; `used`: characters of what is packed."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.traces: list[str] = []
+        self.used = 0
+        self._cases: list[str] = []
+        self._size = 0
+
+    def add(self, case: JsonObject, trace: JsonObject) -> JsonObject:
+        """Pack a case and what was recorded of it, where anything was; its part, and its place there."""
+        if trace:
+            case["trace"] = len(self.traces)
+            self.traces.append(_packed(_JSON.encode(trace)))
+            self.used += len(self.traces[-1])
+        text = _JSON.encode(case)
+        if len(text) > TEXT:
+            text = _JSON.encode(_shortened(case))
+        place = {"part": len(self.parts), "at": len(self._cases)}
+        self._cases.append(text)
+        self._size += len(text)
+        if self._size >= PART_BYTES:
+            self.close_part()
+        return place
+
+    def close_part(self) -> None:
+        """Pack the cases that are in no part yet."""
+        if self._cases:
+            self.parts.append(_packed(f"[{','.join(self._cases)}]"))
+            self.used += len(self.parts[-1])
+            self._cases, self._size = [], 0
 
 
 def _passed(found: Sequence[CaseView]) -> Iterator[CaseView]:
@@ -205,13 +223,6 @@ def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]
     ]
 
 
-def _by_case(trials: Iterable[GradedTrial]) -> dict[CaseKey, list[GradedTrial]]:
-    made: dict[CaseKey, list[GradedTrial]] = {}
-    for trial in trials:
-        made.setdefault(trial.key.case, []).append(trial)
-    return made
-
-
 def _case(
     v: View, case: CaseView, *, base: Sequence[GradedTrial], again: tuple[Sequence[GradedTrial], Sequence[GradedTrial]]
 ) -> tuple[JsonObject, dict[str, list[list[Any] | None]]]:
@@ -221,19 +232,14 @@ def _case(
     comparison, head = case.report.comparison, case.report.run
     uses = {use.name: use for use in case.suite.criteria}
     then = comparison.base if comparison is not None else None
-    base_values = _means(base)
-    held, asked = case.verdict.quarantine, case.case
-    conversation = (asked.conversation if asked else None) or ()
-    about = {} if asked is None else adk_shapes.case_json(replace(asked, conversation=None))
-    about.pop("eval_id", None)
+    base_values, held = _means(base), case.verdict.quarantine
     runs = {
         "head": [_run(head, trial, uses) for trial in (*case.trials, *again[0])],
         "base": [] if then is None else [_run(then, trial, uses) for trial in (*base, *again[1])],
     }
     traces = {side: [traced for _, traced in of_side] for side, of_side in runs.items()}
     made = {
-        "expected": [_expected(turn, uses) for turn in conversation],
-        "about": about,
+        **_asked(case.case, uses),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
         "held": None if held is None else [held.owner, held.expires, held.reason],
@@ -247,6 +253,15 @@ def _case(
         "runs": {side: [told for told, _ in of_side] for side, of_side in runs.items()},
     }
     return made, {side: of_runs for side, of_runs in traces.items() if any(of_runs)}
+
+
+def _asked(case: Case | None, uses: Mapping[str, CriterionUse]) -> JsonObject:
+    """What was asked and expected, and what else the evaluation file says of the case."""
+    if case is None:
+        return {"expected": [], "about": {}}
+    about = adk_shapes.case_json(replace(case, conversation=None))
+    about.pop("eval_id", None)
+    return {"expected": [_expected(turn, uses) for turn in case.conversation or ()], "about": about}
 
 
 def _criterion(each: CriterionVerdict, base: Mapping[str, float]) -> JsonObject:
@@ -288,7 +303,7 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> tuple[J
         "grades": {name: _grade(grade) for name, grade in trial.grades.items()},
         "parts": {name: part for name, part in parts.items() if part},
         "found": [_finding(name, each) for name, grade in trial.grades.items() for each in grade.findings],
-        "turns": [{**_turn(turn), "scores": _scores(trial, at, uses)} for at, turn in enumerate(done)],
+        "turns": [{**_turn(turn), "scores": _scores(trial, at, uses.values())} for at, turn in enumerate(done)],
         "state": transcript.final_state if transcript is not None else None,
         "ended": transcript.ended_by.value if transcript is not None and transcript.ended_by else "",
     }
@@ -309,15 +324,8 @@ def _grade(grade: Score | NotEvaluated) -> Any:
     return grade.value if isinstance(grade, Score) else [grade.reason.value, grade.message]
 
 
-def _scores(trial: GradedTrial, at: int, uses: dict[str, CriterionUse]) -> list[list[Any]]:
-    found = []
-    for name, grade in trial.grades.items():
-        value = grade.turns[at] if at < len(grade.turns) else None
-        if value is not None and name in uses:
-            use = uses[name]
-            decides = not use.informational and use.threshold is not None
-            found.append([name, value, threshold.reaches(value, use) if decides else None])
-    return found
+def _scores(trial: GradedTrial, at: int, uses: Iterable[CriterionUse]) -> list[list[Any]]:
+    return [[score.name, score.value, score.met] for score in turns.scores(at, trial=trial, uses=uses)]
 
 
 def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
@@ -354,11 +362,8 @@ def _event(event: Event) -> JsonObject:
 
 def _shortened(value: Any) -> Any:
     """JSON with its texts clipped."""
-    if isinstance(value, Mapping):
-        return {plain.clip(str(name), TEXT): _shortened(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_shortened(each) for each in value]
-    return plain.clip(value, TEXT) if isinstance(value, str) else value
+    clip = partial(plain.clip, limit=TEXT)
+    return mapped_json(value, lambda item: clip(item) if isinstance(item, str) else item, key=clip)
 
 
 def _finding(name: str, finding: Finding) -> JsonObject:

@@ -166,14 +166,13 @@ def _who(own: Sequence[CaseView], width: int) -> tuple[str, str]:
 
 def _difference(case: CaseView, width: int) -> Iterator[Line]:
     """The first turn that went wrong: expected (`-`) beside actual (`+`), and what criteria found in it."""
-    known = turns.of(case).turns
-    broken = [turn for turn in known if turn.broken] or list(known)
-    if case.agent_failed or not case.failing or not broken:
+    known = turns.of(case)
+    if case.agent_failed or not case.failing or not known.turns:
         return
-    turn = broken[0]
-    if len(known) > 1:
+    turn, *others = known.notable
+    if len(known.turns) > 1:
         user = plain.label(turn.user, max(width - 24, 20)) if turn.user.strip() else ""
-        yield Line(f"    turn {turn.number} of {len(known)}{': ' if user else ''}{user}", "dim")
+        yield Line(f"    turn {turn.number} of {len(known.turns)}{': ' if user else ''}{user}", "dim")
     if turn.actual is None:
         yield Line("    The agent did not reach this turn.")
         return
@@ -183,8 +182,8 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
         yield from _base(turn, width - 6)
     for said in _findings(turn)[:FINDINGS]:
         yield Line(f"    {plain.clip_end(said, WHY_WIDTH)}", "dim")
-    if len(broken) > 1:
-        yield Line(f"    ...and {words.counted(len(broken) - 1, 'more turn')}", "dim")
+    if others:
+        yield Line(f"    ...and {words.counted(len(others), 'more turn')}", "dim")
 
 
 def _findings(turn: Turn) -> list[str]:
@@ -198,12 +197,7 @@ def _calls(turn: Turn, width: int) -> Iterator[Line]:
 
 
 def _call_lines(left: Sequence[ToolCall], right: Sequence[ToolCall], width: int) -> Iterator[Line]:
-    lines = [
-        call_diff.CallLine(mark=line.mark, text=text)
-        for line in call_diff.difference(call_diff.pair(left, right))
-        for text in plain.wrap(plain.flat(line.text), width)
-    ]
-    shown, left_out = diff.nearby(lines, CALL_LINES)
+    shown, left_out = turns.call_lines(left, right, width=width, most=CALL_LINES)
     yield from (Line(f"    {line.mark} {line.text}", MARKS[line.mark]) for line in shown)
     if left_out:
         yield Line(f"      ...{words.counted(left_out, 'more line')}", "dim")
@@ -395,7 +389,7 @@ def _fallen(fall: Fall, width: int) -> Iterator[Line]:
     turn = shown[0].turn
     if shown[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
         yield Line(f"    {_name(shown[0].case.case_id)}: - base, + head", "dim")
-        yield from _call_lines(turn.base_calls, turn.head_calls, (width or LOG_WIDTH) - 6)
+        yield from _call_lines(turn.base.tool_calls, turn.head.tool_calls, (width or LOG_WIDTH) - 6)
 
 
 def _decided(v: View) -> Iterator[Line]:

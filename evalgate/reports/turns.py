@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from evalgate.comparison import divergence, threshold
@@ -20,7 +20,7 @@ from evalgate.model import (
     call_diff,
 )
 from evalgate.reports.cases import CaseView
-from evalgate.text import plain, words
+from evalgate.text import diff, plain, words
 from evalgate.values import frozen_dataclass
 
 QUOTE_WIDTH = 160
@@ -114,6 +114,11 @@ class Conversation:
     findings: tuple[tuple[str, Finding], ...] = ()
     divergence: str = ""
 
+    @property
+    def notable(self) -> tuple[Turn, ...]:
+        """The turns where a reader should look: all of them where none is broken."""
+        return tuple(turn for turn in self.turns if turn.broken) or self.turns
+
 
 @lru_cache(maxsize=256)
 def of(case: CaseView) -> Conversation:
@@ -142,7 +147,7 @@ def of(case: CaseView) -> Conversation:
             actual=actual[at] if at < len(actual) else None,
             asked=at < len(expected) or led,
             base=base[at] if at < len(base) else None,
-            scores=tuple(_scores(at, trial=trial, uses=uses)),
+            scores=tuple(scores(at, trial=trial, uses=uses)),
             findings=tuple(each for each in _findings(at + 1, trial=trial) if each[0] not in told),
         )
         for at in range(max(len(expected), len(actual)))
@@ -168,6 +173,18 @@ def tally(finding: Finding) -> str:
     return f"{words.counted(len(finding.opinions), 'sample')}: {told}{spared}"
 
 
+def call_lines(
+    left: Sequence[ToolCall], right: Sequence[ToolCall], *, width: int, most: int
+) -> tuple[Sequence[call_diff.CallLine], int]:
+    """The difference of calls, wrapped: `most` lines of it around what differs, and how many are left out."""
+    lines = [
+        call_diff.CallLine(mark=line.mark, text=text)
+        for line in call_diff.difference(call_diff.pair(left, right))
+        for text in plain.wrap(plain.flat(line.text), width)
+    ]
+    return diff.nearby(lines, most)
+
+
 def shown_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
     """The findings that say anything."""
     return [(name, finding) for name, finding in findings if finding.text.strip() or finding.opinions]
@@ -178,7 +195,8 @@ def _turns_of(run: Run, key: TrialKey) -> Sequence[Invocation] | None:
     return None if transcript is None else transcript.invocations
 
 
-def _scores(index: int, *, trial: GradedTrial, uses: Sequence[CriterionUse]) -> Iterator[TurnScore]:
+def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> Iterator[TurnScore]:
+    """What the criteria gave the turn of this index, counted from 0; nothing of those that gave it no score."""
     for use in uses:
         grade = trial.grades.get(use.name)
         value = grade.turns[index] if grade is not None and index < len(grade.turns) else None

@@ -172,12 +172,17 @@ def unasked(gate: GateVerdict, report: Report) -> bool:
     return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
 
 
+def what_failed(failure: AgentFailure) -> str:
+    """`agent raised an exception`, `simulated user gave no message`."""
+    who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
+    return f"{who} {FAILURES[failure.kind]}"
+
+
 def failure_sentence(failure: AgentFailure) -> str:
     """`The agent raised an exception in turn 2 (raised): KeyError: 'city'`."""
-    who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
     where = f" in turn {failure.turn}" if failure.turn is not None else ""
     message = bounded(failure.message, WHY_LIMIT)
-    return f"The {who} {FAILURES[failure.kind]}{where} ({failure.kind.value}): {message}"
+    return f"The {what_failed(failure)}{where} ({failure.kind.value}): {message}"
 
 
 def last_words(failure: AgentFailure) -> str:

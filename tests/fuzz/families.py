@@ -182,8 +182,7 @@ def _read_ces_app(data: bytes) -> None:
     except ValueError:
         return
     for each_kind, shape in ces_read.SHAPES.items():
-        content, _ = live.known(raw, shape)
-        message, problems = ces_read.parse_message(content, each_kind, file="a")
+        message, problems = ces_read.parse_message(raw, each_kind, file="a", unknown=[])
         assert (message is None) == any(one.severity is Severity.ERROR for one in problems)
         if message is not None:
             theirs = live.moved(comparable(message), ces_read.LOCAL_APP, {("tools", "t"): "a"})
@@ -198,7 +197,7 @@ def _ces_seed(kind: CesKind) -> dict[str, Any]:
     for data in _ces_app_answers():
         raw = json.loads(data)
         if ces_read.kind_of(data.decode(), file="app.json" if kind is CesKind.APP else "a.json") is kind:
-            message, _ = ces_read.parse_message(live.known(raw, ces_read.SHAPES[kind])[0], kind, file="a")
+            message, _ = ces_read.parse_message(raw, kind, file="a", unknown=[])
             return comparable(message) if message else {}
     return {}
 

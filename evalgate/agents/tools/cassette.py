@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 from evalgate.agents.base import ErrorWire, ToolFile, ToolReply
 from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass, mapped_json
 
 EXACT_FLOATS = 2.0**53
 MOST_LEVELS = 150
@@ -23,21 +23,17 @@ REDACTED = "***"
 
 def args_text(args: Json) -> str:
     """Arguments as one text: keys in order, and whole numbers alike however they are written (2.0 is 2)."""
-    return json.dumps(_mapped(args, _whole), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json.dumps(mapped_json(args, _whole), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def ordered(value: Any) -> Any:
     """The same JSON with the keys of every object in order."""
-    if isinstance(value, Mapping):
-        return {key: ordered(value[key]) for key in sorted(value, key=str)}
-    if isinstance(value, list | tuple):
-        return [ordered(item) for item in value]
-    return value
+    return json.loads(json.dumps(value, sort_keys=True))
 
 
 def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     """The same JSON with every text, keys included, as `redact` writes it."""
-    return _mapped(value, lambda item: redact(item) if isinstance(item, str) else item, key=redact)
+    return mapped_json(value, lambda item: redact(item) if isinstance(item, str) else item, key=redact)
 
 
 def matches(recorded: Any, actual: Any) -> bool:
@@ -78,15 +74,6 @@ def _whole(value: Any) -> Any:
     return int(value) if is_whole else value
 
 
-def _mapped(value: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str) -> Any:
-    """The same JSON with `change` made to every value that is neither object nor list, and `key` to every key."""
-    if isinstance(value, Mapping):
-        return {key(str(name)): _mapped(item, change, key=key) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_mapped(item, change, key=key) for item in value]
-    return change(value)
-
-
 MOST_NAMED = 4
 
 
@@ -112,14 +99,14 @@ def difference(actual: Json, recorded: Json) -> str:
     return "; ".join(parts)
 
 
-def unknown_tool(tool: str, known: Sequence[str], *, verb: str) -> str:
+def unknown_tool(tool: str, known: Sequence[str]) -> str:
     """``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name where there is one."""
     if not known:
-        return f"no tool call was {verb} for this case"
+        return "no tool call was recorded for this case"
     close = words.nearest(tool, known, cutoff=0.75)
     names = words.listed([f"`{name}`" for name in known], limit=MOST_NAMED)
     hint = f"; did the agent mean `{close}`?" if close else ""
-    return f"no call of `{tool}` was {verb} ({verb}: {names}){hint}"
+    return f"no call of `{tool}` was recorded (recorded: {names}){hint}"
 
 
 def changed_args(actual: Json, recorded: Json, above: str = "") -> Iterator[tuple[str, str]]:

@@ -143,8 +143,7 @@ def _of_error(each: Any, locate: Locator) -> Problem:
     hint = ""
     if each["type"] == "extra_forbidden":
         known = [name for model in (MockRule, MockFile, Latency, ErrorWire) for name in model.model_fields]
-        close = words.nearest(str(path[-1]), known)
-        hint = f"Did you mean `{close}`?" if close else ""
+        hint = words.did_you_mean(str(path[-1]), known)
     where = ".".join(str(step) for step in path)
     message = words.fault(each)
     return errors.error("tool-mocks", f"`{where}`: {message}" if where else message, locate(*path), hint)
@@ -304,7 +303,7 @@ class ConversationTools:
             why = f"recorded only {near}: {cassette.difference(args, nearest)}"
         else:
             known = list(dict.fromkeys(entry.tool for entry in self._entries))
-            why = cassette.unknown_tool(tool, known, verb="recorded")
+            why = cassette.unknown_tool(tool, known)
         joint = " " if why.startswith(("for ", "and ")) else ", "
         return Unmatched(message=f"{called}{joint}{why}")
 

@@ -275,8 +275,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
         return tools_mocks.parse_mocks(path.read_text(encoding="utf-8-sig"), file=rule.mocks)
     except FileNotFoundError:
         siblings = [each.name for each in path.parent.glob("*.*") if each.is_file()]
-        close = words.nearest(path.name, siblings)
-        hint = f"Did you mean `{close}`?" if close else ""
+        hint = words.did_you_mean(path.name, siblings)
         problem = errors.error("tool-mocks", f"`tools`: there is no file `{rule.mocks}`", hint=hint)
     except (OSError, UnicodeDecodeError) as error:
         problem = errors.error("tool-mocks", f"cannot be read: {error}", Place(file=rule.mocks))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,16 @@ def command(labels: str, **values: Any) -> int:
         say=_say,
     )
     _show(calibration, judged)
-    problem = output.write_file(written, [calibration_file.render(calibration)])
-    if problem is not None:
-        raise UnavailableError(f"{written} {problem.message}")
+    _write(written, [calibration_file.render(calibration)])
     click.echo(f"wrote {os.path.relpath(written)}")
     return _verdict(calibration, values["fail_under_kappa"])
+
+
+def _write(path: Path, pieces: Iterable[str]) -> None:
+    """Raises UnavailableError."""
+    problem = output.write_file(path, pieces)
+    if problem is not None:
+        raise UnavailableError(f"{path} {problem.message}")
 
 
 def _say(line: str) -> None:
@@ -107,9 +113,7 @@ def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
     lines = calibration_labels.draft(file.read_results(results), most=values["most"], seed=settings.seed)
     if not lines:
         raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
-    problem = output.write_file(path, [f"{line}\n" for line in lines])
-    if problem is not None:
-        raise UnavailableError(f"{path} {problem.message}")
+    _write(path, [f"{line}\n" for line in lines])
     click.echo(f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`")
     return ExitCode.PASS
 

@@ -205,8 +205,7 @@ def _row_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
 
 def meant(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
     """A hint for a name that is not among `names`."""
-    close = words.nearest(name, names)
-    return f"Did you mean `{close}`?" if close else f"There are {words.listed(f'`{each}`' for each in names)}."
+    return words.did_you_mean(name, names, otherwise=f"There are {words.listed(f'`{each}`' for each in names)}.")
 
 
 def rubrics_of(use: CriterionUse, evidence: TrialView | None) -> tuple[Rubric, ...]:

@@ -185,9 +185,8 @@ class LabelsReading:
         spelled = line.word.strip("*_`\"'. ").lower().replace("-", "_").replace(" ", "_")
         human = spec.verdicts.labels.get(spelled, COMMON.get(spelled))
         if human is None:
-            close = words.nearest(line.word, [*spec.verdicts.labels, *COMMON])
-            right = dict.fromkeys([*spec.verdicts.labels, "yes", "no", "pass", "fail"])
-            hint = f"Did you mean `{close}`?" if close else f"Write one of {', '.join(right)}."
+            right = ", ".join(dict.fromkeys([*spec.verdicts.labels, "yes", "no", "pass", "fail"]))
+            hint = words.did_you_mean(line.word, [*spec.verdicts.labels, *COMMON], otherwise=f"Write one of {right}.")
             self._error("unknown-label", f"`{line.word[:60]}` is neither a yes nor a no", hint, number=number)
         lack = _lack(line, spec, spec.verdicts)
         if lack is not None:
@@ -210,8 +209,7 @@ class LabelsReading:
         known = {to_snake(str(key)): key for key in raw}
         unknown = [name for name in known if name not in LabelLine.model_fields]
         for name in unknown:
-            close = words.nearest(name, LabelLine.model_fields)
-            hint = f"did you mean `{close}`?" if close else f"known keys: {', '.join(LabelLine.model_fields)}"
+            hint = words.suggest(name, LabelLine.model_fields) or f"known keys: {', '.join(LabelLine.model_fields)}"
             self._error("unknown-key", f"unknown key `{name[:60]}` in a label", hint, number=number)
         try:
             line = LabelLine.model_validate({known[name]: raw[known[name]] for name in known if name not in unknown})
@@ -236,9 +234,8 @@ def _unknown_criterion(name: str) -> tuple[str, str, str]:
     if name in criteria.CRITERIA and not criteria.CRITERIA[name].informational:
         message = f"the judge of `{name}` does not answer yes or no, so it cannot be labeled"
         return "label-without-verdict", message, hint
-    close = words.nearest(name, able)
     message = f"no judged criterion is called `{name[:80]}`"
-    return "unknown-criterion", message, f"Did you mean `{close}`?" if close else hint
+    return "unknown-criterion", message, words.did_you_mean(name, able, otherwise=hint)
 
 
 def _lack(line: LabelLine, spec: CriterionSpec, verdicts: Verdicts) -> tuple[str, str, str] | None:

@@ -9,15 +9,15 @@ from statistics import NormalDist
 from evalgate.model import Interval
 
 
-def wilson(successes: float, total: float, *, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval of a share: sound for small counts, and never of width 0.
+def wilson(successes: float, total: float) -> Interval:
+    """Wilson's score interval of a share, at 95 % confidence: sound for small counts, and never of width 0.
 
     Counts need not be whole: `effective` counts are not. Without any observation the share may be anything.
     Source: Wilson 1927; Brown, Cai and DasGupta 2001.
     """
     if total <= 0:
         return Interval(low=0.0, high=1.0)
-    z = NormalDist().inv_cdf((1 + confidence) / 2)  # 1.96 for 0.95
+    z = NormalDist().inv_cdf(0.975)  # 1.96
     share = min(max(successes / total, 0.0), 1.0)
     centre = share + z * z / (2 * total)
     spread = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))

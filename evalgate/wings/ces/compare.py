@@ -62,13 +62,17 @@ def changes(old: Any, new: Any, path: Path = ()) -> Iterator[Change]:
             yield from changes(old.get(key, MISSING), new.get(key, MISSING), (*path, key))
     elif isinstance(old, list) and isinstance(new, list):
         yield from _of_lists(old, new, path)
-    elif old is not new and (old is MISSING or new is MISSING or not _same(old, new)):
+    elif old is not new and (old is MISSING or new is MISSING or not same(old, new)):
         yield Change(path=path, old=old, new=new)
 
 
-def _same(old: Any, new: Any) -> bool:
-    """Whether two scalars are one: `3` is `3.0`, and neither is `true`."""
-    return isinstance(old, bool) == isinstance(new, bool) and bool(old == new)
+def same(expected: Any, actual: Any) -> bool:
+    """Whether two JSON values are one: `3` is `3.0`, as in a Struct, and neither is `true`."""
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return expected.keys() == actual.keys() and all(same(value, actual[key]) for key, value in expected.items())
+    if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
+        return len(expected) == len(actual) and all(map(same, expected, actual))
+    return isinstance(expected, bool) == isinstance(actual, bool) and bool(expected == actual)
 
 
 def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Change]:

@@ -38,9 +38,10 @@ from evalgate.wings.ces.shapes import GoldenResult, Outcome, ScenarioResult
 NOT_OF_CES = NotEvaluated(reason=Reason.NOT_APPLICABLE, message="the case is no CES evaluation")
 
 
-def plan_of(evidence: TrialView) -> Plan | None:
-    """The evaluation of a case; None where it is none of CES."""
-    return None if evidence.case.ces is None else Plan.read(evidence.case.ces)
+def plan_of(evidence: TrialView) -> Plan:
+    """The evaluation of a case of CES, which `why_unready` has let through."""
+    assert evidence.case.ces is not None
+    return Plan.read(evidence.case.ces)
 
 
 def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResult | ScenarioResult:
@@ -82,9 +83,10 @@ def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) ->
 def grade_expectations(evidence: TrialView) -> Grade:
     """The share of expectations met, of those that nobody needs a judge for: calls, responses, transfers, variables,
     literal answers; by turn the share of expected tools called, and what was not expected at all."""
+    unready = why_unready(evidence)
+    if unready is not None:
+        return unready
     plan = plan_of(evidence)
-    if plan is None or (unready := why_unready(evidence)) is not None:
-        return NOT_OF_CES if plan is None else unready or NOT_OF_CES
     result = result_of(plan, evidence, {})
     grade = _grade_checks(outcomes.checks(plan, result), Group.EXPECTATION, count=len(evidence.actual))
     if isinstance(grade, Score) and isinstance(result, GoldenResult):
@@ -170,8 +172,6 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
     """The share of what only a judge can tell that passes, each asked about by itself and by its own threshold; unknown
     as soon as one verdict is, unless something failed."""
     plan = plan_of(evidence)
-    if plan is None:
-        return NOT_OF_CES
     asked = [each for each in outcomes.questions(plan, evidence.actual) if each.kind in _KINDS[name]]
     ballots = [_ballot(each, evidence.actual, ask) for each in asked]
     results = ask.panel.vote_all(ballots)
@@ -322,8 +322,6 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
     """The share of the properties that the conversation has, asked about at once. A goal counts as reached only after
     those before it."""
     plan = plan_of(evidence)
-    if plan is None:
-        return NOT_OF_CES
     if name == cases.NAMED:
         texts = [plan.prompts.get(each.rpartition("/")[2], "") for each in plan.named]
         lost = next((each for each, text in zip(plan.named, texts, strict=True) if not text), None)

@@ -23,7 +23,6 @@ from typing import Final
 import filelock
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from evalgate.agents import conversation
 from evalgate.agents.base import (
     Agent,
     AgentDriver,
@@ -35,7 +34,7 @@ from evalgate.agents.base import (
     Missing,
     exists,
 )
-from evalgate.agents.conversation import Stopwatch
+from evalgate.agents.conversation import RemoteTurns
 from evalgate.model import (
     AgentFailure,
     Attachment,
@@ -178,27 +177,25 @@ def delete_left(folder: Path, live: Live) -> int:
 # --- a conversation -----------------------------------------------------------------------------------------
 
 
-class CesConversation:
+class CesConversation(RemoteTurns):
     """A session of the app."""
 
     takes_history = True
 
     def __init__(self, live: Live, config: Json, setting: AgentSetting, case: Case) -> None:
-        self._live, self._config, self._limits = live, dict(config), setting.limits
-        self._redact = redact.redactor(setting.world.environment)
+        super().__init__(setting.limits, redact.redactor(setting.world.environment))
+        self._live, self._config = live, dict(config)
         self._app = str(config["session"]).partition("/sessions/")[0]
         self._case = case
         self._variables: JsonObject = {}
         self._knows_state = False
         if case.history:
             self._config["historicalContexts"] = [each for turn in case.history for each in _messages(turn, self._app)]
-        self._watch = Stopwatch()
-        self._done: list[Invocation] = []
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        setup = self._case.setup_of(len(self._done))
-        given = dict(self._case.session.state) if self._case.session and not self._done else {}
+        setup = self.begin(self._case)
+        given = dict(self._case.session.state) if self._case.session and not self.done else {}
         state = {
             name: value
             for name, value in (given | dict(setup.state)).items()
@@ -209,38 +206,31 @@ class CesConversation:
         config = self._config
         if setup.agent:
             config = {**config, "entryAgent": f"{self._app}/agents/{setup.agent}"}
-        turn_s = self._limits.turn_timeout_s
-        case_s = max(self._limits.case_timeout_s - self._watch.seconds, 0.0)
+        timeout_s, too_long = self.limit()
         began = time.monotonic()
         try:
-            with self._watch:
+            with self.watch:
                 answer = self._live.call(
                     "POST",
                     f"{self._config['session']}:runSession",
                     body={"config": config, "inputs": inputs},
-                    timeout_s=min(turn_s, case_s),
+                    timeout_s=timeout_s,
                 )
         except LiveFailed as failed:
-            message = str(failed)
-            if failed.code == "DEADLINE_EXCEEDED":
-                message = conversation.timed_out(self._limits, case=case_s < turn_s)
-            raise self._failed(_KINDS.get(failed.code, FailureKind.RAISED), message) from None
+            message = too_long if failed.code == "DEADLINE_EXCEEDED" else str(failed)
+            raise self.failed(_KINDS.get(failed.code, FailureKind.RAISED), message) from None
         invocation = self._invocation(user_content, answer, Timings(total_s=time.monotonic() - began))
-        self._done.append(invocation)
+        self.done.append(invocation)
         return invocation
 
     def finish(self) -> Json | None:
         """The session's variables, as far as the app told them."""
         return dict(self._variables) if self._knows_state else None
 
-    def _failed(self, kind: FailureKind, message: str) -> AgentFailed:
-        turn, partial = len(self._done) + 1, tuple(self._done)
-        return AgentFailed(AgentFailure(kind=kind, message=self._redact(message), turn=turn, partial=partial))
-
     def _invocation(self, said: Content, answer: Json, timings: Timings) -> Invocation:
         outputs = answer.get("outputs")
         if not isinstance(outputs, list) or not all(isinstance(each, dict) for each in outputs):
-            raise self._failed(FailureKind.PROTOCOL, "the answer has no list of outputs")
+            raise self.failed(FailureKind.PROTOCOL, "the answer has no list of outputs")
         texts = [str(each["text"]) for each in outputs if each.get("text")]
         messages = [
             message

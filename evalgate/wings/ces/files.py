@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from evalgate.discovery import walk
-from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, UnavailableError
+from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_among
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit, live, read, shapes
@@ -65,7 +65,7 @@ def library(paths: Iterable[Path]) -> Library:
     is_meant = {str(path) for path in named}
     of_ces = {file: text for file, text in texts.items() if file in is_meant or read.kind_of(text, file=file)}
     found = read.library(of_ces)
-    if any(problem.severity is Severity.ERROR for problem in found.problems):
+    if errors_among(found.problems):
         raise ConfigError.collected(found.problems)
     if not of_ces:
         raise ConfigError(f"no CES file in {words.listed(map(str, named))}")
@@ -97,13 +97,15 @@ def _compared(found: Library) -> list[Resource]:
     return [*apps, *(each for each in found.of(*Kind) if each.kind is not Kind.PERSONA or not each.path)]
 
 
-def pairs(before: Iterable[Resource], after: Iterable[Resource]) -> Iterator[tuple[Resource | None, Resource | None]]:
+Version = TypeVar("Version", Resource, "Pair")
+
+
+def pairs(before: Iterable[Version], after: Iterable[Version]) -> Iterator[tuple[Version | None, Version | None]]:
     """The versions of each resource: those of one name, else those that are called the same."""
     left = list(before)
     for new in after:
-        name = getattr(new.message, "name", "")
         of_kind = [old for old in left if old.kind is new.kind]
-        by_name = next((old for old in of_kind if name and getattr(old.message, "name", "") == name), None)
+        by_name = next((old for old in of_kind if new.name and old.name == new.name), None)
         old = by_name or next((old for old in of_kind if old.title == new.title), None)
         if old is not None:
             left.remove(old)
@@ -157,8 +159,7 @@ class AppFiles:
             raise ConfigError(f"{folder} is not a folder")
         self._files = Resources(folder)
         self._library = self._files.library()
-        broken = [each for each in self._library.problems if each.severity is Severity.ERROR]
-        if broken:
+        if broken := errors_among(self._library.problems):
             raise ConfigError.collected(broken)
         if not app and environment.get("CI", "").lower() not in ("", "0", "false"):
             message = "in CI the app must be named (`--app`): the files of a change could name any other"
@@ -240,20 +241,24 @@ class AppFiles:
             }
             app = self._live.get(self.app)
             self._learn_names(theirs)
-        mine = self._library.of(*ORDER)
-        found = []
+        found: list[Pair] = []
         for kind in ORDER:
-            left = theirs[kind]
-            for resource in (each for each in mine if each.kind is kind):
-                content = live.moved(shapes.comparable(resource.message), self.app, self._names)
-                name = content.pop("name", "")
-                match = next((each for each in left if name and each.name == name), None)
-                match = match or next((each for each in left if each.title == resource.title), None)
-                if match is not None:
-                    left = [each for each in left if each is not match]
-                found.append(_joined(resource, content, name, match))
-            found += left
+            mine = map(self._of_file, self._library.of(kind))
+            found += [_joined(in_app, in_files) for in_app, in_files in pairs(theirs[kind], mine)]
         return [*found, *self._of_app(app)]
+
+    def _of_file(self, resource: Resource) -> Pair:
+        """A resource of the files as the app would have it."""
+        content = live.moved(shapes.comparable(resource.message), self.app, self._names)
+        return Pair(
+            kind=resource.kind,
+            title=resource.title,
+            file=resource.file,
+            path=resource.path,
+            name=content.pop("name", ""),
+            mine=content,
+            my_etag=str(getattr(resource.message, "etag", "")),
+        )
 
     def _of_app(self, raw: Json) -> list[Pair]:
         """What app.json says beside what the app says."""
@@ -344,10 +349,10 @@ class AppFiles:
         if "name" in known and not names_only:
             known["name"] = live.moved(known, self.app, {})["name"]
         old = {**pair.mine, **known}
-        text = self._files.text(pair.file)
+        text = self._files.source(pair.file).text
         made = edit.spliced(text, old, new, is_json=pair.file.endswith(".json"))
         reading = read.parse(made, file=pair.file, kind=pair.kind)
-        if any(each.severity is Severity.ERROR for each in reading.problems) or reading.raw.get("etag") != new["etag"]:
+        if errors_among(reading.problems) or reading.raw.get("etag") != new["etag"]:
             raise Refused("FAILED_PRECONDITION", f"{pair.file} cannot be changed in place: edit it by hand")
         if made != text:
             self._files.save(pair.file, made)
@@ -356,8 +361,8 @@ class AppFiles:
 def _read(raw: Json, kind: Kind) -> Pair:
     """What the app has, as it gave it. Raises ConfigError for what cannot be read."""
     name = str(raw.get("name", ""))
-    content, unknown = live.known(raw, read.SHAPES[kind])
-    message, problems = read.parse_message(content, kind, file=name)
+    unknown: list[str] = []
+    message, problems = read.parse_message(raw, kind, file=name, unknown=unknown)
     if message is None:
         raise ConfigError.collected(problems)
     made = shapes.comparable(message)
@@ -366,15 +371,14 @@ def _read(raw: Json, kind: Kind) -> Pair:
     return Pair(kind=kind, title=title, theirs=made, name=name, etag=etag, unknown=tuple(unknown))
 
 
-def _joined(resource: Resource, content: JsonObject, name: str, match: Pair | None) -> Pair:
-    return replace(
-        match or Pair(kind=resource.kind, title="", name=name),
-        title=resource.title,
-        file=resource.file,
-        path=resource.path,
-        mine=content,
-        my_etag=str(getattr(resource.message, "etag", "")),
-    )
+def _joined(in_app: Pair | None, in_files: Pair | None) -> Pair:
+    """Both sides of a resource, called as in the files; the name, the etag and what is unknown are the app's."""
+    if in_files is None:
+        assert in_app is not None
+        return in_app
+    if in_app is None:
+        return in_files
+    return replace(in_files, theirs=in_app.theirs, name=in_app.name, etag=in_app.etag, unknown=in_app.unknown)
 
 
 def _difference(of: Pair | Resource, old: JsonObject | None, new: JsonObject | None) -> list[Difference]:
@@ -397,8 +401,8 @@ _APP_HINT: Final = "Name it: --app projects/P/locations/L/apps/A"
 
 def _app_named(library: Library) -> str:
     """The app that the files name. Raises ConfigError where they name none, or several."""
-    named = (str(getattr(each.message, "name", "")) for each in library.of(*ORDER))
-    apps = {found[0] for name in named if (found := APP_NAME.match(name))} - {read.LOCAL_APP}
+    named = (APP_NAME.match(each.name) for each in library.of(*ORDER))
+    apps = {found[0] for found in named if found} - {read.LOCAL_APP}
     raws = [each.raw for each in library.readings.values() if each.kind is Kind.APP and each.raw.get("name")]
     apps |= {str(raw["name"]) for raw in raws}
     if len(apps) != 1:

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from evalgate.formats.json_source import Path, path_text
-from evalgate.model.shapes import MOST_LEVELS
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, GoogleToken, NoToken
 from evalgate.values import Environ, Json, JsonObject
 from evalgate.wings.ces import shapes
@@ -174,33 +172,6 @@ _REFERENCES: Final = {
     "evaluationExpectations": "evaluationExpectations",
 }
 """Fields that name other resources, and of which collection."""
-
-
-def known(raw: Any, shape: type[Proto], path: Path = ()) -> tuple[Any, list[str]]:
-    """What the API gave without the fields that we do not know, and where those stand: it may be newer than we are."""
-    if not isinstance(raw, dict) or len(path) > 2 * MOST_LEVELS:  # whoever reads it refuses that
-        return raw, []
-    kept, unknown = {}, []
-    for key, value in raw.items():
-        name = shapes.fields_of(shape).get(key)
-        if name is None:
-            unknown.append(path_text((*path, key)))
-            continue
-        inner = shapes.message_in(shape, name)
-        if inner is None:
-            kept[key] = value
-        elif isinstance(value, list):
-            pairs = [known(each, inner, (*path, key, number)) for number, each in enumerate(value)]
-            kept[key] = [each for each, _ in pairs]
-            unknown += [each for _, more in pairs for each in more]
-        elif shapes.is_map(shape, name) and isinstance(value, dict):
-            pairs = [known(content, inner, (*path, key, each)) for each, content in value.items()]
-            kept[key] = dict(zip(value, (each for each, _ in pairs), strict=True))
-            unknown += [each for _, more in pairs for each in more]
-        else:
-            kept[key], more = known(value, inner, (*path, key))
-            unknown += more
-    return kept, unknown
 
 
 def mask(old: Json, new: Json, shape: type[Proto], before: str = "") -> list[str]:

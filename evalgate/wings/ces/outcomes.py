@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 from evalgate.model import Invocation, Text, ToolCall as ActualCall, ToolResponse as ActualResponse, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.values import Json, JsonObject, frozen_dataclass
-from evalgate.wings.ces import read, shapes
+from evalgate.wings.ces import compare, read, shapes
 from evalgate.wings.ces.cxas import TRANSFER
 from evalgate.wings.ces.shapes import (
     AgentTransfer,
@@ -394,15 +394,6 @@ def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
     return frozenset({*names, name, *(f"{toolset}{mark}{name}" for mark in ("_", ".", "/", "__"))})
 
 
-def same(expected: Any, actual: Any) -> bool:
-    """Whether two JSON values are one: `3` is `3.0`, as in a Struct, and neither is `true`."""
-    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
-        return expected.keys() == actual.keys() and all(same(value, actual[key]) for key, value in expected.items())
-    if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
-        return len(expected) == len(actual) and all(map(same, expected, actual))
-    return isinstance(expected, bool) == isinstance(actual, bool) and bool(expected == actual)
-
-
 def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:  # noqa: PLR0911 - a row each
     """Whether an argument is as expected; None where a judge has to say."""
     match, wanted = "", expected
@@ -423,7 +414,7 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
             return json_match.holds(Matcher(regex=str(wanted)), str(actual), wanted)
         except ValueError:  # no regular expression: `validate` warns of it
             return False
-    if same(wanted, actual):
+    if compare.same(wanted, actual):
         return True
     return None if match == "semantic" else False
 
@@ -680,7 +671,7 @@ def _of_variables(expected: GoldenExpectation, wanted: Json, state: Json | None)
         return _outcome(expected, Outcome.SKIPPED)
     if state is None:
         return _explained(expected, passed=None, why="the session's variables were not recorded")
-    wrong = [name for name, value in wanted.items() if not same(value, state.get(name, json_match.MISSING))]
+    wrong = [name for name, value in wanted.items() if not compare.same(value, state.get(name, json_match.MISSING))]
     told = (f"{name}: expected {wanted[name]!r}, found {state.get(name, 'nothing')!r}"[:300] for name in wrong)
     return _explained(expected, passed=not wrong, why="; ".join(told))
 
@@ -691,7 +682,7 @@ def _same_response(wanted: Json, actual: ActualResponse) -> bool:
     bare = [given]
     bare += [given[key] for key in ("output", "result") if set(given) == {key}]
     expected = [wanted, *([wanted["output"]] if set(wanted) == {"output"} else [])]
-    return any(same(one, other) for one in expected for other in bare)
+    return any(compare.same(one, other) for one in expected for other in bare)
 
 
 def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = None) -> ToolCall:

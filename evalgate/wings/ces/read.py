@@ -118,11 +118,15 @@ class Resource:
     place: Place
 
     @property
+    def name(self) -> str:
+        """As it is written; "" without one."""
+        return str(getattr(self.message, "name", ""))
+
+    @property
     def id(self) -> str:
         """The last part of its name; without a name the file's."""
-        name = getattr(self.message, "name", "")
-        if self.kind in RESOURCES and name:
-            return str(name).rpartition("/")[2]
+        if self.kind in RESOURCES and self.name:
+            return self.name.rpartition("/")[2]
         return self.title if self.path else stem(self.file)
 
     @property
@@ -244,18 +248,19 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
 
 
 def parse_message(
-    raw: Any, kind: Kind, *, file: str, is_partial: bool = False
+    raw: Any, kind: Kind, *, file: str, is_partial: bool = False, unknown: list[str] | None = None
 ) -> tuple[Proto | None, tuple[Problem, ...]]:
     """A message that somebody hands over, and every problem of it; None where one is an error.
 
-    One that `is_partial` is a part of an update: what is required may be absent.
+    One that `is_partial` is a part of an update: what is required may be absent. `unknown`: takes the places of fields
+    that we do not know, which are then left out and no problem: the API may be newer than we are.
     """
     problems = Problems("", file=file)
     problems.use_places(lambda path: Place(file=file, json_path=json_source.path_text(path)))
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}")
         return None, problems.all()
-    reader = _Reader(file, kind, problems, raw, is_partial=is_partial)
+    reader = _Reader(file, kind, problems, raw, is_partial=is_partial, unknown=unknown)
     if is_partial:
         return reader.message(SHAPES[kind], raw, ()), problems.all()
     reader.resource(raw, (), kind)
@@ -308,6 +313,7 @@ class _Reader:
     raw: Any
     found: list[Resource] = field(default_factory=list)
     is_partial: bool = False
+    unknown: list[str] | None = None
 
     def resource(self, raw: Any, path: Path, kind: Kind) -> None:
         """Read the resource at `path`."""
@@ -428,7 +434,9 @@ class _Reader:
         known, made, spelled = shapes.fields_of(shape), JsonObject(), dict[str, str]()
         for key, value in raw.items():
             name = known.get(key) if isinstance(key, str) else None
-            if name is None:
+            if name is None and self.unknown is not None:
+                self.unknown.append(json_source.path_text((*path, key)))
+            elif name is None:
                 self._unknown_key(shape, raw, key, path)
             elif name in spelled:
                 message = f"`{spelled[name]}` and `{key}` are the same field"
@@ -688,7 +696,7 @@ def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
         if each.kind in (Kind.APP, Kind.RESULT, Kind.RUN):
             continue
         within, title = ("", "displayName") if each.kind in RESOURCES else (each.file, "name")
-        for key, value in ((title, each.title), ("name", getattr(each.message, "name", ""))):
+        for key, value in ((title, each.title), ("name", each.name)):
             first = seen.setdefault((each.kind, within, key, value), each) if value else each
             # an expectation that is written out in two evaluations is one
             if first is not each and (within or first.message != each.message or not each.path):

@@ -52,13 +52,13 @@ def of_runs(head: Run, base: Run | None) -> JsonObject:
     """The runs, results and aggregated metrics, each as protobuf's JSON."""
     made: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
     by_evaluation: dict[str, dict[str, list[EvaluationResult]]] = {}
-    for side, run in (("base", base), ("head", head)):
-        for evaluation_run, found in [] if run is None else _of_run(run, side):
+    for side, run in [*([("base", base)] if base is not None else []), ("head", head)]:
+        for evaluation_run, found in _of_run(run, side):
             made["evaluationRuns"].append(evaluation_run.json())
             made["evaluationResults"] += [each.json() for each in found]
             for each in found:
                 versions = by_evaluation.setdefault(each.name.partition("/results/")[0], {})
-                versions.setdefault(_version(run, side) if run else "", []).append(each)
+                versions.setdefault(_version(run, side), []).append(each)
     made["aggregatedMetrics"] = {name: results.aggregated(each).json() for name, each in by_evaluation.items()}
     return made
 

@@ -23,7 +23,7 @@ from evalgate.errors import ConfigError, EvalgateError
 from evalgate.model import ToolCall
 from evalgate.system.loopback import HOST, App, Guard
 from evalgate.text import plain, words
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, mapped_json
 from evalgate.wings.ui.workspace import LATEST, Workspace
 
 MOST_BYTES: Final = 8 * 1024 * 1024
@@ -261,11 +261,7 @@ def _json(content: Mapping[str, Any], *, status: int = 200) -> Response:
 
 def _finite(value: Any) -> Any:
     """The same with numbers that JSON lacks as text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value
+    return mapped_json(value, lambda item: str(item) if isinstance(item, float) and not math.isfinite(item) else item)
 
 
 def _headers(policy: str) -> dict[str, str]:

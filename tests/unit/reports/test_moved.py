@@ -84,7 +84,10 @@ def test_the_runs_that_show_the_fall_best_stand_side_by_side() -> None:
     (fall,) = moved.falls(view.of(report([[RIGHT, WRONG, WRONG]], [[WRONG, RIGHT, RIGHT]])))
     found = fall.moved[0].turn
     assert found is not None
-    assert (found.base_calls, found.head_calls) == ((call("book", city="Oslo"),), (call("book", city="Rome"),))
+    assert (found.base.tool_calls, found.head.tool_calls) == (
+        (call("book", city="Oslo"),),
+        (call("book", city="Rome"),),
+    )
     assert found.calls_differ
     assert not found.answers_differ
 

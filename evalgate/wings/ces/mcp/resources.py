@@ -8,9 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -23,14 +21,14 @@ from pydantic import ValidationError
 
 from evalgate.config import load, places
 from evalgate.discovery.walk import Tree
-from evalgate.errors import EvalgateError, Problem, Severity
+from evalgate.errors import EvalgateError, Problem, errors_among
 from evalgate.formats import eval_set, rewrite
 from evalgate.formats.adk_shapes import EvalCaseWire, case_json
 from evalgate.formats.json_source import Path as JsonPath, path_text
 from evalgate.formats.kind import Dialect
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.results import kept, output
-from evalgate.text import plain, words
+from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
 from evalgate.wings.ces.compare import MISSING, Change, Relaxation
@@ -98,8 +96,7 @@ class Resources:
 
     def name_of(self, resource: Resource) -> str:
         """The name of a resource; one that has none is called after its file."""
-        written = str(getattr(resource.message, "name", ""))
-        return written if "/" in written else f"{self._app}/{COLLECTION_OF[resource.kind]}/{resource.id}"
+        return resource.name if "/" in resource.name else f"{self._app}/{COLLECTION_OF[resource.kind]}/{resource.id}"
 
     def view(self, resource: Resource) -> JsonObject:
         """A resource as the API shows it; its etag is one of the content."""
@@ -145,7 +142,7 @@ class Resources:
             new = shapes.comparable(made)
             changes = tuple(compare.changes(old, new))
             relaxations = tuple(compare.relaxations(changes))
-            before = self.text(found.file)
+            before = self.source(found.file).text
             text = self._spliced(found, before, old, new) if changes else before
             if not preview:
                 self.insist_not_relaxing(relaxations)
@@ -193,7 +190,7 @@ class Resources:
         for kind in (Kind.RESULT, Kind.RUN):
             for path in sorted((self.root / RUNS / COLLECTION_OF[kind]).glob("*.json")):
                 file = path.relative_to(self.root).as_posix()
-                yield file, read.parse(self.text(file), file=file, kind=kind)
+                yield file, read.parse(self.source(file).text, file=file, kind=kind)
 
     def _find(self, library: Library, kind: Kind, name: str) -> Resource:
         found = [each for each in library.of(kind) if self.name_of(each) == name]
@@ -204,7 +201,7 @@ class Resources:
         names = [self.name_of(each) for each in library.of(kind)]
         near = words.nearest(name[:300], names)
         hint = f"; did you mean {near}?" if near else ""
-        broken = [each for each in library.problems if each.severity is Severity.ERROR]
+        broken = errors_among(library.problems)
         more = f" ({words.counted(len(broken), 'error')} in CES files: `evalgate validate`)" if broken else ""
         raise Refused("NOT_FOUND", f"no {kind} {name[:300]!r}{hint}{more}")
 
@@ -264,15 +261,15 @@ class Resources:
                 holder.update({key: kept} if key in holder else {})
             else:
                 del holder[key]
-        text = self.text(user.file)
+        text = self.source(user.file).text
         self._write(user.file, self._spliced(user, text, old, new), user.kind)
 
-    def text(self, file: str) -> str:
-        """What stands in a file."""
-        text = plain.decode(self.inside(file).read_bytes(), file=file)
-        if isinstance(text, Problem):
-            raise Refused("FAILED_PRECONDITION", str(text))
-        return text
+    def source(self, file: str) -> rewrite.Source:
+        """A file as it stands there."""
+        try:
+            return rewrite.read(self.inside(file), shown_as=file)
+        except EvalgateError as error:
+            raise Refused("FAILED_PRECONDITION", f"{file}: {error.message}") from error
 
     def inside(self, file: str) -> Path:
         """The path of a file, which no link leads out of the root."""
@@ -286,20 +283,15 @@ class Resources:
         return next(each for each in read.parse(text, file=file, kind=kind).resources if not each.path)
 
     def save(self, file: str, text: str) -> None:
-        """Replace a file as a whole; nobody sees half of it."""
+        """Replace a file as a whole, or write a new one."""
         path = self.inside(file)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".evalgate-")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-            Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+            if path.exists():
+                rewrite.save(self.source(file), text)
+            else:
+                rewrite.create(path, text, root=self.root)
+        except EvalgateError as error:
+            raise Refused("ABORTED", error.message) from error
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -383,9 +375,8 @@ def _invalid(where: str, message: str) -> Refused:
 
 def _refused(problems: Sequence[Problem], what: str) -> Refused:
     """The refusal of a body, with each of its errors."""
-    told = [each for each in problems if each.severity is Severity.ERROR]
     violations = []
-    for each in told:
+    for each in errors_among(problems):
         path = each.place.json_path if each.place else ""
         hint = f" ({each.hint})" if each.hint else ""
         violations.append((f"{what}.{path}" if path else what, f"{each.message}{hint}"))
@@ -509,20 +500,15 @@ class EvalCases:
         why = places.why_not(self._root, file)
         if why:
             raise Refused("PERMISSION_DENIED", f"{file[:200]!r} {why}")
-        path = self._resources.inside(file)
-        if not path.is_file():
+        if not self._resources.inside(file).is_file():
             raise Refused("NOT_FOUND", f"there is no file {file[:200]!r}")
-        try:
-            return rewrite.read(path, shown_as=file)
-        except EvalgateError as error:
-            raise Refused("FAILED_PRECONDITION", f"{file}: {error.message}") from error
+        return self._resources.source(file)
 
     def _find(self, file: str, eval_id: str) -> _Held:
         source = self._read(file)
         reading = eval_set.parse_eval_set(source.text, file=file)
         if reading.eval_set is None:
-            told = next(each for each in reading.problems if each.severity is Severity.ERROR)
-            raise Refused("FAILED_PRECONDITION", str(told))
+            raise Refused("FAILED_PRECONDITION", str(errors_among(reading.problems)[0]))
         if reading.dialect not in (Dialect.ADK, Dialect.ADK_CAMEL):
             message = f"{file} is not in ADK's current format: `evalgate migrate` writes it"
             raise Refused("FAILED_PRECONDITION", message)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, Final
+from typing import Final
 
 from evalgate.model.shapes import to_camel
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass
 from evalgate.wings.ces import read, shapes
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.mcp.operations import Operation, Operations
 from evalgate.wings.ces.mcp.resources import COLLECTION_OF, Done, EvalCases, Resources
 from evalgate.wings.ces.read import Kind
 from evalgate.wings.ces.shapes import Handling, Proto
-
-Json = dict[str, Any]
 
 CODES: Final[Mapping[str, int]] = {
     "INVALID_ARGUMENT": 3,
@@ -42,10 +40,10 @@ class Answer:
     """What a tool says: the resource or the list, and beside it what the change was. `awaited`: a run whose end the
     caller wants to wait for."""
 
-    content: Json
+    content: JsonObject
     awaited: Operation | None = None
     notes: tuple[str, ...] = ()
-    meta: Json = field(default_factory=dict)
+    meta: JsonObject = field(default_factory=dict)
 
 
 @frozen_dataclass
@@ -54,16 +52,16 @@ class Tool:
 
     name: str
     description: str
-    takes: Json
-    gives: Json
-    call: Callable[[Resources, Json], Answer]
+    takes: JsonObject
+    gives: JsonObject
+    call: Callable[[Resources, JsonObject], Answer]
     read_only: bool = False
     destructive: bool = False
     open_world: bool = False
 
-    def answer(self, resources: Resources, arguments: Json) -> Answer:
+    def answer(self, resources: Resources, arguments: JsonObject) -> Answer:
         """Check the arguments and call it. Raises Refused."""
-        known: Json = self.takes["properties"]
+        known: JsonObject = self.takes["properties"]
         for key, value in arguments.items():
             if key not in known:
                 hint = words.suggest(key[:100], known, before="; ")
@@ -80,7 +78,7 @@ class Tool:
         return self.call(resources, arguments)
 
 
-def error_of(refused: Refused) -> Json:
+def error_of(refused: Refused) -> JsonObject:
     """An error as google.rpc.Status has it, with a BadRequest for its fields."""
     violations = [{"field": where, "description": said} for where, said in refused.violations]
     bad = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
@@ -91,7 +89,7 @@ def error_of(refused: Refused) -> Json:
 # --- schemas ------------------------------------------------------------------------------------------
 
 
-def schema_of(shape: type[Proto], *, writable: bool) -> Json:
+def schema_of(shape: type[Proto], *, writable: bool) -> JsonObject:
     """The JSON schema of a message; `writable`: without what the platform alone writes."""
     made = shape.model_json_schema(by_alias=True, mode="validation")
     if writable:
@@ -105,9 +103,9 @@ def schema_of(shape: type[Proto], *, writable: bool) -> Json:
     return made
 
 
-def _drop_unused(schema: Json) -> None:
+def _drop_unused(schema: JsonObject) -> None:
     """Leave out the definitions that nothing refers to any more."""
-    definitions: Json = schema.get("$defs", {})
+    definitions: JsonObject = schema.get("$defs", {})
     top = {key: value for key, value in schema.items() if key != "$defs"}
     used, pending = set[str](), [json.dumps(top)]
     while pending:
@@ -119,21 +117,21 @@ def _drop_unused(schema: Json) -> None:
     schema["$defs"] = {name: definitions[name] for name in definitions if name in used}
 
 
-def _object(required: tuple[str, ...], **properties: Json) -> Json:
+def _object(required: tuple[str, ...], **properties: JsonObject) -> JsonObject:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-def _holds(*required: str, **properties: str) -> Json:
+def _holds(*required: str, **properties: str) -> JsonObject:
     """What a tool gives: the types of its properties; without `required` all are there."""
     types = {key: {"type": kind} for key, kind in properties.items()}
     return {"type": "object", "properties": types, "required": list(required or properties)}
 
 
-def _text(said: str) -> Json:
+def _text(said: str) -> JsonObject:
     return {"type": "string", "description": said}
 
 
-def _with(key: str, shape: type[Proto], said: str, required: tuple[str, ...], **more: Json) -> Json:
+def _with(key: str, shape: type[Proto], said: str, required: tuple[str, ...], **more: JsonObject) -> JsonObject:
     """An object of which one property is a message; its definitions move to the top, where `$ref` finds them."""
     inner = schema_of(shape, writable=True)
     definitions = inner.pop("$defs", {})
@@ -143,7 +141,7 @@ def _with(key: str, shape: type[Proto], said: str, required: tuple[str, ...], **
 # --- the table ----------------------------------------------------------------------------------------
 
 _NAME: Final = _text("Its full name, as the list gives it.")
-_MASK: Final[Json] = {
+_MASK: Final[JsonObject] = {
     "description": "The fields to replace, such as `displayName,golden.turns`: text with commas, a list, or "
     "{paths: [...]}; `*` replaces all. A masked field that is absent is cleared. Without a mask: the fields given.",
     "anyOf": [
@@ -167,8 +165,8 @@ _NAMES: Final = {
 """What tools call a resource."""
 
 
-def _listing(kind: Kind) -> Callable[[Resources, Json], Answer]:
-    def call(resources: Resources, given: Json) -> Answer:
+def _listing(kind: Kind) -> Callable[[Resources, JsonObject], Answer]:
+    def call(resources: Resources, given: JsonObject) -> Answer:
         for key in ("evaluationFilter", "evaluationRunFilter", "filter"):
             if given.get(key):
                 raise Refused("UNIMPLEMENTED", f"`{key}`: files are listed whole", [(key, "not supported")])
@@ -184,7 +182,7 @@ def _changed(done: Done) -> Answer:
     """A change with what it relaxes, which also stands in words: not every client shows `_meta`."""
     relaxes = [str(each) for each in done.relaxations]
     notes = tuple(f"This relaxes: {each}" for each in relaxes)
-    meta: Json = {RELAXATIONS: relaxes, CHANGES: [str(each) for each in done.changes]}
+    meta: JsonObject = {RELAXATIONS: relaxes, CHANGES: [str(each) for each in done.changes]}
     return Answer(content=done.resource or {}, notes=notes, meta=meta)
 
 
@@ -198,7 +196,7 @@ def _previewed(done: Done) -> Answer:
     return Answer(content=content)
 
 
-_TEXTS: Final[Json] = {"type": "array", "items": {"type": "string"}}
+_TEXTS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
 _PREVIEW: Final = {
     "type": "object",
     "properties": {
@@ -319,7 +317,7 @@ def _of_cases() -> tuple[Tool, ...]:
         etag=_ETAG,
     )
 
-    def update(resources: Resources, given: Json, *, preview: bool) -> Done:
+    def update(resources: Resources, given: JsonObject, *, preview: bool) -> Done:
         more = {"mask": given.get("updateMask"), "etag": given.get("etag", ""), "preview": preview}
         return EvalCases(resources).update(given["file"], given["evalId"], given["evalCase"], **more)
 
@@ -371,7 +369,7 @@ _OPERATION: Final = _holds(
 
 
 def _runners(operations: Operations) -> tuple[Tool, ...]:
-    def run(resources: Resources, given: Json) -> Answer:
+    def run(resources: Resources, given: JsonObject) -> Answer:
         resources.insist_writable()
         names = _texts(given, "evaluations")
         if dataset := given.get("evaluationDataset"):
@@ -408,7 +406,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
     )
 
 
-def _texts(given: Json, key: str) -> list[str]:
+def _texts(given: JsonObject, key: str) -> list[str]:
     found = given.get(key, [])
     if not all(isinstance(each, str) for each in found):
         raise Refused("INVALID_ARGUMENT", f"`{key}`: expected a list of texts", [(key, "expected a list of texts")])
