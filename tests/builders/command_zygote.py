@@ -1,6 +1,7 @@
 """Runs as a child of pytest: imports the command's modules once, and becomes `evalgate` whenever it is asked.
 
-Its standard output and error are pipes, as a command's are here: Python made `sys.stdout` and `sys.stderr` for such.
+Its standard output and error are pipes, as most commands' are here: Python made `sys.stdout` and `sys.stderr` for such.
+In a terminal, they are made anew.
 """
 
 import importlib
@@ -37,6 +38,11 @@ def become(request):
     os.chdir(request["cwd"])
     sys.argv[:] = request["command"]
     sys.path[0] = str(Path(request["command"][0]).parent)
+    if os.isatty(1):
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(number, mode, encoding="utf-8", errors=stream.errors, buffering=1, closefd=False)
+            for number, mode, stream in ((0, "r", sys.stdin), (1, "w", sys.stdout), (2, "w", sys.stderr))
+        )
 
 
 def main():
