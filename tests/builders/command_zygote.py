@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import forking
+import simulated
 
 import evalgate
 from evalgate import cli
@@ -28,6 +29,7 @@ def preload():
             importlib.import_module(module.name)
     for name in LATE:
         importlib.import_module(name)
+    simulated.few()
 
 
 def become(request):
