@@ -19,7 +19,8 @@ from evalgate import cli
 
 # what runs import when they come to need it: what takes long, else a hundred runs load it a hundred times
 LATE = ("genai_prices", "google.auth.transport.requests", "google.genai", "jinja2.sandbox", "numpy", "requests")
-NEVER = ("evalgate.worker", "evalgate.__main__")  # the agent's interpreter is its place; it runs the command
+# the agent's interpreter is its place; it runs the command; no forked test starts this server, which takes half a load
+NEVER = ("evalgate.worker", "evalgate.__main__", "evalgate.mcp")
 
 
 def preload():
@@ -42,7 +43,7 @@ def become(request):
     sys.path[0] = str(Path(request["command"][0]).parent)
     if os.isatty(1):
         sys.stdin, sys.stdout, sys.stderr = (
-            open(number, mode, encoding="utf-8", errors=stream.errors, buffering=1, closefd=False)
+            open(number, mode, encoding="utf-8", errors=stream.errors, buffering=1, closefd=False)  # noqa: SIM115 - they stay open
             for number, mode, stream in ((0, "r", sys.stdin), (1, "w", sys.stdout), (2, "w", sys.stderr))
         )
 
