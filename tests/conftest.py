@@ -7,11 +7,12 @@ import os
 import signal
 
 import pytest
-from builders import examples, node
+from builders import examples, node, simulated
 
 pytest_plugins = ["builders.groups", "builders.skips"]
 
 examples.load()
+simulated.few()
 
 gc.set_threshold(100_000, 50, 100)  # thousands of tests leave little behind, and what is imported stays
 

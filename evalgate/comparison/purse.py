@@ -13,6 +13,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import lru_cache
 from typing import Final
 
 from evalgate.model import Bet, CaseKey, Cell, Confirmation
@@ -65,39 +66,63 @@ _WORSE: Final = [
 _ALL: Final = [*_SAME, *(chances for _, chances in _WORSE)]
 
 
+@frozen_dataclass
+class _Belief:
+    """What is believed of a suspect: its kinds' weights, what a bet on its next pair pays in each cell, how fast that
+    grows, and the odds that the case broke."""
+
+    weights: tuple[float, ...]
+    pays: tuple[float, ...]
+    growth: float
+    odds: float
+
+
+@lru_cache(maxsize=10_000)
+def _believed(odds: float, cells: tuple[Cell, ...]) -> _Belief:
+    """After these pairs, of a case that broke with `odds`: kept, because many suspects see the same pairs."""
+    if cells:
+        before = _believed(odds, cells[:-1]).weights
+        weights = [w * chances[cells[-1]] for w, chances in zip(before, _ALL, strict=True)]
+    else:
+        same = [rate * (1 - rate) for rate in _RATES]
+        worse = [belief for belief, _ in _WORSE]
+        weights = [*(w / sum(same) for w in same), *(odds * w / sum(worse) for w in worse)]
+    total = math.fsum(weights)
+    weights = [weight / total for weight in weights]
+    chance = [math.fsum(w * chances[cell] for w, chances in zip(weights, _ALL, strict=True)) for cell in Cell]
+    swapped = chance[Cell.FELL] + chance[Cell.ROSE]
+    pays = (1.0, 1.0, 1.0, 1.0)
+    if chance[Cell.FELL] > chance[Cell.ROSE]:
+        pays = (2 * chance[Cell.FELL] / swapped, 2 * chance[Cell.ROSE] / swapped, 1.0, 1.0)
+    return _Belief(
+        weights=tuple(weights),
+        pays=pays,
+        growth=math.fsum(p * math.log(max(pay, 1e-9)) for p, pay in zip(chance, pays, strict=True)),
+        odds=1 / max(1e-12, math.fsum(weights[: len(_SAME)])) - 1,
+    )
+
+
 class Suspect:
     """A case that fell: what is believed of it, and so what a bet on its next pair pays in each cell."""
 
     def __init__(self, odds: float) -> None:
-        same = [rate * (1 - rate) for rate in _RATES]
-        worse = [belief for belief, _ in _WORSE]
-        self._weights = [
-            *(weight / sum(same) for weight in same),
-            *(odds * weight / sum(worse) for weight in worse),
-        ]
-        self._least = LET_GO * min(1.0, odds)
+        self._first = odds
+        self._cells: tuple[Cell, ...] = ()
         self.tries = 0
         self.falls = 0
         self._look()
 
     def _look(self) -> None:
-        total = math.fsum(self._weights)
-        self._weights = [weight / total for weight in self._weights]
-        belief = [math.fsum(w * chances[cell] for w, chances in zip(self._weights, _ALL, strict=True)) for cell in Cell]
-        swapped = belief[Cell.FELL] + belief[Cell.ROSE]
-        self.pays = (1.0, 1.0, 1.0, 1.0)
-        if belief[Cell.FELL] > belief[Cell.ROSE]:
-            self.pays = (2 * belief[Cell.FELL] / swapped, 2 * belief[Cell.ROSE] / swapped, 1.0, 1.0)
-        self.growth = math.fsum(p * math.log(max(pay, 1e-9)) for p, pay in zip(belief, self.pays, strict=True))
-        odds = 1 / max(1e-12, math.fsum(self._weights[: len(_SAME)])) - 1
-        self.is_live = odds >= self._least and self.tries < PAIRS
+        belief = _believed(self._first, self._cells)
+        self.pays, self.growth = belief.pays, belief.growth
+        self.is_live = belief.odds >= LET_GO * min(1.0, self._first) and self.tries < PAIRS
 
     def see(self, cell: Cell | None) -> None:
         """One more pair; None: it could not be measured, and says nothing."""
         self.tries += 1
         if cell is not None:
             self.falls += cell is Cell.FELL
-            self._weights = [w * chances[cell] for w, chances in zip(self._weights, _ALL, strict=True)]
+            self._cells += (cell,)
         self._look()
 
 

@@ -1,6 +1,7 @@
 """Runs as a child of pytest: imports the command's modules once, and becomes `evalgate` whenever it is asked.
 
-Its standard output and error are pipes, as a command's are here: Python made `sys.stdout` and `sys.stderr` for such.
+Its standard output and error are pipes, as most commands' are here: Python made `sys.stdout` and `sys.stderr` for such.
+In a terminal, they are made anew.
 """
 
 import importlib
@@ -11,13 +12,15 @@ import time
 from pathlib import Path
 
 import forking
+import simulated
 
 import evalgate
 from evalgate import cli
 
 # what runs import when they come to need it: what takes long, else a hundred runs load it a hundred times
 LATE = ("genai_prices", "google.auth.transport.requests", "google.genai", "jinja2.sandbox", "numpy", "requests")
-NEVER = ("evalgate.worker", "evalgate.__main__")  # the agent's interpreter is its place; it runs the command
+# the agent's interpreter is its place; it runs the command; no forked test starts this server, which takes half a load
+NEVER = ("evalgate.worker", "evalgate.__main__", "evalgate.mcp")
 
 
 def preload():
@@ -27,6 +30,7 @@ def preload():
             importlib.import_module(module.name)
     for name in LATE:
         importlib.import_module(name)
+    simulated.few()
 
 
 def become(request):
@@ -37,6 +41,11 @@ def become(request):
     os.chdir(request["cwd"])
     sys.argv[:] = request["command"]
     sys.path[0] = str(Path(request["command"][0]).parent)
+    if os.isatty(1):
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(number, mode, encoding="utf-8", errors=stream.errors, buffering=1, closefd=False)  # noqa: SIM115 - they stay open
+            for number, mode, stream in ((0, "r", sys.stdin), (1, "w", sys.stdout), (2, "w", sys.stderr))
+        )
 
 
 def main():

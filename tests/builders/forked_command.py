@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from builders.zygotes import Zygote
+from builders.zygotes import Birth, Zygote
 
 EVALGATE = Path(sys.executable).parent / "evalgate"
 # what Python, its libraries and google.auth read as they are loaded, when a fork is too late to change it;
@@ -58,6 +58,13 @@ def start(
         return console_script(arguments, cwd=cwd, env=environment, merged=merged)
     zygote = _zygote(next(_TURNS))
     return Forked(zygote, [str(EVALGATE), *arguments], cwd=cwd, environment=environment, merged=merged)
+
+
+def at_terminal(arguments: Sequence[str], terminal: int, *, cwd: Path, env: Mapping[str, str], said: int = -1) -> Birth:
+    """The command in a terminal, the descriptor of which is the caller's to close; `said`: where standard error goes
+    instead."""
+    request = {"command": [str(EVALGATE), *arguments], "cwd": str(cwd), "environment": dict(env)}
+    return _zygote(next(_TURNS)).become(request, terminal, terminal, terminal if said < 0 else said)
 
 
 def console_script(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import subprocess
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,14 +27,8 @@ def typed(
     """What the command shows to somebody who presses the next of `keys` whenever it has shown `after`; before the first
     of them, `meanwhile` happens."""
     ours, theirs = pty.openpty()
-    command = subprocess.Popen(
-        [str(forked_command.EVALGATE), *arguments],
-        cwd=cwd,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
+    whole = {**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment}
+    command = forked_command.at_terminal(arguments, theirs, cwd=cwd, env=whole)
     os.close(theirs)
     said, left = bytearray(), list(keys)
     try:
@@ -51,5 +44,5 @@ def typed(
         pass
     finally:
         os.close(ours)
-    assert command.wait(timeout=30) == code, said.decode()
+    assert command.wait(30) == code, said.decode()
     return said.decode().replace("\r\n", "\n")

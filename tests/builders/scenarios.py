@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from builders import build, comparing
 from builders.build import TOOLS, WORDS, call, case, turn
 from builders.compared_scenarios import COMPARED
 from builders.hostile import HOSTILE
 from builders.led_scenarios import LED
+from builders.nightly import NIGHTLY
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import (
     AgentFailure,
@@ -475,3 +477,28 @@ MADE: Mapping[str, Callable[[], Report]] = {
 
 SCENARIOS: Mapping[str, Callable[[], Report]] = {name: functools.cache(make) for name, make in MADE.items()}
 """The same reports, each made once: nobody can change one."""
+
+KINDS: Final = (
+    "pass",
+    "fail",
+    "not_measured",
+    "flaky",
+    "languages",
+    "judged",
+    "judge_down",
+    "unsafe",
+    "base_regressed",
+    "base_improved",
+    "base_inconclusive",
+    "base_failed",
+    "base_relaxed",
+    "base_apart",
+    "base_origins",
+    "base_cut_short",
+    "base_many",
+    "base_hostile",
+    "base_conversation",
+)
+"""The richest scenario of each kind of content: these have golden reports."""
+TABLE: Final = tuple(SCENARIOS) if NIGHTLY else KINDS
+"""The scenarios on which every renderer is tried."""

@@ -67,8 +67,11 @@ class ScratchTree:
 
     def contracts(self, *names: str, update_golden: bool = False) -> None:
         """What holds for every row of every table still holds."""
-        options = ("-q", "-p", "no:cacheprovider", "-m", "not integration")
-        done = self.python("-m", "pytest", *options, *names, *(["--update-golden"] if update_golden else []))
+        options = ("-q", "-p", "xdist.plugin", "-p", "no:cacheprovider", "-m", "not integration")
+        done = self.python(
+            *("-m", "pytest", *options, *names, *(["--update-golden"] if update_golden else [])),
+            PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",  # to load them takes longer than the tests
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
     def evaluate(self, criteria: dict[str, Any], *, expected: str = "Good morning!", **rest: Any) -> None:

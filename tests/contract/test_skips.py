@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+pytest_plugins = "pytester"
 
 TESTS = Path(__file__).parents[1]
 FILE = """
@@ -39,33 +39,25 @@ def test_one(reason):
         (["no chromium", ""], ["--complete", "-n", "1"], 1, "skipped: 1 needs what `make test` brings"),
     ],
 )
-def test_what_may_be_skipped(tmp_path: Path, reasons: list[str], options: list[str], code: int, line: str) -> None:
-    (tmp_path / "test_file.py").write_text(FILE.format(reasons=reasons))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "xdist.plugin",
-        "-p",
-        "builders.skips",
-        "-c",
-        "/dev/null",
-        "--rootdir",
-        str(tmp_path),
-    ]
-    # what is installed beside it takes most of the start, and a process of xdist's has variables of its own
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    done = subprocess.run(
-        [*command, *options, "-ra", "-p", "no:cacheprovider", str(tmp_path)],
-        cwd=TESTS,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,  # a machine may be busy with everything else
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
+def test_what_may_be_skipped(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    reasons: list[str],
+    options: list[str],
+    code: int,
+    line: str,
+) -> None:
+    pytester.makepyfile(test_file=FILE.format(reasons=reasons))
+    # what is installed beside it takes most of the start
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.syspath_prepend(TESTS)
+    if "-n" in options:  # a process of xdist's has variables of its own
+        for name in [name for name in os.environ if name.startswith("PYTEST_XDIST")]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("PYTHONPATH", str(TESTS))
+        options = ["-p", "xdist.plugin", *options]
+    run = pytester.runpytest_subprocess if "-n" in options else pytester.runpytest_inprocess
+    done = run("-p", "builders.skips", "-c", os.devnull, "--rootdir", str(pytester.path), *options, "-ra")
+    assert done.ret == code
+    lines = done.outlines
     assert (lines[-2] if line else "\n".join(each for each in lines if each.startswith("skipped"))) == line

@@ -9,7 +9,7 @@ from builders.nightly import NIGHTLY
 
 from fuzz import engine, families
 
-INPUTS = 300
+INPUTS = 100
 NIGHTLY_SECONDS = 120.0
 
 

@@ -8,7 +8,7 @@ import os
 import pty
 import re
 import struct
-import subprocess
+import tempfile
 import termios
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,25 +44,26 @@ def shown(repo: Repository, columns: int, environment: Mapping[str, str]) -> str
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
     own = {"ASKED_LOG": str(repo.log), "XDG_CACHE_HOME": str(repo.log.parent / "cache"), "TERM": "xterm-256color"}
-    command = subprocess.Popen(
-        [str(forked_command.EVALGATE), "run", "--base", "main", "--fresh"],
-        cwd=repo.root,
-        env={**kept, **own, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=subprocess.PIPE,
-    )
-    os.close(theirs)
     said = bytearray()
-    try:
-        while chunk := os.read(ours, 65_536):
-            said += chunk
-    except OSError:  # the other end is closed
-        pass
-    finally:
-        os.close(ours)
-    _, error = command.communicate(timeout=60)
-    assert command.returncode == 1, error.decode()
+    with tempfile.TemporaryFile() as progress:
+        command = forked_command.at_terminal(
+            ["run", "--base", "main", "--fresh"],
+            theirs,
+            cwd=repo.root,
+            env={**kept, **own, **environment},
+            said=progress.fileno(),
+        )
+        os.close(theirs)
+        try:
+            while chunk := os.read(ours, 65_536):
+                said += chunk
+        except OSError:  # the other end is closed
+            pass
+        finally:
+            os.close(ours)
+        code = command.wait(60)
+        progress.seek(0)
+        assert code == 1, progress.read().decode()
     return said.decode().replace("\r\n", "\n")
 
 

@@ -15,10 +15,19 @@ import pytest
 from builders import forked_command, gated_repository, leftovers, zygotes
 from builders.forked_command import Forked
 from builders.gated_repository import Repository
+from builders.nightly import NIGHTLY
 
 pytestmark = pytest.mark.integration
 
 TESTS = Path(__file__).parents[1]
+MORE = [
+    (["--version"], {}),
+    (["run", "--help"], {"COLUMNS": "60"}),
+    (["list"], {}),
+    (["no-such-command"], {}),  # a code that click gives
+    (["calibrate"], {"HOME": "/nowhere"}),
+]
+MORE = MORE if NIGHTLY else []
 
 
 @pytest.fixture
@@ -29,13 +38,9 @@ def repo(tmp_path: Path) -> Repository:
 @pytest.mark.parametrize(
     ("arguments", "changed"),
     [
-        (["--version"], {}),
-        (["run", "--help"], {"COLUMNS": "60"}),  # the environment is its own
-        (["list"], {}),  # its folder too
-        (["validate", "--config", "Grüße-\udcff.yml"], {}),  # words in every script, names in none
-        (["no-such-command"], {}),  # both outputs, and a code that click gives
-        (["run", "--base", "nowhere"], {"TZ": "Asia/Kolkata", "PATH": os.defpath}),
-        (["calibrate"], {"HOME": "/nowhere"}),
+        (["validate", "--config", "Grüße-\udcff.yml"], {}),  # words in every script, and its own folder
+        (["run", "--base", "nowhere"], {"TZ": "Asia/Kolkata", "PATH": os.defpath}),  # its environment too
+        *MORE,
     ],
 )
 def test_it_says_and_returns_what_the_console_script_does(repo: Repository, arguments, changed) -> None:
@@ -83,22 +88,26 @@ def test_it_holds_nothing_of_what_it_was_forked_from(repo: Repository) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs the system: only Linux has /proc")
-def test_what_it_is_forked_from_has_no_threads_and_ends_with_whoever_started_it(tmp_path: Path) -> None:
-    code = "from builders import forked_command as f; import time; f.run(['--version'], cwd='/'); "
-    code += "print(f._zygote(0).pid, flush=True); time.sleep(60)"
+def test_importing_the_command_says_nothing_and_leaves_no_threads(tmp_path: Path) -> None:
+    zygote = zygotes.Zygote(sys.executable, "command_zygote.py")
+    request = {"command": ["evalgate", "--version"], "cwd": str(tmp_path), "environment": dict(os.environ)}
+    with Path(os.devnull).open("r+") as nothing:
+        assert zygote.become(request, *[nothing.fileno()] * 3).wait(60) == 0
+    assert len(list(Path(f"/proc/{zygote.pid}/task").iterdir())) == 1
+    assert zygote.close() == ""
+
+
+def test_what_it_is_forked_from_ends_with_whoever_started_it() -> None:
+    code = "import sys, time; from builders.zygotes import Zygote; "
+    code += "print(Zygote(sys.executable, 'worker_zygote.py').pid, flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], cwd=TESTS, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = parent.stdout.readline().strip()
         try:
-            assert len(list(Path(f"/proc/{pid}/task").iterdir())) == 1
             assert leftovers.runs(pid)
         finally:
             parent.kill()
     wait_for(lambda: not leftovers.runs(pid))
-
-
-def test_importing_the_command_says_nothing() -> None:
-    assert zygotes.Zygote(sys.executable, "command_zygote.py").close() == ""
 
 
 def untimed(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Every report of every scenario as it was last reviewed; `make golden` rewrites them."""
+"""Every report of each kind of content as it was last reviewed; `make golden` rewrites them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from builders import report_page
-from builders.scenarios import SCENARIOS
+from builders.scenarios import KINDS, SCENARIOS
 
 from evalgate import reports
 from evalgate.model import Report
 
 HERE = Path(__file__).parent
-LARGE = {"many", "base_many"}
+LARGE = {"base_many"}
 """Too large to review: their comment only."""
 
 
@@ -26,7 +26,7 @@ def rendered(scenario: str, report: Report) -> dict[str, str]:
     return {name: text for name, text in texts.items() if scenario not in LARGE or name == "comment.md"}
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", KINDS)
 def test_reports_read_as_reviewed(scenario: str, update_golden: bool) -> None:
     texts = rendered(scenario, SCENARIOS[scenario]())
     folder = HERE / scenario
@@ -41,4 +41,4 @@ def test_reports_read_as_reviewed(scenario: str, update_golden: bool) -> None:
 
 
 def test_no_scenario_is_left_behind() -> None:
-    assert {path.name for path in HERE.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(SCENARIOS)
+    assert {path.name for path in HERE.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(KINDS)

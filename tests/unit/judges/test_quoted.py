@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders.judging import ScriptedJudge, panel
+from builders.nightly import NIGHTLY
 
 from evalgate.criteria import final_response_match_v2, judged, rubrics
 from evalgate.criteria.judged import Asking, JudgedOptions
@@ -42,7 +43,7 @@ def test_the_set_is_large_enough() -> None:
 @pytest.mark.parametrize("family", judge_replies.FAMILIES, ids=lambda family: family.name)
 def test_no_quote_is_a_verdict(family: judge_replies.Family) -> None:
     whole = family in (judge_replies.FAMILIES[0], judge_replies.FAMILIES[-1])  # a label, a number: the others are alike
-    attacks = judge_replies.load()[:: 1 if whole else 6]
+    attacks = judge_replies.load()[:: (1 if whole else 6) * (1 if NIGHTLY else 4)]
     attacked = judge_replies.measure_attacked([family], attacks)
     assert attacked.good == 0, attacked.where
     assert attacked.lost <= 0.02 * attacked.formed, attacked.where

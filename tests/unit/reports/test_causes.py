@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from builders import build
 from builders.build import TOOLS, WORDS, call, case, scores, turn
-from builders.scenarios import SCENARIOS
+from builders.scenarios import SCENARIOS, TABLE
 
 from evalgate.reports import causes, view
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", TABLE)
 def test_every_case_that_does_not_pass_has_one_cause(scenario: str) -> None:
     found = view.of(SCENARIOS[scenario]()).cases
     told = causes.of(found)

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from builders import build, comparing
 from builders.compared_scenarios import COMPARED
+from builders.scenarios import SCENARIOS
 
 from evalgate import errors, reports
 from evalgate.errors import Problem
@@ -54,6 +55,10 @@ def test_the_next_step(scenario: str, step: str) -> None:
     said = wording.next_step(COMPARED[scenario]())
     assert step in said
     assert bool(step) == bool(said)
+
+
+def test_the_next_step_where_head_alone_cannot_tell() -> None:
+    assert wording.next_step(SCENARIOS["inconclusive"]()).startswith("Too little could be measured")
 
 
 def test_a_regression_alone_asks_for_no_new_expectations() -> None:
