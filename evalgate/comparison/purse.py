@@ -81,7 +81,7 @@ def _believed(odds: float, cells: tuple[Cell, ...]) -> tuple[list[float], tuple[
     weights = [weight / total for weight in weights]
     chance = [math.fsum(w * chances[cell] for w, chances in zip(weights, _ALL, strict=True)) for cell in Cell]
     swapped = chance[Cell.FELL] + chance[Cell.ROSE]
-    pays: tuple[float, ...] = (1.0,) * 4
+    pays = (1.0, 1.0, 1.0, 1.0)
     if chance[Cell.FELL] > chance[Cell.ROSE]:
         pays = (2 * chance[Cell.FELL] / swapped, 2 * chance[Cell.ROSE] / swapped, 1.0, 1.0)
     growth = math.fsum(p * math.log(max(pay, 1e-9)) for p, pay in zip(chance, pays, strict=True))
