@@ -80,10 +80,9 @@ def _believed(odds: float, cells: tuple[Cell, ...]) -> tuple[list[float], tuple[
     total = math.fsum(weights)
     weights = [weight / total for weight in weights]
     chance = [math.fsum(w * chances[cell] for w, chances in zip(weights, _ALL, strict=True)) for cell in Cell]
-    swapped = chance[Cell.FELL] + chance[Cell.ROSE]
-    pays = (1.0, 1.0, 1.0, 1.0)
-    if chance[Cell.FELL] > chance[Cell.ROSE]:
-        pays = (2 * chance[Cell.FELL] / swapped, 2 * chance[Cell.ROSE] / swapped, 1.0, 1.0)
+    fall, rise = chance[Cell.FELL], chance[Cell.ROSE]
+    swapped = fall + rise
+    pays = (2 * fall / swapped, 2 * rise / swapped, 1.0, 1.0) if fall > rise else (1.0, 1.0, 1.0, 1.0)
     growth = math.fsum(p * math.log(max(pay, 1e-9)) for p, pay in zip(chance, pays, strict=True))
     return weights, pays, growth, 1 / max(1e-12, math.fsum(weights[: len(_SAME)])) - 1
 
