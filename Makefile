@@ -37,6 +37,7 @@ $(BIN)/uv:
 .venv-adk/.ready: tests/requirements/adk.txt | $(BIN)/uv
 .venv-adk-old/.ready: tests/requirements/adk-old.txt | $(BIN)/uv
 .venv-frameworks/.ready: tests/requirements/frameworks.txt | $(BIN)/uv
+environments: $(ENVIRONMENTS)
 .venv-cxas/.ready: tests/requirements/cxas.txt | $(BIN)/uv # 800 MB, for the one test that speaks with it
 .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready .venv-cxas/.ready:
 	@echo "setting up $(@D) (minutes, the first time) ..."
@@ -118,4 +119,4 @@ lock: $(BIN)/uv ## pin what the image and the parity tests hold
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist
 
-.PHONY: help demo check unit test test-closed coverage nightly test-action bench accessibility golden docs pictures lock clean
+.PHONY: help demo check unit test environments test-closed coverage nightly test-action bench accessibility golden docs pictures lock clean

@@ -66,22 +66,12 @@ _WORSE: Final = [
 _ALL: Final = [*_SAME, *(chances for _, chances in _WORSE)]
 
 
-@frozen_dataclass
-class _Belief:
-    """What is believed of a suspect: its kinds' weights, what a bet on its next pair pays in each cell, how fast that
-    grows, and the odds that the case broke."""
-
-    weights: tuple[float, ...]
-    pays: tuple[float, ...]
-    growth: float
-    odds: float
-
-
 @lru_cache(maxsize=10_000)
-def _believed(odds: float, cells: tuple[Cell, ...]) -> _Belief:
-    """After these pairs, of a case that broke with `odds`: kept, because many suspects see the same pairs."""
+def _believed(odds: float, cells: tuple[Cell, ...]) -> tuple[list[float], tuple[float, ...], float, float]:
+    """What is believed of a case that broke with `odds`, after these pairs: the weights of its kinds, what a bet on the
+    next pair pays in each cell, how fast that grows, and the odds. Kept, because many suspects see the same pairs."""
     if cells:
-        before = _believed(odds, cells[:-1]).weights
+        before = _believed(odds, cells[:-1])[0]
         weights = [w * chances[cells[-1]] for w, chances in zip(before, _ALL, strict=True)]
     else:
         same = [rate * (1 - rate) for rate in _RATES]
@@ -90,16 +80,11 @@ def _believed(odds: float, cells: tuple[Cell, ...]) -> _Belief:
     total = math.fsum(weights)
     weights = [weight / total for weight in weights]
     chance = [math.fsum(w * chances[cell] for w, chances in zip(weights, _ALL, strict=True)) for cell in Cell]
-    swapped = chance[Cell.FELL] + chance[Cell.ROSE]
-    pays = (1.0, 1.0, 1.0, 1.0)
-    if chance[Cell.FELL] > chance[Cell.ROSE]:
-        pays = (2 * chance[Cell.FELL] / swapped, 2 * chance[Cell.ROSE] / swapped, 1.0, 1.0)
-    return _Belief(
-        weights=tuple(weights),
-        pays=pays,
-        growth=math.fsum(p * math.log(max(pay, 1e-9)) for p, pay in zip(chance, pays, strict=True)),
-        odds=1 / max(1e-12, math.fsum(weights[: len(_SAME)])) - 1,
-    )
+    fall, rise = chance[Cell.FELL], chance[Cell.ROSE]
+    swapped = fall + rise
+    pays = (2 * fall / swapped, 2 * rise / swapped, 1.0, 1.0) if fall > rise else (1.0, 1.0, 1.0, 1.0)
+    growth = math.fsum(p * math.log(max(pay, 1e-9)) for p, pay in zip(chance, pays, strict=True))
+    return weights, pays, growth, 1 / max(1e-12, math.fsum(weights[: len(_SAME)])) - 1
 
 
 class Suspect:
@@ -108,14 +93,12 @@ class Suspect:
     def __init__(self, odds: float) -> None:
         self._first = odds
         self._cells: tuple[Cell, ...] = ()
-        self.tries = 0
-        self.falls = 0
+        self.tries = self.falls = 0
         self._look()
 
     def _look(self) -> None:
-        belief = _believed(self._first, self._cells)
-        self.pays, self.growth = belief.pays, belief.growth
-        self.is_live = belief.odds >= LET_GO * min(1.0, self._first) and self.tries < PAIRS
+        _, self.pays, self.growth, odds = _believed(self._first, self._cells)
+        self.is_live = odds >= LET_GO * min(1.0, self._first) and self.tries < PAIRS
 
     def see(self, cell: Cell | None) -> None:
         """One more pair; None: it could not be measured, and says nothing."""
