@@ -28,13 +28,15 @@ class Entry:
     value: str
 
     def load(self) -> object:
-        """What the line names. Raises ConfigError where it cannot be had."""
+        """What the line names. Raises ConfigError where it cannot be had, what is raised there where it is ours."""
         module, _, path = self.value.partition(":")
         try:
             value: object = importlib.import_module(module)
             for attribute in filter(None, path.split(".")):
                 value = getattr(value, attribute)
         except Exception as error:
+            if self.package == OURS:
+                raise
             raise self.fault(f"{type(error).__name__}: {error}") from error
         return value
 
