@@ -21,7 +21,7 @@ import click
 
 from evalgate import __version__, errors
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
-from evalgate.extensions import OURS, Command, Entry, Table
+from evalgate.extensions import OURS, Command, EntryPoint, Table
 from evalgate.system import process
 from evalgate.text import plain, words, workflow_commands
 
@@ -75,7 +75,7 @@ class CommandGroup(click.Group):
         target = COMMANDS[cmd_name].target
         package = target.partition(".")[0]
         package = OURS if package == "evalgate" else package
-        command = Entry(package=package, group="evalgate.commands", name=cmd_name, value=target).load()
+        command = EntryPoint(package=package, group="evalgate.commands", name=cmd_name, value=target).load()
         return cast("click.Command", command)
 
     def resolve_command(

@@ -15,7 +15,7 @@ from evalgate.discovery import agents as discovery_agents, discover, dotenv, lin
 from evalgate.discovery.dotenv import Asking
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
-from evalgate.formats.base import Library
+from evalgate.formats.base import FormatFiles
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import words
@@ -35,7 +35,7 @@ class Project:
     problems: tuple[Problem, ...]
     of_files: tuple[Problem, ...] = ()
     unread: tuple[Suite, ...] = ()
-    libraries: tuple[Library, ...] = ()
+    libraries: tuple[FormatFiles, ...] = ()
 
     def stops(self, *, strict: bool) -> bool:
         """Whether anything is wrong: errors are, with `strict` warnings too."""
