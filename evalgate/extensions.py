@@ -19,7 +19,7 @@ Row = TypeVar("Row")
 
 
 @frozen_dataclass
-class Entry:
+class EntryPoint:
     """One line of a package's entry points: `name = module:attribute`."""
 
     package: str
@@ -28,13 +28,15 @@ class Entry:
     value: str
 
     def load(self) -> object:
-        """What the line names. Raises ConfigError where it cannot be had."""
+        """What the line names. Raises ConfigError where it cannot be had, what is raised there where it is ours."""
         module, _, path = self.value.partition(":")
         try:
             value: object = importlib.import_module(module)
             for attribute in filter(None, path.split(".")):
                 value = getattr(value, attribute)
         except Exception as error:
+            if self.package == OURS:
+                raise
             raise self.fault(f"{type(error).__name__}: {error}") from error
         return value
 
@@ -87,7 +89,7 @@ def _name(row: object) -> str:
 
 
 @cache
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[EntryPoint, ...]:
     """The entry points of evalgate's environment, ours first. They are read here since importlib.metadata takes longer
     to load than `--help` may. The working folder, which `python -m` puts on the path, may be an agent's: it has none.
 
@@ -104,7 +106,7 @@ def entries() -> tuple[Entry, ...]:
     return tuple(entry for package in (ours, *sorted(others)) for entry in _read(package, packages[package]))
 
 
-def _read(package: str, file: str) -> Iterator[Entry]:
+def _read(package: str, file: str) -> Iterator[EntryPoint]:
     text = ""
     with suppress(OSError), open(file, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123 - as above
         text = stream.read()
@@ -114,7 +116,7 @@ def _read(package: str, file: str) -> Iterator[Entry]:
         if line.startswith("["):
             group = line.strip("[] ")
         elif equals and group.startswith(PREFIX):
-            yield Entry(package=package, group=group, name=name, value=value.partition(" ")[0])
+            yield EntryPoint(package=package, group=group, name=name, value=value.partition(" ")[0])
 
 
 class Command(NamedTuple):

@@ -6,7 +6,6 @@ Errors are shown here once, in plain words, and become an exit code.
 from __future__ import annotations
 
 import errno
-import importlib
 import io
 import os
 import shutil
@@ -17,13 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from evalgate import __version__, errors
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
-from evalgate.extensions import Command, Table
+from evalgate.extensions import OURS, Command, EntryPoint, Table
 from evalgate.system import process
 from evalgate.text import plain, words, workflow_commands
 
@@ -74,9 +73,11 @@ class CommandGroup(click.Group):
         """Import the command."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].target.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
+        target = COMMANDS[cmd_name].target
+        package = target.partition(".")[0]
+        package = OURS if package == "evalgate" else package
+        command = EntryPoint(package=package, group="evalgate.commands", name=cmd_name, value=target).load()
+        return cast("click.Command", command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -21,7 +21,7 @@ from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.walk import Tree
 from evalgate.errors import NothingToDo, Place, Problem, Severity
 from evalgate.formats import FileKind
-from evalgate.formats.base import Library
+from evalgate.formats.base import FormatFiles
 from evalgate.model import AgentUse, Case, ConfigOrigin, CriteriaSource, EvalSet, SimulatorUse, Suite, Text
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
@@ -41,7 +41,7 @@ class Discovery:
     problems: tuple[Problem, ...]
     unread: tuple[Suite, ...]
     tree: Tree
-    libraries: tuple[Library, ...] = ()
+    libraries: tuple[FormatFiles, ...] = ()
 
 
 def discover(
@@ -141,7 +141,7 @@ def _unheeded(
 
 def _select(
     settings: Settings, tree: Tree | None
-) -> tuple[Tree, list[Selection], set[str], tuple[Library, ...], list[Selection], tuple[Problem, ...]]:
+) -> tuple[Tree, list[Selection], set[str], tuple[FormatFiles, ...], list[Selection], tuple[Problem, ...]]:
     """The tree, walked a second time where a selection names a folder that was passed over; the selections, the files
     that they name exactly, what is selected of libraries and how, and the selections that match nothing."""
     root, exclude = settings.root, settings.gate_file.exclude
@@ -174,7 +174,7 @@ def _select(
 
 
 def _of_libraries(
-    libraries: Sequence[Library], selected: Sequence[Selection], settings: Settings
+    libraries: Sequence[FormatFiles], selected: Sequence[Selection], settings: Settings
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
     """The sets of libraries that are selected, and what is told of them."""
     named = {key: each.case_ids for each in selected if each.is_file for key in each.keys}
@@ -195,7 +195,7 @@ def _has_error(problems: Iterable[Problem]) -> bool:
 
 
 def _with_agents(
-    libraries: Sequence[Library], sets: dict[str, EvalSet], gate_file: GateFile, tree: Tree
+    libraries: Sequence[FormatFiles], sets: dict[str, EvalSet], gate_file: GateFile, tree: Tree
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
     """The sets that have an agent here, and a note on the others: they may be an app's that runs elsewhere."""
     uses, _ = discovery_agents.choose_agents(sets, gate_file=gate_file, tree=tree)
@@ -322,7 +322,7 @@ def _suites(
 
 
 def _suites_of(
-    libraries: Sequence[Library],
+    libraries: Sequence[FormatFiles],
     sets: Mapping[str, EvalSet],
     uses: Mapping[str, AgentUse],
     *,
@@ -342,7 +342,7 @@ def _suites_of(
         )
 
 
-def _broken(libraries: Sequence[Library], unrun: Iterable[Problem], sets: Collection[str]) -> list[str]:
+def _broken(libraries: Sequence[FormatFiles], unrun: Iterable[Problem], sets: Collection[str]) -> list[str]:
     """The files of evaluations that have an error, which keeps them from being run; and those of evaluations that the
     user named and that are not run, where no other of the file is."""
     files = {each.place.file for each in unrun if _has_error([each]) and each.place and each.code not in CODES}

@@ -15,7 +15,7 @@ from evalgate.discovery import agents as discovery_agents, discover, dotenv, lin
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
-from evalgate.formats.base import Library
+from evalgate.formats.base import FormatFiles
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import words
@@ -31,7 +31,7 @@ class Project:
     problems: tuple[Problem, ...]
     of_files: tuple[Problem, ...] = ()  # those of the problems that lie in evaluation files and criteria files
     unread: tuple[Suite, ...] = ()  # files that cannot be read, with their criteria and agents and without cases
-    libraries: tuple[Library, ...] = ()  # of other formats; problems of what is not run are not among `problems`
+    libraries: tuple[FormatFiles, ...] = ()  # of other formats; problems of what is not run are not among `problems`
     commit: str = ""  # that is checked out
     dirty: bool | None = None  # whether files differ from the commit; None where that is not known
 

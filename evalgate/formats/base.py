@@ -25,7 +25,7 @@ class SearchedTree(Protocol):
         """The content of a file, or why it is not read."""
 
 
-class Library(ABC):
+class FormatFiles(ABC):
     """The evaluation files of one format in a checkout, as far as they are chosen. `noun`: one of their evaluations."""
 
     noun: ClassVar[str]
@@ -80,7 +80,7 @@ class Format:
         """A warning for each file that looks as if it were meant and is not among the `files` that are known."""
         return ()
 
-    def read(self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]) -> Library | None:
+    def read(self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]) -> FormatFiles | None:
         """The `chosen` ones of its `files`; None: this format has no evaluations."""
         return None
 

@@ -20,7 +20,7 @@ from evalgate import cli
 # what runs import when they come to need it: what takes long, else a hundred runs load it a hundred times
 LATE = ("genai_prices", "google.auth.transport.requests", "google.genai", "jinja2.sandbox", "numpy", "requests")
 # the agent's interpreter is its place; it runs the command; no forked test starts this server, which takes half a load
-NEVER = ("evalgate.worker", "evalgate.__main__", "evalgate.mcp")
+NEVER = ("evalgate.worker", "evalgate.__main__", "evalgate.wings.ces.mcp")
 
 
 def preload():

@@ -120,7 +120,9 @@ def test_a_package_brings_a_criterion_a_driver_a_report_and_a_command(machine: M
         ({"pyproject.toml": ("criterion:SPEC", "criterion:grade")}, "is no CriterionSpec"),
         # its name is one of ours
         ({"acme_evalgate/criterion.py": ('"acme_short"', '"response_match_score"')}, "is taken"),
-        # of a command, which `--help` needs too
+        # a command, when it is called
+        ({"acme_evalgate/command.py": ("import click", "import clack")}, "ModuleNotFoundError"),
+        # the rows of commands, which `--help` needs too
         ({"acme_evalgate/__init__.py": ("import Command", "import Order")}, "ImportError"),
     ],
 )
@@ -128,8 +130,8 @@ def test_a_broken_package_is_one_error_that_names_it(
     machine: Machine, changes: dict[str, tuple[str, str]], why: str
 ) -> None:
     machine.install(changes)
-    arguments = ("--help",) if "acme_evalgate/__init__.py" in changes else ("run", "--agent", "acme:Hi there")
-    done = machine.call(*arguments)
+    asked = {"acme_evalgate/__init__.py": ["--help"], "acme_evalgate/command.py": ["acme"]}
+    done = machine.call(*asked.get(next(iter(changes)), ["run", "--agent", "acme:Hi there"]))
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]

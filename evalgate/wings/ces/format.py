@@ -8,7 +8,7 @@ from evalgate import errors
 from evalgate.config import places
 from evalgate.discovery import walk
 from evalgate.errors import Place, Problem
-from evalgate.formats.base import Format, Library, SearchedTree
+from evalgate.formats.base import Format, FormatFiles, SearchedTree
 from evalgate.model import Case, CriterionUse, EvalSet
 from evalgate.simulation import user
 from evalgate.text import plain, words
@@ -38,7 +38,7 @@ def _is_of_ces(tree: SearchedTree, path: str) -> bool:
 
 
 @frozen_dataclass
-class CesLibrary(Library):
+class CesLibrary(FormatFiles):
     """The chosen CES files, with what is wrong with them and with what applies to them."""
 
     found: read.Library

@@ -14,6 +14,7 @@ from evalgate.cli import commands
 from evalgate.config import Door, settings
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, Place, Problem, Severity, UnavailableError
+from evalgate.extensions import Command
 from evalgate.system import isolation
 
 
@@ -94,7 +95,7 @@ def test_help_imports_no_heavy_module() -> None:
 
 
 def test_a_command_that_cannot_be_imported_is_a_bug_and_no_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cli.COMMANDS, "run", ("evalgate.cli.no_such_module:run", ""))
+    monkeypatch.setattr(cli, "COMMANDS", {"run": Command("run", "", "evalgate.cli.no_such_module:run")})
     with pytest.raises(SystemExit) as caught:
         cli.dispatch(["run"])
     assert caught.value.code == ExitCode.BUG

@@ -48,7 +48,7 @@ def told(root, driver, found_by=NAMED, places=None, **options):
         ("adk", {"path": "a\0b"}, "no agent at", ""),
         # a driver that there is not, as `--agent` may name it
         ("adk", {"path": "comand:node agent.mjs"}, "no agent at", "Did you mean `command:node agent.mjs`?"),
-        ("adk", {"path": "foo:bar"}, "no agent at", "`foo` is not a known driver: adk, python, langgraph,"),
+        ("adk", {"path": "foo:bar"}, "no agent at", "`foo` is not a known driver: adk, python, command,"),
         ("replay", {"path": "nope.json"}, "no recordings at `nope.json`", ""),
         ("replay", {"path": "recorded/on.json"}, "no recordings at", "Did you mean `recorded/one.json`?"),
         ("replay", {"path": "recorded/*.jsonl"}, "no recordings at", ""),
