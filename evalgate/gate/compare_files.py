@@ -10,6 +10,7 @@ from evalgate import agents
 from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
+from evalgate.comparison.book import Sides
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -97,10 +98,11 @@ def _compared(settings: Settings, context: Context, ours: Stored, theirs: Stored
     told = stores.aged(origin, settings=settings, now=context.now, notes=notes)
     comparisons: list[Comparison | None] = []
     for book in rules.books:
-        sides = failures.sides_of(
-            book.applied(head_run),
-            book.applied(base_run),
+        sides = Sides(
+            head=book.applied(head_run),
+            base=book.applied(base_run),
             policy=book.policy,
+            recorded=failures.recorded_of(head_run),
             unpaired=unpaired,
             shown=held,
             unchanged=known.unchanged if known is not None else (),
