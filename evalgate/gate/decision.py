@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from evalgate import __version__, errors, reports
@@ -24,7 +24,6 @@ from evalgate.model import (
     CaseKey,
     CaseVerdict,
     Comparison,
-    Edits,
     PastCase,
     Policy,
     Quarantine,
@@ -69,7 +68,11 @@ def decide(
     ranks = [kinds.index(draft.verdict.blocked_by) for draft in drafts]
     by_base = rules.is_both and ranks[-1] < ranks[0]
     draft = drafts[-1 if by_base else 0]
-    edits = _deciding(rules.edits, [draft.verdict for draft in drafts], by_base=by_base)
+    passes = [not draft.verdict.blocks for draft in drafts]
+    # by one rule book alone the change passes; what the base asks and nobody asked is no pass
+    is_decisive = len(set(passes)) > 1 or bool(rules.edits.unasked and passes[0])
+    is_decisive = is_decisive or (len(drafts) == 1 and rules.edits.decide)
+    edits = replace(rules.edits, decide=is_decisive, by_base=by_base or rules.edits.by_base)
     problems = (
         *(() if rules.shard is None else (shards.note(rules.shard),)),
         *(() if history is None else _drift(history, head, rules)),
@@ -133,45 +136,30 @@ def verdict_of(
 ) -> tuple[Verdict, tuple[Problem, ...]]:
     """The verdict in words, and a warning where files lack fresh runs that failures ask for. `shown`: cases that never
     decide; `was_run`: see `decide`."""
+    compared = comparison if comparison is not None and comparison.base is not None else None
     book: Book | None = None
     cases: Mapping[CaseKey, CaseVerdict] = {}
-    problems: tuple[Problem, ...] = ()
-    if not (was_run and comparison is not None and comparison.base is not None):  # else the comparison has them
-        book, cases, problems = _book_of(run, comparison, policy=policy, shown=shown)
+    lacking: frozenset[CaseKey] = frozenset()
+    if compared is None or not was_run:  # else the comparison has them
+        sides = Sides(
+            head=run,
+            base=compared.base if compared else None,
+            policy=policy,
+            recorded=failures.recorded_of(run),
+            unpaired={case.key: case.status for case in compared.cases} if compared else {},
+            shown=shown,
+            unchanged=compared.unchanged if compared else (),
+            is_together=compared is None or compared.origin.source is BaseSource.RERUN,
+        )
+        (book, reruns), cases = sides.settled, sides.both[0].verdicts
+        lacking = frozenset(rerun.key for rerun in reruns)
     verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=shown, book=book, decided=cases)
-    return sentences.told(verdict, run, comparison, policy), problems
-
-
-def _deciding(edits: Edits, verdicts: Sequence[Verdict], *, by_base: bool) -> Edits:
-    """The edits, and whether by one rule book alone the change passes. What the base asks and nobody asked is no
-    pass."""
-    passes = [not verdict.blocks for verdict in verdicts]
-    decide = len(set(passes)) > 1 or bool(edits.unasked and passes[0])
-    return replace(edits, decide=decide or (len(verdicts) == 1 and edits.decide), by_base=by_base or edits.by_base)
-
-
-def _book_of(
-    head: Run, comparison: Comparison | None, *, policy: Policy, shown: Collection[CaseKey]
-) -> tuple[Book, Mapping[CaseKey, CaseVerdict], tuple[Problem, ...]]:
-    """The bets of a run, its cases, and the warning."""
-    compared = comparison if comparison is not None and comparison.base is not None else None
-    sides = Sides(
-        head=head,
-        base=compared.base if compared else None,
-        policy=policy,
-        recorded=failures.recorded_of(head),
-        unpaired={case.key: case.status for case in compared.cases} if compared else {},
-        shown=shown,
-        unchanged=compared.unchanged if compared else (),
-        is_together=compared is None or compared.origin.source is BaseSource.RERUN,
-    )
-    (found, reruns), verdicts = sides.settled, sides.both[0].verdicts
-    lacking = {rerun.key for rerun in reruns}
+    verdict = sentences.told(verdict, run, comparison, policy)
     if not lacking:
-        return found, verdicts, ()
+        return verdict, ()
     message = f"the results lack reruns of {words.counted(len(lacking), 'failure')}, so a flaky case may block"
     hint = "`evalgate run` makes them, `threshold: all` needs none."
-    return found, verdicts, (errors.warning("fresh-runs-missing", message, hint=hint),)
+    return verdict, (errors.warning("fresh-runs-missing", message, hint=hint),)
 
 
 def publish(

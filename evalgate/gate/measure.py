@@ -53,6 +53,7 @@ from evalgate.runner.reuse import TakenOver
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation
+from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
@@ -105,29 +106,22 @@ def opened(session: GateSession, context: Context) -> Iterator[Session]:
             stack.enter_context(open_agents(suites, settings, context, root=root, sandboxes=sandbox))
             for (root, suites, _), sandbox in zip(checkouts, sandboxes, strict=False)
         ]
-        environment_of = partial(
-            agent_environment.of_agent,
-            settings=settings.model_copy(update={"isolate": context.isolate}),
-            environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
-            key=context.store_key,
-        )
         built = _criteria(rules, [suites for _, suites, _ in checkouts], pools, panel, scored=context.scored)
         for number, (root, suites, skipped) in enumerate(checkouts):
-            tree = trees[HEAD if number == HEAD else -1]
             side = Side(
                 trials,
                 suites,
                 agents=pools[number],
                 criteria=built,
                 journal=session.journals[number],
-                inputs=SideInputs(
-                    tree=tree,
-                    uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
-                    agents=pools[number],
-                    environment_of=partial(environment_of, tools=toolbox.fingerprint(settings, root)),
-                    watches=partial(watches.of, tree),
-                    depends_on=settings.depends_on,
-                    trusts_workers=context.is_attended,
+                inputs=_inputs(
+                    session,
+                    context,
+                    root,
+                    suites,
+                    pools[number],
+                    watches=watches,
+                    tree=trees[HEAD if number == HEAD else -1],
                 ),
                 skipped=skipped,
                 shared=() if number == HEAD else session.earlier.unchanged,
@@ -135,6 +129,35 @@ def opened(session: GateSession, context: Context) -> Iterator[Session]:
             trials.sides.append(side)
         watches.begin_with(isolated_sides)
         yield trials
+
+
+def _inputs(
+    session: GateSession,
+    context: Context,
+    root: Path,
+    suites: Sequence[Suite],
+    agents: Mapping[str, Agent],
+    *,
+    watches: Watches,
+    tree: Snapshot,
+) -> SideInputs:
+    """What the agents of the checkout at `root` read and run in."""
+    settings = session.rules.settings
+    return SideInputs(
+        tree=tree,
+        uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
+        agents=agents,
+        environment_of=partial(
+            agent_environment.of_agent,
+            settings=settings.model_copy(update={"isolate": context.isolate}),
+            environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
+            tools=toolbox.fingerprint(settings, root),
+            key=context.store_key,
+        ),
+        watches=partial(watches.of, tree),
+        depends_on=settings.depends_on,
+        trusts_workers=context.is_attended,
+    )
 
 
 def _checkouts(session: GateSession) -> Iterator[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]]:
