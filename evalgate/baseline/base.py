@@ -57,19 +57,14 @@ NOT_LENT = "head's environment ({}) is part of its commit, so the base's agent d
 
 @frozen_dataclass
 class BaseRules:
-    """What the base's own files ask for: suites with their criteria and cases, and the policy.
-
-    `unread`: suites whose evaluation file cannot be read, so that their cases are not known; `unruled`: those whose
-    criteria cannot, or not all of them; `simulated`: those that have simulated users, though none is among the selected
-    cases; `errors`: what is wrong with these files.
-    """
+    """What the base's own files ask for: suites with their criteria and cases, and the policy."""
 
     suites: tuple[Suite, ...]
     policy: Policy
-    unread: frozenset[str] = frozenset()
-    unruled: frozenset[str] = frozenset()
-    simulated: frozenset[str] = frozenset()
-    errors: tuple[Problem, ...] = ()
+    unread: frozenset[str] = frozenset()  # suites whose evaluation file cannot be read, so that cases are not known
+    unruled: frozenset[str] = frozenset()  # those whose criteria cannot be read, or not all of them
+    simulated: frozenset[str] = frozenset()  # those that have simulated users, though not in the selected cases
+    errors: tuple[Problem, ...] = ()  # what is wrong with these files
 
     def is_empty(self) -> bool:
         """Whether it is known that there is no case among them."""
@@ -78,17 +73,14 @@ class BaseRules:
 
 @frozen_dataclass
 class BaseProject:
-    """What the base's own files say, for the suites of head.
+    """What the base's own files say, for the suites of head."""
 
-    `settings`: what its evalgate.yml and the doors ask for, None where that is not known. `agents`: by head's suite
-    keys; an absent one where it has none. `renamed`: the base's name of an evaluation file by head's, where they
-    differ. `rules`: None where they are not known, or it has no evaluation file at all.
-    """
-
-    settings: Settings | None = None
-    agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
-    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    rules: BaseRules | None = None
+    settings: Settings | None = None  # of its evalgate.yml and the doors; None where that is not known
+    agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)  # by head's suite keys; may be absent ones
+    renamed: Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # its name of a file by head's, where they differ
+    rules: BaseRules | None = None  # None where they are not known, or it has no evaluation file at all
 
     def own_files(self) -> tuple[str, ...]:
         """Its evaluation files that an agent of its own serves: what it gates."""
@@ -99,23 +91,17 @@ class BaseProject:
 
 @frozen_dataclass
 class Base:
-    """The base, before anything of it was measured.
-
-    `root`: its code on disk, None where only results are at hand. `top`: the top of its checkout, None without one.
-    `stored`: results that stand in for suites that cannot be run again (`reusable`). `problem`: why there is nothing to
-    compare with; `no_agent`: because the base has no agent yet, or no case of those that are run, which is nobody's
-    fault; `base_failed`: because of the base's own files, which is not the change's fault.
-    """
+    """The base, before anything of it was measured."""
 
     origin: BaseOrigin
-    root: Path | None = None
-    top: Path | None = None
+    root: Path | None = None  # its code on disk; None where only results are at hand
+    top: Path | None = None  # of its checkout
     project: BaseProject = BaseProject()
-    stored: Stored | None = None
-    reusable: frozenset[str] = frozenset()
-    problem: str = ""
-    no_agent: bool = False
-    base_failed: bool = False
+    stored: Stored | None = None  # results that stand in for suites that cannot be run again
+    reusable: frozenset[str] = frozenset()  # these suites
+    problem: str = ""  # why there is nothing to compare with
+    no_agent: bool = False  # because it has no agent yet, or no case of those that are run, which is nobody's fault
+    base_failed: bool = False  # because of its own files, which is not the change's fault
 
 
 @contextmanager

@@ -9,10 +9,10 @@ import platform
 from collections.abc import Mapping
 
 from evalgate import __version__
+from evalgate.agents.base import Agent
 from evalgate.config import variables
 from evalgate.config.settings import Settings, of_agents
 from evalgate.formats import fingerprints
-from evalgate.model import AgentDescription
 from evalgate.system import redact
 from evalgate.values import Environ
 
@@ -40,18 +40,11 @@ def _hidden(name: str, value: str, key: bytes) -> str:
     return ("set" if value else "") if is_secret else variables.USER_INFO.sub("://", value)
 
 
-def of_agent(
-    settings: Settings,
-    *,
-    environment: Environ,
-    tools: str,
-    about: Mapping[str, str],
-    description: AgentDescription | None,
-    key: bytes,
-) -> str:
-    """16 hex digits; "" where the agent has not started. `tools`: what answers its tool calls; `about`, `description`:
-    what the agent said of itself when it started: its Python, its framework, its packages; its instructions, models and
-    tools as they were loaded. `key`: of the hash of variables."""
+def of_agent(agent: Agent, settings: Settings, *, environment: Environ, tools: str, key: bytes) -> str:
+    """16 hex digits; "" where the agent has not started. `tools`: what answers its tool calls; `key`: of the hash of
+    variables. The agent said of itself when it started: its Python, its framework, its packages; its instructions,
+    models and tools as they were loaded."""
+    about, description = agent.about(), agent.description()
     if not about:
         return ""
     machine = [platform.system(), platform.machine()]

@@ -20,7 +20,7 @@ from evalgate.agents.tools import toolbox
 from evalgate.baseline import commit
 from evalgate.baseline.base import Base
 from evalgate.comparison import compare as comparison_compare, pairing
-from evalgate.comparison.book import NOTHING, Sides
+from evalgate.comparison.book import Sides
 from evalgate.config import Trait, settings as config_settings
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
@@ -224,27 +224,9 @@ def _differs(path: str, root: Path, head: Path) -> bool:
 # --- head beside base ---------------------------------------------------------------------------------
 
 
-def sides_of(
-    head: Run,
-    base: Run | None,
-    *,
-    policy: Policy,
-    unpaired: Mapping[CaseKey, CaseStatus] = NOTHING,
-    shown: Collection[CaseKey] = (),
-    unchanged: Collection[str] = (),
-    is_together: bool = True,
-) -> Sides:
-    """What a book is made from; an outcome of an agent that is not asked is a fact."""
-    return Sides(
-        head=head,
-        base=base,
-        policy=policy,
-        unpaired=unpaired,
-        shown=shown,
-        recorded=frozenset(suite.key for suite in head.suites if not agents.is_asked(suite.agent)),
-        unchanged=unchanged,
-        is_together=is_together,
-    )
+def recorded_of(head: Run) -> frozenset[str]:
+    """The suites whose agent is not asked, so that an outcome is a fact."""
+    return frozenset(suite.key for suite in head.suites if not agents.is_asked(suite.agent))
 
 
 def compare(
@@ -280,10 +262,11 @@ def again(
             no_agent=told.no_agent,
             base_failed=told.base_failed,
         )
-    sides = sides_of(
-        head,
-        base,
+    sides = Sides(
+        head=head,
+        base=base,
         policy=policy,
+        recorded=recorded_of(head),
         unpaired={case.key: case.status for case in told.cases},
         shown=shown,
         unchanged=told.unchanged,

@@ -16,36 +16,26 @@ from evalgate.values import Environ, frozen_dataclass
 
 @frozen_dataclass
 class Context:
-    """Where a run takes place, made once by a door (`gate.prepare.make_context`).
-
-    `cache`: the absolute folder of what outlives a run. `event_base`: the SHA that the event compares with, "" locally.
-    `on_base_branch`: a push to the default branch, or a schedule: later pull requests are compared with the results.
-    `is_pull_request`: what runs is a change that nobody has accepted yet, whose evalgate.yml does not decide everything
-    (`baseline.settings`). `workflow_run`: see `run_of`. `isolate`: whether agents and all else that is not ours run as
-    other users (docs/security.md). `keep`: where somebody's own machine runs this, the run is kept (`results.kept`),
-    and continued if it is interrupted. `scored`: the criteria that this run scores, by name; the others are skipped and
-    so not measured; None: all. `show`: is given problems as they are found. `present`: is given the report
-    while its conversations can be read. `environments`: see `seals.Seals.verified`.
-    """
+    """Where a run takes place, made once by a door (`gate.prepare.make_context`)."""
 
     environ: Environ
     watcher: Watcher
-    cache: Path
+    cache: Path  # the absolute folder of what outlives a run
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     links: Links = field(default_factory=Links)
     commit: str = ""
     reproduce: str = ""
-    event_base: str = ""
+    event_base: str = ""  # the SHA that the event compares with; "" locally
     token: str | None = None
-    on_base_branch: bool = False
-    isolate: bool = False
-    is_pull_request: bool = False
-    keep: bool = False
-    scored: frozenset[str] | None = None
-    workflow_run: str = ""
-    show: Callable[[Sequence[Problem]], None] = lambda _: None
-    present: Callable[[Report], None] = lambda _: None
-    environments: dict[Path, str] = field(default_factory=dict)
+    on_base_branch: bool = False  # a push to the default branch, or a schedule: results that others are compared with
+    isolate: bool = False  # agents and all else that is not ours run as other users (docs/security.md)
+    is_pull_request: bool = False  # nobody has accepted this yet: its evalgate.yml does not decide everything
+    keep: bool = False  # at a terminal, the run is kept (`results.kept`), and continued where it is interrupted
+    scored: frozenset[str] | None = None  # names of criteria; the others are skipped, and so not measured; None: all
+    workflow_run: str = ""  # see `run_of`
+    show: Callable[[Sequence[Problem]], None] = lambda _: None  # is given problems as they are found
+    present: Callable[[Report], None] = lambda _: None  # is given the report while its conversations can be read
+    environments: dict[Path, str] = field(default_factory=dict)  # see `seals.Seals.verified`
 
     def say(self, line: str) -> None:
         """A line on what is being done."""

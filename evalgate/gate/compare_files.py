@@ -10,6 +10,7 @@ from evalgate import agents
 from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
+from evalgate.comparison.book import Sides
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -93,22 +94,31 @@ def _compared(settings: Settings, context: Context, ours: Stored, theirs: Stored
     base_run, notes = _base_to_compare(theirs, ours, rules.suites, renamed)
     if theirs.version != ours.version:
         notes.append(f"the base was measured with evalgate {theirs.version}, head with {ours.version}")
-    unpaired = _unpaired(head_run, base_run)
     told = stores.aged(origin, settings=settings, now=context.now, notes=notes)
-    comparisons: list[Comparison | None] = []
-    for book in rules.books:
-        sides = failures.sides_of(
-            book.applied(head_run),
-            book.applied(base_run),
-            policy=book.policy,
-            unpaired=unpaired,
-            shown=held,
-            unchanged=known.unchanged if known is not None else (),
-            # one run, which ran all of the base beside the head
-            is_together=known is not None and known.origin.source is BaseSource.RERUN,
-        )
-        comparisons.append(failures.compare(sides, origin=told))
+    comparisons = _comparisons(rules, head_run, base_run, told, known)
     return Measurement(head=head_run, base=base_run, comparisons=comparisons, problems=settings.problems), rules
+
+
+def _comparisons(rules: Rules, head: Run, base: Run, origin: BaseOrigin, known: Comparison | None) -> list[Comparison]:
+    """By each rule book. `known`: what one run of both sides knew of them."""
+    unpaired = _unpaired(head, base)
+    return [
+        failures.compare(
+            Sides(
+                head=book.applied(head),
+                base=book.applied(base),
+                policy=book.policy,
+                recorded=failures.recorded_of(head),
+                unpaired=unpaired,
+                shown=rules.quarantined,
+                unchanged=known.unchanged if known is not None else (),
+                # one run, which ran all of the base beside the head
+                is_together=known is not None and known.origin.source is BaseSource.RERUN,
+            ),
+            origin=origin,
+        )
+        for book in rules.books
+    ]
 
 
 @frozen_dataclass

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from evalgate import __version__, errors, reports
 from evalgate.baseline import failures
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison.book import Sides
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.errors import ExitCode, Place, Problem
@@ -23,9 +24,9 @@ from evalgate.model import (
     CaseKey,
     CaseVerdict,
     Comparison,
-    Edits,
     PastCase,
     Policy,
+    Quarantine,
     Report,
     RuleBook,
     Run,
@@ -39,7 +40,6 @@ from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import redact
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
 
 
 def decide(
@@ -60,37 +60,32 @@ def decide(
         root=events.root_of(settings.root, context.links),
         workflow_run=context.workflow_run,
     )
-    decisions = [
-        _decision(head, book, comparison, rules, was_run=was_run)
+    drafts = [
+        _draft(head, book, comparison, rules, context, was_run=was_run)
         for book, comparison in zip(rules.books, measurement.comparisons, strict=True)
     ]
-    by_base = rules.is_both and decisions[-1].severity < decisions[0].severity
-    decision = decisions[-1 if by_base else 0]
-    edits = _deciding(rules.edits, [decision.verdict for decision in decisions], by_base=by_base)
+    kinds = [*comparison_verdict.SEVERITY, None]
+    ranks = [kinds.index(draft.verdict.blocked_by) for draft in drafts]
+    by_base = rules.is_both and ranks[-1] < ranks[0]
+    draft = drafts[-1 if by_base else 0]
+    passes = [not draft.verdict.blocks for draft in drafts]
+    # by one rule book alone the change passes; what the base asks and nobody asked is no pass
+    is_decisive = len(set(passes)) > 1 or bool(rules.edits.unasked and passes[0])
+    is_decisive = is_decisive or (len(drafts) == 1 and rules.edits.decide)
+    edits = replace(rules.edits, decide=is_decisive, by_base=by_base or rules.edits.by_base)
     problems = (
         *(() if rules.shard is None else (shards.note(rules.shard),)),
         *(() if history is None else _drift(history, head, rules)),
         *measurement.problems,
-        *(() if was_run else decision.problems),
-        *((reports_edits.problem(edits),) if edits.decide and not decision.verdict.blocks else ()),
+        *draft.problems,
+        *((reports_edits.problem(edits),) if edits.decide and not draft.verdict.blocks else ()),
     )
-    return Report(
-        run=decision.run,
-        verdict=decision.verdict,
-        policy=decision.policy,
-        comparison=decision.comparison,
+    return replace(
+        draft,
         edits=edits,
         trends=() if history is None else history.trends(head),
-        past=past or {},
-        judged=tuple(judge for row in FORMATS.values() for judge in row.judged(settings, head.suites)),
-        asked=judges.asked(head.suites, settings),
+        past=past or ({} if history is None else history.of_cases()),
         problems=tuple(dict.fromkeys(problems)),  # once each: the parts of a plan have told their own
-        links=context.links,
-        reproduce=context.reproduce,
-        version=__version__,
-        exit_code=exit_code_of(head, decision.verdict),
-        comment=settings.comment,
-        check_run=settings.check_run,
     )
 
 
@@ -107,67 +102,64 @@ def _drift(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
     yield errors.warning("provider-drift", message, hint=hint)
 
 
-@frozen_dataclass
-class _Decision:
-    """What one rule book says."""
-
-    run: Run
-    policy: Policy
-    comparison: Comparison | None
-    verdict: Verdict
-    problems: Sequence[Problem]
-
-    @property
-    def severity(self) -> int:
-        """The smaller, the worse."""
-        kinds = comparison_verdict.SEVERITY
-        return kinds.index(self.verdict.blocked_by) if self.verdict.blocked_by else len(kinds)
-
-
-def _decision(head: Run, book: RuleBook, comparison: Comparison | None, rules: Rules, *, was_run: bool) -> _Decision:
-    run = book.applied(head)
+def _draft(
+    head: Run, book: RuleBook, comparison: Comparison | None, rules: Rules, context: Context, *, was_run: bool
+) -> Report:
+    """The report by one rule book."""
+    run, settings = book.applied(head), rules.settings
     policy = book.policy if rules.shard is None else replace(book.policy, fail_on=frozenset())
-    bets: Book | None = None
-    decided: Mapping[CaseKey, CaseVerdict] = {}
-    lacking: Sequence[Problem] = ()
-    if not (was_run and comparison is not None and comparison.base is not None):  # else the comparison has them
-        bets, decided, lacking = book_of(run, comparison, policy=policy, shown=rules.quarantined)
-    verdict = comparison_verdict.decide(
-        run, policy, comparison=comparison, unreliable=rules.quarantined, book=bets, decided=decided
-    )
-    verdict = sentences.told(verdict, run, comparison, policy)
-    return _Decision(run=run, policy=policy, comparison=comparison, verdict=verdict, problems=lacking)
-
-
-def _deciding(edits: Edits, verdicts: Sequence[Verdict], *, by_base: bool) -> Edits:
-    """The edits, and whether by one rule book alone the change passes. What the base asks and nobody asked is no
-    pass."""
-    passes = [not verdict.blocks for verdict in verdicts]
-    decide = len(set(passes)) > 1 or bool(edits.unasked and passes[0])
-    return replace(edits, decide=decide or (len(verdicts) == 1 and edits.decide), by_base=by_base or edits.by_base)
-
-
-def book_of(
-    head: Run, comparison: Comparison | None, *, policy: Policy, shown: Collection[CaseKey]
-) -> tuple[Book, Mapping[CaseKey, CaseVerdict], Sequence[Problem]]:
-    """The bets of a run, its cases, and a warning where files lack fresh runs that failures ask for."""
-    compared = comparison if comparison is not None and comparison.base is not None else None
-    sides = failures.sides_of(
-        head,
-        compared.base if compared else None,
+    verdict, lacking = verdict_of(run, comparison, policy=policy, shown=rules.quarantined, was_run=was_run)
+    return Report(
+        run=run,
+        verdict=verdict,
         policy=policy,
-        unpaired={case.key: case.status for case in compared.cases} if compared else {},
-        shown=shown,
-        unchanged=compared.unchanged if compared else (),
-        is_together=compared is None or compared.origin.source is BaseSource.RERUN,
+        comparison=comparison,
+        judged=tuple(judge for row in FORMATS.values() for judge in row.judged(settings, head.suites)),
+        asked=judges.asked(head.suites, settings),
+        problems=() if was_run else lacking,
+        links=context.links,
+        reproduce=context.reproduce,
+        version=__version__,
+        exit_code=exit_code_of(head, verdict),
+        comment=settings.comment,
+        check_run=settings.check_run,
     )
-    (found, reruns), verdicts = sides.settled, sides.both[0].verdicts
-    lacking = {rerun.key for rerun in reruns}
+
+
+def verdict_of(
+    run: Run,
+    comparison: Comparison | None,
+    *,
+    policy: Policy,
+    shown: Mapping[CaseKey, Quarantine],
+    was_run: bool = False,
+) -> tuple[Verdict, tuple[Problem, ...]]:
+    """The verdict in words, and a warning where files lack fresh runs that failures ask for. `shown`: cases that never
+    decide; `was_run`: see `decide`."""
+    compared = comparison if comparison is not None and comparison.base is not None else None
+    book: Book | None = None
+    cases: Mapping[CaseKey, CaseVerdict] = {}
+    lacking: frozenset[CaseKey] = frozenset()
+    if compared is None or not was_run:  # else the comparison has them
+        sides = Sides(
+            head=run,
+            base=compared.base if compared else None,
+            policy=policy,
+            recorded=failures.recorded_of(run),
+            unpaired={case.key: case.status for case in compared.cases} if compared else {},
+            shown=shown,
+            unchanged=compared.unchanged if compared else (),
+            is_together=compared is None or compared.origin.source is BaseSource.RERUN,
+        )
+        (book, reruns), cases = sides.settled, sides.both[0].verdicts
+        lacking = frozenset(rerun.key for rerun in reruns)
+    verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=shown, book=book, decided=cases)
+    verdict = sentences.told(verdict, run, comparison, policy)
     if not lacking:
-        return found, verdicts, ()
+        return verdict, ()
     message = f"the results lack reruns of {words.counted(len(lacking), 'failure')}, so a flaky case may block"
     hint = "`evalgate run` makes them, `threshold: all` needs none."
-    return found, verdicts, (errors.warning("fresh-runs-missing", message, hint=hint),)
+    return verdict, (errors.warning("fresh-runs-missing", message, hint=hint),)
 
 
 def publish(

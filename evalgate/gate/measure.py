@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,7 @@ from evalgate.runner.reuse import TakenOver
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation
+from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
@@ -80,7 +81,7 @@ class Measurement:
 def opened(session: GateSession, context: Context) -> Iterator[Session]:
     """The agents of both sides and the judges, ready to be asked for as long as the block lasts."""
     rules, trees, settings = session.rules, session.earlier.trees, session.rules.settings
-    checkouts = _checkouts(session)
+    checkouts = list(_checkouts(session))
     limiters = judges.limiters_of(settings)
     with contextlib.ExitStack() as stack:
         judging = judges.opened_panel(
@@ -100,30 +101,27 @@ def opened(session: GateSession, context: Context) -> Iterator[Session]:
         roots = list(dict.fromkeys(root for root, _, _ in checkouts))
         isolated_sides = stack.enter_context(isolated(settings, roots, context))
         sandboxes = (None, None) if isolated_sides is None else isolated_sides.sides
-        open_agents = partial(
-            opening.opened, settings=settings, context=context, judge_keys=session.judges.keys, starting=CommonStart()
-        )
+        open_agents = partial(opening.opened, judge_keys=session.judges.keys, starting=CommonStart())
         pools = [
-            stack.enter_context(open_agents(suites, root=root, sandboxes=sandbox))
+            stack.enter_context(open_agents(suites, settings, context, root=root, sandboxes=sandbox))
             for (root, suites, _), sandbox in zip(checkouts, sandboxes, strict=False)
         ]
         built = _criteria(rules, [suites for _, suites, _ in checkouts], pools, panel, scored=context.scored)
         for number, (root, suites, skipped) in enumerate(checkouts):
-            tree = trees[HEAD if number == HEAD else -1]
             side = Side(
                 trials,
                 suites,
                 agents=pools[number],
                 criteria=built,
                 journal=session.journals[number],
-                inputs=SideInputs(
-                    tree=tree,
-                    uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
-                    agents=pools[number],
-                    environment_of=_environment_of(session, context, root),
-                    watches=partial(watches.of, tree),
-                    depends_on=settings.depends_on,
-                    trusts_workers=context.is_attended,
+                inputs=_inputs(
+                    session,
+                    context,
+                    root,
+                    suites,
+                    pools[number],
+                    watches=watches,
+                    tree=trees[HEAD if number == HEAD else -1],
                 ),
                 skipped=skipped,
                 shared=() if number == HEAD else session.earlier.unchanged,
@@ -133,34 +131,42 @@ def opened(session: GateSession, context: Context) -> Iterator[Session]:
         yield trials
 
 
-def _checkouts(session: GateSession) -> list[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]]:
+def _inputs(
+    session: GateSession,
+    context: Context,
+    root: Path,
+    suites: Sequence[Suite],
+    agents: Mapping[str, Agent],
+    *,
+    watches: Watches,
+    tree: Snapshot,
+) -> SideInputs:
+    """What the agents of the checkout at `root` read and run in."""
+    settings = session.rules.settings
+    return SideInputs(
+        tree=tree,
+        uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
+        agents=agents,
+        environment_of=partial(
+            agent_environment.of_agent,
+            settings=settings.model_copy(update={"isolate": context.isolate}),
+            environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
+            tools=toolbox.fingerprint(settings, root),
+            key=context.store_key,
+        ),
+        watches=partial(watches.of, tree),
+        depends_on=settings.depends_on,
+        trusts_workers=context.is_attended,
+    )
+
+
+def _checkouts(session: GateSession) -> Iterator[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]]:
     """The root of each side that is measured, its suites with its agents, and the cases that it does not run."""
     base, suites, root = session.base, session.rules.suites, session.rules.settings.root
-    checkouts: list[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]] = [(root, suites, ())]
+    yield root, suites, ()
     if base is not None and session.is_paired:
         skipped = baseline_base.new_cases(suites, base)
-        checkouts.append((base.root or root, baseline_base.with_agents(suites, base), skipped))
-    return checkouts
-
-
-def _environment_of(session: GateSession, context: Context, root: Path) -> Callable[[Agent], str]:
-    """What tells what an agent of the checkout at `root` runs in; "" before it has started."""
-    settings = session.rules.settings
-    apart = settings.model_copy(update={"isolate": context.isolate})
-    environment = AgentVariables.of(settings, context, session.judges.keys).environment()
-    tools = toolbox.fingerprint(settings, root)
-
-    def environment_of(agent: Agent) -> str:
-        return agent_environment.of_agent(
-            apart,
-            environment=environment,
-            tools=tools,
-            about=agent.about(),
-            description=agent.description(),
-            key=context.store_key,
-        )
-
-    return environment_of
+        yield base.root or root, baseline_base.with_agents(suites, base), skipped
 
 
 @contextlib.contextmanager
@@ -359,10 +365,11 @@ class _Measuring:
             unpaired = baseline_base.unpaired(known, rules.suites, plan=self._planned)
             unpaired |= self._taken[BASE].unpaired if known.root is None else {}
         return [
-            failures.sides_of(
-                asked.applied(head),
-                base and asked.applied(base),
+            Sides(
+                head=asked.applied(head),
+                base=base and asked.applied(base),
                 policy=asked.policy,
+                recorded=failures.recorded_of(head),
                 unpaired=unpaired,
                 shown=rules.quarantined,
                 unchanged=shared,

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from evalgate import __version__, errors, reports
 from evalgate.baseline import failures, quarantine
-from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
@@ -25,7 +24,6 @@ from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
 from evalgate.github.publish import PUBLISHING_S, Decided
 from evalgate.model import Links, Report
-from evalgate.reports import sentences
 from evalgate.results import file, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -97,11 +95,10 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         # by whose rules their run was decided is one more claim; here they are the settings'
         lacking = "there are no base results"
         comparison = failures.again(head.comparison, run, theirs, policy=policy, shown=held, lacking=lacking)
-    book, decided, problems = decision.book_of(run, comparison, policy=policy, shown=held)
-    verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=held, book=book, decided=decided)
+    verdict, problems = decision.verdict_of(run, comparison, policy=policy, shown=held)
     return Report(
         run=run,
-        verdict=sentences.told(verdict, run, comparison, policy),
+        verdict=verdict,
         policy=policy,
         comparison=comparison,
         edits=replace(head.edits, by_base=False),

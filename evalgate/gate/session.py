@@ -26,7 +26,7 @@ from evalgate.gate import earlier as gate_earlier, prepare
 from evalgate.gate.earlier import Earlier
 from evalgate.model import CaseKey, PastCase, Report
 from evalgate.results import history as results_history, kept, shards
-from evalgate.results.history import History, PastRuns
+from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.system import redact
 from evalgate.values import frozen_dataclass
@@ -74,9 +74,12 @@ def opened(project: Project, bases: tuple[Base | None, Base | None], context: Co
     base, rule_base = bases
     rules = baseline_rules.of(project.settings, project.suites, rule_base, context)
     _insist_ready(rules, project.settings, context)
-    judges = _judges(project, rules, rule_base, context)
-    told = (
-        *prepare.tell_keys(AgentVariables.of(rules.settings, context, judges.keys), judges),
+    judges = discovery_project.asking(rules.settings, rules.suites, context.environ)
+    keys = baseline_settings.judge_keys(
+        project.settings, rules.settings, rules.suites, rule_base, context, asked_with=judges.environ
+    )
+    remarks = (
+        *prepare.tell_keys(AgentVariables.of(rules.settings, context, keys), judges),
         *prepare.tell_token(project.settings.root, context),
         *prepare.tell_isolation(context),
     )
@@ -84,8 +87,11 @@ def opened(project: Project, bases: tuple[Base | None, Base | None], context: Co
         # what is on the base branch already has its own stores
         settings = project.settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.opened(settings, context))
-        remarks = (*told, *history.problems)
-        rules = _of_this_part(project, rules, rule_base, context, past=history.past, remarks=remarks)
+        shard = shards.of(rules.settings, rules.suites)
+        suites = rules.suites if shard is None else shards.own(rules.suites, shard)
+        cases, told = quarantine.in_force(project.settings, suites, rule_base, context, past=history.past)
+        problems = (*rules.problems, *remarks, *history.problems, *told)
+        rules = replace(rules, suites=suites, shard=shard, quarantined=cases, problems=problems)
         take_out = redact.redactor_of_files({**context.environ, **judges.environ})
         moved = results_history.drifted_at(history.past)
         earlier = gate_earlier.opened(rules, base, context, is_fresh=history.is_wanted, moved=moved)
@@ -95,7 +101,7 @@ def opened(project: Project, bases: tuple[Base | None, Base | None], context: Co
             project=project,
             rules=rules,
             base=base,
-            judges=judges,
+            judges=replace(judges, keys=keys),
             history=history,
             earlier=stack.enter_context(earlier),
             journals=[stack.enter_context(_journal(name, rules.settings, context, take_out)) for name in names],
@@ -118,31 +124,6 @@ def _insist_ready(rules: Rules, own: Settings, context: Context) -> None:
         context.say("a key or file that the base's rules need is missing")
         context.show(rules.problems)
         raise ConfigError.collected(errors)
-
-
-def _judges(project: Project, rules: Rules, rule_base: Base | None, context: Context) -> JudgeEnvironment:
-    judges = discovery_project.asking(rules.settings, rules.suites, context.environ)
-    keys = baseline_settings.judge_keys(
-        project.settings, rules.settings, rules.suites, rule_base, context, asked_with=judges.environ
-    )
-    return replace(judges, keys=keys)
-
-
-def _of_this_part(
-    project: Project,
-    rules: Rules,
-    rule_base: Base | None,
-    context: Context,
-    *,
-    past: PastRuns | None,
-    remarks: Sequence[Problem],
-) -> Rules:
-    """The rules for the suites of this shard, with the cases that are quarantined and with what is to be told."""
-    shard = shards.of(rules.settings, rules.suites)
-    suites = rules.suites if shard is None else shards.own(rules.suites, shard)
-    cases, told = quarantine.in_force(project.settings, suites, rule_base, context, past=past)
-    problems = (*rules.problems, *remarks, *told)
-    return replace(rules, suites=suites, shard=shard, quarantined=cases, problems=problems)
 
 
 def _journal(name: str, settings: Settings, context: Context, take_out: Callable[[str], str]) -> Journal:

@@ -54,23 +54,17 @@ class CriterionRule:
 
 @frozen_dataclass
 class Policy:
-    """The rules of the gate.
+    """The rules of the gate."""
 
-    `fail_on`: what ends the job red. `pass_rate`: share of a suite's cases that must pass (1.0 is ADK's meaning: all).
-    `min_measured`: share of a suite's cases that must have been measured. `alpha`: how often a change that does nothing
-    may be called worse. `max_drop`: the drop that is let pass. `advisory`: suites that are shown and never decide.
-    `deviations`: evalgate's rules, or ADK's even where ADK is wrong (docs/adk-parity.md).
-    """
-
-    fail_on: frozenset[FailOn] = frozenset({FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED})
-    pass_rate: float = 1.0
-    min_measured: float = 1.0
-    suite_pass_rate: Mapping[str, float] = field(default_factory=dict)
-    deviations: Deviations = OURS
-    alpha: float = 0.05
-    max_drop: float = 0.05
+    fail_on: frozenset[FailOn] = frozenset({FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED})  # ends it red
+    pass_rate: float = 1.0  # share of a suite's cases that must pass; 1.0, all, is ADK's meaning
+    min_measured: float = 1.0  # share of a suite's cases that must have been measured
+    suite_pass_rate: Mapping[str, float] = field(default_factory=dict)  # of suites that have their own
+    deviations: Deviations = OURS  # evalgate's rules, or ADK's even where ADK is wrong (docs/adk-parity.md)
+    alpha: float = 0.05  # how often a change that does nothing may be called worse
+    max_drop: float = 0.05  # the drop that is let pass
     threshold: ThresholdRule = ThresholdRule.CONFIRMED
-    advisory: frozenset[str] = frozenset()
+    advisory: frozenset[str] = frozenset()  # suites that are shown and never decide
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
 
     def blocking(self) -> Policy:
@@ -209,21 +203,16 @@ class SuiteVerdict:
 
 @frozen_dataclass
 class Verdict:
-    """The answer: one kind, one sentence, whether the policy ends the job red, and the answers that it is made of.
-
-    `blocked_by`: the most severe of the kinds that end the job red. `suites`: the threshold gate's word on every suite
-    and case. `book`: the evidence. `origins`: whose failure each failed case is; `open`: failures that could not be
-    rerun.
-    """
+    """The answer: one kind, one sentence, and the answers that it is made of."""
 
     kind: VerdictKind
     reason: str = ""
-    blocked_by: VerdictKind | None = None
-    suites: tuple[SuiteVerdict, ...] = ()
+    blocked_by: VerdictKind | None = None  # the most severe of the kinds that end the job red
+    suites: tuple[SuiteVerdict, ...] = ()  # the threshold gate's word on every suite and case
     gates: tuple[GateVerdict, ...] = ()
-    book: Book | None = None
-    origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
-    open: frozenset[CaseKey] = frozenset()
+    book: Book | None = None  # the evidence
+    origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)  # whose failure each failed case is
+    open: frozenset[CaseKey] = frozenset()  # failures that could not be rerun
 
     @property
     def blocks(self) -> bool:
@@ -614,37 +603,26 @@ class RuleBook:
 
 @frozen_dataclass
 class Comparison:
-    """Head's run beside base's.
-
-    `base` None: there was to be a base, and `problem` says why there are no results of it; `no_agent`: because the base
-    has no agent yet, or no case of those that are run, so that there is nothing that could have become worse;
-    `base_failed`: because the base does not work by its own settings, which is not the change's doing. `overall`:
-    trials that pass every criterion, never deciding by itself. `book`: the bets. `unchanged`: suites whose agent is the
-    very same on both sides, so that their results are those of both. `unread`: files that the change edits, and that no
-    agent opened. `edited`: cases of these suites that this change adds, or of which it changes what is asked, expected
-    or required. `is_past`: cases are worse than the base's results of
-    another time, and the base was not run for them: a drop may be the provider's. `decided`, `base_decided`: the sides'
-    cases by head's thresholds, so that none is decided twice; empty where the comparison was read from files.
-    """
+    """Head beside base. What is computed from both runs is empty where there is nothing to compare with."""
 
     origin: BaseOrigin
-    base: Run | None = None
-    problem: str = ""
-    no_agent: bool = False
-    base_failed: bool = False
+    base: Run | None = None  # None: `problem` says why there are no results of it
+    problem: str = ""  # why there is nothing to compare with
+    no_agent: bool = False  # because the base has no agent yet, so nothing that could have become worse
+    base_failed: bool = False  # because the base does not work by its own settings, which the change did not do
     cases: tuple[CaseComparison, ...] = ()
     criteria: tuple[CriterionComparison, ...] = ()
-    overall: CriterionComparison | None = None
+    overall: CriterionComparison | None = None  # trials that pass every criterion; it never decides
     head_rates: PassRates | None = None
     base_rates: PassRates | None = None
     power: Power | None = None
-    book: Book = Book()
-    unchanged: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
-    edited: tuple[CaseKey, ...] = ()
-    is_past: bool = False
-    decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
-    base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
+    book: Book = Book()  # the bets
+    unchanged: tuple[str, ...] = ()  # suites whose agent is the same on both sides, whose results are those of both
+    unread: tuple[str, ...] = ()  # files that the change edits, and that no agent opened
+    edited: tuple[CaseKey, ...] = ()  # cases of these suites that the change adds, or asks or judges otherwise
+    is_past: bool = False  # cases are worse than results of another time, for which the base was not run again
+    decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)  # head's, by head's thresholds; not of files
+    base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)  # the base's, the same
 
     def is_untouched(self, run: Run) -> bool:
         """Whether the change touches the agent of no suite of the run."""

@@ -64,32 +64,24 @@ class PastCase:
 
 @frozen_dataclass
 class Report:
-    """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for.
-    `edits`: what the change edits of that by which it is judged.
-
-    `judged`: the judged criteria of each suite, where a calibration of their judges is configured. `asked`: who judges
-    each criterion, where that is known. `trends`: where a history of base runs is at hand. `past`: earlier runs of each
-    case, oldest first. `exit_code`: what the process says. `files`: the paths of what was written, by the report's
-    name; `summary`: the job's, as it was written. `comment`, `check_run`: the settings of those names that decide; "":
-    those that the run was started with.
-    """
+    """The run, the verdict, and what a reader needs around them."""
 
     run: Run
     verdict: Verdict
     policy: Policy
-    comparison: Comparison | None = None
-    edits: Edits = field(default_factory=Edits)
+    comparison: Comparison | None = None  # None where no base was asked for
+    edits: Edits = field(default_factory=Edits)  # what the change edits of that by which it is judged
     problems: tuple[Problem, ...] = ()
-    judged: tuple[JudgedCriterion, ...] = ()
-    asked: tuple[AskedJudge, ...] = ()
-    trends: tuple[Trend, ...] = ()
-    past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)
+    judged: tuple[JudgedCriterion, ...] = ()  # of each suite, where a calibration of their judges is configured
+    asked: tuple[AskedJudge, ...] = ()  # who judges each criterion, where that is known
+    trends: tuple[Trend, ...] = ()  # where a history of base runs is at hand
+    past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)  # of each case, oldest first
     links: Links = Links()
     title: str = "evalgate"
-    reproduce: str = ""
-    version: str = ""
-    exit_code: ExitCode = ExitCode.PASS
-    files: Mapping[str, str] = field(default_factory=dict)
-    summary: str = ""
-    comment: str = ""
-    check_run: bool = False
+    reproduce: str = ""  # a command
+    version: str = ""  # of evalgate
+    exit_code: ExitCode = ExitCode.PASS  # what the process says
+    files: Mapping[str, str] = field(default_factory=dict)  # paths of what was written, by the report's name
+    summary: str = ""  # the job's, as it was written
+    comment: str = ""  # the setting of this name that decides; "": that which the run was started with
+    check_run: bool = False  # the same

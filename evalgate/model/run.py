@@ -29,22 +29,17 @@ ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]
 
 @frozen_dataclass
 class GradedTrial:
-    """A trial without its transcript, and the grade of every criterion by name, in the suite's order.
-
-    `tokens`: all that its model calls reported, None where none reported any. `reused`: results of an
-    earlier run, which cost this one nothing. `apart`: of a base, it ran at another time than head's. `own_failure`: the
-    base's agent failed, asked its own question under its own settings, so that the change has nothing to do with it.
-    """
+    """A trial without its transcript, and its grades."""
 
     key: TrialKey
     failure: AgentFailure | None
-    grades: Mapping[str, Grade]
+    grades: Mapping[str, Grade]  # of every criterion by name, in the suite's order
     seconds: Seconds = 0.0
     attempts: Count = 1
-    tokens: Count | None = None
-    reused: bool = False
-    apart: bool = False
-    own_failure: bool = False
+    tokens: Count | None = None  # all that its model calls reported; None where none reported any
+    reused: bool = False  # of an earlier run, so that it cost this one nothing
+    apart: bool = False  # of a base: it ran at another time than head's
+    own_failure: bool = False  # the base's agent failed by its own question and settings, and not by the change
 
 
 USER_SIMULATOR: Final = "user_simulator"
@@ -158,20 +153,14 @@ class InMemoryTranscripts:
 
 @frozen_dataclass
 class Shard:
-    """One of `of` parts; `index` counts from 1.
+    """One of `of` parts of a plan."""
 
-    `plan`: every suite with all its cases, whichever part measures them; where it was read from a file, the cases have
-    no content. `homes`: the index of the part that measures a case, by suite key and case id. `fingerprints`: of the
-    content of all cases. `fingerprint`: equal for
-    parts of one plan.
-    """
-
-    index: ShardIndex
+    index: ShardIndex  # from 1
     of: ShardIndex
-    plan: tuple[Suite, ...] = ()
-    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    fingerprint: str = ""
+    plan: tuple[Suite, ...] = ()  # every suite with all its cases; of one that was read, the cases have no content
+    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)  # the part that measures a case, by its key
+    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)  # of the content of all cases
+    fingerprint: str = ""  # equal for parts of one plan
 
     def __str__(self) -> str:
         return f"{self.index}/{self.of}"
@@ -179,44 +168,31 @@ class Shard:
 
 @frozen_dataclass
 class Run:
-    """All that one side gave: `trials` in the order of suites, cases and repeats, whatever order they ran in.
-
-    `repeats`: how many trials each case was to have. `confirmations`: fresh trials of cases that failed; they are in
-    no mean. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the cases without trials
-    were not measured. `truncated`: the budget that ended the run early, in words. `fingerprints`: of the content of
-    cases, by suite key and case id, as far as they are known. `inputs`: equal for agents that read the same, by the
-    same key as `agents`; `descriptions`: what they are made of. `judges`: what judging took, by
-    criterion and model; what was taken from a journal is not in it. `shard`: the part of a plan that this run is; None:
-    the whole. `shards`, `homes`: of a whole that was joined, how many parts it had, and which of them measured each
-    case: what reruns confirmed there is judged by the part's share. `root`: the folder of the repository that it was a
-    run of, "" for all of it; None where that is not known. `workflow_run`: the workflow run that wrote it,
-    `o/r/actions/runs/99/attempts/1`; "" elsewhere. `dirty`: whether files differed from the commit; None where that is
-    not known.
-    """
+    """All that one side gave."""
 
     suites: tuple[Suite, ...]
-    trials: tuple[GradedTrial, ...]
+    trials: tuple[GradedTrial, ...]  # in the order of suites, cases and repeats, whatever order they ran in
     transcripts: Transcripts
-    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
-    confirmations: tuple[GradedTrial, ...] = ()
-    truncated: str = ""
+    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1  # trials that each case was to have
+    confirmations: tuple[GradedTrial, ...] = ()  # fresh trials of cases that failed; they are in no mean
+    truncated: str = ""  # the budget that ended the run early, in words
     seed: int = 0
-    started_at: str = ""
+    started_at: str = ""  # ISO 8601, UTC
     seconds: Seconds = 0.0
-    complete: bool = True
+    complete: bool = True  # False: it was interrupted, and cases without trials were not measured
     commit: str = ""
-    dirty: bool | None = None
-    agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    judges: tuple[JudgeUse, ...] = ()
-    inputs: Mapping[str, str] = field(default_factory=dict)
+    dirty: bool | None = None  # whether files differed from the commit; None where that is not known
+    agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # what they tell of themselves, by agent key
+    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)  # of the content of cases, where known
+    judges: tuple[JudgeUse, ...] = ()  # what judging took, without what was taken from a journal
+    inputs: Mapping[str, str] = field(default_factory=dict)  # by agent key: equal for agents that read the same
     models: frozenset[str] = frozenset()
-    descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)
-    shard: Shard | None = None
-    shards: ShardIndex = 1
-    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    root: str | None = None
-    workflow_run: str = ""
+    descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)  # by agent key
+    shard: Shard | None = None  # the part of a plan that this run is; None: the whole
+    shards: ShardIndex = 1  # of a whole that was joined: how many parts it had
+    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of these, the one that measured each case
+    root: str | None = None  # the folder of the repository, "" for its top; None where that is not known
+    workflow_run: str = ""  # that wrote it: `o/r/actions/runs/99/attempts/1`; "" elsewhere
 
     def tokens_beside(self, base: Run) -> tuple[int, int | None, int]:
         """The tokens that it took, those that the base took for the same runs (None where it tells of none), and how

@@ -71,8 +71,10 @@ def grade(
     *,
     find: Find = lambda _: None,
     keep: Keep = lambda _name, _score: None,
+    show: Callable[[Grade], Grade] = lambda grade: grade,
 ) -> GradedTrial:
-    """The grades of a trial. An agent that failed leaves every criterion not evaluated."""
+    """The grades of a trial, as `show` gives them to readers. An agent that failed leaves every criterion not
+    evaluated."""
     outcome, grades = trial.outcome, dict[str, Grade]()
     match outcome:
         case AgentFailure(kind=FailureKind.SIMULATOR, message=message):
@@ -101,7 +103,7 @@ def grade(
     return GradedTrial(
         key=trial.key,
         failure=outcome if isinstance(outcome, AgentFailure) else None,
-        grades=grades,
+        grades={name: show(found) for name, found in grades.items()},
         seconds=trial.seconds,
         attempts=trial.attempts,
         tokens=budget.tokens_of(budget.calls_of(outcome)),
@@ -273,11 +275,10 @@ class Side:
             keep=lambda name, score: (
                 journal.add_grade(kept[name], score) if name in kept and not session.stop.is_set() else None
             ),
+            show=journal.without_secrets,
         )
         if session.stop.is_set() and any(name not in idle and journal.grade(kept[name]) is None for name in kept):
             return
-        shown = {name: journal.without_secrets(each) for name, each in graded.grades.items()}
-        graded = replace(graded, grades=shown)
         if task.key.is_first:
             self.graded[task.key] = graded
             session.share(task, trial, graded)
@@ -305,10 +306,6 @@ class Side:
             known=is_known,
             judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
         )
-
-    def fresh_of(self, key: CaseKey) -> Sequence[GradedTrial]:
-        """The fresh runs of a case that ended."""
-        return self.fresh.get(key, ())
 
     def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
         """Keep what another side gave as this one's own: `task` in the words of this side."""
@@ -427,7 +424,9 @@ class Session:
         for rerun, count in Counter(reruns).items():
             purpose = Purpose.PAIR if rerun.is_pair else Purpose.SINGLE
             sides = self.sides[: 2 if rerun.is_pair else 1]
-            done = [{trial.key for trial in side.fresh_of(rerun.key) if trial.key.purpose is purpose} for side in sides]
+            done = [
+                {trial.key for trial in side.fresh.get(rerun.key, ()) if trial.key.purpose is purpose} for side in sides
+            ]
             # what one side lacks of a pair is run first
             first = len(set.intersection(*done))
             for side, known in enumerate(done):

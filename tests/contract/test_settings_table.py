@@ -9,6 +9,7 @@ import typing
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -192,10 +193,8 @@ def standing(settings: Settings, journal: Journal) -> dict[str, dict[Trait, obje
     inputs: Any = None  # nothing is run
     side = Side(session, suites, agents={}, criteria={}, inputs=inputs, journal=journal)
     environment = AgentVariables(environ={"DATABASE_URL": "x"}, names=settings.env).environment()
-    about = {"python": "3"}
-    around = agent_environment.of_agent(
-        settings, environment=environment, tools=tools, about=about, description=None, key=b"k"
-    )
+    agent: Any = SimpleNamespace(about=lambda: {"python": "3"}, description=lambda: None)
+    around = agent_environment.of_agent(agent, settings, environment=environment, tools=tools, key=b"k")
     tasks = (
         Task(key=TrialKey(suite=suite.key, case_id=case.case_id), suite=suite, case=case)
         for suite in suites

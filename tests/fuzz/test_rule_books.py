@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 
 from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base
+from evalgate.comparison.book import Sides
 from evalgate.config import load
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.discovery import project
@@ -198,7 +199,13 @@ def decided(base_files: Files, head_files: Files, *, broken: str, cases: frozens
         head, then = side(rules.suites, broken, cases), side(rules.suites, "", frozenset())
         comparisons = [
             failures.compare(
-                failures.sides_of(book.applied(head), book.applied(then), policy=book.policy, shown=held),
+                Sides(
+                    head=book.applied(head),
+                    base=book.applied(then),
+                    policy=book.policy,
+                    recorded=failures.recorded_of(head),
+                    shown=held,
+                ),
                 origin=base.origin,
             )
             for book in rules.books
