@@ -101,7 +101,7 @@ def test_progress_is_told_seldom_and_by_nobodys_trial(github: GitHub) -> None:
     watcher.begin(trials=600, done=0)
     for second in range(300):
         now = float(second)
-        watcher.trial_done(KEY, build.failed(build.GitHubFault.RAISED, "x"), 0.1)
+        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
         if second % 10 == 0:
             settled(made)
     settled(made)
@@ -122,7 +122,7 @@ def test_a_github_that_hangs_holds_up_no_trial_and_gets_no_backlog(github: GitHu
     watcher.begin(trials=10_000, done=0)
     for second in range(1_000):  # were it to wait, this would fail after ten seconds
         now = float(second)
-        watcher.trial_done(KEY, build.failed(build.GitHubFault.RAISED, "x"), 0.1)
+        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
         assert second != 60 or github.busy.wait(10)
     made.prepare(build.report("pass"))
     github.hold.set()
@@ -139,7 +139,7 @@ def test_the_first_failure_to_tell_progress_is_the_last_try(github: GitHub) -> N
     watcher.begin(trials=600, done=0)
     for second in range(0, 300, 30):
         now = float(second)
-        watcher.trial_done(KEY, build.failed(build.GitHubFault.RAISED, "x"), 0.1)
+        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
         settled(made)
     made.prepare(build.report("pass"))
 
@@ -285,7 +285,7 @@ def times_told(duration_s: int) -> list[int]:
     watcher.begin(trials=duration_s, done=0)
     for second in range(duration_s):
         now = float(second)
-        watcher.trial_done(KEY, build.failed(build.GitHubFault.RAISED, "x"), 0.1)
+        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
     return told
 
 
@@ -311,7 +311,7 @@ def test_the_end_is_told_by_the_report() -> None:
     told: list[object] = []
     watcher = ProgressWatcher(SilentWatcher(), lambda *about: told.append(about), now=iter([0.0, 99.0]).__next__)
     watcher.begin(trials=1, done=0)
-    watcher.trial_done(KEY, build.failed(build.GitHubFault.RAISED, "x"), 0.1)
+    watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
     assert told == []
 
 
@@ -322,7 +322,7 @@ def test_what_is_said_meanwhile(github: GitHub) -> None:
     watcher.begin(trials=1200, done=39)
     settled(made)
     now = 61.0
-    watcher.trial_done(KEY, build.failed(build.GitHubFault.RAISED, "x"), 0.1)
+    watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
     settled(made)
     made.finish()
     assert github.comments[0].endswith("> [!NOTE]\n> In progress: 40 of 1,200 case runs.")

@@ -84,7 +84,7 @@ def test_texts_that_differ_anywhere_show_it(before: str, after: str, one: str, o
     ],
 )
 def test_lines_around_the_first_mark(marks: str, shown: str, left_out: int) -> None:
-    lines = [diff.Piece(mark="=" if mark == " " else mark, text=mark) for mark in marks]  # type: ignore[arg-type]
+    lines = [diff.DiffPiece(mark="=" if mark == " " else mark, text=mark) for mark in marks]  # type: ignore[arg-type]
     found, rest = diff.nearby(lines, 5)
     assert ("".join(line.text for line in found), rest) == (shown, left_out)
 
