@@ -505,7 +505,11 @@ def _unmatched(text: str, files: Files) -> Problem:
     if files.is_outside(_path(path)):
         message = f"{text!r} is outside the repository"
         return errors.error("outside-root", message, hint="Use a path within the root, or change `root`.")
-    close = hints.nearest_name(path, files.found)
+    close = words.nearest(path, files.found)
+    if close is None:
+        by_name = {PurePosixPath(key).name: key for key in files.found}
+        name = words.nearest(PurePosixPath(path).name, by_name)
+        close = by_name[name] if name else None
     is_folder = files.is_folder(_path(path))
     message = f"the folder {text!r} holds no evaluation file" if is_folder else f"{text!r} matches no evaluation file"
     there = f"Found {words.counted(len(files.found), 'evaluation file')}: {words.listed(files.found)}."

@@ -40,7 +40,7 @@ def pattern_problems(settings: Settings, *, found: Collection[str], left_out: Co
     every = {*found, *left_out}
     for index, pattern in enumerate(gate_file.exclude):
         idle = not _matches_any([pattern.removeprefix("!")], every) and not _is_skipped(pattern)
-        if idle and nearest_name(pattern, every):
+        if idle and _nearest_name(pattern, every):
             yield _idle_rule(f"`exclude`: `{pattern}`", [pattern], every, where("exclude", index))
 
 
@@ -81,14 +81,14 @@ def _is_skipped(pattern: str) -> bool:
 
 
 def _idle_rule(what: str, patterns: Sequence[str], found: Iterable[str], place: Place) -> Problem:
-    close = next(filter(None, (nearest_name(pattern, found) for pattern in patterns)), None)
+    close = next(filter(None, (_nearest_name(pattern, found) for pattern in patterns)), None)
     hint = f"Did you mean `{close}`?" if close else "`evalgate list` shows all files."
     return errors.warning(
         "rule-matches-nothing", f"{what} matches no evaluation file, so the rule has no effect", place, hint
     )
 
 
-def nearest_name(pattern: str, found: Iterable[str]) -> str | None:
+def _nearest_name(pattern: str, found: Iterable[str]) -> str | None:
     """The file, or the folder of files, that a glob was probably meant for; none among too many to look at each."""
     found = list(found)
     if len(found) > MOST_LOOKED_AT:

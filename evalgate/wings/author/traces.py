@@ -216,18 +216,31 @@ def _walk(span: Span) -> Iterator[Span]:
 
 
 def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
-    models = [span for span in inside if span.kind() == "model" and _said(span)]
-    # one model call may have two spans, one in the other: google-adk's, and that of its client
-    within: set[int] = set()
-    for span in models:
-        if id(span) not in within:  # outer ones come first; each span is looked at once
-            within.update(id(inner) for child in span.children for inner in _walk(child))
-    models = [span for span in models if id(span) not in within]
+    models = _models(inside)
     asked = _asked(top) or next((text for span in models if (text := _asked(span))), "")
     if not asked:
         return None
     answer = _answer(top)
     called = sorted((span for span in inside if span.kind() == "tool"), key=lambda span: span.start)
+    steps = _steps(models, called, answer=answer)
+    if answer and not any(step.final for step in steps):
+        steps.append(_step("agent", [Text(text=answer)], role="model", final=True))
+    return adk_shapes.turn_of_steps(Content(parts=(Text(text=asked),), role="user"), steps, invocation_id=top.id)
+
+
+def _models(inside: Sequence[Span]) -> list[Span]:
+    """The spans of models that answered. One call may have two, one in the other: google-adk's, and that of its client,
+    which is left out."""
+    models = [span for span in inside if span.kind() == "model" and _said(span)]
+    within: set[int] = set()
+    for span in models:
+        if id(span) not in within:  # outer ones come first; each span is looked at once
+            within.update(id(inner) for child in span.children for inner in _walk(child))
+    return [span for span in models if id(span) not in within]
+
+
+def _steps(models: Sequence[Span], called: Sequence[Span], *, answer: str) -> list[StepEvent]:
+    """What models said and tools did, in order of time. Raises _OrderUnknown."""
     said = {id(span): _said(span) for span in models}
     executed = {id(span): _executed(span) for span in called}
     asked_for = [(span.start, part) for span in models for part in said[id(span)] if isinstance(part, ToolCall)]
@@ -253,9 +266,7 @@ def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
         if calls:  # the answer may stand beside the call that led to it: one span for a whole conversation with a model
             parts = [part for part in parts if not (isinstance(part, Text) and part.text == answer)]
         steps.append(_step(span.author, parts, role="model", final=not calls))
-    if answer and not any(step.final for step in steps):
-        steps.append(_step("agent", [Text(text=answer)], role="model", final=True))
-    return adk_shapes.turn_of_steps(Content(parts=(Text(text=asked),), role="user"), steps, invocation_id=top.id)
+    return steps
 
 
 def _insist_on_order(spans: Sequence[Span]) -> None:
