@@ -13,7 +13,7 @@ from typing import Final
 
 from evalgate.ces import cases, read as ces_read
 from evalgate.config import places
-from evalgate.errors import ConfigError, Place, UnavailableError, errors_among
+from evalgate.errors import ConfigError, Place, UnavailableError, errors_in
 from evalgate.formats import eval_set, expectations, fingerprints, rewrite
 from evalgate.gate import record
 from evalgate.gate.known import NEW, Known
@@ -226,7 +226,7 @@ def _current(each: Known, root: Path) -> tuple[Path, Case]:
             raise LeftAsItIs(
                 "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
             ) from None
-        wrong = errors_among(error.problems)
+        wrong = errors_in(error.problems)
         raise LeftAsItIs(f"its file cannot be changed: {wrong[0] if wrong else error.message}") from error
     except UnavailableError as error:
         raise LeftAsItIs(error.message) from error
