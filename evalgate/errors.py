@@ -105,7 +105,7 @@ def note(code: str, message: str, place: Place | None = None, hint: str = "") ->
     return Problem(severity=Severity.NOTE, code=code, message=message, place=place, hint=hint)
 
 
-def errors_among(problems: Iterable[Problem]) -> list[Problem]:
+def errors_in(problems: Iterable[Problem]) -> list[Problem]:
     """Those of the problems that are errors."""
     return [problem for problem in problems if problem.severity is Severity.ERROR]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +59,14 @@ def _launch(options: CommandOptions, setting: AgentSetting) -> Launch:
     launch = Launch(
         command=options.command,
         cwd=str(Path(setting.root, options.cwd)),
-        environment=setting.world.environment,
+        environment={**setting.world.environment, **options.env},
         inputs=setting.inputs,
     )
     sandbox = setting.world.sandbox
-    if sandbox is not None:
-        placed = sandbox.copies.placed
-        command = tuple(placed(each) if each.startswith("/") else each for each in options.command)
-        launch = replace(launch.inside(sandbox), command=command)
-    return replace(launch, environment={**launch.environment, **options.env})
+    if sandbox is None:
+        return launch
+    command = tuple(sandbox.copies.placed(each) if each.startswith("/") else each for each in options.command)
+    return launch.inside(sandbox, command=command, hello={}, own=options.env)
 
 
 class CommandDriver(AgentDriver):

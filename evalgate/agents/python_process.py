@@ -7,7 +7,6 @@ import os
 import queue
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field
@@ -128,7 +127,7 @@ def find_launch(
     launch = Launch(
         command=(interpreter.python, *flags, str(WORKER), kind),
         cwd=setting.root,
-        environment={**setting.world.environment, **_activated(interpreter.python, setting.world.environment)},
+        environment={**setting.world.environment, **_path_of(interpreter.python, setting.world.environment)},
         hello={**hello, "import_roots": list(interpreter.import_roots)},
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
         inputs=setting.inputs,
@@ -145,14 +144,15 @@ def find_launch(
             "`python` of the system (/usr/bin/python3), or make the environment with one"
         )
         raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message)) from error
-    return replace(
-        launch.inside(sandbox),
+    return launch.inside(
+        sandbox,
         command=(python, *flags, str(worker / WORKER.name), kind),
         hello={**hello, "import_roots": [sandbox.copies.placed(each) for each in interpreter.import_roots]},
+        own={},
     )
 
 
-def _activated(python: str, environment: Environ) -> dict[str, str]:
+def _path_of(python: str, environment: Environ) -> dict[str, str]:
     """The variables by which what was installed for the agent is on its PATH, as where its environment is activated."""
     home = Path(python).parent.parent
     if not (home / "pyvenv.cfg").is_file():

@@ -26,7 +26,7 @@ from evalgate.agents.base import (
     Missing,
     exists,
 )
-from evalgate.errors import errors_among
+from evalgate.errors import errors_in
 from evalgate.formats import recordings
 from evalgate.formats.recordings import CaseList
 from evalgate.model import (
@@ -99,7 +99,7 @@ class RecordedCases:
 
     def _add_whole(self, path: Path, text: str) -> None:
         reading = recordings.parse_recordings(text, file=path.name)
-        self.problems += map(str, errors_among(reading.problems))
+        self.problems += map(str, errors_in(reading.problems))
         stem = path.name.partition(".")[0]
         # One session in a file is named by its random id; people name the file after the case.
         alone = [stem] if len(reading.recordings) == 1 and stem != reading.recordings[0].case_id else []

@@ -259,13 +259,16 @@ class Launch:
     prefix: tuple[str, ...] = ()
     inputs: str = ""
 
-    def inside(self, sandbox: Sandbox) -> Launch:
-        """The same as the sandbox's user, in its copy of the checkout; the command is as it was."""
+    def inside(self, sandbox: Sandbox, *, command: tuple[str, ...], hello: Json, own: Environ) -> Launch:
+        """The same as the sandbox's user, in its copy of the checkout, by its command and options there; the variables
+        of `own` stay as they are."""
         placed = sandbox.copies.placed
         return replace(
             self,
+            command=command,
+            hello=hello,
             cwd=placed(self.cwd),
-            environment=sandbox.environment(self.environment),
+            environment={**sandbox.environment(self.environment), **own},
             prefix=sandbox.agent.prefix,
             inputs=self.inputs and placed(self.inputs),
         )

@@ -29,7 +29,7 @@ from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source, agents as discovery_agents, dotenv, project as discovery_project
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
-from evalgate.errors import ExitCode, Place, Problem, Severity, UnavailableError, errors_among
+from evalgate.errors import ExitCode, Place, Problem, Severity, UnavailableError, errors_in
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import forks, workflows
@@ -75,7 +75,7 @@ class Section:
     def exit_code(self) -> ExitCode:
         """What a run could not do better than: 2 where files or settings are wrong, as of `validate`; 3 where
         something would keep cases from being measured."""
-        wrong = {problem.code for problem in errors_among(each.problem for each in self.checks if each.problem)}
+        wrong = {problem.code for problem in errors_in(each.problem for each in self.checks if each.problem)}
         if wrong - NOT_OF_FILES:
             return ExitCode.CONFIG
         return ExitCode.NOT_MEASURED if wrong else ExitCode.PASS
@@ -131,7 +131,7 @@ def _files(suite: Suite, known: _Known) -> Iterator[Check]:
     listed = ", ".join(use.name for use in suite.criteria if not use.informational)
     texts = {"cases": f"{len(cases)} ({words.counted(turns, 'turn')})", "criteria": f"{listed}, from {where}"}
     for label, problems in found.items():
-        if not errors_among(problems):
+        if not errors_in(problems):
             yield Check(label=label, text=texts[label])
         yield from (Check(label=label, problem=each) for each in problems if each not in known.told)
         known.told.update(problems)
@@ -171,7 +171,7 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
         if not wrong:
             yield Check(label="agent", text="none found, as said above")
         return
-    if errors_among(wrong):  # there is nothing to open
+    if errors_in(wrong):  # there is nothing to open
         known.agents[key] = suite.key
         return
     yield Check(label="agent", text=f"{name}{found_by}")

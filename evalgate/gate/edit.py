@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from evalgate.config import places
-from evalgate.errors import ConfigError, Place, UnavailableError, errors_among
+from evalgate.errors import ConfigError, Place, UnavailableError, errors_in
 from evalgate.formats import FORMATS, eval_set, expectations, fingerprints, rewrite
 from evalgate.gate import record
 from evalgate.gate.known import NEW, Known
@@ -227,7 +227,7 @@ def _current(each: Known, root: Path) -> tuple[Path, Case]:
             why = next(filter(None, (row.why_unchanged(text, file=suite) for row in FORMATS.values())), "")
         if why:
             raise LeftAsItIs(why) from None
-        wrong = errors_among(error.problems)
+        wrong = errors_in(error.problems)
         raise LeftAsItIs(f"its file cannot be changed: {wrong[0] if wrong else error.message}") from error
     except UnavailableError as error:
         raise LeftAsItIs(error.message) from error

@@ -116,8 +116,15 @@ def joined(known: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
         seconds=sum(each.run.seconds for each in stored),
         agents={key: about for each in stored for key, about in each.run.agents.items()},
         fingerprints=now,
+        **_origin(stored),
     )
     return _together(stored, run, outcomes)
+
+
+def _origin(stored: Sequence[Stored]) -> JsonObject:
+    """When the last of the runs began, and with which commit."""
+    last = max((each.run for each in stored), key=lambda run: run.started_at, default=None)
+    return {} if last is None else {"started_at": last.started_at, "commit": last.commit, "dirty": last.dirty}
 
 
 def _together(stored: Sequence[Stored], run: Run, outcomes: StoredOutcomes) -> Stored:
@@ -127,7 +134,7 @@ def _together(stored: Sequence[Stored], run: Run, outcomes: StoredOutcomes) -> S
         return Stored(run=run, outcomes=outcomes, version=__version__, criteria=criteria)
     last = max(stored, key=lambda each: each.run.started_at)
     return Stored(
-        run=replace(run, started_at=last.run.started_at, commit=last.run.commit, dirty=last.run.dirty),
+        run=run,
         outcomes=outcomes,
         version=last.version,
         criteria=criteria,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from evalgate.errors import ConfigError, NothingToDo, Place, Problem, errors_among
+from evalgate.errors import ConfigError, NothingToDo, Place, Problem, errors_in
 from evalgate.formats import adk_shapes, eval_set, fingerprints, recordings, rewrite
 from evalgate.formats.recordings import Recording
 from evalgate.model import Case, Content, Event, Invocation, Run, Text, TrialKey
@@ -103,7 +103,7 @@ def read_recordings(path: Path, *, sessions: Sequence[str] = ()) -> tuple[list[R
     Raises ConfigError where it holds none, or not that one.
     """
     reading = recordings.parse_recordings(rewrite.read(path, shown_as=str(path)).text, file=str(path))
-    if not reading.recordings or errors_among(reading.problems):
+    if not reading.recordings or errors_in(reading.problems):
         raise ConfigError.collected(reading.problems)
     names = [each.case_id for each in reading.recordings]
     for wanted in sessions:

@@ -56,7 +56,7 @@ def parts(v: View, *, room: int) -> Iterator[str]:
     searched: list[str] = []
     suites = {suite.key: at for at, suite in enumerate(v.report.run.suites)}
     numbers = {name: at for at, name in enumerate(_deciding(v))}
-    archive = _Archive()
+    packer = _PackedCases()
     then = v.report.comparison.base if v.report.comparison is not None else None
     first = pairing.by_case(then.trials if then else ())
     again = [pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, then)]
@@ -67,16 +67,16 @@ def parts(v: View, *, room: int) -> Iterator[str]:
         row["values"] = _values(case, numbers)
         if _as_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
-        if archive.used < room:
+        if packer.used < room:
             fresh = (again[0].get(key, ()), again[1].get(key, ()))
-            row |= archive.add(*_case(v, case, base=base, again=fresh))
+            row |= packer.add(*_case(v, case, base=base, again=fresh))
         rows.append(row)
         searched.append(" ".join(_words(case, row["why"], v.causes[cause].text if cause >= 0 else "")))
-    archive.close_part()
-    yield _packed(_JSON.encode({"cases": rows, **_around(v, traces=len(archive.parts))}))
+    packer.close_part()
+    yield _packed(_JSON.encode({"cases": rows, **_around(v, traces=len(packer.parts))}))
     yield _packed("\n".join(searched))
-    yield from archive.parts
-    yield from archive.traces
+    yield from packer.parts
+    yield from packer.traces
 
 
 def _around(v: View, *, traces: int) -> JsonObject:
@@ -92,7 +92,7 @@ def _around(v: View, *, traces: int) -> JsonObject:
     }
 
 
-class _Archive:
+class _PackedCases:
     """Cases packed together in parts, and the trace of each case by itself; `used`: characters of what is packed."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import discover, dotenv
-from evalgate.errors import ConfigError, UnavailableError, errors_among
+from evalgate.errors import ConfigError, UnavailableError, errors_in
 from evalgate.formats import adk_shapes, fingerprints, rewrite
 from evalgate.github import forks
 from evalgate.judges import clients, panel as judges_panel, prompting
@@ -206,7 +206,7 @@ def render_eval_set(name: str, scenarios: list[ConversationScenario]) -> str:
     }
     text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
     reading = formats.parse_eval_set(text, file=f"{name}.evalset.json")
-    problems = errors_among(reading.problems)
+    problems = errors_in(reading.problems)
     if problems or reading.eval_set is None:
         raise UnavailableError(f"the model's scenarios are invalid: {words.listed(map(str, problems), limit=2)}")
     return text

@@ -14,7 +14,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.criteria.base import CriterionServices
 from evalgate.discovery import agents, discover, walk
-from evalgate.errors import ConfigError, NothingToDo, Problem, UnavailableError, errors_among
+from evalgate.errors import ConfigError, NothingToDo, Problem, UnavailableError, errors_in
 from evalgate.formats import fingerprints
 from evalgate.github import forks
 from evalgate.judges.panel import VotingPanel
@@ -78,7 +78,7 @@ def calibrate(
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
     read = labels.parse_labels(text, file=shown.as_posix())
-    if not read.labels and not errors_among(read.problems):
+    if not read.labels and not errors_in(read.problems):
         waiting = f": {words.counted(read.unlabelled, 'line has', 'lines have')} an empty `label`"
         raise NothingToDo(f"{shown} has no labels{waiting if read.unlabelled else ''}")
     if results:
@@ -146,7 +146,7 @@ def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Sui
     """The repository's suites with the judges settled, and one more with wanted criteria that none of them uses."""
     suites, found = discover.suites_of_all(settings, specs=criteria.CRITERIA)
     problems = [*settings.problems, *(each for each in found if each.code not in agents.CODES)]
-    if errors_among(problems):
+    if errors_in(problems):
         return (), problems
     used = {use.name for suite in suites for use in suite.criteria}
     unused = [criteria.use_by_model(name) for name in sorted(set(wanted) - used)]
@@ -201,7 +201,7 @@ def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
 
 def insist(problems: Sequence[Problem]) -> None:
     """Raises ConfigError with all of them where one is an error."""
-    if errors_among(problems):
+    if errors_in(problems):
         raise ConfigError.collected(problems)
 
 

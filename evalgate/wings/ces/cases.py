@@ -88,7 +88,7 @@ def eval_sets(
     problems: list[Problem] = []
     apps: dict[str, _App] = {}
     for file, reading in found.readings.items():
-        if errors.errors_among(reading.problems):
+        if errors.errors_in(reading.problems):
             continue
         runnable = [each for each in reading.resources if each.kind in RUN]
         if not runnable:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from evalgate.discovery import walk
-from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_among
+from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_in
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit, live, read, shapes
@@ -65,7 +65,7 @@ def library(paths: Iterable[Path]) -> Library:
     is_meant = {str(path) for path in named}
     of_ces = {file: text for file, text in texts.items() if file in is_meant or read.kind_of(text, file=file)}
     found = read.library(of_ces)
-    if errors_among(found.problems):
+    if errors_in(found.problems):
         raise ConfigError.collected(found.problems)
     if not of_ces:
         raise ConfigError(f"no CES file in {words.listed(map(str, named))}")
@@ -159,7 +159,7 @@ class AppFiles:
             raise ConfigError(f"{folder} is not a folder")
         self._files = Resources(folder)
         self._library = self._files.library()
-        if broken := errors_among(self._library.problems):
+        if broken := errors_in(self._library.problems):
             raise ConfigError.collected(broken)
         if not app and environment.get("CI", "").lower() not in ("", "0", "false"):
             message = "in CI the app must be named (`--app`): the files of a change could name any other"
@@ -352,7 +352,7 @@ class AppFiles:
         text = self._files.source(pair.file).text
         made = edit.spliced(text, old, new, is_json=pair.file.endswith(".json"))
         reading = read.parse(made, file=pair.file, kind=pair.kind)
-        if errors_among(reading.problems) or reading.raw.get("etag") != new["etag"]:
+        if errors_in(reading.problems) or reading.raw.get("etag") != new["etag"]:
             raise Refused("FAILED_PRECONDITION", f"{pair.file} cannot be changed in place: edit it by hand")
         if made != text:
             self._files.save(pair.file, made)

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from evalgate.config import load, places
 from evalgate.discovery.walk import Tree
-from evalgate.errors import EvalgateError, Problem, errors_among
+from evalgate.errors import EvalgateError, Problem, errors_in
 from evalgate.formats import eval_set, rewrite
 from evalgate.formats.adk_shapes import EvalCaseWire, case_json
 from evalgate.formats.json_source import Path as JsonPath, path_text
@@ -201,7 +201,7 @@ class Resources:
         names = [self.name_of(each) for each in library.of(kind)]
         near = words.nearest(name[:300], names)
         hint = f"; did you mean {near}?" if near else ""
-        broken = errors_among(library.problems)
+        broken = errors_in(library.problems)
         more = f" ({words.counted(len(broken), 'error')} in CES files: `evalgate validate`)" if broken else ""
         raise Refused("NOT_FOUND", f"no {kind} {name[:300]!r}{hint}{more}")
 
@@ -376,7 +376,7 @@ def _invalid(where: str, message: str) -> Refused:
 def _refused(problems: Sequence[Problem], what: str) -> Refused:
     """The refusal of a body, with each of its errors."""
     violations = []
-    for each in errors_among(problems):
+    for each in errors_in(problems):
         path = each.place.json_path if each.place else ""
         hint = f" ({each.hint})" if each.hint else ""
         violations.append((f"{what}.{path}" if path else what, f"{each.message}{hint}"))
@@ -508,7 +508,7 @@ class EvalCases:
         source = self._read(file)
         reading = eval_set.parse_eval_set(source.text, file=file)
         if reading.eval_set is None:
-            raise Refused("FAILED_PRECONDITION", str(errors_among(reading.problems)[0]))
+            raise Refused("FAILED_PRECONDITION", str(errors_in(reading.problems)[0]))
         if reading.dialect not in (Dialect.ADK, Dialect.ADK_CAMEL):
             message = f"{file} is not in ADK's current format: `evalgate migrate` writes it"
             raise Refused("FAILED_PRECONDITION", message)
