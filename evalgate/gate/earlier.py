@@ -25,7 +25,7 @@ from evalgate.github import events, oidc
 from evalgate.model import Inputs, Suite
 from evalgate.results import journal, kept, store as results_store, stores as results_stores
 from evalgate.results.journal import Journal
-from evalgate.results.store import Entry, Store
+from evalgate.results.store import EarlierSide, Store
 from evalgate.runner import reuse
 from evalgate.runner.reuse import TakenOver
 from evalgate.runner.session import Session
@@ -48,7 +48,7 @@ class Earlier:
     trees: tuple[Snapshot, ...]
     store: Store | None = None
     is_part: bool = False
-    entries: Sequence[Entry] = ()
+    entries: Sequence[EarlierSide] = ()
     unchanged: frozenset[str] = frozenset()
 
     @contextmanager
@@ -155,7 +155,7 @@ def opened(
 
 def _entries(
     stack: ExitStack, settings: Settings, context: Context, store: Store | None, *, oldest: datetime, is_fresh: bool
-) -> Sequence[Entry]:
+) -> Sequence[EarlierSide]:
     """What may be taken over, nearest first; none where the run `is_fresh`."""
     try:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evalgate-store-")))
@@ -175,7 +175,7 @@ def _entries(
 
 def _left(
     settings: Settings, context: Context, store: Store | None, scratch: Path, *, oldest: datetime
-) -> Iterator[Entry]:
+) -> Iterator[EarlierSide]:
     """The journals that an interrupted run left in the output folder; they are put into the store, where there is one.
     Raises ConfigError where `resume` would continue what a commit brought along."""
     for side, name in enumerate(JOURNALS):
@@ -195,7 +195,7 @@ def _left(
         copy = scratch / name
         shutil.copyfile(path, copy)
         try:
-            entry = Entry(journal=Journal.read(copy), oldest=oldest, is_continued=True)
+            entry = EarlierSide(journal=Journal.read(copy), oldest=oldest, is_continued=True)
         except EvalgateError as error:
             context.say(f"{path} was ignored: {error.message}")
             continue

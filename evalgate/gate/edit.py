@@ -125,7 +125,7 @@ class LeftAsItIs(Exception):  # noqa: N818 - an answer, no error
 
 
 @frozen_dataclass
-class Change:
+class TurnEdit:
     """What one turn (from 0) would expect; None: as it does."""
 
     turn: int
@@ -143,7 +143,7 @@ class Proposal:
     path: Path
     version: str
     turns: int
-    changes: tuple[Change, ...]
+    changes: tuple[TurnEdit, ...]
 
 
 def is_wanted(each: Known, *, only_new: bool) -> bool:
@@ -261,13 +261,13 @@ def _chosen(each: Known, *, of_calls: bool, of_answer: bool, run: int | None) ->
     return next(iter(seen.values()), ())
 
 
-def _accepted(at: int, expected: Invocation, actual: Invocation, *, of_calls: bool, of_answer: bool) -> Change:
+def _accepted(at: int, expected: Invocation, actual: Invocation, *, of_calls: bool, of_answer: bool) -> TurnEdit:
     answer = turns.answer_text(actual.final_response) if of_answer else None
     if of_answer and answer is None and turns.answer_text(expected.final_response) is not None:
         raise LeftAsItIs(f"the agent gave no answer in turn {at + 1}")
     is_new = answer is not None and answer != turns.answer_text(expected.final_response)
     same = call_diff.same(expected.tool_calls, actual.tool_calls)
-    return Change(
+    return TurnEdit(
         turn=at, expected=expected, actual=actual, answer=answer if is_new else None, with_calls=of_calls and not same
     )
 

@@ -25,7 +25,7 @@ FORMAT = 1
 
 
 @frozen_dataclass
-class Entry:
+class CachedReply:
     """A kept reply with what it answers; the question itself is only in the address, so that no prompt is kept.
 
     `run`: the workflow run that asked (`config.context.run_of`).
@@ -41,7 +41,7 @@ class Entry:
     run: str = ""
 
 
-_ENTRIES = TypeAdapter(Entry)
+_ENTRIES = TypeAdapter(CachedReply)
 
 
 def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
@@ -66,9 +66,9 @@ def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") -> Entry:
+def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") -> CachedReply:
     """The entry that keeps `reply`."""
-    return Entry(
+    return CachedReply(
         address=address_of(request, endpoint=endpoint),
         reply=reply,
         criterion=request.criterion,
@@ -79,7 +79,7 @@ def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") ->
     )
 
 
-def render_entry(entry: Entry, *, run: str = "") -> str:
+def render_entry(entry: CachedReply, *, run: str = "") -> str:
     """One line of JSON, without its end: the entry with its reply's fields beside its own, and the workflow run."""
     fields = _ENTRIES.dump_python(entry, mode="json", exclude_defaults=True)
     reply = fields.pop("reply")
@@ -87,7 +87,7 @@ def render_entry(entry: Entry, *, run: str = "") -> str:
     return json.dumps({"format": FORMAT, **fields, **reply, **written_by}, ensure_ascii=True, separators=(",", ":"))
 
 
-def parse_entry(text: str) -> Entry:
+def parse_entry(text: str) -> CachedReply:
     """Read an entry back; its reply is `cached`. Raises ValueError on anything else."""
     try:
         raw = json.loads(text)
@@ -152,7 +152,7 @@ class VerdictCache:
             return None
         return entry.reply
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: CachedReply) -> None:
         """Keep a reply; the last writer wins."""
         path = self._path(entry.address)
         try:

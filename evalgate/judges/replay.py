@@ -19,15 +19,15 @@ from evalgate.judges.base import (
     JudgeRequest,
     JudgeSetting,
 )
-from evalgate.judges.cache import Entry
+from evalgate.judges.cache import CachedReply
 
 
-def read_recordings(path: Path) -> Mapping[str, Entry]:
+def read_recordings(path: Path) -> Mapping[str, CachedReply]:
     """All entries of a file, or of every `*.jsonl` of a folder, by address; a line that is none is left out.
 
     Raises OSError where the path cannot be read.
     """
-    found: dict[str, Entry] = {}
+    found: dict[str, CachedReply] = {}
     for file in sorted(path.glob("**/*.jsonl")) if path.is_dir() else [path]:
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
             with suppress(ValueError):
@@ -53,7 +53,7 @@ class Recorder:
         self._kept = set(read_recordings(path)) if path.exists() else set()
         path.parent.mkdir(parents=True, exist_ok=True)
 
-    def record(self, entry: Entry) -> None:
+    def record(self, entry: CachedReply) -> None:
         """Add a reply, unless its question is in the file. Raises OSError."""
         with self._lock:
             if entry.address in self._kept:
@@ -97,7 +97,7 @@ def open_client(setting: JudgeSetting) -> Judge:
 class ReplayJudge(Judge):
     """Answers what was recorded for exactly this question, and nothing else."""
 
-    def __init__(self, setting: JudgeSetting, recorded: Mapping[str, Entry]) -> None:
+    def __init__(self, setting: JudgeSetting, recorded: Mapping[str, CachedReply]) -> None:
         super().__init__(setting)
         self._recorded = recorded
 

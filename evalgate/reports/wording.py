@@ -93,7 +93,7 @@ FAILURES: Final[Mapping[FailureKind, str]] = {
 
 
 @frozen_dataclass
-class Answer:
+class GateAnswer:
     """One gate's answer, on one line and bounded. `kind` None: it passes because there was nothing to ask."""
 
     question: str
@@ -151,13 +151,13 @@ def headline(report: Report) -> str:
     return word if verdict.kind is VerdictKind.PASS or verdict.blocks else f"{word} (non-blocking)"
 
 
-def answers(report: Report) -> tuple[Answer, ...]:
+def answers(report: Report) -> tuple[GateAnswer, ...]:
     """The gates' answers where there are two, what blocks first; () where the verdict's reason says it all."""
     gates = report.verdict.gates
     if len(gates) < 2:
         return ()
     return tuple(
-        Answer(
+        GateAnswer(
             question=QUESTIONS[gate.gate],
             kind=None if unasked(gate, report) else gate.kind,
             reason=bounded(gate.reason, REASON_LIMIT),

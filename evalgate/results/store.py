@@ -57,17 +57,17 @@ class Store:
     commit: str = ""
 
     @contextmanager
-    def opened(self, scratch: Path, *, oldest: datetime, say: Callable[[str], None]) -> Iterator[list[Entry]]:
+    def opened(self, scratch: Path, *, oldest: datetime, say: Callable[[str], None]) -> Iterator[list[EarlierSide]]:
         """The journals that are believed, nearest scope and newest first; what cannot be read is said and passed over.
         `scratch`: where they are unpacked. `oldest`: from when on a trial counts."""
-        entries: list[Entry] = []
+        entries: list[EarlierSide] = []
         with ExitStack() as stack:
             for name in sorted(self._names(), reverse=True):
                 journal = self._opened(name, scratch, say=say)
                 if journal is None:
                     continue
                 stack.callback(journal.close)
-                entry = Entry(journal=journal, oldest=oldest)
+                entry = EarlierSide(journal=journal, oldest=oldest)
                 if entry.scope in self.believed and entry.is_recent(entry.started_at):
                     entries.append(entry)
             yield sorted(entries, key=lambda entry: self.believed.index(entry.scope))
@@ -148,7 +148,7 @@ class Store:
 
 
 @frozen_dataclass
-class Entry:
+class EarlierSide:
     """What one side of an earlier run measured. `oldest`: from when on its trials count; `is_continued`: whether the
     run was interrupted, and this one continues it."""
 

@@ -56,7 +56,7 @@ class Unreadable(Exception):  # noqa: N818 - it says what is the matter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Entry:
+class RunName:
     """One stored run by its name; the order is that of time. `stamp`: `20260102T030405Z`."""
 
     stamp: str
@@ -73,25 +73,25 @@ class Entry:
         return f"{datetime.strptime(self.stamp, _STAMP):%Y-%m-%dT%H:%M:%SZ}"  # noqa: DTZ007 - it says that it is UTC
 
 
-def made_now(commit: str, now: datetime) -> Entry:
+def made_now(commit: str, now: datetime) -> RunName:
     """The entry of a run that is saved now."""
-    return Entry(stamp=now.astimezone(UTC).strftime(_STAMP), commit=commit)
+    return RunName(stamp=now.astimezone(UTC).strftime(_STAMP), commit=commit)
 
 
-def parse_names(names: Iterable[str]) -> list[Entry]:
+def parse_names(names: Iterable[str]) -> list[RunName]:
     """The runs among file names of `runs`, oldest first; other files and impossible times are skipped."""
     entries = []
     for name in names:
         if found := _NAME.fullmatch(name):
             with suppress(ValueError):
                 datetime.strptime(found[1], _STAMP).replace(tzinfo=UTC)
-                entries.append(Entry(stamp=found[1], commit=found[2]))
+                entries.append(RunName(stamp=found[1], commit=found[2]))
     return sorted(entries)
 
 
-def pick(entries: Iterable[Entry], candidates: Sequence[str]) -> list[tuple[int, Entry]]:
+def pick(entries: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[int, RunName]]:
     """The runs of `candidates` with their distances: nearest commit first, newest run of a commit first."""
-    by_commit: dict[str, list[Entry]] = {}
+    by_commit: dict[str, list[RunName]] = {}
     for entry in entries:
         by_commit.setdefault(entry.commit, []).append(entry)
     return [
@@ -101,7 +101,7 @@ def pick(entries: Iterable[Entry], candidates: Sequence[str]) -> list[tuple[int,
     ]
 
 
-def pick_removed(entries: Iterable[Entry], *, keep: int, new: Entry) -> list[Entry]:
+def pick_removed(entries: Iterable[RunName], *, keep: int, new: RunName) -> list[RunName]:
     """What goes when `new` comes: the oldest runs of its commit beyond `RUNS_OF_COMMIT`, and the oldest beyond `keep`;
     never `new` itself."""
     others = sorted(entry for entry in entries if entry != new)
@@ -252,7 +252,7 @@ class BaselineFolder:
             finally:
                 packed.unlink(missing_ok=True)
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[RunName]:
         try:
             return parse_names(path.name for path in (self._folder / RUNS).iterdir())
         except FileNotFoundError:

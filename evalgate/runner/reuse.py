@@ -22,7 +22,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.results.file import Stored
-from evalgate.results.store import Entry
+from evalgate.results.store import EarlierSide
 from evalgate.runner.session import Side
 from evalgate.runner.trials import Task
 
@@ -71,7 +71,7 @@ def take_results(
     return taken
 
 
-def take(entries: Sequence[Entry], suite: Suite, side: Side, *, repeats: int) -> TakenOver:
+def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> TakenOver:
     """Put what earlier runs measured of the suite's agent, where it has the same inputs, into the side's journal: the
     first runs of every case, and its reruns as far as they go. Another question or seed has another address. A trial in
     which the agent failed is run again."""
@@ -92,7 +92,7 @@ def take(entries: Sequence[Entry], suite: Suite, side: Side, *, repeats: int) ->
     return taken
 
 
-def _take(entries: Sequence[Entry], task: Task, side: Side, taken: TakenOver) -> bool:
+def _take(entries: Sequence[EarlierSide], task: Task, side: Side, taken: TakenOver) -> bool:
     addresses = side.addresses(task)
     if side.journal.knows(addresses.trial):
         return False

@@ -20,8 +20,8 @@ MOST = {
     "modules": 274,  # with six wings and how they are found
     "value_classes": 426,
     "over_8_fields": 32,
-    "doubled_class_names": 11,
-    "words": 1408,
+    "doubled_class_names": 6,
+    "words": 1409,
     "replace": 173,
     "largest_room": 7260,  # lines
     "longest_function": 801,  # tokens

@@ -131,7 +131,7 @@ TAKEN = frozenset({"test_config", "test-config"})
 
 
 @frozen_dataclass
-class Entry:
+class RecordedCall:
     """One recorded call: the `nth` (from 1) of this tool with these arguments."""
 
     tool: str
@@ -180,7 +180,7 @@ class CassetteWire(ToolFile):
     calls: list[CallWire]
 
 
-def parse_cassette(text: str) -> tuple[Entry, ...]:
+def parse_cassette(text: str) -> tuple[RecordedCall, ...]:
     """The entries of a cassette's text. Raises CassetteError."""
     try:
         raw = json.loads(text)
@@ -191,7 +191,9 @@ def parse_cassette(text: str) -> tuple[Entry, ...]:
         raise CassetteError(f"not JSON: {error}") from None
     if shapes.is_deep(raw, levels=MOST_LEVELS):
         raise CassetteError("the values are nested too deeply")
-    entries = tuple(Entry(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply()) for call in wire.calls)
+    entries = tuple(
+        RecordedCall(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply()) for call in wire.calls
+    )
     seen: set[tuple[str, str, int]] = set()
     for number, entry in enumerate(entries):
         if entry.address in seen:
@@ -202,7 +204,7 @@ def parse_cassette(text: str) -> tuple[Entry, ...]:
     return entries
 
 
-def render_cassette(entries: Iterable[Entry], *, suite: str, case: str) -> str:
+def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -> str:
     """The file's text: equal entries give equal bytes, in whatever order the calls were made.
 
     The keys of arguments are ordered, since only their values count; those of a response stay as the tool gave them,
@@ -218,9 +220,9 @@ def render_cassette(entries: Iterable[Entry], *, suite: str, case: str) -> str:
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
 
-def merge(first: Iterable[Entry], *others: Iterable[Entry]) -> tuple[Entry, ...]:
+def merge(first: Iterable[RecordedCall], *others: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
     """All entries; of several for one call the earliest given."""
-    merged: dict[tuple[str, str, int], Entry] = {}
+    merged: dict[tuple[str, str, int], RecordedCall] = {}
     for entries in (first, *others):
         for entry in entries:
             merged.setdefault(entry.address, entry)

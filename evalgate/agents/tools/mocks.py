@@ -25,7 +25,7 @@ from evalgate.agents.base import (
     Unmatched,
 )
 from evalgate.agents.tools import cassette
-from evalgate.agents.tools.cassette import Entry
+from evalgate.agents.tools.cassette import RecordedCall
 from evalgate.config import yaml
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
@@ -209,9 +209,9 @@ class ConversationTools:
         *,
         mode: ToolMode,
         rules: MockRules,
-        entries: Sequence[Entry] | None,
+        entries: Sequence[RecordedCall] | None,
         cassette: str,
-        keep: Callable[[tuple[Entry, ...]], None],
+        keep: Callable[[tuple[RecordedCall, ...]], None],
         redact: Callable[[str], str],
         own: Callable[[int], tuple[TurnSetup, MockRules]] | None = None,
     ) -> None:
@@ -228,7 +228,7 @@ class ConversationTools:
         self._redact = redact
         self._counts: Counter[tuple[str, str]] = Counter()
         self._nth: dict[int, int] = {}
-        self._recorded: list[Entry] = []
+        self._recorded: list[RecordedCall] = []
 
     def turn(self, number: int) -> None:
         """See agents.base.TrialTools."""
@@ -273,20 +273,20 @@ class ConversationTools:
             effects=cassette.redacted(reply.effects, redact),
         )
         args, nth = cassette.redacted(call.args, redact), self._nth[call.number]
-        self._recorded.append(Entry(tool=call.tool, args=args, nth=nth, reply=kept))
+        self._recorded.append(RecordedCall(tool=call.tool, args=args, nth=nth, reply=kept))
 
     def finish(self) -> None:
         """See agents.base.TrialTools."""
         if self._mode is ToolMode.RECORD:
             self._keep(tuple(self._recorded))
 
-    def _find(self, tool: str, args: Json, nth: int) -> Entry | None:
+    def _find(self, tool: str, args: Json, nth: int) -> RecordedCall | None:
         exact = self._by_address.get((tool, cassette.args_text(args), nth))
         if exact is not None:
             return exact
         return next((one for one in self._of(tool) if one.nth == nth and cassette.matches(one.args, args)), None)
 
-    def _of(self, tool: str) -> list[Entry]:
+    def _of(self, tool: str) -> list[RecordedCall]:
         return [entry for entry in self._entries or () if entry.tool == tool]
 
     def _not_recorded(self, tool: str, args: Json, nth: int) -> Unmatched:

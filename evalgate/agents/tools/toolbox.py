@@ -13,7 +13,7 @@ from pathlib import Path
 from evalgate import agents, errors
 from evalgate.agents.base import DriverTools, ToolMode
 from evalgate.agents.tools import cassette, mocks as tools_mocks
-from evalgate.agents.tools.cassette import CassetteError, Entry
+from evalgate.agents.tools.cassette import CassetteError, RecordedCall
 from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockReading, MockRules
 from evalgate.config import places
 from evalgate.config.gate_file import ToolsRule
@@ -54,8 +54,8 @@ class Toolbox:
         self._seed = seed
         self._goes_on = goes_on
         self._lock = threading.Lock()
-        self._recorded: dict[tuple[str, str], dict[TrialKey, tuple[Entry, ...]]] = {}
-        self._before: dict[tuple[str, str], tuple[Entry, ...]] = {}
+        self._recorded: dict[tuple[str, str], dict[TrialKey, tuple[RecordedCall, ...]]] = {}
+        self._before: dict[tuple[str, str], tuple[RecordedCall, ...]] = {}
 
     def open(self, key: TrialKey, case: Case | None = None) -> ConversationTools:
         """The tools of one trial."""
@@ -79,7 +79,7 @@ class Toolbox:
         rules = MockFile.model_validate({"tools": {name: list(each) for name, each in setup.tools.items()}})
         return setup, MockRules(rules, key=key, seed=self._seed)
 
-    def _keep(self, key: TrialKey, name: str, entries: tuple[Entry, ...]) -> None:
+    def _keep(self, key: TrialKey, name: str, entries: tuple[RecordedCall, ...]) -> None:
         case = key.case
         try:
             path = within(self._root, name)
@@ -109,7 +109,7 @@ def within(root: Path, name: str) -> Path:
     return root / name
 
 
-def read_entries(path: Path) -> tuple[Entry, ...] | None:
+def read_entries(path: Path) -> tuple[RecordedCall, ...] | None:
     """What a cassette holds; None where there is no such file. Raises CassetteError."""
     try:
         text = path.read_text(encoding="utf-8-sig")

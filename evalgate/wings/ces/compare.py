@@ -23,7 +23,7 @@ LONGEST_SHOWN: Final = 200
 
 
 @frozen_dataclass
-class Change:
+class FieldChange:
     """A field that differs. Places within lists are those of the old version; of what is added those of the new one.
     `is_last`: it is added behind all that was in the list."""
 
@@ -55,7 +55,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 
 
-def changes(old: Any, new: Any, path: Path = ()) -> Iterator[Change]:
+def changes(old: Any, new: Any, path: Path = ()) -> Iterator[FieldChange]:
     """What differs, field by field; items of lists are paired so that an inserted one does not change all behind it."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys((*old, *new)):
@@ -63,7 +63,7 @@ def changes(old: Any, new: Any, path: Path = ()) -> Iterator[Change]:
     elif isinstance(old, list) and isinstance(new, list):
         yield from _of_lists(old, new, path)
     elif old is not new and (old is MISSING or new is MISSING or not same(old, new)):
-        yield Change(path=path, old=old, new=new)
+        yield FieldChange(path=path, old=old, new=new)
 
 
 def same(expected: Any, actual: Any) -> bool:
@@ -75,15 +75,15 @@ def same(expected: Any, actual: Any) -> bool:
     return isinstance(expected, bool) == isinstance(actual, bool) and bool(expected == actual)
 
 
-def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Change]:
+def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[FieldChange]:
     for start, end, begin, stop in differing(old, new):
         pairs = min(end - start, stop - begin)
         for number in range(pairs):
             yield from changes(old[start + number], new[begin + number], (*path, start + number))
         for number in range(start + pairs, end):
-            yield Change(path=(*path, number), old=old[number], new=MISSING)
+            yield FieldChange(path=(*path, number), old=old[number], new=MISSING)
         for number in range(begin + pairs, stop):
-            yield Change(path=(*path, number), old=MISSING, new=new[number], is_last=end == len(old))
+            yield FieldChange(path=(*path, number), old=MISSING, new=new[number], is_last=end == len(old))
 
 
 def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int, int, int]]:
@@ -147,7 +147,7 @@ _ONLY_MORE: Final = frozenset(
 """What may be added without letting anything pass that did not pass before."""
 
 
-def relaxations(found: Sequence[Change]) -> list[Relaxation]:
+def relaxations(found: Sequence[FieldChange]) -> list[Relaxation]:
     """Those of the changes that relax: lower thresholds, weaker comparisons, metrics that are switched off, and all
     that was asked or expected and is no longer, or is replaced by something else. What is tightened is none, nor what
     is added, unless it lets something pass: a call or an answer that was not expected, a tool that is answered for,
@@ -161,7 +161,7 @@ def removed(kind: str, path: Path = ()) -> Relaxation:
     return Relaxation(path=path, why=f"the {kind} is removed")
 
 
-def _why(change: Change) -> Iterator[str]:
+def _why(change: FieldChange) -> Iterator[str]:
     """Why a change relaxes; nothing where it does not."""
     keys = [step for step in change.path if isinstance(step, str)]
     last = keys[-1] if keys else ""
@@ -192,7 +192,7 @@ def _is_setting(key: str) -> bool:
     return "Metrics" in key or key.startswith(("toolMatching", "metricsConfig", "evaluationSettings"))
 
 
-def _why_of_enum(name: str, change: Change) -> Iterator[str]:
+def _why_of_enum(name: str, change: FieldChange) -> Iterator[str]:
     old, new = ("" if each is MISSING or "UNSPECIFIED" in str(each) else str(each) for each in (change.old, change.new))
     ranks = _STRICTNESS[name]
     if ranks.get(new, 0) < ranks.get(old, 0):
@@ -202,7 +202,7 @@ def _why_of_enum(name: str, change: Change) -> Iterator[str]:
         yield f"{goal}{name} becomes {new or 'unspecified'}, was {old or 'unspecified'}"
 
 
-def _why_of_settings(change: Change) -> Iterator[str]:
+def _why_of_settings(change: FieldChange) -> Iterator[str]:
     """Of settings that come or go whole: each value of theirs against what it means that it is absent."""
     old, new = ({} if each is MISSING else each for each in (change.old, change.new))
     if str(change.path[-1]).endswith("MetricsConfig") and change.old is MISSING and not new:
@@ -211,14 +211,14 @@ def _why_of_settings(change: Change) -> Iterator[str]:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return
     for each in changes(old, new):
-        inner = Change(path=(*change.path, *each.path), old=each.old, new=each.new)
+        inner = FieldChange(path=(*change.path, *each.path), old=each.old, new=each.new)
         if isinstance(each.new, dict) or isinstance(each.old, dict):
             yield from _why_of_settings(inner)
         elif not (each.path and str(each.path[-1]).startswith("enable") and each.old is True and change.new is MISSING):
             yield from _why(inner)
 
 
-def _why_of_added(change: Change, keys: Sequence[str]) -> Iterator[str]:
+def _why_of_added(change: FieldChange, keys: Sequence[str]) -> Iterator[str]:
     """What is added may let pass what did not pass before."""
     new, last = change.new, keys[-1] if keys else ""
     held = new if isinstance(new, dict) else {}
@@ -237,7 +237,7 @@ def _why_of_added(change: Change, keys: Sequence[str]) -> Iterator[str]:
     yield f"the {_what(change.new, keys)} is added: what failed without it may pass"
 
 
-def _why_of_content(change: Change, keys: Sequence[str]) -> str:
+def _why_of_content(change: FieldChange, keys: Sequence[str]) -> str:
     """What was asked or expected and is not so any more."""
     what = _what(change.old, keys)
     return f"the {what} is removed" if change.new is MISSING else f"the {what} is replaced by another"

@@ -100,7 +100,7 @@ class CesOptions(DriverOptions):
 # --- what is made for a while -----------------------------------------------------------------------------
 
 
-class Journal:
+class NameJournal:
     """The names of what is made for one run, in a file that is locked as long as the run lives."""
 
     def __init__(self, folder: Path) -> None:
@@ -362,7 +362,7 @@ class CesAgent(Agent):
         self._redact = redact.redactor(setting.world.environment)
         self._lock = threading.Lock()
         self._live: Live | None = None
-        self._journal: Journal | None = None
+        self._journal: NameJournal | None = None
         self._app, self._deployment = options.app, ""
         self._failure: AgentFailure | None = None
 
@@ -435,7 +435,7 @@ class CesAgent(Agent):
         except LiveFailed as failed:
             self._setting.world.log(self._redact(f"what earlier runs left in CES cannot be deleted now: {failed}"))
         if self._options.path or self._options.version:
-            self._journal = Journal(folder)
+            self._journal = NameJournal(folder)
         made_id = f"evalgate-{uuid.uuid4().hex[:16]}"
         if self._options.path:
             self._import(live, made_id)

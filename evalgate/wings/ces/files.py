@@ -19,7 +19,7 @@ from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Unavailabl
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit, live, read, shapes
-from evalgate.wings.ces.compare import Change, Relaxation
+from evalgate.wings.ces.compare import FieldChange, Relaxation
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.live import APP_NAME, Live, LiveFailed
 from evalgate.wings.ces.mcp.resources import COLLECTION_OF, ID, Resources
@@ -33,7 +33,7 @@ class Difference:
     kind: Kind
     title: str
     only_in: str = ""  # old, new
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
     relaxations: tuple[Relaxation, ...] = ()
 
 

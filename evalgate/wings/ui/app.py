@@ -60,7 +60,7 @@ class Call(Order):
     args: JsonObject = {}
 
 
-class Run(Order):
+class RunOrder(Order):
     """Which cases, and which criteria are scored; None: all of them."""
 
     which: str = Field(pattern="^(all|failed|selected)$")
@@ -122,7 +122,7 @@ READS: Final[Mapping[str, tuple[type[Order], Action]]] = {
     "case": (OfCase, lambda space, order: space.case(order.suite, order.case)),
 }
 CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
-    "run": (Run, lambda space, order: space.run(order.which, order.cases, order.scored, fresh=order.fresh)),
+    "run": (RunOrder, lambda space, order: space.run(order.which, order.cases, order.scored, fresh=order.fresh)),
     "stop": (Order, lambda space, _: space.stop()),
     "accept": (
         Accept,

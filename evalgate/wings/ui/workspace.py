@@ -18,7 +18,7 @@ from evalgate.errors import ConfigError, EvalgateError, NothingToDo
 from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
 from evalgate.gate import compare_files, edit, known as gate_known, prepare, record
-from evalgate.gate.edit import Change, LeftAsItIs
+from evalgate.gate.edit import LeftAsItIs, TurnEdit
 from evalgate.gate.known import Known
 from evalgate.model import (
     Case,
@@ -327,7 +327,7 @@ def _calls(turn: Invocation) -> list[JsonObject]:
     return [{"name": call.name, "args": dict(call.args or {})} for call in turn.tool_calls]
 
 
-def _change(change: Change) -> JsonObject:
+def _change(change: TurnEdit) -> JsonObject:
     """What a turn would expect: the answer before and then, the lines of its calls."""
     before = turns.answer_text(change.expected.final_response)
     pairs = call_diff.pair(change.expected.tool_calls, change.actual.tool_calls)

@@ -12,7 +12,7 @@ from evalgate.criteria import judges
 from evalgate.formats import fingerprints
 from evalgate.judges import cache
 from evalgate.judges.base import JudgeReply, Text
-from evalgate.judges.cache import Entry
+from evalgate.judges.cache import CachedReply
 from evalgate.model import (
     AgentUse,
     Case,
@@ -103,7 +103,7 @@ def test_no_grade_or_simulated_user_of_other_replies_stands_in(
     tmp_path: Path, rule: dict[str, str], same: bool
 ) -> None:
     for name, label in (("here", "valid"), ("there", "valid"), ("others", "invalid")):
-        entry = Entry(address="0" * 64, reply=JudgeReply(parts=(Text(text=label),)))
+        entry = CachedReply(address="0" * 64, reply=JudgeReply(parts=(Text(text=label),)))
         (tmp_path / f"{name}.jsonl").write_text(cache.render_entry(entry) + "\n")
     case = Case(case_id="a", scenario=ConversationScenario(starting_prompt="hi", conversation_plan="say hi"))
     own = Suite(

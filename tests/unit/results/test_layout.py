@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from evalgate.errors import UnavailableError
 from evalgate.results import stores
-from evalgate.results.stores import Entry, Unreadable
+from evalgate.results.stores import RunName, Unreadable
 
 A, B, C = (letter * 40 for letter in "abc")
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -38,8 +38,8 @@ def test_other_names_are_passed_over(name: str) -> None:
     assert stores.parse_names([name]) == []
 
 
-def entry(day: int, commit: str) -> Entry:
-    return Entry(stamp=f"202601{day:02d}T000000Z", commit=commit)
+def entry(day: int, commit: str) -> RunName:
+    return RunName(stamp=f"202601{day:02d}T000000Z", commit=commit)
 
 
 def test_nearest_first_and_newest_of_a_commit_first() -> None:

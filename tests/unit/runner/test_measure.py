@@ -38,7 +38,7 @@ from evalgate.model import (
 )
 from evalgate.results import file
 from evalgate.results.journal import Journal
-from evalgate.results.store import Entry
+from evalgate.results.store import EarlierSide
 from evalgate.runner import reuse
 from evalgate.runner.session import Session, Side
 from tests.unit.runner import fakes
@@ -67,7 +67,7 @@ def measured(
     side = side_of(session, journal, agent, suites=suites, criterion=criterion, environment=environment)
     if earlier is not None:
         with Journal.read(earlier) as before:
-            entries = [Entry(journal=before, oldest=datetime.min.replace(tzinfo=UTC))]
+            entries = [EarlierSide(journal=before, oldest=datetime.min.replace(tzinfo=UTC))]
             for suite in suites:
                 reuse.take(entries, suite, side, repeats=repeats)
     session.first(repeats)

@@ -31,7 +31,7 @@ from evalgate.results import kept, output
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
-from evalgate.wings.ces.compare import MISSING, Change, Relaxation
+from evalgate.wings.ces.compare import MISSING, FieldChange, Relaxation
 from evalgate.wings.ces.edit import EVERYTHING, Refused
 from evalgate.wings.ces.read import COLLECTIONS, Kind, Library, Reading, Resource
 from evalgate.wings.ces.shapes import EvaluationDataset, Proto
@@ -52,7 +52,7 @@ class Done:
     the difference of the file."""
 
     resource: JsonObject | None
-    changes: tuple[compare.Change, ...] = ()
+    changes: tuple[compare.FieldChange, ...] = ()
     relaxations: tuple[Relaxation, ...] = ()
     diff: str = ""
 
@@ -585,7 +585,7 @@ def _canonical(raw: Any) -> JsonObject:
     return made
 
 
-def case_relaxations(found: Sequence[Change]) -> Iterator[Relaxation]:
+def case_relaxations(found: Sequence[FieldChange]) -> Iterator[Relaxation]:
     """Those of the changes of a case after which less may be asked or expected: whatever is removed, replaced or added
     to. A new expectation where there was none is none."""
     for each in found:

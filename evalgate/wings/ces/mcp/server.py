@@ -21,7 +21,7 @@ from evalgate.text import plain
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.mcp.operations import Operation, Operations
 from evalgate.wings.ces.mcp.resources import Resources
-from evalgate.wings.ces.mcp.tools import Answer, Tool, error_of, tools
+from evalgate.wings.ces.mcp.tools import Tool, ToolAnswer, error_of, tools
 
 
 def server_of(resources: Resources) -> Server[Any]:
@@ -67,7 +67,7 @@ def _described(tool: Tool) -> types.Tool:
 
 def _called(
     table: dict[str, Tool], resources: Resources, params: types.CallToolRequestParams
-) -> Answer | types.CallToolResult:
+) -> ToolAnswer | types.CallToolResult:
     tool = table.get(params.name)
     try:
         if tool is None:
@@ -96,7 +96,7 @@ async def _watched(context: Any, operation: Operation) -> None:
         await anyio.sleep(0.1)
 
 
-def _result(answer: Answer) -> types.CallToolResult:
+def _result(answer: ToolAnswer) -> types.CallToolResult:
     content: list[types.ContentBlock] = [
         _text(json.dumps(answer.content, ensure_ascii=False, indent=1)),
         *map(_text, answer.notes),

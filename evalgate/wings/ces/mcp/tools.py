@@ -36,7 +36,7 @@ CHANGES: Final = "evalgate/changes"
 
 
 @frozen_dataclass
-class Answer:
+class ToolAnswer:
     """What a tool says: the resource or the list, and beside it what the change was. `awaited`: a run whose end the
     caller wants to wait for."""
 
@@ -54,12 +54,12 @@ class Tool:
     description: str
     takes: JsonObject
     gives: JsonObject
-    call: Callable[[Resources, JsonObject], Answer]
+    call: Callable[[Resources, JsonObject], ToolAnswer]
     read_only: bool = False
     destructive: bool = False
     open_world: bool = False
 
-    def answer(self, resources: Resources, arguments: JsonObject) -> Answer:
+    def answer(self, resources: Resources, arguments: JsonObject) -> ToolAnswer:
         """Check the arguments and call it. Raises Refused."""
         known: JsonObject = self.takes["properties"]
         for key, value in arguments.items():
@@ -165,35 +165,35 @@ _NAMES: Final = {
 """What tools call a resource."""
 
 
-def _listing(kind: Kind) -> Callable[[Resources, JsonObject], Answer]:
-    def call(resources: Resources, given: JsonObject) -> Answer:
+def _listing(kind: Kind) -> Callable[[Resources, JsonObject], ToolAnswer]:
+    def call(resources: Resources, given: JsonObject) -> ToolAnswer:
         for key in ("evaluationFilter", "evaluationRunFilter", "filter"):
             if given.get(key):
                 raise Refused("UNIMPLEMENTED", f"`{key}`: files are listed whole", [(key, "not supported")])
         if given.get("orderBy", "") not in ("", "name", "name asc"):
             raise Refused("UNIMPLEMENTED", "`orderBy`: files are ordered by name", [("orderBy", "not supported")])
         page = {"page_size": given.get("pageSize", 0), "page_token": given.get("pageToken", "")}
-        return Answer(content=resources.listed(kind, parent=given.get("parent", ""), **page))
+        return ToolAnswer(content=resources.listed(kind, parent=given.get("parent", ""), **page))
 
     return call
 
 
-def _changed(done: Done) -> Answer:
+def _changed(done: Done) -> ToolAnswer:
     """A change with what it relaxes, which also stands in words: not every client shows `_meta`."""
     relaxes = [str(each) for each in done.relaxations]
     notes = tuple(f"This relaxes: {each}" for each in relaxes)
     meta: JsonObject = {RELAXATIONS: relaxes, CHANGES: [str(each) for each in done.changes]}
-    return Answer(content=done.resource or {}, notes=notes, meta=meta)
+    return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
 
 
-def _previewed(done: Done) -> Answer:
+def _previewed(done: Done) -> ToolAnswer:
     content = {
         "resource": done.resource,
         "changes": [str(each) for each in done.changes],
         "relaxations": [str(each) for each in done.relaxations],
         "diff": done.diff,
     }
-    return Answer(content=content)
+    return ToolAnswer(content=content)
 
 
 _TEXTS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
@@ -232,7 +232,7 @@ def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
             description=f"Gets one {one.replace('_', ' ')}, with the etag of its content.",
             takes=_object(("name",), name=_NAME),
             gives=schema_of(shape, writable=False),
-            call=lambda resources, given: Answer(content=resources.get(kind, given["name"])),
+            call=lambda resources, given: ToolAnswer(content=resources.get(kind, given["name"])),
             read_only=True,
         ),
     )
@@ -327,7 +327,7 @@ def _of_cases() -> tuple[Tool, ...]:
             description="Lists ADK's evaluation sets with the ids of their cases.",
             takes=_object(()),
             gives={"type": "object", "properties": {"evalSets": {"type": "array", "items": {"type": "object"}}}},
-            call=lambda resources, given: Answer(content=EvalCases(resources).listed()),  # noqa: ARG005 - none
+            call=lambda resources, given: ToolAnswer(content=EvalCases(resources).listed()),  # noqa: ARG005 - none
             read_only=True,
         ),
         Tool(
@@ -335,7 +335,7 @@ def _of_cases() -> tuple[Tool, ...]:
             description="Gives one case of an ADK evaluation set as it is written, with the etag of its content.",
             takes=_object(("file", "evalId"), file=_FILE, evalId=_EVAL_ID),
             gives=view,
-            call=lambda resources, given: Answer(content=EvalCases(resources).get(given["file"], given["evalId"])),
+            call=lambda resources, given: ToolAnswer(content=EvalCases(resources).get(given["file"], given["evalId"])),
             read_only=True,
         ),
         Tool(
@@ -369,14 +369,14 @@ _OPERATION: Final = _holds(
 
 
 def _runners(operations: Operations) -> tuple[Tool, ...]:
-    def run(resources: Resources, given: JsonObject) -> Answer:
+    def run(resources: Resources, given: JsonObject) -> ToolAnswer:
         resources.insist_writable()
         names = _texts(given, "evaluations")
         if dataset := given.get("evaluationDataset"):
             names += resources.get(Kind.DATASET, dataset).get("evaluations", ())
         paths = [*(resources.selection(name) for name in names), *_texts(given, "evalCases")]
         operation = operations.start(paths, runs=given.get("runCount", 1))
-        return Answer(content=operation.json(), awaited=operation if given.get("wait") else None)
+        return ToolAnswer(content=operation.json(), awaited=operation if given.get("wait") else None)
 
     return (
         Tool(
@@ -400,7 +400,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
             description="Tells how far a run is, and what came of it.",
             takes=_object(("name",), name=_text("Of the operation, as run_evaluation gives it.")),
             gives=_OPERATION,
-            call=lambda resources, given: Answer(content=operations.get(given["name"]).json()),  # noqa: ARG005 - of runs
+            call=lambda resources, given: ToolAnswer(content=operations.get(given["name"]).json()),  # noqa: ARG005 - of runs
             read_only=True,
         ),
     )

@@ -18,7 +18,7 @@ from evalgate.agents.base import (
     ToolReply,
     Unmatched,
 )
-from evalgate.agents.tools.cassette import Entry
+from evalgate.agents.tools.cassette import RecordedCall
 from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockRules
 from evalgate.model import TrialKey
 
@@ -30,11 +30,11 @@ class Desk:
         self,
         mode: ToolMode,
         *,
-        entries: list[Entry] | None = None,
+        entries: list[RecordedCall] | None = None,
         mocks: dict[str, Any] | None = None,
         secret: str = "",
     ) -> None:
-        self.kept: list[tuple[Entry, ...]] = []
+        self.kept: list[tuple[RecordedCall, ...]] = []
         self.tools = ConversationTools(
             mode=mode,
             rules=MockRules(
@@ -61,9 +61,9 @@ class Desk:
         return answer.message
 
 
-def recorded(city: str, nth: int = 1, **more: Any) -> Entry:
+def recorded(city: str, nth: int = 1, **more: Any) -> RecordedCall:
     reply = ToolReply(response=f"{city} {nth}")
-    return Entry(tool="weather", args={"city": city, **more}, nth=nth, reply=reply)
+    return RecordedCall(tool="weather", args={"city": city, **more}, nth=nth, reply=reply)
 
 
 def response(answer: ToolAnswer) -> Any:
@@ -99,14 +99,14 @@ def test_a_replay_answers_equal_calls_in_their_order() -> None:
             ),
         ),
         (
-            [Entry(tool="wether", args={}, nth=1, reply=ToolReply())],
+            [RecordedCall(tool="wether", args={}, nth=1, reply=ToolReply())],
             {},
             "called `weather()`, no call of `weather` was recorded (recorded: `wether`); did the agent mean `wether`?",
         ),
     ],
 )
 def test_a_call_that_was_not_recorded_is_named_beside_the_nearest(
-    entries: list[Entry] | None, args: dict[str, Any], words: str
+    entries: list[RecordedCall] | None, args: dict[str, Any], words: str
 ) -> None:
     assert Desk(ToolMode.REPLAY, entries=entries).message(**args) == words
 

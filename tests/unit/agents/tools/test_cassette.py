@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from evalgate.agents.base import ToolError, ToolReply
 from evalgate.agents.tools import cassette
-from evalgate.agents.tools.cassette import CassetteError, Entry
+from evalgate.agents.tools.cassette import CassetteError, RecordedCall
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -25,7 +25,7 @@ REPLIES = st.builds(ToolReply, response=JSON) | st.builds(
 )
 ENTRIES = st.lists(
     st.builds(
-        Entry,
+        RecordedCall,
         tool=st.text(min_size=1, max_size=5),
         args=st.dictionaries(st.text(), JSON, max_size=3),
         nth=st.integers(min_value=1, max_value=3),
@@ -36,13 +36,13 @@ ENTRIES = st.lists(
 )
 
 
-def call(city: str, nth: int = 1, response: Any = None) -> Entry:
-    return Entry(tool="weather", args={"city": city}, nth=nth, reply=ToolReply(response=response))
+def call(city: str, nth: int = 1, response: Any = None) -> RecordedCall:
+    return RecordedCall(tool="weather", args={"city": city}, nth=nth, reply=ToolReply(response=response))
 
 
 @settings(max_examples=40, deadline=None)
 @given(ENTRIES)
-def test_what_is_written_is_read_back(entries: list[Entry]) -> None:
+def test_what_is_written_is_read_back(entries: list[RecordedCall]) -> None:
     text = cassette.render_cassette(entries, suite="s", case="c")
     again = cassette.parse_cassette(text)
     assert {entry.address: entry.reply for entry in again} == {entry.address: entry.reply for entry in entries}
@@ -50,7 +50,7 @@ def test_what_is_written_is_read_back(entries: list[Entry]) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(ENTRIES, st.randoms(use_true_random=False))
-def test_the_order_of_calls_does_not_change_the_file(entries: list[Entry], shuffle: random.Random) -> None:
+def test_the_order_of_calls_does_not_change_the_file(entries: list[RecordedCall], shuffle: random.Random) -> None:
     text = cassette.render_cassette(entries, suite="s", case="c")
     shuffled = list(entries)
     shuffle.shuffle(shuffled)
@@ -59,7 +59,9 @@ def test_the_order_of_calls_does_not_change_the_file(entries: list[Entry], shuff
 
 
 def test_a_file_for_people() -> None:
-    entry = Entry(tool="weather", args={"unit": "C", "city": "Köln"}, nth=1, reply=ToolReply(response={"t": 1, "a": 2}))
+    entry = RecordedCall(
+        tool="weather", args={"unit": "C", "city": "Köln"}, nth=1, reply=ToolReply(response={"t": 1, "a": 2})
+    )
     text = cassette.render_cassette([entry], suite="w.evalset.json", case="rain")
     assert "Köln" in text
     assert text.endswith("}\n")
@@ -132,5 +134,5 @@ def test_two_cases_never_share_a_file(cases: list[tuple[str, str]]) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.text(), JSON, max_size=3))
 def test_an_address_is_found_again_by_equal_arguments(args: dict[str, Any]) -> None:
-    entry = Entry(tool="t", args=args, nth=1, reply=ToolReply())
+    entry = RecordedCall(tool="t", args=args, nth=1, reply=ToolReply())
     assert entry.address[1] == cassette.args_text(json.loads(json.dumps(args)))

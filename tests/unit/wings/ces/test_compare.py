@@ -125,7 +125,7 @@ def test_an_argument_counts_whatever_it_is_called(name: str) -> None:
     assert [each.why for each in told] == ["the expected argument is replaced by another"]
 
 
-def found(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> list[compare.Change]:
+def found(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> list[compare.FieldChange]:
     other = changed(raw, path, value)
     shapes.Evaluation.model_validate(other)  # what is compared is an evaluation
     return list(compare.changes(raw, other))
