@@ -303,12 +303,8 @@ def _checked_out(
         # whose rules were to decide is known there alone: where they must, that they are unknown blocks
         base_failed = settings.policy != "both"
     if not problem:
-        root, own = there.root, [theirs.agents[suite.key] for suite in suites]
-        pairs = [(suite.agent, use) for suite, use in zip(suites, own, strict=True)]
-        for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
-            context.say(f"the base's agent uses `{path}` of this checkout, since git does not keep it")
-        wanted = opening.wanted_pythons(own, root=root, lender=settings.root, environ=context.environ)
-        notes += [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in wanted]
+        root = there.root
+        notes += _lend(settings, suites, context, theirs, root)
     return Base(
         origin=origin(notes=tuple(notes)),
         root=root,
@@ -318,6 +314,18 @@ def _checked_out(
         no_agent=no_agent,
         base_failed=base_failed,
     )
+
+
+def _lend(
+    settings: Settings, suites: tuple[Suite, ...], context: Context, theirs: BaseProject, root: Path
+) -> list[str]:
+    """Give the base in `root` what git does not keep of this checkout; what there is to remark about that."""
+    uses = [theirs.agents[suite.key] for suite in suites]
+    pairs = [(suite.agent, use) for suite, use in zip(suites, uses, strict=True)]
+    for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
+        context.say(f"the base's agent uses `{path}` of this checkout, since git does not keep it")
+    wanted = opening.wanted_pythons(uses, root=root, lender=settings.root, environ=context.environ)
+    return [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in wanted]
 
 
 def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: BaseCheckout) -> tuple[str, bool]:

@@ -114,7 +114,8 @@ def _beside(
     context: Context | None,
 ) -> Rules:
     """By both books, where they differ. Each begins with half of the money where both count."""
-    theirs, is_both = known.settings, baseline_base.is_both(own, known.settings)
+    theirs = known.settings
+    is_both = baseline_base.is_both(own, theirs)
     renamed = known.renamed or baseline_base.renames(rules.suites, suites)
     if context is not None and theirs is not None:
         suites += _dropped(own, theirs, suites, rules, known=renamed.values(), environ=context.environ)
@@ -123,27 +124,28 @@ def _beside(
     before = {key: of_name[name] for key, name in names.items() if name in of_name}
     policy, of_severity = _with_severity(load.policy_of(settings, suites), suites, before, rules.policy)
     policy = _blocking_on_broken(policy, suites, rules, renamed)
-    new = load.policy_of(theirs or settings, [suite for suite in suites if suite.key not in before])
-    of_base = baseline_base.under_new_names(rules.policy, renamed, own=new)
-    of_base = replace(of_base, fail_on=policy.fail_on, deviations=policy.deviations)
-    files = tuple(_files(theirs, own, (*rules.suites, *suites))) if theirs is not None else ()
-    is_edited = not _metrics(suites, own.root).isdisjoint(edit.subject for edit in files)
-    asked = _Asked(suites, before, rules, is_both=is_both, are_metrics_edited=is_edited)
+    new = [suite for suite in suites if suite.key not in before]
+    of_base = _of_base(rules, renamed, policy, of_new=load.policy_of(theirs or settings, new))
+    files = tuple(_files(theirs, own, (*rules.suites, *suites)))
+    edited = _metrics(suites, own.root).intersection(edit.subject for edit in files)
+    asked = _Asked(suites, before, rules, is_both=is_both, are_metrics_edited=bool(edited))
     decisive = (*_policy_edits(of_base, policy, names), *asked.edits)
-    books: tuple[RuleBook, ...] = (RuleBook(policy=policy),)
-    if decisive:
-        books += (RuleBook(policy=of_base, criteria=asked.criteria),)
+    books = [RuleBook(policy=policy)]
+    books += [RuleBook(policy=of_base, criteria=asked.criteria)] if decisive else []
     return Rules(
         settings=settings,
         suites=asked.suites,
-        books=tuple(book.divided(len(books)) for book in books) if is_both else books,
-        edits=Edits(
-            edits=(*decisive, *files, *_snapshots(rules.suites, suites, renamed)),
-            unasked=asked.unasked,
-        ),
+        books=tuple(book.divided(len(books) if is_both else 1) for book in books),
+        edits=Edits(edits=(*decisive, *files, *_snapshots(rules.suites, suites, renamed)), unasked=asked.unasked),
         is_both=is_both,
         problems=(*of_severity, *_unreadable(rules, is_both=is_both)),
     )
+
+
+def _of_base(rules: BaseRules, renamed: Mapping[str, str], policy: Policy, *, of_new: Policy) -> Policy:
+    """The base's policy by this change's names of files, with what head's `policy` decides; `of_new`: of new files."""
+    of_base = baseline_base.under_new_names(rules.policy, renamed, own=of_new)
+    return replace(of_base, fail_on=policy.fail_on, deviations=policy.deviations)
 
 
 def _dropped(
@@ -433,9 +435,12 @@ def _relaxed(base: Case, head: Case) -> list[str] | None:
     return next((told for told in found if told is not None), None)
 
 
-def _files(base: Settings, head: Settings, suites: Collection[Suite]) -> Iterator[GateEdit]:
+def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> Iterator[GateEdit]:
     """Files that say how is measured and differ, with the lines that do: evalgate.yml, criteria, custom metrics,
-    calibrations, and what answers in a judge's, a tool's or an agent's stead."""
+    calibrations, and what answers in a judge's, a tool's or an agent's stead. None where the base's settings are not
+    known."""
+    if base is None:
+        return
     names: set[str] = set()
     for settings in (base, head):
         rules = settings.gate_file

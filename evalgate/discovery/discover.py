@@ -19,7 +19,7 @@ from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import agents as discovery_agents, criteria, hints, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.walk import Tree
-from evalgate.errors import NothingToDo, Place, Problem, Severity
+from evalgate.errors import NothingToDo, Place, Problem, Severity, errors_in
 from evalgate.formats import FileKind
 from evalgate.formats.base import FormatFiles
 from evalgate.model import AgentUse, Case, ConfigOrigin, CriteriaSource, EvalSet, SimulatorUse, Suite, Text
@@ -53,52 +53,86 @@ def discover(
     Raises NothingToDo where no file or case is left and no problem explains it; with `unrun_suffices` only where there
     is no file of a library either, of any kind.
     """
-    rules = settings.gate_file
-    tree, chosen, exact, libraries, within, unmatched = _select(settings, tree)
-    keys = {key for each in chosen for key in each.keys} if settings.paths else set(tree.evaluation_files)
-    read = _read_sets(tree, sorted(keys), named=exact)
-    sets, unknown = pick_cases(read.sets, chosen)
-    if settings.grep:
-        sets = find_cases(sets, settings.grep)
-    problems = (*unmatched, *tree.problems, *read.problems, *unknown)
-    decisive = (*tree.problems, *read.problems, *(each for each in unmatched if each.code == "outside-root"))
-    of_libraries, unrun = _of_libraries(libraries, within, settings)
-    if unrun_suffices:
-        of_libraries, homeless = _with_agents(libraries, of_libraries, rules, tree)
-        unrun = (*unrun, *homeless)
-    is_library_broken = _has_error((*(problem for library in libraries for problem in library.problems), *unrun))
-    if libraries and unrun_suffices and not keys and not of_libraries:
-        return Discovery(suites=(), problems=problems, unread=(), tree=tree, libraries=libraries)
-    evaluations = [words.counted(library.size(), library.noun) for library in libraries if library.size()]
-    if evaluations and not keys and not of_libraries and not is_library_broken:
-        message = f"nothing that evalgate runs was found, only {words.listed(evaluations)}"
-        raise NothingToDo(message, hint=SHOWN, problems=(*problems, *unrun))
-    is_explained = is_library_broken or _has_error(decisive)
-    if not sets and not of_libraries and not is_explained:
-        cases = sum(len(each.cases) for each in read.sets.values())
-        counts = {"cases": cases, "files": len(read.sets)}
-        raise hints.nothing_found(tree, **counts, grep=settings.grep, others=read.others, problems=problems)
+    search = _Search(settings, tree, unrun_suffices=unrun_suffices)
+    libraries = search.files.libraries
+    if libraries and unrun_suffices and not (search.keys or search.others):
+        return Discovery(suites=(), problems=search.problems, unread=(), tree=search.files.tree, libraries=libraries)
+    search.insist()
+    return _discovery(search, specs)
 
-    finder = CriteriaFinder(tree, settings, specs=specs)
-    # the configs of files that cannot be read may be wrong as well: all is told at once
-    broken = {key: EvalSet(eval_set_id="", cases=()) for key in _broken(libraries, unrun, of_libraries)}
-    empty = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(read.failed)}
-    not_read, _ = discovery_agents.choose_agents({**empty, **broken}, gate_file=rules, tree=tree)
-    unread = (
-        *_suites(empty, read, not_read, finder=finder, settings=settings),
-        *_suites_of(libraries, broken, not_read, specs=specs, settings=settings),
+
+class _Search:
+    """The evaluation sets that are selected: `sets` of ADK's files, `others` of other formats; what is wrong with their
+    files, and with those that are not run (`unrun`). `keys`: ADK's files that are selected."""
+
+    def __init__(self, settings: Settings, tree: Tree | None, *, unrun_suffices: bool) -> None:
+        self.settings = settings
+        self.files = files = _select(settings, tree)
+        tree = files.tree
+        self.keys = (
+            {key for each in files.chosen for key in each.keys} if settings.paths else set(tree.evaluation_files)
+        )
+        self.read = read = _read_sets(tree, sorted(self.keys), named=files.exact)
+        self.sets, unknown = pick_cases(read.sets, files.chosen)
+        if settings.grep:
+            self.sets = find_cases(self.sets, settings.grep)
+        self.problems = (*files.unmatched, *tree.problems, *read.problems, *unknown)
+        self.others, self.unrun = _of_libraries(files.libraries, files.within, settings)
+        if unrun_suffices:
+            self.others, homeless = _with_agents(files.libraries, self.others, settings.gate_file, tree)
+            self.unrun = (*self.unrun, *homeless)
+
+    def insist(self) -> None:
+        """Raises NothingToDo where nothing is left and no problem explains it."""
+        files, read = self.files, self.read
+        outside = (problem for problem in files.unmatched if problem.code == "outside-root")
+        of_libraries = (problem for library in files.libraries for problem in library.problems)
+        is_library_broken = bool(errors_in((*of_libraries, *self.unrun)))
+        evaluations = [words.counted(library.size(), library.noun) for library in files.libraries if library.size()]
+        if evaluations and not (self.keys or self.others or is_library_broken):
+            message = f"nothing that evalgate runs was found, only {words.listed(evaluations)}"
+            raise NothingToDo(message, hint=SHOWN, problems=(*self.problems, *self.unrun))
+        is_explained = is_library_broken or errors_in((*files.tree.problems, *read.problems, *outside))
+        if not (self.sets or self.others or is_explained):
+            counts = {"cases": sum(len(each.cases) for each in read.sets.values()), "files": len(read.sets)}
+            raise hints.nothing_found(
+                files.tree, **counts, grep=self.settings.grep, others=read.others, problems=self.problems
+            )
+
+
+def _unread(search: _Search, finder: CriteriaFinder, specs: Mapping[str, CriterionSpec]) -> tuple[Suite, ...]:
+    """Suites of files that cannot be read: their configs may be wrong as well, and all is told at once."""
+    settings, libraries = search.settings, search.files.libraries
+    broken = {key: EvalSet(eval_set_id="", cases=()) for key in _broken(libraries, search.unrun, search.others)}
+    empty = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(search.read.failed)}
+    uses, _ = discovery_agents.choose_agents({**empty, **broken}, gate_file=settings.gate_file, tree=search.files.tree)
+    return (
+        *_suites(empty, search.read, uses, finder=finder, settings=settings),
+        *_suites_of(libraries, broken, uses, specs=specs, settings=settings),
     )
-    uses, agent_problems = discovery_agents.choose_agents({**sets, **of_libraries}, gate_file=rules, tree=tree)
-    of_adk = _suites(sets, read, uses, finder=finder, settings=settings)
-    made = (*of_adk, *_suites_of(libraries, of_libraries, uses, specs=specs, settings=settings))
+
+
+def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery:
+    """The sets with their criteria and agents."""
+    settings, read, tree, libraries = search.settings, search.read, search.files.tree, search.files.libraries
+    rules = settings.gate_file
+    finder = CriteriaFinder(tree, settings, specs=specs)
+    unread = _unread(search, finder, specs)
+    uses, agent_problems = discovery_agents.choose_agents({**search.sets, **search.others}, gate_file=rules, tree=tree)
+    of_adk = _suites(search.sets, read, uses, finder=finder, settings=settings)
+    made = (*of_adk, *_suites_of(libraries, search.others, uses, specs=specs, settings=settings))
     suites = tuple(sorted(made, key=lambda suite: suite.key))
     on_defaults = [suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
     names = {*specs, *(use.name for suite in (*suites, *unread) for use in suite.criteria)}
-    found_ever = {*tree.evaluation_files, *keys, *(file for each in libraries for file in each.files())} - read.others
-    unheeded = _unheeded(tree, settings, suites, unread, run=keys, found=found_ever, others=read.others, names=names)
+    found_ever = {*tree.evaluation_files, *search.keys, *(file for each in libraries for file in each.files())}
+    found_ever -= read.others
+    unheeded = _unheeded(
+        tree, settings, suites, unread, run=search.keys, found=found_ever, others=read.others, names=names
+    )
     defaults = criteria.defaults_problems(on_defaults, tree)
-    found = (*problems, *unrun, *finder.problems, *finder.elsewhere(), *defaults, *agent_problems, *unheeded)
-    return Discovery(suites=suites, problems=found, unread=unread, tree=tree, libraries=libraries)
+    of_criteria = (*finder.problems, *finder.elsewhere(), *defaults)
+    problems = (*search.problems, *search.unrun, *of_criteria, *agent_problems, *unheeded)
+    return Discovery(suites=suites, problems=problems, unread=unread, tree=tree, libraries=libraries)
 
 
 def suites_of_all(
@@ -139,11 +173,19 @@ def _unheeded(
         yield from row.unheeded(tree, found, exclude=rules.exclude)
 
 
-def _select(
-    settings: Settings, tree: Tree | None
-) -> tuple[Tree, list[Selection], set[str], tuple[FormatFiles, ...], list[Selection], tuple[Problem, ...]]:
-    """The tree, walked a second time where a selection names a folder that was passed over; the selections, the files
-    that they name exactly, what is selected of libraries and how, and the selections that match nothing."""
+@frozen_dataclass
+class SelectedFiles:
+    """What the selections of a door name."""
+
+    tree: Tree  # walked a second time where a selection names a folder that was passed over
+    chosen: list[Selection]  # of ADK's files
+    exact: set[str]  # files that are named exactly
+    libraries: tuple[FormatFiles, ...]  # with what is selected of them
+    within: list[Selection]  # of their files
+    unmatched: tuple[Problem, ...]
+
+
+def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
     root, exclude = settings.root, settings.gate_file.exclude
     texts = [_relative(text, root) for text in settings.paths]
     tree = tree or Tree(root, exclude=exclude)
@@ -165,12 +207,26 @@ def _select(
     ]
     chosen = [each for each in parsed if isinstance(each, Selection) and not of_libraries.issuperset(each.keys)]
     exact = {key for each in chosen if each.is_file for key in each.keys}
-    beside = {(PurePosixPath(key).parent / name).as_posix() for key in exact for name in walk.CONFIG_NAMES}
-    tree.config_files |= {path for path in beside if _is_within(path, root) and (root / path).is_file()}
-    selected = [each for each in alike if isinstance(each, Selection)]
-    wanted = [(row, files, of_libraries.intersection(files)) for row, files in by_format]
-    libraries = (row.read(tree, files, chosen=chosen_files) for row, files, chosen_files in wanted if chosen_files)
-    return tree, chosen, exact, tuple(filter(None, libraries)), selected, tuple(unmatched)
+    _add_configs(tree, exact)
+    libraries = (
+        row.read(tree, files, chosen=of_libraries.intersection(files))
+        for row, files in by_format
+        if not of_libraries.isdisjoint(files)
+    )
+    return SelectedFiles(
+        tree=tree,
+        chosen=chosen,
+        exact=exact,
+        libraries=tuple(filter(None, libraries)),
+        within=[each for each in alike if isinstance(each, Selection)],
+        unmatched=tuple(unmatched),
+    )
+
+
+def _add_configs(tree: Tree, files: Iterable[str]) -> None:
+    """Add the configs beside files that are named, wherever they lie."""
+    beside = {(PurePosixPath(key).parent / name).as_posix() for key in files for name in walk.CONFIG_NAMES}
+    tree.config_files |= {path for path in beside if _is_within(path, tree.root) and (tree.root / path).is_file()}
 
 
 def _of_libraries(
@@ -188,10 +244,6 @@ def _of_libraries(
     if settings.grep:
         sets = find_cases(sets, settings.grep)
     return sets, (*problems, *unknown)
-
-
-def _has_error(problems: Iterable[Problem]) -> bool:
-    return any(problem.severity is Severity.ERROR for problem in problems)
 
 
 def _with_agents(
@@ -345,7 +397,9 @@ def _suites_of(
 def _broken(libraries: Sequence[FormatFiles], unrun: Iterable[Problem], sets: Collection[str]) -> list[str]:
     """The files of evaluations that have an error, which keeps them from being run; and those of evaluations that the
     user named and that are not run, where no other of the file is."""
-    files = {each.place.file for each in unrun if _has_error([each]) and each.place and each.code not in CODES}
+    files = {
+        each.place.file for each in unrun if each.severity is Severity.ERROR and each.place and each.code not in CODES
+    }
     return sorted(file for file in files.difference(sets) if any(library.is_of_cases(file) for library in libraries))
 
 

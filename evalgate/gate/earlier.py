@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
 
@@ -162,7 +162,7 @@ def _entries(
     except OSError as error:
         context.say(f"what earlier runs measured is not read: {error.strerror or error}")
         return ()
-    forever = datetime.min.replace(tzinfo=UTC)
+    forever = results_stores.NEVER
     left = list(_left(settings, context, store, scratch, oldest=forever if settings.resume else oldest))
     for entry in left:
         stack.callback(entry.journal.close)

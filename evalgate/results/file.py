@@ -314,17 +314,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
     if run.shard is not None:
         head["shard"] = _shard(run.shard, report)
     if comparison is not None:
-        cases = tuple(
-            each
-            for each in comparison.cases
-            if each.head is None
-            or each.head != each.base
-            or each.status is not CaseStatus.PAIRED
-            or each.mixed
-            or each.quarantined
-            or each.origin is not None
-            or each.divergence is not None
-        )
+        cases = tuple(case for case in comparison.cases if _is_remarkable(case))
         head["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
     head.pop("suites")
     # the key that tells whose file it is comes first: it is looked for there (`discovery.agents`)
@@ -335,6 +325,19 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
             suite, suite_verdict, report=report, by_case=by_case, outcomes=outcomes, of_cases=of_cases
         )
     yield "\n]}\n"
+
+
+def _is_remarkable(case: CaseComparison) -> bool:
+    """Whether a case did anything but the same on both sides."""
+    return (
+        case.head is None
+        or case.head != case.base
+        or case.status is not CaseStatus.PAIRED
+        or case.mixed
+        or case.quarantined
+        or case.origin is not None
+        or case.divergence is not None
+    )
 
 
 def _opened(head: JsonObject, name: str) -> str:
@@ -544,7 +547,8 @@ def _refused(why: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
     return ConfigError(f"{of} {why}".lstrip(), where=place, hint=hint)
 
 
-def _stored(read: Any, *, file: str) -> Stored:
+def _trials(read: Any) -> tuple[dict[TrialKey, JsonObject], list[GradedTrial]]:
+    """The outcomes as they were written, and all trials."""
     raw: dict[TrialKey, JsonObject] = {}
     graded: list[GradedTrial] = []
     for suite in read.suites:
@@ -554,6 +558,11 @@ def _stored(read: Any, *, file: str) -> Stored:
                 if trial.outcome is not None:
                     raw[key] = trial.outcome
                 graded.append(shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome)))
+    return raw, graded
+
+
+def _stored(read: Any, *, file: str) -> Stored:
+    raw, graded = _trials(read)
     agents = {address: shapes.parse_agents(each) for address, each in read.agent_details.items()}
     outcomes = StoredOutcomes(raw, agents)
     suites = tuple(_suite(suite) for suite in read.suites)

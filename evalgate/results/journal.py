@@ -27,7 +27,7 @@ from evalgate.errors import UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import AgentDetails, Grade, Inputs, Transcript, Trial, TrialKey
 from evalgate.results import output, shapes
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, mapped_json
 
 VERSION = 2
 _FINISHED: Final = {"finished": True}
@@ -273,11 +273,16 @@ class Journal:
         # a secret that is JSON itself may reach over the quotes of several texts
         for as_text in (True, False):
             with suppress(ValueError, KeyError, RecursionError):
-                read: JsonObject = json.loads(clean) if as_text else _mapped(json.loads(text), self._redact)
+                read: JsonObject = (
+                    json.loads(clean) if as_text else mapped_json(json.loads(text), self._clean, key=self._redact)
+                )
                 parse(read)
                 if read.get("kind") == told.get("kind"):
                     return told if read == told else read
         return told
+
+    def _clean(self, value: Any) -> Any:
+        return self._redact(value) if isinstance(value, str) else value
 
     def _open(self) -> None:
         """Raises UnavailableError, also where another process has it open."""
@@ -393,15 +398,6 @@ class Journal:
         if last.environment != environment:  # it ran in two environments: nobody knows which trial in which
             environment = ""
         self.inputs[agent] = Inputs(environment=environment, answers={**last.answers, **answers})
-
-
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """JSON with every text changed, names too."""
-    if isinstance(value, dict):
-        return {change(name): _mapped(each, change) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_mapped(each, change) for each in value]
-    return change(value) if isinstance(value, str) else value
 
 
 def peek(path: Path) -> Peeked | None:

@@ -27,12 +27,12 @@ from evalgate.model import (
     CaseStatus,
     Comparison,
     Edits,
+    GradedTrial,
     JudgeUse,
     Purpose,
     Run,
     Shard,
     Suite,
-    TrialKey,
     run as model_run,
 )
 from evalgate.results import file as results_file
@@ -312,32 +312,52 @@ def join(parts: Sequence[Stored]) -> Stored:
     trials. Times: the earliest start, the longest shard. Raises ConfigError where they were compared with different
     commits.
     """
-    first, shard = parts[0], shard_of(parts[0])
-    runs = [part.run for part in parts]
-    has = {key: case for run in runs for key, case in _cases(run.suites).items()}
+    first = parts[0]
+    outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
+    told = [part.comparison for part in parts if part.comparison is not None]
+    return Stored(
+        run=_joined([part.run for part in parts], shard_of(first), outcomes),
+        outcomes=outcomes,
+        version=first.version,
+        criteria=_merged(part.criteria for part in parts),
+        deviations=first.deviations,
+        comparison=join_comparisons(told, planned=_cases(shard_of(first).plan)),
+        edits=Edits(edits=tuple(dict.fromkeys(edit for part in parts for edit in part.edits.edits))),
+        problems=tuple(_problems(parts)),
+    )
+
+
+def _in_order(runs: Iterable[Run], shard: Shard) -> tuple[GradedTrial, ...]:
+    """The first runs of all parts, in the order of the plan."""
     order = {key: number for number, key in enumerate(shard.homes)}
 
-    def at(key: TrialKey) -> tuple[int, Purpose, int]:
-        return order.get(key.case, len(order)), key.purpose, key.number
+    def place(trial: GradedTrial) -> tuple[int, Purpose, int]:
+        return order.get(trial.key.case, len(order)), trial.key.purpose, trial.key.number
 
-    outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
+    return tuple(sorted((trial for run in runs for trial in run.trials), key=place))
+
+
+def _joined(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
+    """The runs of all parts as one. `shard`: one of the plan."""
+    first = runs[0]
+    has = {key: case for run in runs for key, case in _cases(run.suites).items()}
     suites = tuple(
         suite.with_cases(tuple(has.get((suite.key, case.case_id), case) for case in suite.eval_set.cases))
         for suite in shard.plan
     )
     states = {run.dirty for run in runs}
-    run = Run(
+    return Run(
         suites=suites,
-        trials=tuple(sorted((trial for run in runs for trial in run.trials), key=lambda trial: at(trial.key))),
+        trials=_in_order(runs, shard),
         confirmations=tuple(sorted((each for run in runs for each in run.confirmations), key=lambda each: each.key)),
         transcripts=outcomes,
-        repeats=first.run.repeats,
+        repeats=first.repeats,
         truncated=next((run.truncated for run in runs if run.truncated), ""),
-        seed=first.run.seed,
+        seed=first.seed,
         started_at=min(run.started_at for run in runs),
         seconds=max(run.seconds for run in runs),
         complete=all(run.complete for run in runs),
-        commit=first.run.commit,
+        commit=first.commit,
         dirty=next(state for state in (True, None, False) if state in states),
         root=next((run.root for run in runs if run.root is not None), None),
         agents=_merged(run.agents for run in runs),
@@ -348,17 +368,6 @@ def join(parts: Sequence[Stored]) -> Stored:
         models=frozenset(name for run in runs for name in run.models),
         shards=shard.of,
         homes=dict(shard.homes) if shard.of > 1 else {},
-    )
-    told = [part.comparison for part in parts if part.comparison is not None]
-    return Stored(
-        run=run,
-        outcomes=outcomes,
-        version=first.version,
-        criteria=_merged(part.criteria for part in parts),
-        deviations=first.deviations,
-        comparison=join_comparisons(told, planned=_cases(suites)),
-        edits=Edits(edits=tuple(dict.fromkeys(edit for part in parts for edit in part.edits.edits))),
-        problems=tuple(_problems(parts)),
     )
 
 

@@ -350,12 +350,15 @@ def _candidates(repo: Repository, sha: str, *, say: Callable[[str], None]) -> Se
         return (sha,)
 
 
+NEVER = datetime.min.replace(tzinfo=UTC)
+
+
 def moment(written: str) -> datetime:
-    """A time as it was written; the earliest where it cannot be read."""
+    """A time as it was written; `NEVER` where it cannot be read."""
     try:
         read = datetime.fromisoformat(written)
     except ValueError:
-        return datetime.min.replace(tzinfo=UTC)
+        return NEVER
     return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
 
 
@@ -387,11 +390,9 @@ def has_conversation(run: Run) -> bool:
 
 def aged(origin: BaseOrigin, *, settings: Settings, now: datetime, notes: Iterable[str] = ()) -> BaseOrigin:
     """The origin with the age of its results, a note where they are older than `max_baseline_age`, and `notes`."""
-    age_days, told = origin.age_days, list(origin.notes)
-    with suppress(ValueError):
-        measured = datetime.fromisoformat(origin.measured_at)
-        measured = measured if measured.tzinfo is not None else measured.replace(tzinfo=UTC)
-        age_days, most = max(0.0, (now - measured).total_seconds() / DAY_S), settings.max_baseline_age
-        if age_days > most:
-            told.append(f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})")
-    return replace(origin, age_days=age_days, notes=(*told, *notes))
+    measured, most = moment(origin.measured_at), settings.max_baseline_age
+    if measured == NEVER:
+        return replace(origin, notes=(*origin.notes, *notes))
+    age_days = max(0.0, (now - measured).total_seconds() / DAY_S)
+    old = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})"
+    return replace(origin, age_days=age_days, notes=(*origin.notes, *([old] if age_days > most else ()), *notes))

@@ -14,17 +14,17 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 482_100,
+    "tokens": 482_500,
     "tokens_per_statement": 11.3,
     "odd_names_per_1000": 115,
     "modules": 274,  # with six wings and how they are found
-    "value_classes": 426,
+    "value_classes": 427,
     "over_8_fields": 32,
     "doubled_class_names": 6,
-    "words": 1409,
-    "replace": 173,
+    "words": 1410,
+    "replace": 174,
     "largest_room": 7260,  # lines
-    "longest_function": 801,  # tokens
+    "longest_function": 449,  # tokens
 }
 
 
