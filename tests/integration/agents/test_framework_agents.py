@@ -13,6 +13,7 @@ from builders.zygotes import Zygote
 
 from evalgate.agents.base import AgentFailed
 from evalgate.model import Case, Content, FailureKind, Text, TrialKey
+from evalgate.wings.frameworks.drivers import HOSTS
 from tests.integration.agents.line_client import AGENTS, Message, Worker, adk_python, framework_python, responses, texts
 
 pytestmark = pytest.mark.integration
@@ -36,7 +37,7 @@ def workers(frameworks: Zygote) -> Iterator[Start]:
         key = f"{kind} {tools} {options} {trace}"
         if key not in started:
             environment = {"TRACE": trace} if trace else {}
-            started[key] = Worker("", kind, options, AGENTS, environment, tools, frameworks)
+            started[key] = Worker("", str(HOSTS / kind), options, AGENTS, environment, tools, frameworks)
         return started[key]
 
     yield run
@@ -217,7 +218,7 @@ def test_versions_that_are_not_supported_are_told(workers: Start, tmp_path: Path
     (tmp_path / "smolagents-0.9.0.dist-info").mkdir()
     (tmp_path / "smolagents-0.9.0.dist-info" / "METADATA").write_text("Name: smolagents\nVersion: 0.9.0\n")
     environment = {"PYTHONPATH": str(tmp_path)}
-    worker = Worker(framework_python(), "smolagents", {"call": "smols:agent"}, AGENTS, environment)
+    worker = Worker(framework_python(), str(HOSTS / "smolagents"), {"call": "smols:agent"}, AGENTS, environment)
     worker.close()
     assert worker.greeting["type"] == "fatal"
     assert "smolagents 0.9.0 is installed" in worker.greeting["message"]
@@ -225,7 +226,7 @@ def test_versions_that_are_not_supported_are_told(workers: Start, tmp_path: Path
 
 
 def test_a_framework_that_is_not_there_is_told(spawn) -> None:
-    greeting = spawn({"call": "graphs:agent", "path": "frameworks"}, kind="langgraph").greeting
+    greeting = spawn({"call": "graphs:agent", "path": "frameworks"}, kind=str(HOSTS / "langgraph")).greeting
     assert "langgraph is not installed" in greeting["message"]
     assert "langgraph>=0.6,<2" in greeting["message"]
 
