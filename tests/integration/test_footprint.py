@@ -10,7 +10,7 @@ pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]
 TWICE = {  # once for head, once for the base
     "judge_case": 2,
-    "discover": 2,
+    "discover": 3,  # and that of the gate, which calls the one for head
     "parse_outcome": 2,  # for all reports together
 }
 

@@ -363,9 +363,6 @@ import sys
 from pathlib import Path
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.read import Kind
-from evalgate.wings.ces.edit import Refused
-from evalgate.gate import operations
-from evalgate.wings.ces.mcp.operations import Operations
 from evalgate.wings.ces.mcp.resources import Resources
 root, me, name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 resources, done, aborted = Resources(root), 0, 0
