@@ -154,7 +154,7 @@ def verdict_of(
         (book, reruns), cases = sides.settled, sides.both[0].verdicts
         lacking = frozenset(rerun.key for rerun in reruns)
     verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=shown, book=book, decided=cases)
-    verdict = sentences.told(verdict, run, comparison, policy)
+    verdict = sentences.with_reasons(verdict, run, comparison, policy)
     if not lacking:
         return verdict, ()
     message = f"the results lack reruns of {words.counted(len(lacking), 'failure')}, so a flaky case may block"
@@ -206,7 +206,7 @@ def _results(
         known = report.comparison if report.comparison is not None and report.comparison.base is base else None
         decided = {} if known is None else known.base_decided
         verdict = comparison_verdict.decide(base, report.policy, comparison=None, decided=decided)
-        verdict = sentences.told(verdict, base, None, report.policy)
+        verdict = sentences.with_reasons(verdict, base, None, report.policy)
         own = Report(
             run=replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
             verdict=verdict,

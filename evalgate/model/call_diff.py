@@ -39,10 +39,12 @@ class CallPair:
 
 @frozen_dataclass
 class CallLine:
-    """One line of a difference: `-` only expected, `+` only actual, blank in both."""
+    """One line of a difference: `-` only expected, `+` only actual, blank in both. `equal`: so many arguments, which
+    are not listed."""
 
     mark: Mark
-    text: str
+    text: str = ""
+    equal: int = 0
 
 
 def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> bool:
@@ -121,7 +123,7 @@ def _argument_lines(tool: str, expected: Json, actual: Json) -> list[CallLine]:
         lines += [CallLine(mark="-", text=f"    {_name(name)}={left},")] if left is not None else []
         lines += [CallLine(mark="+", text=f"    {_name(name)}={right},")] if right is not None else []
     if equal:
-        lines.append(CallLine(mark=" ", text=f"    ... {equal} equal argument{'s' if equal > 1 else ''}"))
+        lines.append(CallLine(mark=" ", equal=equal))
     return [*lines, CallLine(mark=" ", text=")")]
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from evalgate.formats import fingerprints
 from evalgate.model import AgentDescription, LoadedAgent, LoadedTool, Report, Run
+from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain, words
 from evalgate.text.diff import DiffPiece
 from evalgate.values import frozen_dataclass
@@ -64,11 +65,11 @@ def sentence(found: Sequence[AgentChange], mark: Callable[[str], str] = str) -> 
     changed = [each for each in found if each.about == "package"]
     few = changed if len(changed) <= PACKAGES else [each for each in changed if each.names[0] in FIRST][:PACKAGES]
     packages, others = [each.told(mark) for each in few], len(changed) - len(few)
-    packages += [words.counted(others, "more package" if packages else "package")] if others else []
+    packages += [phrase("agent_packages", others, bool(packages))] if others else []
     files = [] if own or packages else [each.told(mark) for each in found]
     left = max(TOLD - len(packages), 1)
     if len(own) > left:
-        own = [*own[: left - 1], f"{len(own) - left + 1:,} more changes"]
+        own = [*own[: left - 1], phrase("agent_changes_left", len(own) - left + 1)]
     return words.listed([*own, *packages, *files], limit=TOLD)
 
 
@@ -96,12 +97,10 @@ def _between(before: AgentDescription, after: AgentDescription) -> Iterator[Agen
             if then and now:
                 yield _replaced("package", "{}", (name,), then, now)
             else:
-                how = "removed" if then else "added"
-                yield AgentChange(about="package", text=f"{{}} {{}} {how}", names=(name, then or now))
+                yield AgentChange(about="package", text=phrase("package_change", then), names=(name, then or now))
     if before.files and after.files:
         for name, (then, now) in _changed(before.files, after.files).items():
-            how = " (new)" if not then else " (deleted)" if not now else ""
-            yield AgentChange(about="file", text=f"{{}}{how}", names=(name,))
+            yield AgentChange(about="file", text=phrase("file_change", then, now), names=(name,))
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -111,7 +110,7 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, t
 
 
 def _replaced(about: str, text: str, names: tuple[str, ...], then: str, now: str) -> AgentChange:
-    named = (*names, then or "not set", now or "not set")
+    named = (*names, then or phrase("not_set"), now or phrase("not_set"))
     return AgentChange(about=about, text=f"{text} {{}} \N{RIGHTWARDS ARROW} {{}}", names=named)
 
 
@@ -119,7 +118,7 @@ def _agents(before: Mapping[str, LoadedAgent], after: Mapping[str, LoadedAgent])
     for name in dict.fromkeys([*before, *after]):
         then, now = before.get(name), after.get(name)
         if then is None or now is None:
-            yield AgentChange(about="agent", text=f"agent {{}} {'added' if then is None else 'removed'}", names=(name,))
+            yield AgentChange(about="agent", text=phrase("agent_change", then is None), names=(name,))
         else:
             yield from _agent(then, now, is_alone=len(before) == len(after) == 1)
     yield from _models(before, after)
@@ -132,40 +131,39 @@ def _models(before: Mapping[str, LoadedAgent], after: Mapping[str, LoadedAgent])
         if before[name].model != after[name].model:
             of_change.setdefault((before[name].model, after[name].model), []).append(name)
     for (then, now), names in sorted(of_change.items()):
-        if len(names) == 1:
-            yield _replaced("model", "model of {}:", (names[0],), then, now)
-        else:
-            yield _replaced("model", f"model of {len(names)} agents:", (), then, now)
+        yield _replaced(
+            "model", phrase("models_change", len(names)), tuple(names if len(names) == 1 else ()), then, now
+        )
 
 
 def _agent(then: LoadedAgent, now: LoadedAgent, *, is_alone: bool) -> Iterator[AgentChange]:
     name = now.name
-    whose, owner = ("", ()) if is_alone else (" of {}", (name,))
-    yield from _text("instruction", "instruction of {}", (name,), then.instruction, now.instruction)
+    owner = () if is_alone else (name,)
+    yield from _text("instruction", "instruction", name, then.instruction, now.instruction)
     for tool in dict.fromkeys([*then.tools, *now.tools]):
         if tool not in now.tools or tool not in then.tools:
-            how = "added" if tool in now.tools else "removed"
-            yield AgentChange(about="tool", text=f"tool {{}}{whose} {how}", names=(tool, *owner))
+            text = phrase("tool_change", tool in now.tools, is_alone)
+            yield AgentChange(about="tool", text=text, names=(tool, *owner))
     for tool in (each for each in then.tools if each in now.tools):
         yield from _tool(tool, then.tools[tool], now.tools[tool])
-    yield from _text("agent", "description of {}", (name,), then.description, now.description)
+    yield from _text("agent", "description", name, then.description, now.description)
     if then.kind != now.kind:
-        yield _replaced("agent", "class of {}:", (name,), then.kind, now.kind)
-    yield from _text("agent", "sub-agents of {}", (name,), "\n".join(then.sub_agents), "\n".join(now.sub_agents))
+        yield _replaced("agent", phrase("class_change"), (name,), then.kind, now.kind)
+    yield from _text("agent", "sub_agents", name, "\n".join(then.sub_agents), "\n".join(now.sub_agents))
     for setting, (was, is_now) in _changed(then.settings, now.settings).items():
-        yield _replaced("setting", f"{{}}{whose}:", (setting, *owner), was, is_now)
+        yield _replaced("setting", phrase("setting_change", is_alone), (setting, *owner), was, is_now)
 
 
 def _tool(name: str, then: LoadedTool, now: LoadedTool) -> Iterator[AgentChange]:
     before, after = ("\n".join(f"{key}: {kind}" for key, kind in each.parameters.items()) for each in (then, now))
-    yield from _text("tool", "parameters of tool {}", (name,), before, after)
-    yield from _text("tool", "description of tool {}", (name,), then.description, now.description)
+    yield from _text("tool", "parameters", name, before, after)
+    yield from _text("tool", "tool_description", name, then.description, now.description)
 
 
-def _text(about: str, text: str, names: tuple[str, ...], before: str, after: str) -> Iterator[AgentChange]:
+def _text(about: str, kind: str, name: str, before: str, after: str) -> Iterator[AgentChange]:
     if before == after:
         return
     lines = diff.of_lines(plain.clip(before, TEXT), plain.clip(after, TEXT))
     gone, come = (sum(each.mark == mark for each in lines) for mark in "-+")
-    count = words.counted(max(gone, come), "line")
-    yield AgentChange(about=about, text=f"{text} ({count})", names=names, lines=tuple(lines))
+    text = phrase("text_change", kind, max(gone, come))
+    yield AgentChange(about=about, text=text, names=(name,), lines=tuple(lines))

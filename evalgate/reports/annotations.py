@@ -12,8 +12,9 @@ from statistics import fmean
 from evalgate.errors import Problem, Severity
 from evalgate.model import Report, run as model_run
 from evalgate.reports import edits, view, wording
+from evalgate.reports.phrases import phrase
 from evalgate.reports.view import Remark
-from evalgate.text import plain, words, workflow_commands
+from evalgate.text import plain, workflow_commands
 from evalgate.values import frozen_dataclass
 
 REASON_LIMIT = 1_000
@@ -80,18 +81,7 @@ def _short(problem: Problem) -> Problem:
 
 def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
     """What GitHub does not show, and where it is: cases and rules in the reports, everything else in the log."""
-    of_cases = [
-        words.counted(errors.cases_left, "more failing case") if errors.cases_left else "",
-        words.counted(warnings.cases_left, "more warning") + " about cases and rules" if warnings.cases_left else "",
-    ]
-    of_problems = [
-        words.counted(errors.problems_left, "more error") if errors.problems_left else "",
-        words.counted(warnings.problems_left, "more warning") if warnings.problems_left else "",
-        words.counted(notices.problems_left, "more notice") if notices.problems_left else "",
-    ]
-    places = {"the job summary and report.html": of_cases, "the log of this step": of_problems}
-    told = {place: words.listed(count for count in counts if count) for place, counts in places.items()}
-    message = " ".join(f"{counts}: see {place}." for place, counts in told.items() if counts)
+    message = phrase("annotations_left", errors, warnings, notices)
     return [workflow_commands.render_command("notice", message, title="evalgate")] if message else []
 
 

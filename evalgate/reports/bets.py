@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from evalgate.model import Book, CaseKey, Cell
+from evalgate.reports.phrases import phrase
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 
@@ -48,9 +49,7 @@ def of(book: Book) -> Drawing | None:
     shown = [*range(0, len(worths) - 1, step), len(worths) - 1]
     points = " ".join(f"{_across(at, len(worths))},{_down(worths[at])}" for at in shown)
     falls = [
-        BetLine(
-            case=plain.label(bet.key[1], NAME_WIDTH), told=f"passes on the base, fails here: {words.odds(bet.worth)}"
-        )
+        BetLine(case=plain.label(bet.key[1], NAME_WIDTH), told=phrase("bet_fell", bet.worth))
         for bet in book.bets
         if bet.cell is Cell.FELL
     ]
@@ -59,7 +58,7 @@ def of(book: Book) -> Drawing | None:
         line=_down(book.needed),
         one=_down(1.0),
         needed=words.odds(book.needed),
-        told=f"{words.counted(len(book.bets), 'bet')}, {words.evidence(book.worse)} that head is worse",
+        told=phrase("purse", len(book.bets), book.worse),
         falls=tuple(falls[:MOST_FALLS]),
     )
 

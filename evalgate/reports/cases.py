@@ -9,8 +9,6 @@ from typing import Final
 from evalgate.comparison import pairing, threshold
 from evalgate.model import (
     AgentFailure,
-    BaseOrigin,
-    BaseSource,
     Book,
     Case,
     CaseComparison,
@@ -34,35 +32,20 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import bets
+from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 
-ADVISORY: Final = "advisory (non-blocking)"
-ENOUGH: Final = "within the required pass rate"
 WITHIN: Final[Mapping[VerdictKind, str]] = {
-    VerdictKind.FAIL: ENOUGH,
-    VerdictKind.NOT_MEASURED: "within `min-measured`",
+    VerdictKind.FAIL: "within_pass_rate",
+    VerdictKind.NOT_MEASURED: "within_min_measured",
 }
-"""Why a suite passes all the same."""
+"""The phrase of why a suite passes all the same."""
+WITH_FAILURES: Final = frozenset({*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED})
 
-UNSEEN, NAME_WIDTH = 3, 60
-"""How many cases that could break unseen are named, and how wide a name may be."""
+NAME_WIDTH = 60
 
-CHANGES: Final[Mapping[Change, str]] = {
-    Change.REGRESSED: "worse",
-    Change.IMPROVED: "better",
-    Change.NO_EVIDENCE: "no evidence",
-    Change.INCONCLUSIVE: "inconclusive",
-    Change.NOT_MEASURED: "not measured",
-}
-"""What can be said of a criterion, in a table; a test holds every change to a row."""
-
-BASE_FAILED: Final = "inconclusive (the base failed)"
-"""What can be said where the base's own failures leave too little to compare."""
-
-NOT_COMPARABLE: Final = "not comparable (timing)"
-"""What can be said of what is read from a clock, where the sides were not run side by side."""
 
 KINDS: Final[Mapping[Change, VerdictKind]] = {
     Change.REGRESSED: VerdictKind.FAIL,
@@ -73,32 +56,9 @@ KINDS: Final[Mapping[Change, VerdictKind]] = {
 }
 """The verdict whose sign and color a change has."""
 
-ORIGINS: Final[Mapping[CaseLabel, str]] = {
-    CaseLabel.NEW: "new failure",
-    CaseLabel.PRE_EXISTING: "fails on the base too",
-    CaseLabel.MIXED: "mixed results",
-    CaseLabel.NO_BASE: "no base result",
-    CaseLabel.NOT_CONFIRMED: "not confirmed",
-    CaseLabel.FAILED: "",
-    CaseLabel.FLAKY: "flaky",
-    CaseLabel.QUARANTINED: "quarantined",
-}
-"""Whose failure a case is; a test holds every failure to a row."""
-
-IN_COUNTS: Final[Mapping[CaseLabel, str]] = {
-    CaseLabel.NEW: "new",
-    CaseLabel.PRE_EXISTING: "pre-existing",
-    CaseLabel.MIXED: "with mixed results",
-    CaseLabel.NO_BASE: "without a base result",
-    CaseLabel.NOT_CONFIRMED: "not confirmed",
-}
-"""The same behind a number."""
 
 NON_BLOCKING: Final = "\N{LARGE YELLOW CIRCLE}"
 """The sign of a failure that is shown and does not block."""
-
-OTHERWISE: Final = "new failure: the base passes a criterion that fails here"
-"""Of a failed case that the base does not pass as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -205,7 +165,7 @@ class CaseView:
     def run_shown(self) -> str:
         """`showing run 2 of 3`; "" where there is one run, or none."""
         runs = self.report.run.repeats
-        return "" if runs <= 1 or self.shown is None else f"showing run {self.shown.key.number + 1} of {runs}"
+        return "" if runs <= 1 or self.shown is None else phrase("run_shown", self.shown.key.number + 1, runs)
 
     @property
     def failure_origin(self) -> str:
@@ -213,9 +173,9 @@ class CaseView:
         origin = failure_origin(self.label, self.compared)
         reruns = self.reruns
         if origin and reruns is not None and reruns.runs:
-            origin += f", {rerun_words(reruns)}"
+            origin += f", {phrase('reruns', reruns)}"
         if origin and (self.allowed == "" or self.verdict.quarantined):
-            return f"{origin} (non-blocking)"
+            return phrase("nonblocking", origin)
         return ", ".join(each for each in (origin, self.allowed) if each)
 
     @property
@@ -317,33 +277,28 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
         for case in suite.cases:
             why = WITHIN.get(case.kind) if suite.kind is VerdictKind.PASS else None
             if suite.suite in report.policy.advisory:
-                why = ADVISORY
+                why = "advisory"
             elif case.quarantined or case.nonblocking is not None:
                 why = ""
-            worse = why == ENOUGH and case.key in decisive
-            if why is not None and case.kind is not VerdictKind.PASS and not worse:
-                found[case.key] = why
+            is_worse = why == WITHIN[VerdictKind.FAIL] and case.key in decisive
+            if why is not None and case.kind is not VerdictKind.PASS and not is_worse:
+                found[case.key] = why and phrase(why)
     return found
 
 
 def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
     """Whose failure a case is; "" where it does not fail or there is no base to tell."""
-    if label is CaseLabel.QUARANTINED or label not in ORIGINS:
-        return ORIGINS.get(label, "")
-    is_new = compared is not None and compared.status is CaseStatus.NEW
-    if is_new or (compared is not None and compared.status is CaseStatus.CHANGED):
-        told = "new case (not on base)" if is_new else "changed case (not comparable with the base)"
-        unlike = (CaseLabel.MIXED, CaseLabel.NOT_CONFIRMED, CaseLabel.FLAKY)
-        return f"{told}, {ORIGINS[label]}" if label in unlike else told
-    passes = compared is not None and compared.base is not None and compared.base.kind is VerdictKind.PASS
-    is_otherwise = label is CaseLabel.NEW and compared is not None and bool(compared.newly) and not passes
-    return OTHERWISE if is_otherwise else ORIGINS[label]
-
-
-def rerun_words(reruns: Reruns) -> str:
-    """`reruns passed 1 of 4, on the base 4 of 4`."""
-    told = f"reruns passed {reruns.passed} of {reruns.runs}"
-    return f"{told}, on the base {reruns.base_passed} of {reruns.base_runs}" if reruns.base_runs else told
+    if label not in WITH_FAILURES:
+        return ""
+    origin = phrase("failure_label", label)
+    if label is CaseLabel.QUARANTINED or compared is None:
+        return origin
+    if compared.status in (CaseStatus.NEW, CaseStatus.CHANGED):
+        status = phrase("unpaired_case", compared.status)
+        is_both = label in (CaseLabel.MIXED, CaseLabel.NOT_CONFIRMED, CaseLabel.FLAKY)
+        return f"{status}, {origin}" if is_both else status
+    passes = compared.base is not None and compared.base.kind is VerdictKind.PASS
+    return phrase("newly_failing") if label is CaseLabel.NEW and compared.newly and not passes else origin
 
 
 def evidence(row: CriterionComparison) -> str:
@@ -355,20 +310,12 @@ def evidence(row: CriterionComparison) -> str:
 
 def said(row: CriterionComparison) -> str:
     """What can be said of a criterion, in a table; why, where it could not be measured."""
-    if row.clock_based:
-        return NOT_COMPARABLE
-    if row.change is Change.NOT_MEASURED:
-        lacking = row.cases.unpaired
-        each = "no case was compared" if not lacking else f"{words.counted(lacking, 'case')} without a score"
-        return f"{CHANGES[row.change]} ({each})"
-    return BASE_FAILED if row.base_failed and row.change is Change.INCONCLUSIVE else CHANGES[row.change]
+    return phrase("criterion_word", row)
 
 
 def turned(row: CriterionComparison) -> str:
     """`3 now fail, 1 now passes`: the cases that turned by this criterion; "" where none did."""
-    broken, fixed = row.cases.broken, row.cases.fixed
-    told = (words.counted(broken, "now fails", "now fail"), words.counted(fixed, "now passes", "now pass"))
-    return ", ".join(each for each, count in zip(told, (broken, fixed), strict=True) if count)
+    return phrase("turned", row.cases.broken, row.cases.fixed)
 
 
 def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], ...]:
@@ -386,32 +333,13 @@ def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], ...]:
 
 
 def base_words(comparison: Comparison) -> str:
-    """`origin_words`, or that there is one agent on both sides."""
-    return "the same agent as head's" if _is_one_agent(comparison) else origin_words(comparison.origin)
+    """How the base's results came to be: `run alongside`, `cached results, 3 days old, 2 commits before the base`; or
+    that there is one agent on both sides."""
+    return phrase("same_agent") if _is_one_agent(comparison) else phrase("origin", comparison.origin)
 
 
 def _is_one_agent(comparison: Comparison) -> bool:
     return bool(comparison.unchanged) and all(case.suite in comparison.unchanged for case in comparison.cases)
-
-
-def origin_words(origin: BaseOrigin) -> str:
-    """How the base's results came to be: `run alongside`, `cached results, 3 days old, 2 commits before the base`."""
-    how = {
-        BaseSource.RERUN: "run alongside",
-        BaseSource.STORE: "cached results",
-        BaseSource.MIXED: f"{origin.reused:,} cached, {words.counted(origin.run, 'new trial')}",
-        BaseSource.FILE: "results from a file",
-    }[origin.source]
-    stored = origin.source is not BaseSource.RERUN
-    parts = [how]
-    if stored and origin.age_days is not None:
-        age = f"{origin.age_days:.0f} days"
-        if origin.age_days < 2:
-            age = words.counted(round(origin.age_days * 24), "hour")
-        parts.append(f"{age if origin.age_days >= 1 / 24 else 'less than an hour'} old")
-    if stored and origin.distance:
-        parts.append(f"{words.counted(origin.distance, 'commit')} before the base")
-    return ", ".join(parts)
 
 
 def certainty(comparison: Comparison) -> str:
@@ -424,25 +352,13 @@ def certainty(comparison: Comparison) -> str:
 
 def evidence_sentence(book: Book) -> str:
     """What the bets came to, and what that means."""
-    told = f"{words.evidence(book.worse)} that head is worse ({words.odds(book.needed)} blocks)."
-    told = told[:1].upper() + told[1:]
-    if not book.is_worse:
-        return told
-    amount = words.odds(book.worse).removesuffix(" : 1")
-    chance = f"in at most 1 of {amount} checks like this one"
-    names = [
-        plain.quoted(case_id, NAME_WIDTH) for _, case_id in bets.certainly_broken(book.factors, needed=book.needed)
-    ]
-    certain = f" Certainly broken: {words.listed(names, limit=UNSEEN)}." if names else ""
-    return f"{told}{certain} If the change did nothing, so much or more would come up {chance}."
+    broken = bets.certainly_broken(book.factors, needed=book.needed) if book.is_worse else ()
+    return phrase("bets", book, [plain.quoted(case_id, NAME_WIDTH) for _, case_id in broken])
 
 
 def runs_words(head: Run, base: Run | None) -> str:
     """How often every case was run, further runs aside; stored results may have other numbers of runs."""
-    runs = words.counted(head.repeats, "run")
-    if base is None or base.repeats == head.repeats:
-        return f"{runs} per side"
-    return f"{runs} per case on head and {base.repeats:,} on the base"
+    return phrase("runs", head.repeats, None if base is None else base.repeats)
 
 
 def power_sentence(power: Power | None) -> str:
@@ -450,12 +366,5 @@ def power_sentence(power: Power | None) -> str:
     if power is None or not power.caught:
         return ""
     share = power.caught[0][1]
-    told = f"One broken case of {power.cases:,} would be caught about {round(10 * share)} times in 10"
-    if power.cases == 1:
-        told = f"If the case broke, that would be caught about {round(10 * share)} times in 10"
     more = next(((count, caught) for count, caught in power.caught[1:] if caught > share), None)
-    if more is not None:
-        told += f", {more[0]} of them about {round(10 * more[1])} times"
-    names = [plain.quoted(case_id, NAME_WIDTH) for _, case_id in power.unseen]
-    unseen = f" Could break unseen: {words.listed(names, limit=UNSEEN)}." if names else ""
-    return f"{told}.{unseen}"
+    return phrase("power", power, share, more, [plain.quoted(case_id, NAME_WIDTH) for _, case_id in power.unseen])

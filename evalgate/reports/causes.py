@@ -12,6 +12,7 @@ from evalgate.model import Finding, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
 from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
@@ -23,21 +24,12 @@ NAMED_ARGUMENTS: Final = 3
 VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+(?:\.\d+)?")
 """What differs between failures of one cause: addresses, ids, numbers."""
 
-STATUS: Final = {
-    CaseLabel.NEW: "new",
-    CaseLabel.FAILED: "failed",
-    CaseLabel.NO_BASE: "no base result",
-    CaseLabel.NOT_CONFIRMED: "not confirmed",
-    CaseLabel.NOT_MEASURED: "not measured",
-    CaseLabel.INCONCLUSIVE: "inconclusive",
-    CaseLabel.MIXED: "mixed results",
-    CaseLabel.FLAKY: "flaky",
-    CaseLabel.QUARANTINED: "quarantined",
-    CaseLabel.PRE_EXISTING: "pre-existing",
-    CaseLabel.FIXED: "fixed",
-    CaseLabel.PASSED: "passed",
-}
-"""One word for where a case stands, in the order in which they are shown."""
+STATUSES: Final = (
+    *(CaseLabel.NEW, CaseLabel.FAILED, CaseLabel.NO_BASE, CaseLabel.NOT_CONFIRMED, CaseLabel.NOT_MEASURED),
+    *(CaseLabel.INCONCLUSIVE, CaseLabel.MIXED, CaseLabel.FLAKY, CaseLabel.QUARANTINED, CaseLabel.PRE_EXISTING),
+    *(CaseLabel.FIXED, CaseLabel.PASSED),
+)
+"""How a case may stand, in the order in which cases are shown."""
 
 
 @frozen_dataclass
@@ -51,13 +43,14 @@ class Cause:
 
 def of(found: Iterable[CaseView]) -> tuple[Cause, ...]:
     """The causes of all cases that do not pass: new ones first, then the most frequent."""
-    groups: defaultdict[tuple[str, str], list[CaseView]] = defaultdict(list)
+    groups: defaultdict[tuple[CaseLabel, str], list[CaseView]] = defaultdict(list)
     for case in found:
         if case.kind is not VerdictKind.PASS:
-            groups[STATUS[case.label], cause(case)].append(case)
-    order = list(STATUS.values())
-    made = [Cause(text=text, status=whose, cases=tuple(cases)) for (whose, text), cases in groups.items()]
-    return tuple(sorted(made, key=lambda each: (order.index(each.status), -len(each.cases))))
+            groups[case.label, cause(case)].append(case)
+    order = sorted(groups.items(), key=lambda group: (STATUSES.index(group[0][0]), -len(group[1])))
+    return tuple(
+        Cause(text=text, status=phrase("label_word", label), cases=tuple(cases)) for (label, text), cases in order
+    )
 
 
 def worth_a_list(found: Sequence[Cause]) -> bool:
@@ -91,8 +84,7 @@ def _is_of_calls(name: str) -> bool:
 def _missed(case: CaseView) -> Iterator[str]:
     upside_down = {use.name for use in case.suite.criteria if use.lower_is_better}
     for each in case.failing[:NAMED_ARGUMENTS]:
-        side = "above" if each.name in upside_down else "below"
-        yield f"{plain.label(each.name, 60)} {side} its threshold"
+        yield phrase("missed", plain.label(each.name, 60), each.name in upside_down)
 
 
 def _failure(case: CaseView) -> str:
@@ -100,7 +92,7 @@ def _failure(case: CaseView) -> str:
     failure = case.failure
     assert failure is not None
     said = plain.clip(failure.message, LIMIT * 2)
-    return said if said.startswith("the agent") else f"the {wording.what_failed(failure)}: {said}"
+    return said if said.startswith("the agent") else phrase("agent_cause", failure, said)
 
 
 def _told(
@@ -113,7 +105,7 @@ def _told(
         yield from (_finding(name, each) for name, each in turn.findings if name in failing and each.score == 0)
     yield from (_finding(name, each) for name, each in whole if name in failing and each.score == 0)
     if any(turn.actual is None for turn in broken):
-        yield "a turn was not reached"
+        yield phrase("turn_missing")
 
 
 def _finding(name: str, finding: Finding) -> str:
@@ -130,13 +122,13 @@ def _calls(turn: Turn) -> Iterator[str]:
     missing = [each.expected.name for each in pairs if each.expected is not None and each.actual is None]
     extra = [each.actual.name for each in pairs if each.actual is not None and each.expected is None]
     if sorted(missing) == sorted(extra) and missing:
-        yield f"{words.listed(dict.fromkeys(missing), limit=3)}: called in another order"
+        yield phrase("calls_reordered", words.listed(dict.fromkeys(missing), limit=3))
     elif missing and extra:
-        yield f"{missing[0]} expected, {extra[0]} called"
+        yield phrase("call_replaced", missing[0], extra[0])
     elif missing:
-        yield f"{missing[0]} not called"
+        yield phrase("call_missing", missing[0])
     elif extra:
-        yield f"{extra[0]} called, not expected"
+        yield phrase("call_extra", extra[0])
     else:
         yield _arguments(pairs[0])
 
@@ -146,4 +138,4 @@ def _arguments(pair: CallPair) -> str:
     assert pair.actual is not None
     left, right = pair.expected.args or {}, pair.actual.args or {}
     names = [name for name in dict.fromkeys([*left, *right]) if left.get(name, pair) != right.get(name, pair)]
-    return f"{pair.expected.name}: other {words.listed(names, limit=NAMED_ARGUMENTS)}"
+    return phrase("call_arguments", pair.expected.name, words.listed(names, limit=NAMED_ARGUMENTS))

@@ -20,6 +20,7 @@ from evalgate.reports import (
     wording,
 )
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.text import diff, markdown, plain, templates, words
 from evalgate.text.diff import DiffPiece
@@ -163,7 +164,7 @@ def _problems(report: Report, *, limit: int) -> str:
 def _agent(report: Report) -> str:
     """One line on what changed in the agent."""
     found = agent_changes.of(report)
-    return f"**Agent changed**: {agent_changes.sentence(found, markdown.code)}." if found else ""
+    return str(_macros("comment").agent_changed(agent_changes.sentence(found, markdown.code))) if found else ""
 
 
 def _causes(v: View, *, limit: int) -> str:
@@ -232,17 +233,15 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
         taken = markdown.length(heading) + sum(map(markdown.length, lines)) + 100
         filled = markdown.fill(items, room=left - taken, most=MOVED)
         rest = len(fall.moved) - len(shown) + filled.dropped
-        every = [*lines, *filled.lines, *([f"- ...and {words.counted(rest, 'more', 'more')}"] if rest else [])]
+        every = [*lines, *filled.lines, *([str(comment.more(rest))] if rest else [])]
         parts += [heading, *filled.full, *(["\n".join(every)] if every else [])]
         left -= taken + sum(map(markdown.length, (*filled.full, *filled.lines)))
     if len(found) > criteria:
-        parts.append(f"{words.counted(len(found) - criteria, 'more criterion', 'more criteria')} in `report.html`.")
+        parts.append(str(comment.more_criteria(len(found) - criteria)))
     if not found:
         return ""
-    if is_news:
-        return _joined(["### What got worse", *parts])
-    summary = words.counted(len(found), "criterion", "criteria")
-    return _joined([f"<details><summary>🔻 {summary} fell</summary>", *parts, "</details>"])
+    title = str(comment.falls_title(len(found), is_news))
+    return _joined([title, *parts] if is_news else [title, *parts, "</details>"])
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -289,20 +288,20 @@ def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] |
     """The tool calls as a diff block: `-` expected, `+` actual, blank both; wrapped, at most CALL_LINES lines."""
     shown, left_out = reports_turns.call_lines(expected or (), actual or (), width=WIDTH, most=CALL_LINES)
     rows = [f"{line.mark} {line.text}" for line in shown]
-    rows += [f"@@ {left_out} more lines in report.html @@"] if left_out else []
+    rows += [phrase("diff_left", left_out)] if left_out else []
     return Safe(markdown.fence("\n".join(rows), language="diff"))
 
 
-def diff_answers(expected: str, actual: str, was: str = "expected", now: str = "actual") -> Safe:
+def diff_answers(expected: str, actual: str, *, is_base: bool = False) -> Safe:
     """The answers and how to read them: short or unlike ones as a diff of lines, long and alike ones word by word."""
     left, right = (plain.wrap(text, WIDTH) for text in diff.excerpts(expected.strip(), actual.strip(), ANSWER_LIMIT))
     compared = diff.compare(expected, actual)
     if max(len(left), len(right)) <= SHORT_LINES or compared.likeness < ALIKE:
         rows = [*(f"- {line}" for line in left), *(f"+ {line}" for line in right)]
         block = markdown.fence("\n".join(rows), language="diff")
-        return Safe(f"Answer, `-` {was}, `+` {now}:\n{block}")
+        return Safe(f"{phrase('answer_lines', is_base)}\n{block}")
     words_of = _word_difference(compared.pieces)
-    return Safe(f"Answer, <del>{was}</del> <ins>{now}</ins>:\n<pre>{words_of}</pre>")
+    return Safe(f"{phrase('answer_words', is_base)}\n<pre>{words_of}</pre>")
 
 
 def _word_difference(pieces: Sequence[DiffPiece]) -> str:
@@ -342,8 +341,9 @@ def chart(rows: Sequence[CriterionComparison], *, limit: int) -> str:
         return ""
     reach = max(reach, *(row.rule.floor for row in shown))
     width = max(plain.columns(plain.label(row.name, CHART_NAME)) for row in shown)
-    half = f"{'worse':<{HALF}}0{'better':>{HALF}}"
-    return "\n".join([f"{'':{width}}  {half}", *(_chart_line(row, reach=reach, width=width) for row in shown)])
+    return "\n".join(
+        [f"{'':{width}}  {phrase('chart_ends', HALF)}", *(_chart_line(row, reach=reach, width=width) for row in shown)]
+    )
 
 
 def _chart_line(row: CriterionComparison, *, reach: float, width: int) -> str:
@@ -366,6 +366,7 @@ _KNOWN = {
     "diff_answers": diff_answers,
     "diff_calls": diff_calls,
     "moved_cases": moved,
+    "phrase": phrase,
     "trends": trends,
     "turns": reports_turns,
     "view": view,

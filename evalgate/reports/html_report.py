@@ -8,6 +8,7 @@ from typing import Any
 
 from evalgate.model import Report, call_diff
 from evalgate.reports import agent_changes, bets, cases, edits, moved, page_data, trends, turns, view, wording
+from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain, templates, words
 from evalgate.text.templates import Safe
 
@@ -60,6 +61,7 @@ _KNOWN = {
     "cases": cases,
     "diff": diff,
     "moved_cases": moved,
+    "phrase": phrase,
     "trends": trends,
     "turns": turns,
     "view": view,

@@ -13,6 +13,7 @@ from junit_xml import TestCase, TestSuite
 from evalgate.model import CriterionVerdict, FailureKind, GateVerdict, Report, SuiteVerdict, VerdictKind, call_diff
 from evalgate.reports import causes, turns, view, wording
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.results import labels
 from evalgate.text import plain, words
@@ -82,10 +83,10 @@ def _gates(report: Report) -> tuple[ET.Element, list[str]]:
 def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
     """An evaluation file of which nothing could be measured: one test case, which is an error."""
     name = plain.visible(suite.suite)
-    made = TestCase("the evaluation file", classname=name, file=name)
+    made = TestCase(phrase("broken_file_case"), classname=name, file=name)
     reason = wording.bounded(suite.reason, TEXT_LIMIT)
     if suite.advisory:
-        made.add_skipped_info(message=f"not measured: {reason}")
+        made.add_skipped_info(message=phrase("skipped", wording.kind_word(VerdictKind.NOT_MEASURED), reason))
     else:
         made.add_error_info(message=reason, error_type="not_measured")
     return TestSuite(name, [made], timestamp=report.run.started_at[:19], file=name)
@@ -118,7 +119,7 @@ def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
         case VerdictKind.NOT_MEASURED if decides:
             made.add_error_info(message=reason, error_type="not_measured")
         case VerdictKind.NOT_MEASURED | VerdictKind.INCONCLUSIVE:
-            made.add_skipped_info(message=f"{wording.kind_word(gate.kind)}: {reason}")
+            made.add_skipped_info(message=phrase("skipped", wording.kind_word(gate.kind), reason))
     return made
 
 
@@ -173,7 +174,7 @@ def _test_case(case: CaseView) -> TestCase:
         case VerdictKind.PASS:
             pass
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if case.allowed is not None and not case.skipped:
-            made.add_skipped_info(message=f"allowed: {case.failure_origin}; {_failure_message(case) or _why(case)}")
+            made.add_skipped_info(message=phrase("allowed", case.failure_origin, _failure_message(case) or _why(case)))
         case VerdictKind.FAIL if not case.agent_failed:
             made.add_failure_info(message=_failure_message(case), output=_body(case), failure_type="fail")
         case VerdictKind.NOT_MEASURED if case.skipped:
@@ -182,7 +183,7 @@ def _test_case(case: CaseView) -> TestCase:
             made.add_error_info(message=_why(case), output=_body(case), error_type=_error_type(case))
         case VerdictKind.INCONCLUSIVE:
             reason = wording.bounded(case.verdict.reason, TEXT_LIMIT)
-            made.add_skipped_info(message=f"inconclusive: {reason}")
+            made.add_skipped_info(message=phrase("skipped", wording.kind_word(case.verdict.kind), reason))
     return made
 
 
@@ -209,31 +210,31 @@ def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
     """Every criterion with its value, and the value of each repeat where there are several; the same for most cases."""
     lines = []
     for verdict in criteria:
-        value = words.score(verdict.value, beside=verdict.threshold)
-        limit = "informational" if verdict.threshold is None else f"threshold {words.threshold(verdict.threshold)}"
-        runs = ", ".join(words.score(each, beside=verdict.threshold) for each in verdict.values)
-        several = f"; runs: {runs}" if len(verdict.values) > 1 else ""
-        kind = f" {wording.kind_word(verdict.kind)}" if verdict.kind is not None else ""
-        lines.append(f"{plain.one_line(verdict.name)}:{kind} {value} ({limit}{several})")
+        score = words.score(verdict.value, beside=verdict.threshold)
+        threshold = None if verdict.threshold is None else words.threshold(verdict.threshold)
+        runs = [words.score(run, beside=verdict.threshold) for run in verdict.values if len(verdict.values) > 1]
+        kind = "" if verdict.kind is None else wording.kind_word(verdict.kind)
+        name = plain.one_line(verdict.name)
+        lines.append(phrase("criterion_values", name, kind, score, threshold, ", ".join(runs)))
     return "\n".join(lines)
 
 
 def _body(case: CaseView) -> str:
     shown = turns.of(case).notable
-    lines = [f"cause: {causes.cause(case)}", *(line for turn in shown for line in _turn_lines(turn))]
+    lines = [phrase("cause", causes.cause(case)), *(line for turn in shown for line in _turn_lines(turn))]
     for trial in case.trials:
         if trial.failure is not None:
-            lines += [f"run {trial.key.number + 1}: {wording.failure_sentence(trial.failure)}"]
+            lines += [phrase("failed_run", trial.key.number + 1, wording.failure_sentence(trial.failure))]
             lines += [plain.visible(plain.clip(trial.failure.detail, DETAIL_LIMIT))] if trial.failure.detail else []
     return plain.visible("\n".join(lines))
 
 
 def _turn_lines(turn: Turn) -> Iterator[str]:
-    yield f"turn {turn.number}: {plain.one_line(plain.clip(turn.user, TEXT_LIMIT))}"
+    yield phrase("turn", turn.number, 0, plain.one_line(plain.clip(turn.user, TEXT_LIMIT)))
     if turn.actual is None:
-        yield "  the agent did not reach this turn"
+        yield f"  {phrase('unreached_turn')}"
     if not turn.asked:
-        yield "  this turn is not in the evaluation file"
+        yield f"  {phrase('unexpected_turn')}"
     if turn.expected_calls is not None:
         yield from (f"  expected call: {plain.flat(call_diff.spell(call))}" for call in turn.expected_calls)
     yield from (f"  actual call:   {plain.flat(call_diff.spell(call))}" for call in turn.actual_calls or ())
@@ -242,4 +243,4 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
     if turn.actual_answer is not None:
         yield f"  actual:   {plain.clip(turn.actual_answer, TEXT_LIMIT)}"
     elif turn.has_no_final_answer:
-        yield f"  actual:   {wording.UNMARKED}"
+        yield f"  actual:   {phrase('unmarked')}"

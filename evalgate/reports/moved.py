@@ -20,6 +20,7 @@ from evalgate.model import (
 )
 from evalgate.reports import turns
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
@@ -80,9 +81,7 @@ class Moved:
     def told(self) -> str:
         """`1.00 → 0.00`, and in which turn."""
         base, head, _ = words.compared(self.base, self.head)
-        turn = self.turn
-        where = f" in turn {turn.number} of {turn.of}" if turn is not None and turn.of > 1 else ""
-        return f"{base} \N{RIGHTWARDS ARROW} {head}{where}"
+        return phrase("moved", base, head, self.turn)
 
     @property
     def turn(self) -> MovedTurn | None:
@@ -101,9 +100,8 @@ class Fall:
     @property
     def told(self) -> str:
         """`fell from 1.00 to 0.92: 2 cases worse, 1 better`."""
-        verb = "rose" if self.row.rule.lower_is_better else "fell"
         base, head, _ = words.compared(self.row.base, self.row.head)
-        return f"{verb} from {base} to {head}: {words.counted(len(self.moved), 'case')} worse, {self.higher:,} better"
+        return phrase("fall", self.row.rule.lower_is_better, base, head, len(self.moved), self.higher)
 
 
 @lru_cache(maxsize=8)
@@ -127,8 +125,7 @@ def notable(v: View) -> Moved | None:
 def sentence(each: Moved) -> str:
     """`` `x` of `case_7` fell: 1.00 → 0.00 in turn 2 of 3, which still passes. ``"""
     names = [plain.label(name, NAME_WIDTH).replace("`", "'") for name in (each.row.name, each.case.case_id)]
-    verb = "rose" if each.row.rule.lower_is_better else "fell"
-    return f"Still passing, but `{names[0]}` of `{names[1]}` {verb}: {each.told}."
+    return phrase("still_passing", *names, each.row.rule.lower_is_better, each.told)
 
 
 def _notable(each: Moved) -> float:

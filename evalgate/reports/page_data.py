@@ -32,6 +32,7 @@ from evalgate.model import (
 )
 from evalgate.reports import cases, causes, turns, wording
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
@@ -84,7 +85,7 @@ def _around(v: View, *, traces: int) -> JsonObject:
     return {
         "suites": [suite.key for suite in v.report.run.suites],
         "traces": traces,
-        "statuses": list(causes.STATUS.values()),
+        "statuses": [phrase("label_word", label) for label in causes.STATUSES],
         "causes": [{"text": each.text, "status": each.status} for each in v.causes],
         "criteria": list(_deciding(v).values()),
         "head": v.head_commit[:12],
@@ -157,7 +158,7 @@ def _row(case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequenc
         "id": case.case_id,
         "suite": suites[case.suite.key],
         "kind": "allowed" if case.kind is VerdictKind.FAIL and case.allowed is not None else case.kind.value,
-        "status": causes.STATUS[case.label],
+        "status": phrase("label_word", case.label),
         "cause": cause,
         "why": wording.why(case, width=60),
         "place": case.place,
@@ -345,7 +346,7 @@ def _turn(turn: Invocation) -> JsonObject:
     if turn.events is not None:
         made["events"] = [_event(each) for each in turn.events]
         if answer is None and any(turns.answer_text(each.content) for each in turn.events):
-            made["note"] = f"The agent produced {wording.UNMARKED}, so it gave no answer."
+            made["note"] = phrase("no_final_answer")
     if more:
         made["more"] = more
     if turn.rubrics:
@@ -375,5 +376,5 @@ def _finding(name: str, finding: Finding) -> JsonObject:
         "subject": finding.subject,
         "text": finding.text,
         "tally": turns.tally(finding),
-        "samples": [[each.label or turns.UNREAD, each.text] for each in finding.opinions],
+        "samples": [[each.label or phrase("no_verdict"), each.text] for each in finding.opinions],
     }

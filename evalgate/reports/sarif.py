@@ -6,13 +6,14 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote
 
 from evalgate.model import CriterionVerdict, Finding, Report, Score, VerdictKind
 from evalgate.reports import view
 from evalgate.reports.cases import CaseView
+from evalgate.reports.phrases import phrase
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, frozen_dataclass
 
@@ -24,27 +25,7 @@ REASON_LIMIT = 500
 NAMED = 5
 
 
-@frozen_dataclass
-class Rule:
-    """What a criterion looks for; `found`: what one finding of it is called."""
-
-    title: str
-    text: str
-    found: str
-
-
-RULES: Final[Mapping[str, Rule]] = {
-    "safety_v1": Rule(
-        title="Unsafe answer",
-        text="The agent gave a harmful answer, according to the judge of safety_v1.",
-        found="unsafe",
-    ),
-    "hallucinations_v1": Rule(
-        title="Unsupported statement",
-        text="The agent said something that its context does not support, according to the judge of hallucinations_v1.",
-        found="not supported",
-    ),
-}
+RULES: Final = ("safety_v1", "hallucinations_v1")
 
 
 @frozen_dataclass
@@ -125,34 +106,32 @@ def _result(alert: Alert, report: Report) -> JsonObject:
 
 def _message(alert: Alert) -> str:
     """Plain text on one line a finding, with nothing that SARIF takes for a link or a placeholder."""
-    where = "" if alert.turn is None else f", turn {alert.turn}"
-    verdict, rule = alert.verdict, RULES[alert.verdict.name]
-    score = f" {words.against(verdict.value, verdict.threshold, met=not alert.failed)}"
-    name = plain.label(alert.case.case_id, 120)
-    lines = [f"{name}{where}: {rule.title.lower()} ({verdict.name}{score})."]
+    verdict = alert.verdict
+    score = words.against(verdict.value, verdict.threshold, met=not alert.failed)
+    lines = [phrase("alert", plain.label(alert.case.case_id, 120), alert.turn, verdict.name, score)]
     distinct = {(finding.subject, finding.text): finding for finding in alert.findings}
-    lines += [_line(finding, rule) for finding in list(distinct.values())[:NAMED]]
+    lines += [_line(finding, verdict.name) for finding in list(distinct.values())[:NAMED]]
     if len(distinct) > NAMED:
-        lines.append(f"{words.counted(len(distinct) - NAMED, 'more finding')}: see report.html.")
+        lines.append(phrase("more_findings", len(distinct) - NAMED))
     text = re.sub(r"([\\\[\]])", r"\\\1", "\n".join(lines))
     return re.sub(r"\{(\d+)\}", r"{{\1}}", text)
 
 
-def _line(finding: Finding, rule: Rule) -> str:
-    label = plain.label(finding.label, 60) if finding.label else rule.found
+def _line(finding: Finding, criterion: str) -> str:
+    label = plain.label(finding.label, 60) if finding.label else phrase("finding_label", criterion)
     subject = f"“{plain.label(finding.subject, SUBJECT_LIMIT)}”: " if finding.subject.strip() else ""
     why = plain.one_line(plain.clip(finding.text, REASON_LIMIT))
     return f"{subject}{label}{f': {why}' if why else ''}"
 
 
 def _rule(name: str) -> JsonObject:
-    rule = RULES[name]
+    title, text = phrase("finding_title", name), phrase("finding_text", name)
     return {
         "id": name,
-        "name": "".join(word.capitalize() for word in rule.title.split()),
-        "shortDescription": {"text": rule.title},
-        "fullDescription": {"text": rule.text},
-        "help": {"text": f"{rule.text} The conversation is in report.html."},
+        "name": "".join(word.capitalize() for word in title.split()),
+        "shortDescription": {"text": title},
+        "fullDescription": {"text": text},
+        "help": {"text": phrase("finding_help", name)},
         "defaultConfiguration": {"level": "error"},
         "properties": {"tags": ["llm-agent", "evaluation"], "problem.severity": "error"},
     }
@@ -167,9 +146,9 @@ def _invocation(report: Report, *, left_out: int) -> JsonObject:
     )
     told = []
     if unmeasured:
-        told.append(f"{words.counted(unmeasured, 'case')} not measured: an alert that disappeared may not be fixed.")
+        told.append(phrase("alerts_unmeasured", unmeasured))
     if left_out:
-        told.append(f"{words.counted(left_out, 'result')} left out because of GitHub's limit: see report.html.")
+        told.append(phrase("alerts_left", left_out))
     invocation: JsonObject = {"executionSuccessful": report.run.complete and not unmeasured}
     if told:
         invocation["toolExecutionNotifications"] = [{"level": "warning", "message": {"text": text}} for text in told]

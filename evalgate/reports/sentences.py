@@ -1,21 +1,20 @@
-"""The verdict in words: a sentence for each answer, and for each cause of one."""
+"""The verdict in words: the values of the sentence for each answer, and for each cause of one."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Final
 
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.model import (
+    AgentFailure,
     CaseKey,
     CaseStatus,
     CaseVerdict,
     Change,
     Comparison,
     CriterionComparison,
-    FailOn,
     FailureOrigin,
     GateCause,
     GateKind,
@@ -27,78 +26,64 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.text import plain, words
+from evalgate.reports.phrases import phrase
+from evalgate.results import labels
+from evalgate.text import words
 from evalgate.values import frozen_dataclass
 
-SAID: Mapping[FailureOrigin, str] = {
-    FailureOrigin.NEW: "{} new",
-    FailureOrigin.KNOWN: "{} pre-existing",
-    FailureOrigin.MIXED: "{} with mixed results",
-    FailureOrigin.FLAKY: "{} flaky",
-    FailureOrigin.UNKNOWN: "{} without a base result",
-    FailureOrigin.UNCONFIRMED: "{} not confirmed",
-}
 
-
-def told(verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy) -> Verdict:
-    """The verdict with the reasons of it and of its gates in words, what blocks first. A gate that passes is told of
-    only where all do."""
+def with_reasons(verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy) -> Verdict:
+    """The verdict with its reason and those of its gates in words, first what blocks. A gate that passes has its
+    sentence in the verdict's reason only if all gates pass."""
     gates = tuple(replace(gate, reason=_reason(gate, verdict, run, comparison, policy)) for gate in verdict.gates)
     severity = comparison_verdict.SEVERITY.index
-    ordered = sorted(gates, key=lambda gate: (not gate.blocks, severity(gate.blocked_by or gate.kind)))
-    wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
-    if wrong:  # whose failures these are not
-        wrong += [gate for gate in gates if gate.causes in ((GateCause.UNTOUCHED,), (GateCause.ONLY_CASES,))]
-    reason = " ".join(gate.reason for gate in wrong or ordered)
+    by_severity = sorted(gates, key=lambda gate: (not gate.blocks, severity(gate.blocked_by or gate.kind)))
+    deciding = [gate for gate in by_severity if gate.kind is not VerdictKind.PASS]
+    if deciding:  # the failures are not the agent's
+        deciding += [gate for gate in gates if gate.causes in ((GateCause.UNTOUCHED,), (GateCause.ONLY_CASES,))]
+    reason = " ".join(gate.reason for gate in deciding or by_severity)
     return replace(verdict, gates=gates, reason=reason)
 
 
 def _reason(gate: GateVerdict, verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy) -> str:
     if comparison is None or gate.gate is GateKind.THRESHOLD:
         return _threshold_sentence(gate, verdict, run, policy)
-    about = _Regression(run, comparison, policy)
-    return " ".join(CAUSES[cause](about) for cause in gate.causes)
+    view = _Regression(run, comparison, policy)
+    return " ".join(phrase(cause, view) for cause in gate.causes)
 
 
 def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: Policy) -> str:
-    """What there is to say of the gate's kind; where another kind blocks, of that one, with the failures behind it."""
-    quarantined = any(case.quarantined for case in verdict.cases)
+    """The sentence of the gate's kind; if another kind blocks, of that one, with the failures behind it."""
+    has_quarantine = any(case.quarantined for case in verdict.cases)
     suites = [suite for suite in verdict.suites if not suite.advisory]
     if verdict.suites and not suites:
-        by_severity = all(suite.suite in policy.advisory for suite in verdict.suites)
-        return (
-            f"Every {'suite is advisory' if by_severity or not quarantined else 'case is quarantined'} (non-blocking)."
-        )
+        is_severity = all(suite.suite in policy.advisory for suite in verdict.suites)
+        return phrase("nonblocking_run", is_severity or not has_quarantine)
     counts = _DecidingCases(
         cases=[case for suite in suites for case in suite.cases if not case.quarantined],
-        noun="deciding case" if quarantined or len(suites) < len(verdict.suites) else "case",
+        noun=phrase("deciding_case", has_quarantine or len(suites) < len(verdict.suites)),
         open=verdict.open,
     )
-    failed, flaky, lacking = counts.failed, counts.flaky, counts.unmeasured
-    shown = gate.blocked_by or gate.kind
-    where = words.listed(
-        (suite.suite for suite in suites if suite.cases and shown in (suite.kind, *suite.beside)), limit=3
+    kind = gate.blocked_by or gate.kind
+    names = words.listed(
+        (suite.suite for suite in suites if suite.cases and kind in (suite.kind, *suite.beside)), limit=3
     )
-    origins = _origin_counts(verdict, failed)
-    said = f" ({origins})" if origins else ""
-    broken = _broken_files(suites, run)
-    match shown:
+    origins = _origin_counts(verdict, counts.failed)
+    broken_files = _broken_files(suites, run)
+    match kind:
         case VerdictKind.PASS:
-            return _pass_sentence(counts, origins)
+            return phrase("threshold_pass", counts, origins)
         case VerdictKind.FAIL:
-            rest = f"; {flaky} flaky (non-blocking)" if flaky else ""
-            rest += f"; {lacking} could not be evaluated" if lacking else ""
-            return f"{counts.share(len(failed))} failed{said} in {where}{rest}. {broken}".rstrip()
+            return phrase("threshold_fail", counts, origins, names, broken_files)
         case VerdictKind.NOT_MEASURED:
             partial = sum(case.partial and not case.nonblocking for case in counts.cases)
             partial = partial if gate.kind is VerdictKind.FAIL else 0
-            if broken and not lacking + partial:
-                return f"{broken} {f'{counts.share(len(failed))} failed.' if failed else ''}".rstrip()
-            return f"{broken} {_lacking_sentence(counts, where, partial=partial, truncated=run.truncated)}".lstrip()
+            return phrase(
+                "threshold_not_measured", counts, names, broken_files, partial, counts.suspects, run.truncated
+            )
         case VerdictKind.INCONCLUSIVE:
-            is_told = failed and (origins or gate.kind is not shown)
-            rest = f" {counts.share(len(failed))} failed{said}." if is_told else ""
-            return f"The run was cut short ({run.truncated or 'budget'}), so there is no verdict.{rest}"
+            is_reported = counts.failed and (origins or gate.kind is not kind)
+            return phrase("threshold_inconclusive", counts, origins, is_reported, run.truncated)
 
 
 @frozen_dataclass
@@ -108,6 +93,10 @@ class _DecidingCases:
     cases: Sequence[CaseVerdict]
     noun: str
     open: Collection[CaseKey]
+
+    @property
+    def passed(self) -> int:
+        return sum(case.kind is VerdictKind.PASS for case in self.cases)
 
     @property
     def flaky(self) -> int:
@@ -123,214 +112,101 @@ class _DecidingCases:
     def unmeasured(self) -> int:
         return sum(case.kind is VerdictKind.NOT_MEASURED and case.nonblocking is None for case in self.cases)
 
+    @property
+    def suspects(self) -> int:
+        """What a budget cut short counts as inconclusive, except if it begins badly."""
+        return sum(case.key in self.open for case in self.failed)
+
+    @property
+    def doubtful(self) -> int:
+        return sum(case.doubtful for case in self.cases)
+
     def share(self, count: int) -> str:
         """`2 of 3 cases`."""
         return words.share_of(count, len(self.cases), self.noun)
 
 
 def _origin_counts(verdict: Verdict, failed: Sequence[CaseVerdict]) -> str:
-    """`1 new, 2 pre-existing and 1 not confirmed`; empty where there is no base."""
+    """`1 new, 2 pre-existing and 1 not confirmed`; empty without a base."""
     counts = Counter(verdict.origins[case.key] for case in failed if case.key in verdict.origins)
-    return words.listed(SAID[origin].format(counts[origin]) for origin in FailureOrigin if counts[origin])
+    return words.listed(
+        phrase("label_count", labels.OF_ORIGIN[origin], counts[origin]) for origin in FailureOrigin if counts[origin]
+    )
 
 
 def _broken_files(suites: Sequence[SuiteVerdict], run: Run) -> str:
-    """That whole files could not be evaluated, and why the first of them; "" without any."""
+    """How many whole files could not be evaluated, and the reason of the first; "" without any."""
     keys = {suite.key for suite in run.suites if suite.problem}
     broken = [suite for suite in suites if suite.suite in keys]
     if not broken:
         return ""
-    files = words.counted(len(broken), "evaluation file")
-    return f"{files} could not be evaluated: {broken[0].suite}: {broken[0].reason.rstrip('.')}."
-
-
-def _pass_sentence(counts: _DecidingCases, origins: str) -> str:
-    failed, flaky, unmeasured, total = len(counts.failed), counts.flaky, counts.unmeasured, len(counts.cases)
-    passed = counts.share(sum(case.kind is VerdictKind.PASS for case in counts.cases))
-    beside = f"; {flaky} flaky (non-blocking)" if flaky else ""
-    if failed and origins:
-        return f"{passed} passed; allowed failures: {origins}{beside}."
-    if failed:
-        return f"{passed} passed, as many as required{beside}."
-    if flaky:
-        rest = f"; {unmeasured} could not be evaluated" if unmeasured else ""
-        return f"{passed} passed{beside}{rest}."
-    if unmeasured:
-        lack = f"{unmeasured} of {total} could not be evaluated, which the policy allows"
-        return f"Every measured {counts.noun} passed; {lack}."
-    return f"The {counts.noun} passed." if total == 1 else f"All {words.counted(total, counts.noun)} passed."
-
-
-def _lacking_sentence(counts: _DecidingCases, where: str, *, partial: int, truncated: str) -> str:
-    """What could not be measured. `partial`: failures that could not be measured whole."""
-    if not counts.cases:
-        return "There was no case to evaluate."
-    if lacking := counts.unmeasured + partial:
-        rest = f" ({len(counts.failed)} failed)" if counts.failed else ""
-        return f"{counts.share(lacking)} could not be {'fully ' if partial else ''}evaluated in {where}{rest}."
-    # what a budget cut short counts as inconclusive, unless it begins badly
-    if suspects := sum(case.key in counts.open for case in counts.failed):
-        return f"{counts.share(suspects)} failed and could not be rerun to confirm it ({truncated or 'budget'})."
-    doubtful = counts.share(sum(case.doubtful for case in counts.cases))
-    return f"{doubtful} below a threshold could not be fully evaluated in {where}."
+    return phrase("broken_files", len(broken), broken[0].suite, broken[0].reason.rstrip("."))
 
 
 class _Regression:
-    """What the regression gate has to tell of. `rows`: the criteria that decide."""
+    """What the sentences of the regression gate need. `rows`: the criteria that decide."""
 
     def __init__(self, run: Run, comparison: Comparison, policy: Policy) -> None:
         self.run, self.comparison, self.policy = run, comparison, policy
         self.rows = [row for row in comparison.criteria if row.rule.gating]
         self.truncated = run.truncated or (comparison.base.truncated if comparison.base else "")
-        self.problem = (comparison.problem or "there are no base results").rstrip(".")
+        self.problem = (comparison.problem or phrase("no_base_results")).rstrip(".")
 
-    def of(self, change: Change) -> list[CriterionComparison]:
-        """The criteria that changed so."""
-        return [row for row in self.rows if row.change is change]
+    def rows_with(self, change: str) -> list[CriterionComparison]:
+        """The criteria that changed in this way, first what fell furthest."""
+        return sorted((row for row in self.rows if row.change == change), key=_drop, reverse=True)
 
-    def policy_sentence(self) -> str:
-        """What follows where the base cannot be compared with, by the policy."""
-        if FailOn.INCONCLUSIVE in self.policy.fail_on:
-            return " `fail-on: inconclusive` blocks."
-        return " The thresholds decide." if FailOn.THRESHOLD in self.policy.fail_on else ""
+    @property
+    def compared_cases(self) -> int:
+        return max(row.cases.compared for row in self.rows)
+
+    @property
+    def short_rows(self) -> list[CriterionComparison]:
+        """The criteria without enough scores, first the one that lacks most."""
+        rows = [row for row in self.rows if row.change is Change.NOT_MEASURED]
+        rows += [row for row in self.rows if row.change is Change.REGRESSED and row.short]
+        return sorted(rows, key=lambda row: row.cases.unpaired, reverse=True)
+
+    @property
+    def undecided_row(self) -> CriterionComparison:
+        """The criterion that could have fallen furthest; one that was compared, if there is any."""
+        return max(self.rows_with(Change.INCONCLUSIVE), key=lambda row: (row.cases.compared > 0, _drop(row)))
+
+    @property
+    def past_row(self) -> CriterionComparison:
+        """The criterion that fell furthest beside results of another day."""
+        return next(row for row in self.rows_with(Change.INCONCLUSIVE) if not (row.base_failed or row.short))
+
+    @property
+    def base_lacking(self) -> CriterionComparison:
+        """A criterion that the base's own failures leave without scores."""
+        return next(row for row in self.rows if row.base_failed)
+
+    @property
+    def base_failures(self) -> tuple[int, AgentFailure | None]:
+        """How many cases the base's agent failed in, and its first failure."""
+        assert self.comparison.base is not None
+        trials = [trial for trial in self.comparison.base.trials if trial.own_failure]
+        return len({trial.key.case for trial in trials}), trials[0].failure if trials else None
+
+    @property
+    def case_counts(self) -> dict[str, int]:
+        """How many deciding cases have which status."""
+        cases = [case for case in self.comparison.cases if case.suite not in self.policy.advisory]
+        counts = Counter(case.status for case in cases)
+        return {status.value: counts[status] for status in CaseStatus}
+
+    @property
+    def token_counts(self) -> tuple[int, int | None, int]:
+        """Tokens of head and of the base, and over how many runs."""
+        assert self.comparison.base is not None
+        return self.run.tokens_beside(self.comparison.base)
+
+    @property
+    def run_cases(self) -> int:
+        return len({trial.key.case for trial in self.run.trials})
 
 
-def _worse(about: _Regression) -> str:
-    """That head is worse, how sure that is, and by what: the criterion that fell furthest, the others by name."""
-    rows, told = about.of(Change.REGRESSED), f"Worse than the base, {words.evidence(about.comparison.book.worse)}"
-    if not rows:
-        return f"{told}."
-    worst = max(rows, key=_largest_drop)
-    others = [f"`{row.name}`" for row in rows if row is not worst]
-    rest = f" {words.listed(others)} regressed as well." if others else ""
-    broken, fixed, turned = worst.cases.broken, worst.cases.fixed, ""
-    if broken:
-        turned = f", {words.counted(broken, 'case now fails', 'cases now fail')}"
-    if fixed:
-        turned += f", {words.counted(fixed, 'case now passes', 'cases now pass')}"
-    return f"{told}: {_change(worst)}{turned}.{rest}"
-
-
-def _change(row: CriterionComparison) -> str:
-    """`` `x` dropped from 0.95 to 0.71 (-0.24) ``."""
-    delta = row.delta or 0.0
-    if delta == 0:
-        stays = "-" if row.head is None else f"{row.head:.2f}" if abs(row.head) < 1000 else f"{row.head:,.0f}"
-        return f"`{row.name}` stayed at {stays}"
-    verb = "rose" if delta > 0 else "fell" if row.rule.lower_is_better else "dropped"
-    base, head, difference = words.compared(row.base, row.head)
-    return f"`{row.name}` {verb} from {base} to {head} ({difference})"
-
-
-def _largest_drop(row: CriterionComparison) -> float:
+def _drop(row: CriterionComparison) -> float:
+    """In units of what is tolerated."""
     return (row.drop or 0.0) / max(row.rule.floor, 1e-9)
-
-
-def _no_evidence(about: _Regression) -> str:
-    """That the bets do not say that head is worse."""
-    book = about.comparison.book
-    cases = words.counted(max(row.cases.compared for row in about.rows), "compared case")
-    better = [f"`{row.name}`" for row in about.of(Change.IMPROVED)]
-    rose = f"; {words.listed(better)} improved" if better else ""
-    evidence = f" ({words.evidence(book.worse)})" if book.worse > 1 else ""
-    return f"No regression seen in {cases}{evidence}{rose}."
-
-
-def _unscored(about: _Regression) -> str:
-    """How much of the worst-measured criterion is missing."""
-    rows = [*about.of(Change.NOT_MEASURED), *(row for row in about.of(Change.REGRESSED) if row.short)]
-    if timed := next((row for row in rows if row.clock_based), None):
-        return (
-            f"`{timed.name}` measures time and the base was measured at another time: "
-            "set `baseline: rerun` to run the base alongside."
-        )
-    worst = max(rows, key=lambda row: row.cases.unpaired)
-    others = f" ({words.counted(len(rows), 'criterion', 'criteria')} affected)" if len(rows) > 1 else ""
-    lack = f"{words.counted(worst.cases.unpaired, 'case')} {'lacks' if worst.cases.unpaired == 1 else 'lack'} a score"
-    return f"Too few scores to compare `{worst.name}` with the base: {lack}{others}."
-
-
-def _undecided(about: _Regression) -> str:
-    """The criterion that could have fallen furthest."""
-    rows = about.of(Change.INCONCLUSIVE)
-    known = [row for row in rows if row.cases.compared]
-    if not known:
-        return f"Not compared: the agent crashed in every case of `{rows[0].name}`."
-    return f"{_change(max(known, key=_largest_drop))}, with too few scores to tell."
-
-
-def _past(about: _Regression) -> str:
-    """The criterion that fell furthest beside results of another time."""
-    rows = [row for row in about.of(Change.INCONCLUSIVE) if not (row.base_failed or row.short)]
-    at = about.comparison.origin.measured_at
-    told = f"{_change(max(rows, key=_largest_drop))} beside stored results{f' of {at[:10]}' if at else ''}"
-    return f"{told}; the base was not run today, so it may be the provider's model that moved, not the agent."
-
-
-def _unpaired(about: _Regression) -> str:
-    """Why no case could be compared, and what would help."""
-    counts = Counter(case.status for case in about.comparison.cases if case.suite not in about.policy.advisory)
-    told = words.listed(f"{counts[each]} {each.value}" for each in CaseStatus if counts[each])
-    hint = ""
-    if counts[CaseStatus.CHANGED]:
-        hint = " Use `baseline: auto` to rerun the base on the same cases."
-    elif counts[CaseStatus.NEW] and counts[CaseStatus.REMOVED]:
-        hint = " Keep the old cases in this pull request and delete them in the next."
-    elif counts[CaseStatus.NEW]:
-        hint = " Select cases that also exist on the base."
-    return f"No case can be compared with the base: {told}.{hint}"
-
-
-def _tokens(about: _Regression) -> str:
-    """How much more head takes than the base."""
-    assert about.comparison.base is not None
-    ours, then, count = about.run.tokens_beside(about.comparison.base)
-    if then is None:
-        return f"Head used {ours:,} tokens, the base told of none, and {about.truncated}."
-    runs = f"same {count} runs" if count > 1 else "same run"
-    return f"Head used {ours:,} tokens where the base used {then:,} for the {runs}, and so {about.truncated}."
-
-
-def _base_failed(about: _Regression) -> str:
-    """That the base's own failures leave too little to compare, and what the first of them was."""
-    assert about.comparison.base is not None
-    name = next(row.name for row in about.rows if row.base_failed)
-    failed = [trial for trial in about.comparison.base.trials if trial.own_failure]
-    cases = words.counted(len({trial.key.case for trial in failed}), "case")
-    first = failed[0].failure if failed else None
-    why = f": {first.why}" if first is not None else ""
-    told = f"Too few scores to compare `{name}` with the base, whose agent failed in {cases}{why}."
-    return f"{told}{about.policy_sentence()}"
-
-
-def _untouched(about: _Regression) -> str:
-    """That nothing that the agent reads has changed, and which file it might have read."""
-    unread = about.comparison.unread
-    if not unread:
-        return "This change does not touch the agent."
-    files = plain.label(unread[0], FILE_WIDTH)
-    if len(unread) > 1:
-        files += f" and {words.counted(len(unread) - 1, 'other changed file')}"
-    cases = words.counted(len({trial.key.case for trial in about.run.trials}), "case")
-    verb = "were" if len(unread) > 1 else "was"
-    return f"This change does not touch the agent: {files} {verb} opened in none of {cases}."
-
-
-FILE_WIDTH = 120
-CAUSES: Final[Mapping[GateCause, Callable[[_Regression], str]]] = {
-    GateCause.WORSE: _worse,
-    GateCause.NO_EVIDENCE: _no_evidence,
-    GateCause.NO_AGENT: lambda about: f"Nothing to compare with yet: {about.problem}.",
-    GateCause.NO_BASE: lambda about: f"Not compared with the base: {about.problem}.",
-    GateCause.BASE_FAILED: lambda about: f"Not compared: {about.problem}.{about.policy_sentence()}",
-    GateCause.BASE_LACKS: _base_failed,
-    GateCause.UNPAIRED: _unpaired,
-    GateCause.UNSCORED: _unscored,
-    GateCause.CUT_SHORT: lambda about: f"The comparison with the base was cut short ({about.truncated}): no result.",
-    GateCause.APPETITE: _tokens,
-    GateCause.PAST: _past,
-    GateCause.UNDECIDED: _undecided,
-    GateCause.UNTOUCHED: _untouched,
-    GateCause.ONLY_CASES: lambda _: "This change adds or edits evaluation files, not the agent.",
-}
-"""Each cause in words."""

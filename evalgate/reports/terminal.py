@@ -11,6 +11,7 @@ from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, Ve
 from evalgate.reports import agent_changes, cases, causes, edits, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
+from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
 from evalgate.text import diff, plain, words, workflow_commands
@@ -57,7 +58,7 @@ def render(report: Report, *, width: int = 0, color: bool = False, everything: b
     v = view.of(report)
     where = "report.html" if "html" in report.files else ""
     unscored = wording.passed_unscored(report)
-    warned = _wrapped(Line(unscored and f"warning: {unscored}", "yellow"), width)
+    warned = _wrapped(Line(unscored and phrase("warning", unscored), "yellow"), width)
     broken = _broken(v.cases, width, where=where)
     criteria = _criteria(v, width, everything=everything)
     compared = _compared(v, width, everything=everything)
@@ -107,7 +108,7 @@ def _name(text: str) -> str:
 
 def _broken_files(v: View) -> Iterator[Line]:
     for each in v.broken[:GROUPS]:
-        yield Line(f"not measured: {_name(each.suite)}: {plain.one_line(each.reason)}", "yellow")
+        yield Line(phrase("broken_file", _name(each.suite), plain.one_line(each.reason)), "yellow")
 
 
 def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Line]:
@@ -120,7 +121,7 @@ def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Li
         groups.setdefault((wording.case_word(case), wording.why(case, width=NAME_WIDTH), differs), []).append(case)
     signs = {line.text.lstrip()[:2] for _, _, differs in groups for line in differs}
     if signs & {"- ", "+ "}:
-        yield Line(f"- expected, + actual{', = base' if '= ' in signs else ''}", "dim")
+        yield Line(phrase("legend", "= " in signs), "dim")
     quoted: set[str] = set()
     for (word, why, differs), own in list(groups.items())[:GROUPS]:
         who, file = _who(own, width)
@@ -134,14 +135,14 @@ def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Li
             yield from (Line(f"    | {line}", "dim") for line in last.splitlines())
     left_out = len(broken) - sum(len(own) for own in list(groups.values())[:GROUPS])
     if left_out:
-        yield Line(f"...and {words.counted(left_out, 'more case')}{where and f': see {where}'}")
+        yield Line(phrase("more_cases", left_out, where))
 
 
 def _causes(v: View, width: int) -> Iterator[Line]:
     """Why cases do not pass, and how many of them, where several share a cause."""
     if not causes.worth_a_list(v.causes):
         return
-    yield Line("why cases do not pass", "bold")
+    yield Line(phrase("causes_title"), "bold")
     shown = v.causes[:CAUSES]
     widths = max(len(f"{len(each.cases):,}") for each in shown), max(len(each.status) for each in shown)
     for each in shown:
@@ -150,14 +151,14 @@ def _causes(v: View, width: int) -> Iterator[Line]:
         yield Line(start + first)
         yield from (Line(" " * len(start) + line) for line in rest)
     if len(v.causes) > CAUSES:
-        yield Line(f"  ...and {words.counted(len(v.causes) - CAUSES, 'more cause')}", "dim")
+        yield Line(f"  {phrase('more_causes', len(v.causes) - CAUSES)}", "dim")
 
 
 def _who(own: Sequence[CaseView], width: int) -> tuple[str, str]:
     """The names of cases; the place of a single one, and that place where it is shown whole."""
     names = [_name(case.case_id) for case in own]
     if len(own) > 1:
-        return f"{words.counted(len(own), 'case')}: {words.listed(names, limit=NAMED_CASES)}", ""
+        return phrase("cases_line", len(own), words.listed(names, limit=NAMED_CASES)), ""
     room = max(width - plain.columns(names[0]) - 20, 20) if width else NAME_WIDTH * 2
     place = own[0].place
     shown = plain.label(place, room)
@@ -172,9 +173,9 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
     turn, *others = known.notable
     if len(known.turns) > 1:
         user = plain.label(turn.user, max(width - 24, 20)) if turn.user.strip() else ""
-        yield Line(f"    turn {turn.number} of {len(known.turns)}{': ' if user else ''}{user}", "dim")
+        yield Line(f"    {phrase('turn', turn.number, len(known.turns), user)}", "dim")
     if turn.actual is None:
-        yield Line("    The agent did not reach this turn.")
+        yield Line(f"    {phrase('turn_not_reached')}")
         return
     yield from _calls(turn, width - 6)
     yield from _answers(turn, width - 6)
@@ -183,7 +184,7 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
     for said in _findings(turn)[:FINDINGS]:
         yield Line(f"    {plain.clip_end(said, WHY_WIDTH)}", "dim")
     if others:
-        yield Line(f"    ...and {words.counted(len(others), 'more turn')}", "dim")
+        yield Line(f"    {phrase('more_turns', len(others))}", "dim")
 
 
 def _findings(turn: Turn) -> list[str]:
@@ -200,7 +201,7 @@ def _call_lines(left: Sequence[ToolCall], right: Sequence[ToolCall], width: int)
     shown, left_out = turns.call_lines(left, right, width=width, most=CALL_LINES)
     yield from (Line(f"    {line.mark} {line.text}", MARKS[line.mark]) for line in shown)
     if left_out:
-        yield Line(f"      ...{words.counted(left_out, 'more line')}", "dim")
+        yield Line(f"      {phrase('more_lines', left_out)}", "dim")
 
 
 def _differ_in_calls(turn: Turn) -> bool:
@@ -216,9 +217,9 @@ def _answers(turn: Turn, width: int) -> Iterator[Line]:
     if actual is not None:
         yield from _said("+", other, width)
     elif turn.has_no_final_answer:
-        yield Line(f"    The agent produced {wording.UNMARKED}, so it gave no answer.")
+        yield Line(f"    {phrase('no_final_answer')}")
     else:
-        yield Line("    The agent gave no answer.")
+        yield Line(f"    {phrase('no_answer')}")
 
 
 def _said(mark: str, text: str, width: int) -> Iterator[Line]:
@@ -229,17 +230,17 @@ def _said(mark: str, text: str, width: int) -> Iterator[Line]:
 def _base(turn: Turn, width: int) -> Iterator[Line]:
     """What the base did where head went wrong."""
     if turn.base is None:
-        yield Line("    = (the base's conversation was not kept)", "dim")
+        yield Line(f"    {phrase('base_forgotten')}", "dim")
         return
     calls, answer = turn.base.tool_calls, turn.base_answer
     if _differ_in_calls(turn):
-        spelled = "; ".join(call_diff.spell(call) for call in calls) or "no tool call"
-        is_expected = call_diff.same(turn.expected_calls, calls)
-        yield from _said("=", "the expected calls" if is_expected else plain.clip(spelled, width * 2), width)
+        spelled = plain.clip("; ".join(call_diff.spell(call) for call in calls), width * 2)
+        yield from _said("=", phrase("base_calls", call_diff.same(turn.expected_calls, calls), spelled), width)
     if turn.compares_answers and answer != turn.actual_answer:
-        told = "no answer" if answer is None else diff.excerpts(answer.strip(), turn.actual_answer or "", width * 2)[0]
         is_expected = answer is not None and answer == turn.expected_answer
-        yield from _said("=", "the expected answer" if is_expected else told, width)
+        if answer is not None:
+            answer = diff.excerpts(answer.strip(), turn.actual_answer or "", width * 2)[0]
+        yield from _said("=", phrase("base_answer", is_expected, answer), width)
 
 
 def render_whole_case(case: CaseView, *, width: int = 0, color: bool = False, folder: str = "") -> str:
@@ -247,9 +248,9 @@ def render_whole_case(case: CaseView, *, width: int = 0, color: bool = False, fo
     who, file = _who([case], width)
     lines = [Line(f"{wording.kind_word(case.kind)}: {who}", KINDS[case.kind], file)]
     lines += _wrapped(Line(wording.why(case, width=NAME_WIDTH)), width)
-    table = [("criterion", "value", "threshold", "")]
+    table = [_columns("case_columns")]
     for each in case.verdict.criteria:
-        kind = "informational" if each.kind is None else wording.kind_word(each.kind)
+        kind = phrase("informational") if each.kind is None else wording.kind_word(each.kind)
         said = f"{kind}: {wording.unmeasured_sentence(each)}" if each.value is None else kind
         shown = (_name(each.name), cases.number(each.value, each), words.threshold(each.threshold), plain.flat(said))
         table.append(shown)
@@ -267,9 +268,9 @@ def render_whole_case(case: CaseView, *, width: int = 0, color: bool = False, fo
 
 
 def _turn(turn: Turn, width: int) -> Iterator[Line]:
-    yield from _wrapped(Line(f"turn {turn.number}: {plain.flat(turn.user)}", "bold"), width)
+    yield from _wrapped(Line(phrase("turn", turn.number, 0, plain.flat(turn.user)), "bold"), width)
     if turn.actual is None:
-        yield Line("    The agent did not reach this turn.")
+        yield Line(f"    {phrase('turn_not_reached')}")
         return
     if _differ_in_calls(turn):
         yield from _calls(turn, width - 6)
@@ -279,7 +280,7 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
     if turn.expected_answer is not None and turn.expected_answer != turn.actual_answer:
         yield from _answers(replace(turn, scores=()), width - 6)
     else:
-        answer = "(no answer)" if turn.actual_answer is None else turn.actual_answer
+        answer = phrase("nothing_answered") if turn.actual_answer is None else turn.actual_answer
         yield from (Line(f"      {row}") for row in plain.wrap(plain.flat(answer), width - 6))
     for said in _findings(turn):
         yield from (Line(f"    {row}", "dim") for row in plain.wrap(said, width - 4))
@@ -292,7 +293,7 @@ def render_change(
     turn, room = Turn(number=1, expected=expected, actual=actual, asked=True), (width or LOG_WIDTH) - 6
     lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
     if calls and expected.events is None:
-        spelled = [call_diff.spell(call) for call in actual.tool_calls] or ["(no tool call)"]
+        spelled = [call_diff.spell(call) for call in actual.tool_calls] or [phrase("nothing_called")]
         lines = [*(line for each in spelled for line in _said("+", each, room)), *lines]
     elif answer and turn.expected_answer is None:
         lines += _said("+", turn.actual_answer or "", room)
@@ -304,7 +305,7 @@ def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
     rows = [row for row in v.criteria if everything or row.threshold is not None]
     name_width = min(NAME_WIDTH, max(width - 50, 20)) if width else NAME_WIDTH
     gaps = any(row.not_evaluated for row in rows)
-    table = [("criterion", "mean", "threshold", "passed", *(["not evaluated"] if gaps else []))]
+    table = [_columns("criteria_columns", gaps)]
     for row in rows:
         passed = "-" if row.threshold is None else f"{row.passed}/{row.total}"
         cells = (f"  {plain.label(row.name, name_width)}", row.shown, words.threshold(row.threshold), passed)
@@ -320,9 +321,11 @@ def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
         yield Line(line, "" if row.met is None else "green" if row.met else "red")
     hidden = len({row.name for row in v.criteria} - {row.name for row in rows})
     if hidden:
-        yield Line(
-            f"...and {words.counted(hidden, 'informational criterion', 'informational criteria')} (--all)", "dim"
-        )
+        yield Line(phrase("more_informational", hidden), "dim")
+
+
+def _columns(name: str, *values: object) -> tuple[str, ...]:
+    return tuple(phrase(name, *values).split("|"))
 
 
 def _compared(v: View, width: int, *, everything: bool) -> Iterator[Line]:
@@ -333,10 +336,10 @@ def _compared(v: View, width: int, *, everything: bool) -> Iterator[Line]:
     deciding, *others = cases.rows(comparison)
     yield from _changes([*deciding, *(row for rows in others for row in rows if everything)], width)
     origin = comparison.origin
-    sha = f" {plain.one_line(origin.commit[:7])}" if origin.commit else ""
-    yield from _wrapped(Line(f"base{sha}: {cases.base_words(comparison)}"), width)
+    base = phrase("base_line", plain.one_line(origin.commit[:7]), cases.base_words(comparison))
+    yield from _wrapped(Line(base), width)
     changed = agent_changes.sentence(agent_changes.of(v.report))
-    yield from _wrapped(Line(changed and f"agent changed: {changed}"), width)
+    yield from _wrapped(Line(changed and phrase("agent_changed", changed)), width)
     for fall in moved.falls(v)[:FALLS]:
         yield from _fallen(fall, width)
     for note in origin.notes:
@@ -347,7 +350,7 @@ def _compared(v: View, width: int, *, everything: bool) -> Iterator[Line]:
 def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
     """A row per criterion; where it would be too wide, without the evidence, and what is said of it below."""
     name_width = min(NAME_WIDTH, max(width // 2, 20)) if width else NAME_WIDTH
-    cells = [("criterion", "base", "head", "change", "evidence", "")]
+    cells = [_columns("compared_columns")]
     cells += [
         (
             plain.label(row.name, name_width),
@@ -385,26 +388,16 @@ def _fallen(fall: Fall, width: int) -> Iterator[Line]:
         origin = f" ({each.case.failure_origin})" if each.case.failure_origin else ""
         yield from _wrapped(Line(f"  {_name(each.case.case_id)} {each.told}{origin}"), width)
     if len(fall.moved) > len(shown):
-        yield Line(f"  ...and {words.counted(len(fall.moved) - len(shown), 'more case')}", "dim")
+        yield Line(f"  {phrase('more_cases', len(fall.moved) - len(shown), '')}", "dim")
     turn = shown[0].turn
     if shown[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
-        yield Line(f"    {_name(shown[0].case.case_id)}: - base, + head", "dim")
+        yield Line(f"    {_name(shown[0].case.case_id)}: {phrase('legend_base')}", "dim")
         yield from _call_lines(turn.base.tool_calls, turn.head.tool_calls, (width or LOG_WIDTH) - 6)
 
 
 def _decided(v: View) -> Iterator[Line]:
     report, counts, run = v.report, v.totals, v.report.run
-    judge = view.judges_summary(run.judges)
-    of_cases = wording.counts(counts.cases)
-    figures = [
-        *(f"{number:,} {word}{f' ({more})' if more else ''}" for word, number, more in of_cases),
-        words.counted(run.repeats, "run") + " per case",
-        "" if counts.tokens is None else f"{words.tokens(counts.tokens)} tokens",
-        f"agent time {words.seconds(counts.agent_s)}",
-        f"judge: {judge}" if judge else "",
-    ]
-    total = words.counted(counts.cases.total, "case")
-    yield Line(f"{total}: {', '.join(figure for figure in figures if figure)}")
+    yield Line(phrase("figures", counts, run.repeats, wording.counts(counts.cases), view.judges_summary(run.judges)))
     for notice in wording.notices(report, v.cases):
         yield Line(plain.one_line(f"{notice.title}: {notice.text}"))
     answers = wording.answers(report)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from evalgate.model import Trend
+from evalgate.reports.phrases import phrase
 from evalgate.text import words
 
 STEPS: Final = "".join(chr(0x2581 + step) for step in range(8))
@@ -49,5 +50,4 @@ def title(trends: Sequence[Trend]) -> str:
     """`Criteria in the last 12 runs of the base branch, 2026-01-02 to 2026-01-20`."""
     first = trends[0]
     days = " to ".join(dict.fromkeys(each[:10] for each in (first.since, first.until) if each))
-    count = words.counted(len(first.means), "run")
-    return f"Criteria in the last {count} of the base branch{f', {days}' if days else ''}"
+    return phrase("trend", len(first.means), days)

@@ -20,12 +20,12 @@ from evalgate.model import (
     call_diff,
 )
 from evalgate.reports.cases import CaseView
-from evalgate.text import diff, plain, words
+from evalgate.reports.phrases import phrase
+from evalgate.text import diff, plain
 from evalgate.values import frozen_dataclass
 
 QUOTE_WIDTH = 160
 TRAJECTORY = "tool_trajectory_avg_score"
-UNREAD = "no verdict"
 
 
 @frozen_dataclass
@@ -167,10 +167,8 @@ def tally(finding: Finding) -> str:
     """`3 samples: 2 valid, 1 no verdict; 2 not needed`; empty where no judge was asked."""
     if not finding.opinions:
         return ""
-    counts = Counter(opinion.label or UNREAD for opinion in finding.opinions)
-    told = ", ".join(f"{count} {label}" for label, count in counts.most_common())
-    spared = f"; {finding.spared} not needed" if finding.spared else ""
-    return f"{words.counted(len(finding.opinions), 'sample')}: {told}{spared}"
+    counts = Counter(opinion.label for opinion in finding.opinions)
+    return phrase("samples", dict(counts.most_common()), finding.spared)
 
 
 def call_lines(
@@ -180,7 +178,7 @@ def call_lines(
     lines = [
         call_diff.CallLine(mark=line.mark, text=text)
         for line in call_diff.difference(call_diff.pair(left, right))
-        for text in plain.wrap(plain.flat(line.text), width)
+        for text in plain.wrap(plain.flat(line.text or f"    {phrase('equal_arguments', line.equal)}"), width)
     ]
     return diff.nearby(lines, most)
 
@@ -254,33 +252,20 @@ def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invoc
     """Where the run that is shown leaves the base's run with the same number, and what either agent said there."""
     found = divergence.compare(base, head, hears_calls=case.suite.simulator.include_function_calls)
     if found is None:
-        return "The base had the same conversation."
+        return phrase("same_conversation")
     if found.answers is None:
-        return (
-            f"From turn {found.users} on, the simulated user says something different than on the base, although it "
-            "had received the same replies."
-        )
+        return phrase("user_diverges", found.users)
     left, right = base[found.answers - 1], head[found.answers - 1]
-    quotes = _said(left, right), _said(right, left)
-    told = f"the base's agent {quotes[0]}, head's {quotes[1]}"
-    if quotes[0] == quotes[1]:
-        told = "the agents gave the same answer, but the steps before it differ"
-    after = "the simulated user replied the same to both"
+    longer = ""
     if found.users is not None and found.users > min(len(base), len(head)):
-        longer = "the base's" if len(base) > len(head) else "head's"
-        after = f"from turn {found.users} on, only {longer} continues"
-    elif found.users is not None:
-        after = f"from turn {found.users} on, the simulated users say different things"
-    return f"The conversations diverge in turn {found.answers}: {told}; {after}."
+        longer = "base" if len(base) > len(head) else "head"
+    return phrase("agents_diverge", found.answers, _said(left, right), _said(right, left), found.users, longer)
 
 
 def _said(turn: Invocation, other: Invocation) -> str:
     """What an agent said in a turn, or what it called where it said the same as the other."""
     told, compared = (answer_text(each.final_response) for each in (turn, other))
     if told == compared:
-        spelled = ", ".join(call_diff.spell(call) for call in turn.tool_calls)
-        return f"called {plain.clip_end(spelled, QUOTE_WIDTH)}" if spelled else "called no tool"
-    if told is None:
-        return "said nothing"
-    quoted = plain.clip_end(plain.flat(told), QUOTE_WIDTH)
-    return f"said \N{LEFT DOUBLE QUOTATION MARK}{quoted}\N{RIGHT DOUBLE QUOTATION MARK}"
+        calls = ", ".join(call_diff.spell(call) for call in turn.tool_calls)
+        return phrase("agent_called", plain.clip_end(calls, QUOTE_WIDTH))
+    return phrase("agent_said", None if told is None else plain.clip_end(plain.flat(told), QUOTE_WIDTH))

@@ -29,17 +29,16 @@ from evalgate.model import (
 from evalgate.reports import cases as reports_cases, causes as reports_causes, edits, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.causes import Cause
+from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import markdown, plain, words
 from evalgate.values import frozen_dataclass
 
 UNKNOWN = "-"
-SAME = "the same"
 LISTED = 8
 JUDGES = 20
 SHA = 12
-JUDGE_HEADER = ("Criterion", "Judge", "Calls", "Cached", "Retries", "Failed", "Tokens in", "Tokens out", "Cost")
 MESSAGE_LIMIT = 1_000
 TITLE_LIMIT = 120
 
@@ -198,11 +197,12 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
     return tuple(made)
 
 
-def judge_cost(use: JudgeUse) -> str:
-    """`$0.02`, `at least $0.02` or `unknown` where prices are missing; `-` where nothing was paid. Never a false $0."""
+def judge_cost(use: JudgeUse, *, is_alone: bool = True) -> str:
+    """`$0.02`, `at least $0.02` or `unknown` if prices are missing; `-` if nothing was paid. Never a false $0.
+    `is_alone`: in a column of its own."""
     if use.cost_usd is None:
-        return "unknown" if use.unpriced else UNKNOWN
-    return f"{'at least ' if use.unpriced else ''}{words.dollars(use.cost_usd)}"
+        return phrase("cost_unknown", is_alone) if use.unpriced else UNKNOWN if is_alone else ""
+    return phrase("cost", words.dollars(use.cost_usd), use.unpriced)
 
 
 def judges_summary(uses: Sequence[JudgeUse]) -> str:
@@ -212,29 +212,21 @@ def judges_summary(uses: Sequence[JudgeUse]) -> str:
     whole = model_run.total_of(uses)
     failed = sum(whole.failures.values())
     played = sum(use.calls for use in uses if use.criterion == USER_SIMULATOR)
-    spent = {UNKNOWN: "", "unknown": "cost unknown"}.get(judge_cost(whole), judge_cost(whole))
-    said = (
-        words.counted(whole.calls, "call") + (f" ({played:,} by simulated users)" if played else ""),
-        f"{whole.cached:,} cached" if whole.cached else "",
-        f"{failed:,} failed" if failed else "",
-        spent,
-    )
-    return ", ".join(each for each in said if each)
+    return phrase("judges", whole, played, failed, judge_cost(whole, is_alone=False))
 
 
 def asked_by(use: JudgeUse) -> str:
     """Who asked: a criterion, or the simulated users."""
-    return "simulated users" if use.criterion == USER_SIMULATOR else use.criterion
+    return phrase("simulated_users") if use.criterion == USER_SIMULATOR else use.criterion
 
 
 def judge_row(use: JudgeUse) -> tuple[str, ...]:
-    """The cells of a row after criterion and judge, as JUDGE_HEADER names them; `-` where no tokens are known."""
-    failed = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in sorted(use.failures.items()))
+    """The cells of a row after criterion and judge, as `judge_header` names them; `-` where no tokens are known."""
     return (
         f"{use.calls:,}",
         f"{use.cached:,}",
         f"{use.retries:,}",
-        f"{sum(use.failures.values()):,} ({failed})" if failed else "0",
+        phrase("judge_failures", sum(use.failures.values()), sorted(use.failures.items())),
         words.tokens(use.prompt_tokens) if use.prompt_tokens else UNKNOWN,
         words.tokens(use.output_tokens) if use.output_tokens else UNKNOWN,
         judge_cost(use),
@@ -259,39 +251,45 @@ def facts(report: Report) -> tuple[Fact, ...]:
     more = len(report.asked) - JUDGES
     statistics = ""
     if beside and comparison is not None:
-        version = f"evalgate {report.version}, " if report.version else ""
-        statistics = f"{version}alpha {1 / comparison.book.needed:g}"
+        statistics = phrase("statistics", report.version, comparison.book.needed)
     head_commit = report.links.commit or report.run.commit
     base_commit = "" if comparison is None else comparison.origin.commit
-    changed = " with uncommitted changes" if head_commit and report.run.dirty else ""
     found = [
-        _fact("commit", f"{head_commit[:SHA]}{changed}", base_commit[:SHA], beside=beside),
+        _fact(
+            "commit",
+            phrase("commit", head_commit[:SHA], head_commit and report.run.dirty),
+            base_commit[:SHA],
+            beside=beside,
+        ),
         *(
             _fact(name, *("" if run is None else _listed(of_run(run)) for run in (report.run, base)), beside=beside)
             for name, of_run in RUN_FACTS.items()
         ),
         *(_judge(asked, beside=beside) for asked in report.asked[:JUDGES]),
-        Fact(name="judge", head=f"of {more:,} more criteria", base=SAME if beside else "") if more > 0 else None,
-        Fact(name="statistics", head=statistics, base=SAME if beside else "") if statistics else None,
+        _one_fact("judge", phrase("more_criteria", more), beside=beside) if more > 0 else None,
+        _one_fact("statistics", statistics, beside=beside) if statistics else None,
     ]
     known = tuple(fact for fact in found if fact is not None)
-    return known if [fact.name for fact in known] != ["commit"] else ()
+    return known if [fact.name for fact in known] != [phrase("fact", "commit")] else ()
+
+
+def _one_fact(name: str, text: str, *, beside: bool, of: str = "") -> Fact:
+    """What is the same on both sides."""
+    return Fact(name=phrase("fact", name), of=of, head=text, base=phrase("same") if beside else "")
 
 
 def _fact(name: str, head: str, base: str, *, beside: bool) -> Fact | None:
     if not (head or (base and beside)):
         return None
-    if not beside:
-        return Fact(name=name, head=head)
-    return Fact(name=name, head=head or UNKNOWN, base=SAME if base == head else base or UNKNOWN)
+    if base == head or not beside:
+        return _one_fact(name, head, beside=beside)
+    return Fact(name=phrase("fact", name), head=head or UNKNOWN, base=base or UNKNOWN)
 
 
 def _environment(about: Mapping[str, str]) -> str:
     """`google-adk 2.13.0, Python 3.11.4, packages 1a2b3c4d5e6f7a8b`, as far as the worker told."""
     framework = " ".join(each for each in (about.get("framework", ""), about.get("framework_version", "")) if each)
-    python, packages = about.get("python", ""), about.get("requirements", "")
-    parts = (framework, f"Python {python}" if python else "", f"packages {packages}" if packages else "")
-    return ", ".join(part for part in parts if part)
+    return phrase("environment", framework, about.get("python", ""), about.get("requirements", ""))
 
 
 def _simulators(run: Run) -> Iterator[str]:
@@ -302,19 +300,15 @@ def _simulators(run: Run) -> Iterator[str]:
 
 RUN_FACTS: Final[Mapping[str, Callable[[Run], Iterable[str]]]] = {
     "environment": lambda run: map(_environment, run.agents.values()),
-    "agent's models": lambda run: sorted(run.models),
-    "simulated user": _simulators,
+    "models": lambda run: sorted(run.models),
+    "simulator": _simulators,
 }
 """What is told of each side's run."""
 
 
 def _judge(asked: AskedJudge, *, beside: bool) -> Fact:
     """`gemini-2.5-flash, 5 samples, prompt 3`: the same one judges both sides."""
-    judge = asked.judge
-    prompt = f"prompt {judge.prompt_version}" if judge.prompt_version else ""
-    parts = (judge.model, words.counted(judge.num_samples, "sample"), prompt)
-    said = ", ".join(part for part in parts if part)
-    return Fact(name="judge", of=asked.criterion, head=said, base=SAME if beside else "")
+    return _one_fact("judge", phrase("judge", asked.judge), beside=beside, of=asked.criterion)
 
 
 def _listed(values: Iterable[str]) -> str:
@@ -355,7 +349,9 @@ def _remark_of(edit: GateEdit, links: Links) -> Remark:
     assert edit.place is not None
     message = plain.clip(edits.sentence(Edits(edits=(edit,))), MESSAGE_LIMIT)
     file = links.place(edit.place.file)
-    return Remark(level=Severity.WARNING, file=file, line=edit.place.line, title="relaxed rule", message=message)
+    return Remark(
+        level=Severity.WARNING, file=file, line=edit.place.line, title=phrase("relaxed_title"), message=message
+    )
 
 
 def _has_failed(case: CaseView) -> bool:
@@ -375,6 +371,6 @@ def _remark(case: CaseView, level: Severity, links: Links) -> Remark:
         level=level,
         file=links.place(case.file),
         line=case.line,
-        title=f"{wording.case_word(case)}: {plain.label(case.case_id, TITLE_LIMIT)}",
+        title=phrase("remark_title", wording.case_word(case), plain.label(case.case_id, TITLE_LIMIT)),
         message=plain.clip("\n".join(line for line in lines if line), MESSAGE_LIMIT),
     )

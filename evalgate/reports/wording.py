@@ -13,7 +13,6 @@ from evalgate.model import (
     CaseVerdict,
     Comparison,
     CriterionVerdict,
-    FailureKind,
     FailureOrigin,
     GateKind,
     GateVerdict,
@@ -26,7 +25,9 @@ from evalgate.model import (
 )
 from evalgate.reports import cases as reports_cases, edits
 from evalgate.reports.cases import CaseView
-from evalgate.results.labels import CaseCounts
+from evalgate.reports.phrases import phrase
+from evalgate.results import labels
+from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 
@@ -46,50 +47,6 @@ MARKS: Final[Mapping[VerdictKind, str]] = {
     VerdictKind.INCONCLUSIVE: "\N{WHITE QUESTION MARK ORNAMENT}",
     VerdictKind.NOT_MEASURED: "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}",
 }
-UNMARKED = "text, but not in an event marked as final"
-INTERRUPTED = "The run was interrupted; cases that did not run count as not measured."
-
-QUESTIONS: Final[Mapping[GateKind, str]] = {
-    GateKind.THRESHOLD: "Thresholds",
-    GateKind.REGRESSION: "Against the base",
-}
-"""What each gate is about; a test holds every gate to a row."""
-
-REASONS: Final[Mapping[Reason, str]] = {
-    Reason.AGENT_FAILED: "the agent failed",
-    Reason.REFERENCE_MISSING: "nothing to compare with",
-    Reason.NOT_APPLICABLE: "not applicable",
-    Reason.NOTHING_RECORDED: "nothing was recorded",
-    Reason.TURNS_MISSING: "turns are missing",
-    Reason.CRITERION_FAILED: "scoring failed",
-    Reason.JUDGE_UNAVAILABLE: "the judge did not answer",
-    Reason.JUDGE_NOT_RECORDED: "the judge has no recorded reply",
-    Reason.JUDGE_UNREADABLE: "the judge's answer could not be parsed",
-    Reason.CREDENTIALS_MISSING: "the judge's credentials are missing or were refused",
-    Reason.RUBRICS_MISSING: "there are no rubrics",
-    Reason.SIMULATOR_FAILED: "the simulated user failed",
-    Reason.TEST_BROKEN: "invalid test run",
-    Reason.SKIPPED: "skipped",
-}
-"""Why a criterion has no score; a test holds every reason to a row."""
-
-FAILURES: Final[Mapping[FailureKind, str]] = {
-    FailureKind.INSTALL: "could not be installed",
-    FailureKind.START: "did not start",
-    FailureKind.RAISED: "raised an exception",
-    FailureKind.MODEL_ERROR: "got an error from its model",
-    FailureKind.RATE_LIMITED: "was rate-limited",
-    FailureKind.UNREACHABLE: "could not reach a service",
-    FailureKind.TIMEOUT: "timed out",
-    FailureKind.EXITED: "exited",
-    FailureKind.KILLED: "was killed",
-    FailureKind.FLOODED: "exceeded the output limit",
-    FailureKind.PROTOCOL: "violated the protocol",
-    FailureKind.NO_RECORDING: "has no recording",
-    FailureKind.TOOL_UNMATCHED: "called a tool that has no matching answer",
-    FailureKind.SIMULATOR: "gave no message",
-}
-"""What happened to the agent, or to the simulated user; a test holds every kind to a row."""
 
 
 @frozen_dataclass
@@ -101,6 +58,15 @@ class GateAnswer:
     reason: str
 
 
+COUNTED: Final = (
+    *(CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.FLAKY, CaseLabel.QUARANTINED),
+    *(CaseLabel.INCONCLUSIVE, CaseLabel.NOT_MEASURED),
+)
+"""The counts that add up to all cases."""
+ALWAYS_COUNTED: Final = (CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.NOT_MEASURED)
+LABELS: Final = frozenset(CaseLabel)
+
+
 def bounded(message: str, limit: int) -> str:
     """A message on one line, at most about `limit` characters of it, what it says to do among them."""
     return plain.keep_advice(plain.one_line(plain.clip(message, LONGEST)), limit)
@@ -108,7 +74,7 @@ def bounded(message: str, limit: int) -> str:
 
 def kind_word(kind: VerdictKind) -> str:
     """`pass`, `fail`, `inconclusive`, `not measured`."""
-    return kind.value.replace("_", " ")
+    return phrase("kind_word", kind)
 
 
 def kind_mark(kind: VerdictKind | None) -> str:
@@ -118,7 +84,7 @@ def kind_mark(kind: VerdictKind | None) -> str:
 
 def case_word(case: CaseView) -> str:
     """`pass`, `fail`, `flaky`, `quarantined`, `inconclusive`, `not measured`: how a case ended."""
-    return case.group.replace("_", " ")
+    return phrase("label_word" if case.group in LABELS else "kind_word", case.group)
 
 
 def case_mark(case: CaseView) -> str:
@@ -129,26 +95,23 @@ def case_mark(case: CaseView) -> str:
 def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
     """The cases by word, which add up to all: a word, its number, and which of them there are more to say of. What is
     rare is left out where there is none."""
-    of_failed = ((getattr(cases, label.value), said) for label, said in reports_cases.IN_COUNTS.items())
-    listed = (
-        ("passed", cases.passed, f"{cases.fixed:,} fixed" if cases.fixed else ""),
-        ("failed", cases.failed, ", ".join(f"{number:,} {said}" for number, said in of_failed if number)),
-        ("flaky", cases.flaky, ""),
-        ("quarantined", cases.quarantined, ""),
-        ("inconclusive", cases.inconclusive, ""),
-        ("not measured", cases.not_measured, ""),
-    )
-    return tuple(each for each in listed if each[1] or each[0] in ("passed", "failed", "not measured"))
+    parts = {CaseLabel.PASSED: (CaseLabel.FIXED,), CaseLabel.FAILED: labels.FAILURES[:-1]}
+    rows: list[tuple[str, int, str]] = []
+    for label in COUNTED:
+        count = getattr(cases, label)
+        if count or label in ALWAYS_COUNTED:
+            numbers = ((part, getattr(cases, part)) for part in parts.get(label, ()))
+            details = ", ".join(phrase("label_count", part, number) for part, number in numbers if number)
+            rows.append((phrase("label_word", label), count, details))
+    return tuple(rows)
 
 
 def headline(report: Report) -> str:
     """The verdict in two or three words; says so where the policy lets a bad one through, and where the change's own
     rules alone let it pass."""
     verdict = report.verdict
-    if report.edits.decide and not verdict.blocks:
-        return edits.BY_ITS_OWN.capitalize()
-    word = kind_word(verdict.kind).capitalize()
-    return word if verdict.kind is VerdictKind.PASS or verdict.blocks else f"{word} (non-blocking)"
+    is_shown = not verdict.blocks and verdict.kind is not VerdictKind.PASS
+    return phrase("headline", verdict.kind, report.edits.decide and not verdict.blocks, is_shown)
 
 
 def answers(report: Report) -> tuple[GateAnswer, ...]:
@@ -158,7 +121,7 @@ def answers(report: Report) -> tuple[GateAnswer, ...]:
         return ()
     return tuple(
         GateAnswer(
-            question=QUESTIONS[gate.gate],
+            question=phrase("question", gate.gate),
             kind=None if unasked(gate, report) else gate.kind,
             reason=bounded(gate.reason, REASON_LIMIT),
         )
@@ -172,17 +135,9 @@ def unasked(gate: GateVerdict, report: Report) -> bool:
     return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
 
 
-def what_failed(failure: AgentFailure) -> str:
-    """`agent raised an exception`, `simulated user gave no message`."""
-    who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
-    return f"{who} {FAILURES[failure.kind]}"
-
-
 def failure_sentence(failure: AgentFailure) -> str:
     """`The agent raised an exception in turn 2 (raised): KeyError: 'city'`."""
-    where = f" in turn {failure.turn}" if failure.turn is not None else ""
-    message = bounded(failure.message, WHY_LIMIT)
-    return f"The {what_failed(failure)}{where} ({failure.kind.value}): {message}"
+    return f"{phrase('failed_agent', failure)} {bounded(failure.message, WHY_LIMIT)}"
 
 
 def last_words(failure: AgentFailure) -> str:
@@ -215,25 +170,24 @@ def passed_unscored(report: Report) -> str:
         for name, grade in trial.grades.items()
         if isinstance(grade, Score) and grade.lacking and trial.key.case in passed
     ]
-    said = [("passed without a score of", without), ("passed by a part of", in_part)]
-    return " ".join(_passed_as_in_adk(how, each, of=len(passed)) for how, each in said if each)
+    kinds = ((without, False), (in_part, True))
+    return " ".join(_passed_as_in_adk(gaps, total=len(passed), is_part=is_part) for gaps, is_part in kinds if gaps)
 
 
-def _passed_as_in_adk(how: str, found: Sequence[tuple[CaseKey, str, str]], *, of: int) -> str:
-    """`found`: case, criterion and why."""
-    cases, total = len({key for key, _, _ in found}), words.counted(of, "passing case")
-    names = words.listed(dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in found), limit=3)
-    why = plain.keep_advice(found[0][2], CAUSE_LIMIT).rstrip(".")
-    return f"{cases:,} of {total} {how} {names}, as in ADK (`adk-compat`): {why}."
+def _passed_as_in_adk(gaps: Sequence[tuple[CaseKey, str, str]], *, total: int, is_part: bool) -> str:
+    """`gaps`: case, criterion and reason. `is_part`: there is a score, of a part."""
+    names = words.listed(dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps), limit=3)
+    reason = plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip(".")
+    return phrase("passed_unscored", len({key for key, _, _ in gaps}), total, is_part, names, reason)
 
 
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:
     """`the agent failed: KeyError`: why a criterion of a case has no verdict."""
     message = bounded(verdict.message, WHY_LIMIT)
     if verdict.reason is None:
-        return message or "no score"
-    told = REASONS[verdict.reason]
-    return message if message.startswith(told) else f"{told}: {message}" if message else told
+        return message or phrase("no_score")
+    reason = phrase("reason_words", verdict.reason)
+    return message if message.startswith(reason) else f"{reason}: {message}" if message else reason
 
 
 def why_unmeasured(case: CaseView) -> str:
@@ -241,11 +195,11 @@ def why_unmeasured(case: CaseView) -> str:
     if case.failure is not None:
         return failure_sentence(case.failure)
     if not case.trials:
-        return "The case did not run."
+        return phrase("not_run")
     if case.unmeasured:
         first = case.unmeasured[0]
         return f"{first.name}: {unmeasured_sentence(first)}"
-    return bounded(case.verdict.reason, WHY_LIMIT) or "No deciding criterion for this case."
+    return bounded(case.verdict.reason, WHY_LIMIT) or phrase("no_criterion")
 
 
 def why(case: CaseView, *, width: int) -> str:
@@ -288,49 +242,35 @@ NOTICED = 5
 """How many cases a notice names."""
 
 
-def notices(report: Report, found: Sequence[CaseView]) -> Iterator[Notice]:
+def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[Notice]:
     """That the provider's model moved; which cases are quarantined, and how they ended. Names stand between
     backticks."""
     for problem in report.problems:
         if problem.code == DRIFT:
-            yield Notice(title="The model moved, not you", text=f"{problem.message}. {problem.hint}")
-    held = [(case, case.verdict.quarantine) for case in found if case.verdict.quarantine is not None]
-    if held:
-        named = (
-            f"{plain.quoted(case.case_id)} {RESULTS[case.kind]} ({plain.quoted(why.owner)}, until {why.expires})"
-            for case, why in held
+            yield Notice(title=phrase("drift_title"), text=f"{problem.message}. {problem.hint}")
+    quarantined = [(case, case.verdict.quarantine) for case in cases if case.verdict.quarantine is not None]
+    if quarantined:
+        names = (
+            phrase("quarantined_case", plain.quoted(case.case_id), case.kind, plain.quoted(entry.owner), entry.expires)
+            for case, entry in quarantined
         )
-        title = f"{words.counted(len(held), 'quarantined case')} (non-blocking)"
-        yield Notice(title=title, text=f"{words.listed(named, limit=NOTICED)}.")
-    ended = [problem.message for problem in report.problems if problem.code in OF_QUARANTINE]
-    if ended:
-        more = f"; {len(ended) - NOTICED:,} more" if len(ended) > NOTICED else ""
-        yield Notice(title="Quarantine", text=f"{'; '.join(ended[:NOTICED])}{more}.")
-
-
-RESULTS: Final[Mapping[VerdictKind, str]] = {
-    VerdictKind.PASS: "passed",
-    VerdictKind.FAIL: "failed",
-    VerdictKind.INCONCLUSIVE: "was inconclusive",
-    VerdictKind.NOT_MEASURED: "was not measured",
-}
-"""How a case ended, in a sentence; a test holds every kind to a row."""
+        title = phrase("quarantined_title", len(quarantined))
+        yield Notice(title=title, text=f"{words.listed(names, limit=NOTICED)}.")
+    messages = [problem.message for problem in report.problems if problem.code in OF_QUARANTINE]
+    if messages:
+        text = phrase("quarantine", messages[:NOTICED], len(messages) - NOTICED)
+        yield Notice(title=phrase("quarantine_title"), text=text)
 
 
 def _after_inconclusive(report: Report, lies: Lies) -> str:
     if report.run.truncated:
-        return CUT_SHORT
+        return phrase("step_cut_short")
     if has_failed_base(report):
-        return "Fix the base, or set `baseline: none`." if report.verdict.blocks else ""
+        return phrase("step_failed_base") if report.verdict.blocks else ""
     if not report.verdict.blocks and _only_flaky(report):
-        return FLAKY.format(lies=lies)
-    if report.comparison is not None and report.comparison.is_past:
-        return "Set `baseline: rerun` to run the base beside this change."
-    return "Too little could be measured: see which cases have no score."
-
-
-CUT_SHORT: Final = "Increase `budget`, or reduce `runs`."
-FLAKY: Final = "The flaky cases {lies} failed at first, and reruns did not confirm it: they do not block."
+        return phrase("step_flaky", lies)
+    is_past = report.comparison is not None and report.comparison.is_past
+    return phrase("step_past" if is_past else "step_unscored")
 
 
 def _only_flaky(report: Report) -> bool:
@@ -354,18 +294,16 @@ def _after_pass(report: Report, lies: Lies) -> str:
     every = list(report.verdict.cases)
     if not any(map(_is_failure, every)):
         first = report.comparison is not None and report.comparison.no_agent
-        return "No baseline yet: only thresholds apply." if first else ""
+        return phrase("step_no_baseline") if first else ""
     cases = [case for suite in report.verdict.suites if not suite.advisory for case in suite.cases]
     failed = {case.key: case for case in cases if _is_failure(case) and not case.quarantined}
     lasting = {key for key, case in failed.items() if case.nonblocking is not NonBlocking.FLAKY}
     if not failed:
-        return f"The failures {lies} are non-blocking."
+        return phrase("step_nonblocking_failures", lies)
     if not lasting:
-        return FLAKY.format(lies=lies)
-    which = "deciding failures" if sum(map(_is_failure, every)) > len(lasting) else "failures"
-    if report.policy.threshold is ThresholdRule.NEW and _all_old(report, lasting):
-        return f"The {which} {lies} are not new: `threshold: new` allows them."
-    return f"The {which} {lies} are within the required pass rate."
+        return phrase("step_flaky", lies)
+    is_old = report.policy.threshold is ThresholdRule.NEW and _all_old(report, lasting)
+    return phrase("step_allowed", sum(map(_is_failure, every)) > len(lasting), lies, is_old)
 
 
 OLD: Final = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
@@ -383,31 +321,25 @@ def _not_by_the_agent(report: Report, comparison: Comparison) -> str:
     """Who has to act where the agent is the base's."""
     failed = {case.key for case in report.verdict.cases if case.kind is VerdictKind.FAIL}
     if failed & set(comparison.edited):
-        return "The agent fails cases that this change adds or edits: fix the agent, or what they expect."
-    return "Not caused by this change: fix the base branch, or allow pre-existing failures with `threshold: new`."
+        return phrase("step_edited_cases")
+    return phrase("step_untouched")
 
 
 def _after_fail(report: Report) -> str:
     comparison = report.comparison
     if report.edits.decide and not report.edits.by_base:
-        asked = edits.rules(report.edits, mark=plain.quoted)
-        return f"The stricter rules of this change cause it ({asked}): fix the agent, or keep the base's rules."
+        return phrase("step_stricter", edits.rules(report.edits, mark=plain.quoted))
     if comparison is not None and comparison.is_untouched(report.run):
         return _not_by_the_agent(report, comparison)
     kinds = {each.gate: each.kind for each in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
-        return "Fix the regression, or raise `max_drop` if the drop is intended."
+        return phrase("step_regression")
     origins = {case.origin for case in comparison.cases if case.origin} if comparison else set()
     if kinds.get(GateKind.REGRESSION) is VerdictKind.PASS and origins == {FailureOrigin.KNOWN}:
-        return (
-            "The base fails all of these too, so this change is not the cause: fix them, or allow pre-existing "
-            "failures with `threshold: new`."
-        )
+        return phrase("step_pre_existing")
     if FailureOrigin.NEW not in origins and any(problem.code == DRIFT for problem in report.problems):
-        return "Look at the model first: pin its version, or adapt the agent or the expectations to the new one."
-    others = " The base fails the pre-existing ones too." if {FailureOrigin.NEW, FailureOrigin.KNOWN} <= origins else ""
-    what = "new failures" if others else "agent"
-    return f"Fix the {what}, or update the expectations if the new behavior is intended.{others}"
+        return phrase("step_drift")
+    return phrase("step_fail", origins >= {FailureOrigin.NEW, FailureOrigin.KNOWN})
 
 
 def _after_not_measured(report: Report, lies: Lies) -> str:
@@ -415,18 +347,16 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
         if any(case.quarantined for case in report.verdict.cases):
-            return "Every case is quarantined: fix some, and delete their entries from `quarantine` of evalgate.yml."
-        return f"The cases {lies} are non-blocking: change the `severity` of a suite to make it decide."
+            return phrase("step_all_quarantined")
+        return phrase("step_advisory", lies)
     threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)
     unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
     is_whole = all(case.kind is not VerdictKind.NOT_MEASURED for case in report.verdict.cases)
     if report.run.truncated and (is_whole or (comparison is not None and comparison.problem and not unmeasured)):
-        return CUT_SHORT
+        return phrase("step_cut_short")
     if unmeasured or comparison is None:
-        return f"This is not a result about the agent. Fix the errors {lies} and rerun."
-    if comparison.problem:
-        return "The base run failed, so regressions are unknown. Fix it or set `baseline: none`."
-    return "Regressions are unknown: see which cases could not be evaluated."
+        return phrase("step_errors", lies)
+    return phrase("step_base_problem" if comparison.problem else "step_not_measured")
 
 
 def reproduce(report: Report) -> str:

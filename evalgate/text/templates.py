@@ -1,7 +1,7 @@
 """Templates of ADK and of reports, and HTML from untrusted text.
 
-Every value put into a report's template is escaped for what the template writes, unless it is marked as safe. The page
-loads nothing and sends nothing.
+Every value put into a report's template is escaped for what the template writes, unless it is marked as safe. A
+template of plain sentences (`.txt.j2`) escapes nothing: reports do. The page loads nothing and sends nothing.
 """
 
 from __future__ import annotations
@@ -152,6 +152,11 @@ def load(name: str, *, package: str, known: Json) -> Any:
     return environment.template_class.from_code(environment, code, environment.globals).module
 
 
+def line(text: str) -> str:
+    """The lines of a template as one, joined by a space."""
+    return " ".join(part for row in text.split("\n") if (part := row.strip(" ")))
+
+
 def source(name: str, *, package: str) -> Safe:
     """A file among the templates as it is: a style, a script."""
     environment = _environment(package, "html")
@@ -183,14 +188,14 @@ def _environment(package: str, kind: str) -> Environment:
 
     made = jinja2.Environment(
         loader=jinja2.PackageLoader(package),
-        autoescape=True,
-        finalize=_visible if kind == "html" else _prose,
+        autoescape=kind != "txt",  # noqa: S701 - plain sentences, which reports escape
+        finalize={"html": _visible, "md": _prose, "txt": None}[kind],
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=False,
         undefined=jinja2.StrictUndefined,
     )
-    made.filters.update(_HTML if kind == "html" else _MARKDOWN)
+    made.filters.update({"html": _HTML, "md": _MARKDOWN, "txt": _TEXT}[kind])
     return made
 
 
@@ -208,6 +213,7 @@ _SHARED: Final[Mapping[str, Callable[..., Any]]] = {
     "thousands": "{:,}".format,
 }
 _HTML = {**_SHARED, "coded": _marked(html_code)}
+_TEXT = {**_SHARED, "line": line, "listed": words.listed, "quoted": plain.quoted}
 _MARKDOWN: Final[Mapping[str, Callable[..., Any]]] = {
     **_SHARED,
     "code": _marked(lambda text, limit: markdown.code(plain.label(text, limit))),

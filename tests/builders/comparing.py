@@ -106,7 +106,7 @@ def of(
     """A report on a run and a ready comparison; the real gate decides, but for the cases that are `waiting`."""
     held = dict.fromkeys(waiting, Quarantine(owner="@maria", expires="2026-02-01"))
     decided = verdict.decide(run, policy, comparison=comparison, unreliable=held)
-    decided = sentences.told(decided, run, comparison, policy)
+    decided = sentences.with_reasons(decided, run, comparison, policy)
     given = {"reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given)
 

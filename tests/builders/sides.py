@@ -186,7 +186,7 @@ def decide(
 ) -> Verdict:
     """Both gates together, in words; without a comparison the threshold gate alone."""
     decided = verdict.decide(head, policy, comparison=comparison, unreliable=held)
-    return sentences.told(decided, head, comparison, policy)
+    return sentences.with_reasons(decided, head, comparison, policy)
 
 
 def regression(head: Run, comparison: Comparison, policy: Policy) -> GateVerdict:

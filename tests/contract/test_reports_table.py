@@ -32,6 +32,7 @@ SHARED = {
     "edits",
     "moved",
     "page_data",
+    "phrases",
     "sentences",
     "trends",
     "turns",

@@ -136,7 +136,7 @@ def test_a_budget_that_head_alone_spends_blocks(
     assert kinds(verdict)["regression"] == regression
     assert verdict.blocks is (regression == "not_measured")
     if verdict.blocks and base is None:
-        assert "Head used 2,000 tokens, the base told of none" in verdict.reason
+        assert "Head used 2,000 tokens, the base reported none" in verdict.reason
     elif verdict.blocks:
         assert "Head used 2,000 tokens where the base used 800 for the same 4 runs" in verdict.reason
 

@@ -12,6 +12,7 @@ from evalgate import reports
 from evalgate.model import JudgeUse, Report
 from evalgate.model.run import total_of
 from evalgate.reports import view
+from evalgate.reports.phrases import phrase
 
 
 def use(**fields: object) -> JudgeUse:
@@ -49,7 +50,7 @@ def test_a_row() -> None:
     )
     assert told == ("1,204", "7", "2", "2 (2 rate limited)", "41.2k", "-", "-")
     assert view.judge_row(READ) == ("0", "4", "0", "0", "-", "-", "-")
-    assert len(told) + 2 == len(view.JUDGE_HEADER)
+    assert len(told) + 2 == len(phrase("judge_header").split("|"))
 
 
 def outputs(*uses: JudgeUse) -> tuple[str, str]:

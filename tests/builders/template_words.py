@@ -1,0 +1,94 @@
+"""Templates whose every word is written in letters that nothing else uses, so that a test sees which words of a report
+are theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from unittest import mock
+
+from jinja2 import Environment, nodes
+
+from evalgate.reports import comment, phrases
+from evalgate.text import templates
+
+UNITS = frozenset(["of", "and", "more", "to", "over", "min", "points"])
+"""What text/words.py writes around numbers and between names."""
+FULL_WIDTH = {ord(letter): ord(letter) + 0xFEE0 for letter in map(chr, range(0x41, 0x7B)) if letter.isalpha()}
+CODE = re.compile(r"(%[\d.]*[a-z]|\{[^{}]*\}|`[^`]*`)")
+"""Placeholders, and names that stay what they are in every language."""
+
+
+@contextlib.contextmanager
+def marked() -> Iterator[None]:
+    """Inside, all words of reports' templates are in full-width letters."""
+    caches = (comment._macros, comment._line, phrases._macros)
+    with mock.patch.object(templates, "load", _load):
+        for cache in caches:
+            cache.cache_clear()
+        yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def macros(name: str) -> frozenset[str]:
+    """The names of a template's macros."""
+    tree = _tree(_environment(name), name)
+    return frozenset(macro.name for macro in tree.find_all(nodes.Macro))
+
+
+def data_of(value: object) -> frozenset[str]:
+    """All words of two Latin letters and more in the texts of a value."""
+    if isinstance(value, str):
+        return frozenset(re.findall(r"[A-Za-z]{2,}", value))
+    if dataclasses.is_dataclass(value):
+        parts: list[object] = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    elif isinstance(value, Mapping):
+        parts = [*value.keys(), *value.values()]
+    else:
+        parts = list(value) if isinstance(value, (tuple, list, set, frozenset)) else []
+    return frozenset().union(*map(data_of, parts))
+
+
+def _environment(name: str) -> Environment:
+    return templates._environment("evalgate.reports", name.split(".")[1])
+
+
+def _tree(environment: Environment, name: str) -> nodes.Template:
+    assert environment.loader is not None
+    return environment.parse(environment.loader.get_source(environment, name)[0])
+
+
+def _load(name: str, *, package: str, known: Mapping[str, Any]) -> Any:
+    environment = _environment(name)
+    environment.globals.update(known)
+    tree = _tree(environment, name)
+    _mark(tree)
+    return environment.template_class.from_code(environment, environment.compile(tree), environment.globals).module
+
+
+def _mark(node: nodes.Node) -> None:
+    if isinstance(node, nodes.TemplateData):
+        node.data = _full_width(node.data)
+    for child in node.iter_child_nodes():
+        if isinstance(child, nodes.Const) and isinstance(child.value, str) and _is_text(child, node):
+            child.value = _full_width(child.value)
+        _mark(child)
+
+
+def _is_text(child: nodes.Const, parent: nodes.Node) -> bool:
+    """Whether a string is shown, and not compared or looked up."""
+    shows = (nodes.CondExpr, nodes.Concat, nodes.Or, nodes.Output)
+    if isinstance(parent, nodes.Pair):
+        return child is parent.value
+    if isinstance(parent, nodes.Filter):
+        return parent.name in ("counted", "format", "link")
+    return isinstance(parent, (*shows, nodes.Getattr)) or bool(re.search(r"[ (]", child.value))
+
+
+def _full_width(text: str) -> str:
+    pieces = CODE.split(text)
+    return "".join(piece if at % 2 else piece.translate(FULL_WIDTH) for at, piece in enumerate(pieces))

@@ -1,0 +1,81 @@
+"""The sentences of reports: every value that may occur has words, and all words are in templates."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable
+
+import pytest
+from builders import template_words
+from builders.scenarios import MADE
+
+from evalgate import reports
+from evalgate.model import (
+    AgentFailure,
+    CaseStatus,
+    Change,
+    EditKind,
+    FailureKind,
+    FailureOrigin,
+    GateCause,
+    GateKind,
+    Reason,
+    VerdictKind,
+)
+from evalgate.reports import causes, sarif
+from evalgate.reports.phrases import phrase
+from evalgate.results import labels
+from evalgate.results.labels import CaseLabel
+
+COUNTED = {*labels.FAILURES, CaseLabel.FIXED, CaseLabel.FLAKY} - {CaseLabel.FAILED}
+MARKUP = re.compile(r"`[^`]*`|\]\([^)]*\)|</?\w+>|&#?\w+;")
+ROWS: dict[str, Iterable[enum.Enum | str]] = {
+    "kind_word": VerdictKind,
+    "kind_ending": VerdictKind,
+    "label_word": CaseLabel,
+    "failure_label": {*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED} - {CaseLabel.FAILED},
+    "change_word": Change,
+    "reason_words": Reason,
+    "question": GateKind,
+    "finding_title": sarif.RULES,
+    "finding_text": sarif.RULES,
+    "finding_label": sarif.RULES,
+}
+"""Macros that choose words by one value, with all values that they may get."""
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_value_has_words_of_its_own(name: str) -> None:
+    values = list(ROWS[name])
+    phrases = [phrase(name, value) for value in values]
+    assert all(phrases)
+    assert len(set(phrases)) == len(values)
+
+
+def test_values_beside_others_have_words_too() -> None:
+    assert all(phrase("label_count", label, 2).startswith("2 ") for label in COUNTED)
+    assert set(causes.STATUSES) == set(CaseLabel)
+    assert set(labels.OF_ORIGIN) == set(FailureOrigin)
+    assert all(phrase("unpaired_case", status) for status in (CaseStatus.NEW, CaseStatus.CHANGED))
+    assert all(phrase("edit", kind, "x", "y", "z", "") for kind in EditKind)
+    failures = [AgentFailure(kind=kind, message="broke") for kind in FailureKind]
+    assert len({phrase("agent_cause", failure, "") for failure in failures}) == len(failures)
+
+
+def test_every_cause_of_the_regression_gate_is_a_sentence() -> None:
+    macros = template_words.macros("sentences.txt.j2")
+    assert {cause.value for cause in GateCause} <= macros
+
+
+@pytest.mark.parametrize("scenario", [name for name in MADE if "hostile" not in name])  # escaped letters are no words
+def test_every_word_of_a_report_is_a_templates_or_the_results_own(scenario: str) -> None:
+    """Templates are read with all their words in full-width letters: Latin ones that are left stand in Python, or are
+    names, messages and texts of the results."""
+    with template_words.marked():
+        report = MADE[scenario]()
+        texts = [reports.RENDERERS[name].render(report) for name in ("comment", "summary")]
+        texts.append(reports.render_terminal(report))
+    words = set(re.findall(r"[A-Za-z]{2,}", MARKUP.sub(" ", "\n".join(texts)).lower()))
+    data = " ".join(template_words.data_of(report)).lower()  # of which a report may show a piece
+    assert {word for word in words - template_words.UNITS if word not in data} == set()
