@@ -108,31 +108,31 @@ def main(environ: Environ) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
     process.close_to_others()
-    told = _Told()
-    code = _ended(environ, told)
+    outcome = _Told()
+    code = _ended(environ, outcome)
     _ignore_cancels()
-    if told.exit_code != code:
-        _write_outputs(environ, told, code)
+    if outcome.exit_code != code:
+        _write_outputs(environ, outcome, code)
     return code
 
 
-def _ended(environ: Environ, told: _Told) -> ExitCode:
+def _ended(environ: Environ, outcome: _Told) -> ExitCode:
     """The run, and however it ended in words."""
     debug = wants_tracebacks(environ)
     try:
         with errors.paths_explained():
-            return _run(environ, told, debug=debug)
+            return _run(environ, outcome, debug=debug)
     except EvalgateError as error:
         tell_error(error, folder=events.folder_of(environ), debug=debug)
-        told.reason = error.message
+        outcome.reason = error.message
         return error.exit_code
     except KeyboardInterrupt:
         say(workflow_commands.render_command("error", "cancelled"))
-        told.reason = "the run was cancelled"
+        outcome.reason = "the run was cancelled"
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
-        told.reason = f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
-        say(workflow_commands.render_command("error", f"{told.reason}. Please report it with the lines below."))
+        outcome.reason = f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
+        say(workflow_commands.render_command("error", f"{outcome.reason}. Please report it with the lines below."))
         say(workflow_commands.disarm(traceback.format_exc()))
         return ExitCode.BUG
 
@@ -149,8 +149,8 @@ def given_inputs(environ: Environ) -> dict[str, Any]:
         if name.startswith(PREFIX) and value.strip()
     }
     inputs = {config_settings.input_name(name): name for name in config.names_with(Settings, Door.ACTION)}
-    told = [_not_an_input(name, value, inputs) for name, value in written.items() if name not in {*inputs, TOKEN}]
-    if problems := [problem for problem in told if problem is not None]:
+    findings = [_not_an_input(name, value, inputs) for name, value in written.items() if name not in {*inputs, TOKEN}]
+    if problems := [problem for problem in findings if problem is not None]:
         raise ConfigError.collected(problems)
     return {inputs[name]: value for name, value in written.items() if name in inputs}
 
@@ -172,15 +172,15 @@ def _workspace(environ: Environ) -> Path:
     return Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
 
 
-def _run(environ: Environ, told: _Told, *, debug: bool) -> ExitCode:
-    given = given_inputs(environ)
+def _run(environ: Environ, outcome: _Told, *, debug: bool) -> ExitCode:
+    inputs = given_inputs(environ)
     workspace = _workspace(environ)
-    settings = load.load_settings({**given, "root": str(workspace / given.get("root", "."))})
+    settings = load.load_settings({**inputs, "root": str(workspace / inputs.get("root", "."))})
     event = events.parse_event(environ.get("GITHUB_EVENT_NAME", ""), events.read_event(environ), environ)
     forks.check(event, settings, root=settings.root)
     event = _resolved(environ, event)
     if settings.mode == "post":
-        return _post(environ, settings, event, told)
+        return _post(environ, settings, event, outcome)
     with _posting(environ, settings, event) as posting:
         try:
             with disarmed():
@@ -188,9 +188,9 @@ def _run(environ: Environ, told: _Told, *, debug: bool) -> ExitCode:
         finally:
             output.hand_over(workspace)
         paths = {name: os.path.relpath(path, workspace) for name, path in report.files.items()}
-        told.verdict = {**reports.render_outputs(report), **paths}
+        outcome.verdict = {**reports.render_outputs(report), **paths}
         _tell(report, environ, debug=debug)
-        _write_outputs(environ, told, report.exit_code)  # what is posted takes time, and a runner's patience may end
+        _write_outputs(environ, outcome, report.exit_code)  # what is posted takes time, and a runner's patience may end
         for problem in posting.finish() if posting is not None else ():
             tell_problem(problem, folder=events.folder_of(environ))
     return report.exit_code
@@ -198,14 +198,14 @@ def _run(environ: Environ, told: _Told, *, debug: bool) -> ExitCode:
 
 def _gated(environ: Environ, settings: Settings, event: EventContext, posting: Posting | None) -> Report:
     watcher: Watcher = progress.PlainWatcher(sys.stdout, times=True)
-    links, shown, told = events.links_of(environ, event), set[Problem](), list[str]()
+    links, shown_problems, texts = events.links_of(environ, event), set[Problem](), list[str]()
 
     def show(problems: Sequence[Problem]) -> None:
-        list_problems(problem for problem in problems if problem not in shown)
-        shown.update(problems)
+        list_problems(problem for problem in problems if problem not in shown_problems)
+        shown_problems.update(problems)
 
     def present(report: Report) -> None:
-        told.append(reports.render_terminal(report))
+        texts.append(reports.render_terminal(report))
         if posting is not None:
             posting.prepare(report)
 
@@ -228,15 +228,15 @@ def _gated(environ: Environ, settings: Settings, event: EventContext, posting: P
     else:
         report = run.run(settings, context)
     show(report.problems)
-    sys.stdout.write("".join(told))
+    sys.stdout.write("".join(texts))
     return report
 
 
 def _places(environ: Environ, settings: Settings) -> list[Path]:
     """What the input `results` names: in the workspace, where other steps bring it, or else below `root`."""
     workspace = _workspace(environ)
-    named = [(workspace / place, settings.root / place) for place in settings.results]
-    return [below if below.exists() and not there.exists() else there for there, below in named]
+    candidates = [(workspace / place, settings.root / place) for place in settings.results]
+    return [below if below.exists() and not there.exists() else there for there, below in candidates]
 
 
 def _resolved(environ: Environ, event: EventContext) -> EventContext:
@@ -253,7 +253,7 @@ def _resolved(environ: Environ, event: EventContext) -> EventContext:
         return forks.resolve(event, client)
 
 
-def _post(environ: Environ, settings: Settings, event: EventContext, told: _Told) -> ExitCode:
+def _post(environ: Environ, settings: Settings, event: EventContext, outcome: _Told) -> ExitCode:
     """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the verdict is not ours."""
     token = token_of(environ)
     if token is None:
@@ -266,13 +266,13 @@ def _post(environ: Environ, settings: Settings, event: EventContext, told: _Told
             sys.stdout.write(reports.render_terminal(posted.report))
     if posted.report is None:
         say(workflow_commands.render_command("notice", f"nothing to post: {posted.why}"))
-        told.reason = posted.why
+        outcome.reason = posted.why
         return ExitCode.PASS
     for problem in posted.problems:
         tell_problem(problem, folder=events.folder_of(environ))
     if environ.get("GITHUB_STEP_SUMMARY"):
         output.append_summary(posted.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
-    told.verdict = reports.render_outputs(posted.report)
+    outcome.verdict = reports.render_outputs(posted.report)
     return ExitCode.PASS if posted.done else ExitCode.NOT_MEASURED
 
 
@@ -359,16 +359,16 @@ def _tell(report: Report, environ: Environ, *, debug: bool) -> None:
         say(workflow_commands.disarm(f"files: {dict(report.files)}"))
 
 
-def _write_outputs(environ: Environ, told: _Told, exit_code: ExitCode) -> None:
+def _write_outputs(environ: Environ, outcome: _Told, exit_code: ExitCode) -> None:
     """After the reports and the summary: what is written last into that file is what counts."""
     if not environ.get("GITHUB_OUTPUT"):
         return
-    outputs = told.verdict or {"verdict": "error", "reason": told.reason}
-    whole = {**outputs, "exit-code": str(int(exit_code))}
-    problem = output.append_outputs(whole, path=Path(environ["GITHUB_OUTPUT"]))
+    outputs = outcome.verdict or {"verdict": "error", "reason": outcome.reason}
+    step_outputs = {**outputs, "exit-code": str(int(exit_code))}
+    problem = output.append_outputs(step_outputs, path=Path(environ["GITHUB_OUTPUT"]))
     if problem is not None:
         tell_problem(problem, folder=events.folder_of(environ))
-    told.exit_code = exit_code
+    outcome.exit_code = exit_code
 
 
 def _ignore_cancels() -> None:

@@ -85,9 +85,9 @@ class Problem:
         return self if self.place is None else replace(self, place=self.place.below(folder))
 
     def __str__(self) -> str:
-        where = f"{self.place}: " if self.place else ""
+        prefix = f"{self.place}: " if self.place else ""
         hint = f"\n    {self.hint}" if self.hint else ""
-        return f"{where}{self.severity.value}: {self.message} [{self.code}]{hint}"
+        return f"{prefix}{self.severity.value}: {self.message} [{self.code}]{hint}"
 
 
 def error(code: str, message: str, place: Place | None = None, hint: str = "") -> Problem:
@@ -119,13 +119,13 @@ class EvalgateError(Exception):
         self,
         message: str,
         *,
-        where: Place | None = None,
+        place: Place | None = None,
         hint: str = "",
         problems: Iterable[Problem] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.where = where
+        self.where = place
         self.hint = hint
         self.problems = tuple(problems)
 
@@ -139,15 +139,17 @@ class ConfigError(EvalgateError):
     def collected(cls, problems: Iterable[Problem]) -> ConfigError:
         """One error for all `problems`, those of severity error counted in its message; where there is none, `strict`
         made the warnings count."""
-        found = tuple(problems)
-        errors = sum(1 for problem in found if problem.severity is Severity.ERROR)
-        warnings = sum(1 for problem in found if problem.severity is Severity.WARNING)
-        count, noun, why = (
+        all_problems = tuple(problems)
+        errors = sum(1 for problem in all_problems if problem.severity is Severity.ERROR)
+        warnings = sum(1 for problem in all_problems if problem.severity is Severity.WARNING)
+        count, noun, remark = (
             (errors, "problem", "") if errors else (warnings, "warning", ", treated as errors (`strict`)")
         )
         plural = "" if count == 1 else "s"
-        error = cls(f"{count} {noun}{plural} in the configuration or the evaluation files{why}", problems=found)
-        for problem in found:  # a traceback shows them: of a test, of a call from Python
+        error = cls(
+            f"{count} {noun}{plural} in the configuration or the evaluation files{remark}", problems=all_problems
+        )
+        for problem in all_problems:  # a traceback shows them: of a test, of a call from Python
             if problem.severity is Severity.ERROR or not errors:
                 error.add_note(str(problem))
         return error

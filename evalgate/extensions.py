@@ -40,10 +40,10 @@ class EntryPoint:
             raise self.fault(f"{type(error).__name__}: {error}") from error
         return value
 
-    def fault(self, why: str) -> ConfigError:
+    def fault(self, reason: str) -> ConfigError:
         """The error of a package that cannot be used."""
         package = self.package.replace("_", "-")
-        message = f"the package {package} has a broken entry point {self.name!r} ({self.group}): {why}"
+        message = f"the package {package} has a broken entry point {self.name!r} ({self.group}): {reason}"
         return ConfigError(message, hint=f"Update {package}, or uninstall it: pip uninstall {package}")
 
 
@@ -54,10 +54,10 @@ class Table(Mapping[str, Row]):
     ConfigError for a package that is broken, or takes a name that another row has.
     """
 
-    def __init__(self, group: str, shape: type[Any], own: Iterable[Row] = ()) -> None:
+    def __init__(self, group: str, shape: type[Any], core_rows: Iterable[Row] = ()) -> None:
         self._group = group
         self._shape = shape
-        self._own = tuple(own)
+        self._own = tuple(core_rows)
 
     def __getitem__(self, name: str) -> Row:
         return self._rows[name]
@@ -102,8 +102,10 @@ def entries() -> tuple[EntryPoint, ...]:
                 for name in sorted(os.listdir(folder)):  # noqa: PTH208 - pathlib is slower
                     if name.endswith(".dist-info"):
                         packages.setdefault(name.partition("-")[0].lower(), f"{folder}/{name}/entry_points.txt")
-    ours, *others = packages
-    return tuple(entry for package in (ours, *sorted(others)) for entry in _read(package, packages[package]))
+    own_package, *other_packages = packages
+    return tuple(
+        entry for package in (own_package, *sorted(other_packages)) for entry in _read(package, packages[package])
+    )
 
 
 def _read(package: str, file: str) -> Iterator[EntryPoint]:

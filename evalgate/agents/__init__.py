@@ -35,10 +35,10 @@ def rule_use(rule: AgentRule) -> AgentUse:
     agent of the default driver."""
     if not rule.short_form:
         return AgentUse(driver=rule.driver or DEFAULT, options=rule.options)
-    name, colon, rest = rule.short_form.partition(":")
+    name, colon, text = rule.short_form.partition(":")
     if not colon or name not in DRIVERS:
-        name, rest = DEFAULT, rule.short_form
-    return AgentUse(driver=name, options={DRIVERS[name].argument: rest})
+        name, text = DEFAULT, rule.short_form
+    return AgentUse(driver=name, options={DRIVERS[name].argument: text})
 
 
 def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
@@ -51,8 +51,8 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
         defaults["python"] = settings.python
     if settings.requirements:
         defaults["requirements"] = list(settings.requirements)
-    known = driver.options.model_fields
-    options = {name: value for name, value in defaults.items() if name in known} | dict(use.options)
+    fields = driver.options.model_fields
+    options = {name: value for name, value in defaults.items() if name in fields} | dict(use.options)
     return replace(use, options=options)
 
 

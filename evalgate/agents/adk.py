@@ -56,17 +56,17 @@ class AdkDriver(AgentDriver):
         """Neither folder, file nor module, or a folder without anything that Python loads."""
         text = options.get("path", ".")
         root, parts = checkout.root, text.split(".")
-        found = [Path(os.path.normpath(root / text))]  # as its worker finds it
+        candidates = [Path(os.path.normpath(root / text))]  # as its worker finds it
         if all(part.isidentifier() for part in parts):
-            found += [root.joinpath(*parts), root.joinpath(*parts[:-1], f"{parts[-1]}.py")]
-        place = next((each for each in found if exists(each)), None)
+            candidates += [root.joinpath(*parts), root.joinpath(*parts[:-1], f"{parts[-1]}.py")]
+        place = next((candidate for candidate in candidates if exists(candidate)), None)
         if place is None:
-            said = f"no agent at `{text}`: not a folder, file or module of the checkout"
+            message = f"no agent at `{text}`: not a folder, file or module of the checkout"
         elif place.is_dir() and not _holds_code(place):
-            said = f"no agent at `{text}`: the folder has neither a Python file nor a root_agent.yaml"
+            message = f"no agent at `{text}`: the folder has neither a Python file nor a root_agent.yaml"
         else:
             return None
-        return Missing(option="path", message=said, hint=_meant(text, checkout.agent_folders()))
+        return Missing(option="path", message=message, hint=_meant(text, checkout.agent_folders()))
 
     def label(self, options: Mapping[str, Any]) -> str:
         """Its path."""
@@ -75,7 +75,7 @@ class AdkDriver(AgentDriver):
 
 def _holds_code(folder: Path) -> bool:
     try:
-        names = [each.name for each in folder.iterdir()]
+        names = [path.name for path in folder.iterdir()]
     except OSError:
         return True  # the run tells
     return any(name.endswith(python_process.LOADABLE) or name in ("root_agent.yaml", "agent") for name in names)

@@ -371,9 +371,9 @@ class AgentDriver(ABC):
         """Whether the agent runs where no checkout decides what it is."""
         return False
 
-    def is_same_place(self, options: Json, others: Json) -> bool:
+    def is_same_place(self, options: Json, other_options: Json) -> bool:
         """Whether two agents of the driver are named by the same text."""
-        return bool(options.get(self.argument) == others.get(self.argument))
+        return bool(options.get(self.argument) == other_options.get(self.argument))
 
     def label(self, options: Json) -> str:
         """What tells the agent from others of the driver, on one line; no secrets."""

@@ -65,8 +65,10 @@ def _launch(options: CommandOptions, setting: AgentSetting) -> Launch:
     sandbox = setting.world.sandbox
     if sandbox is None:
         return launch
-    command = tuple(sandbox.copies.placed(each) if each.startswith("/") else each for each in options.command)
-    return launch.inside(sandbox, command=command, hello={}, own=options.env)
+    command = tuple(
+        sandbox.copies.placed(argument) if argument.startswith("/") else argument for argument in options.command
+    )
+    return launch.inside(sandbox, command=command, hello={}, overrides=options.env)
 
 
 class CommandDriver(AgentDriver):

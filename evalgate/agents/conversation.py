@@ -77,14 +77,14 @@ class TraceRoom:
 
     def kept(self, entries: Sequence[Json], redact: Callable[[str], str]) -> tuple[Json, ...]:
         """The entries without secrets, as long as there is room for those of whole turns."""
-        found = [cassette.redacted(each, redact) for each in entries]
-        size = len(json.dumps(found, ensure_ascii=False))
+        trace = [cassette.redacted(record, redact) for record in entries]
+        size = len(json.dumps(trace, ensure_ascii=False))
         with self._lock:
             self._left -= size
             if self._left >= 0:
-                return tuple(found)
+                return tuple(trace)
             self._left += size
-        return ({"kind": "left_out", "count": len(found)},) if found else ()
+        return ({"kind": "left_out", "count": len(trace)},) if trace else ()
 
 
 class ToolCalls:
@@ -105,32 +105,32 @@ class ToolCalls:
         """The tools that were asked for."""
         return frozenset(call.tool for call in self._asked.values())
 
-    def ask(self, said: ToolCallSaid) -> AgentFailure | None:
+    def ask(self, tool_call: ToolCallSaid) -> AgentFailure | None:
         """Decide on a call; its answer is among those that are `due`. A failure where it ends the conversation."""
         if self._tools is None:
-            return worker_process.out_of_turn(said.type, "although its tool calls are not intercepted")
-        if said.call in self._asked:
+            return worker_process.out_of_turn(tool_call.type, "although its tool calls are not intercepted")
+        if tool_call.call in self._asked:
             return worker_process.out_of_turn(
-                said.type, f"with the call id {said.call[:80]!r}, which is already in use"
+                tool_call.type, f"with the call id {tool_call.call[:80]!r}, which is already in use"
             )
-        call = AskedCall(number=len(self._asked) + 1, tool=said.name, args=said.args, kind=said.kind)
-        self._asked[said.call] = call
+        call = AskedCall(number=len(self._asked) + 1, tool=tool_call.name, args=tool_call.args, kind=tool_call.kind)
+        self._asked[tool_call.call] = call
         answer = self._tools.answer(call)
         if isinstance(answer, RunTool) and answer.report:
-            self._running.add(said.call)
+            self._running.add(tool_call.call)
         delay_s = 0.0 if isinstance(answer, Unmatched) else answer.delay_s
-        message = protocol.tool_response(self._session, call=said.call, answer=answer)
+        message = protocol.tool_response(self._session, call=tool_call.call, answer=answer)
         heapq.heappush(self._waiting, (time.monotonic() + delay_s, call.number, message))
         if isinstance(answer, Unmatched):
             return AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=answer.message)
         return None
 
-    def tell(self, said: ToolResultSaid) -> AgentFailure | None:
+    def tell(self, tool_result: ToolResultSaid) -> AgentFailure | None:
         """What came of a call; a failure where nobody wanted to know."""
-        if self._tools is None or said.call not in self._running:
-            return worker_process.out_of_turn(said.type, f"for the unknown call {said.call[:80]!r}")
-        self._running.discard(said.call)
-        self._tools.keep(self._asked[said.call], said.reply())
+        if self._tools is None or tool_result.call not in self._running:
+            return worker_process.out_of_turn(tool_result.type, f"for the unknown call {tool_result.call[:80]!r}")
+        self._running.discard(tool_result.call)
+        self._tools.keep(self._asked[tool_result.call], tool_result.reply())
         return None
 
     def due_in(self) -> float | None:
@@ -139,9 +139,9 @@ class ToolCalls:
 
     def due(self) -> list[Json]:
         """The answers whose time has come; they wait no longer."""
-        now = time.monotonic()
+        moment = time.monotonic()
         ready: list[Json] = []
-        while self._waiting and self._waiting[0][0] <= now:
+        while self._waiting and self._waiting[0][0] <= moment:
             ready.append(heapq.heappop(self._waiting)[2])
         return ready
 
@@ -276,8 +276,8 @@ class WorkerConversation:
                     ),
                     deadline,
                 )
-                if not isinstance(said := self._next_message(deadline), Started):
-                    raise self._failed(worker_process.out_of_turn(said.type, "instead of 'started'"))
+                if not isinstance(message := self._next_message(deadline), Started):
+                    raise self._failed(worker_process.out_of_turn(message.type, "instead of 'started'"))
         except BaseException:
             self.leave()
             raise
@@ -289,10 +289,10 @@ class WorkerConversation:
         setup = self._case.setup_of(len(self._done))
         state = {name: value for name, value in setup.state.items() if self._known.get(name, self) != value}
         if (state or setup.agent) and not self.takes_history:
-            what = (
+            subject = (
                 f"the variables {words.listed(sorted(state), limit=3)}" if state else f"the agent {setup.agent[:80]!r}"
             )
-            text = f"the case sets {what} for this turn, which this agent does not take (docs/agent-protocol.md)"
+            text = f"the case sets {subject} for this turn, which this agent does not take (docs/agent-protocol.md)"
             raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=text))
         self._known |= state
         self._tools.turn(len(self._done))
@@ -317,7 +317,7 @@ class WorkerConversation:
         if trace := self._trace():
             invocation = replace(invocation, trace=trace)
         if message.model_calls:
-            spent = tuple((each.usage_metadata.noun(), each.model_version) for each in message.model_calls)
+            spent = tuple((call.usage_metadata.noun(), call.model_version) for call in message.model_calls)
             invocation = replace(invocation, model_calls=spent)
         if self._case.ces is not None:
             invocation = replace(invocation, state=message.state)
@@ -401,11 +401,11 @@ class WorkerConversation:
 
     def _take(self, steps: Sequence[Step]) -> None:
         """What the agent did, and what was recorded of it. Raises AgentFailed."""
-        for said in steps:
-            if isinstance(said, EventSaid):
-                self._steps.append(self._checked(said.step()))
+        for step in steps:
+            if isinstance(step, EventSaid):
+                self._steps.append(self._checked(step.step()))
             else:
-                self._recorded.setdefault(said.number, {}).update(said.entry)
+                self._recorded.setdefault(step.number, {}).update(step.entry)
 
     def _fail_with(self, failure: AgentFailure | None) -> None:
         """A call that nothing answers is refused first, so that an agent which waits for its answer goes on."""
@@ -425,8 +425,8 @@ class WorkerConversation:
 
     def _trace(self) -> tuple[Json, ...]:
         """What was recorded of this turn until now."""
-        found = [entry for _, entry in sorted(self._recorded.items())]
-        return self._traces.kept(found, self._worker.redact) if self._traces is not None else ()
+        entries = [entry for _, entry in sorted(self._recorded.items())]
+        return self._traces.kept(entries, self._worker.redact) if self._traces is not None else ()
 
     def _timed_out(self) -> AgentFailure:
         self._on_timeout()

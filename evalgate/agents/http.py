@@ -68,7 +68,7 @@ class EndpointClient(RemoteTurns):
         """The JSON that the endpoint answers. Raises AgentFailed for anything else."""
         answer = self.answer(method, url, body)
         if answer.status >= 300:
-            wait_s = http.parse_retry_after(answer.headers, now=datetime.now(UTC))
+            wait_s = http.parse_retry_after(answer.headers, current_moment=datetime.now(UTC))
             text = f"the endpoint answered with HTTP status {answer.status}"
             if again := answer.headers.get("retry-after"):
                 text += f" (Retry-After: {again[:40]})"
@@ -134,8 +134,8 @@ class AdkServerConversation:
         self._app = app_name or session.app_name or self._only_app()
         self._user = session.user_id or f"evalgate-{uuid.uuid4().hex[:12]}"
         users = f"{self._url}/apps/{quote(self._app, safe='')}/users/{quote(self._user, safe='')}/sessions"
-        made = client.ask("POST", users, {"state": {**session.state, **case.setup_of(0).state}})
-        self._id = str(made.get("id") or "") if isinstance(made, dict) else ""
+        answer = client.ask("POST", users, {"state": {**session.state, **case.setup_of(0).state}})
+        self._id = str(answer.get("id") or "") if isinstance(answer, dict) else ""
         if not self._id:
             raise client.refused("the server made a session without an id; is it ADK's API server?")
         self._session_url = f"{users}/{quote(self._id, safe='')}"
@@ -157,8 +157,8 @@ class AdkServerConversation:
         events = self._events(answer)
         for event, raw in zip(events, answer, strict=True):
             if event.error_code and event.content is None:
-                why = raw.get("errorMessage") or raw.get("error_message")
-                message = f"the model answered with error {event.error_code}" + (f": {why}" if why else "")
+                reason = raw.get("errorMessage") or raw.get("error_message")
+                message = f"the model answered with error {event.error_code}" + (f": {reason}" if reason else "")
                 kind = _MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR)
                 raise self._client.failed(kind, message)
         invocation = adk_shapes.turn_of_steps(
@@ -220,9 +220,9 @@ class EndpointConversation:
         self._case = case
         self.takes_history = "messages" in names_in(options.request)
         self._messages: list[dict[str, str]] = [
-            {"role": role, "content": said}
+            {"role": role, "content": text}
             for turn in case.history
-            for role, said in (("user", _text_of(turn.user_content)), ("assistant", turns.answer(turn)))
+            for role, text in (("user", _text_of(turn.user_content)), ("assistant", turns.answer(turn)))
         ]
         self._values: dict[str, Any] = {
             "session_id": session.session_id or f"evalgate-{uuid.uuid4().hex}",
@@ -242,12 +242,12 @@ class EndpointConversation:
         body = None if self._options.request is None else fill(self._options.request, values)
         answer = self._client.ask(self._options.method, url, body)
         seconds = time.monotonic() - began
-        said = self._said(answer)
-        self._messages.append({"role": "assistant", "content": said})
+        reply = self._said(answer)
+        self._messages.append({"role": "assistant", "content": reply})
         self._learn(answer)
         invocation = Invocation(
             user_content=user_content,
-            final_response=Content(parts=(Text(text=said),), role="model") if said else None,
+            final_response=Content(parts=(Text(text=reply),), role="model") if reply else None,
             events=self._events(answer),
             timings=Timings(total_s=seconds),
         )
@@ -262,23 +262,23 @@ class EndpointConversation:
         """Nothing to end: the endpoint was told of no session."""
 
     def _said(self, answer: Any) -> str:
-        found = self._found(self._paths["text"], answer)
-        if isinstance(found, list) and all(isinstance(item, str) for item in found):
-            return "".join(found)
-        if isinstance(found, str | int | float):
-            return str(found)
+        content = self._found(self._paths["text"], answer)
+        if isinstance(content, list) and all(isinstance(item, str) for item in content):
+            return "".join(content)
+        if isinstance(content, str | int | float):
+            return str(content)
         raise self._unmatched(self._paths["text"], answer, "a text")
 
     def _events(self, answer: Any) -> tuple[Event, ...] | None:
         path = self._paths.get("tool_calls")
         if path is None:
             return None  # nobody said where calls would stand: unknown, not none
-        found = self._found(path, answer)
-        if found is None:
+        entries = self._found(path, answer)
+        if entries is None:
             return ()
-        if not isinstance(found, list):
+        if not isinstance(entries, list):
             raise self._unmatched(path, answer, "a list of tool calls")
-        calls = tuple(self._call(item) for item in found)
+        calls = tuple(self._call(item) for item in entries)
         return (Event(author="agent", content=Content(parts=calls, role="model")),) if calls else ()
 
     def _call(self, item: Any) -> ToolCall:
@@ -297,9 +297,9 @@ class EndpointConversation:
 
     def _learn(self, answer: Any) -> None:
         if "session_id" in self._paths:
-            named = self._found(self._paths["session_id"], answer)
-            if isinstance(named, str | int) and not isinstance(named, bool):
-                self._values["session_id"] = str(named)
+            session_id = self._found(self._paths["session_id"], answer)
+            if isinstance(session_id, str | int) and not isinstance(session_id, bool):
+                self._values["session_id"] = str(session_id)
         if "state" in self._paths:
             state = self._found(self._paths["state"], answer)
             if isinstance(state, dict):
@@ -312,10 +312,10 @@ class EndpointConversation:
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # of a function in it
             raise self._client.refused(f"{path.expression} of the answer: {error}") from None
 
-    def _unmatched(self, path: ParsedResult, value: Any, wanted: str) -> Exception:
-        found = path.search(value)
-        has = f"found {_described(value)}" if found is None else f"found {_described(found)} there"
-        return self._client.refused(f"expected {wanted} at {path.expression} of the answer, {has}")
+    def _unmatched(self, path: ParsedResult, value: Any, expectation: str) -> Exception:
+        match = path.search(value)
+        has = f"found {_described(value)}" if match is None else f"found {_described(match)} there"
+        return self._client.refused(f"expected {expectation} at {path.expression} of the answer, {has}")
 
 
 def parse_path(text: str) -> ParsedResult:
@@ -325,8 +325,8 @@ def parse_path(text: str) -> ParsedResult:
     try:
         return jmespath.compile(text)
     except ValueError as error:
-        said = str(error).splitlines()[0].rstrip(":. ")
-        raise ValueError(f"{text!r} is not a JMESPath expression (like answer.parts[0].text): {said}") from None
+        reason = str(error).splitlines()[0].rstrip(":. ")
+        raise ValueError(f"{text!r} is not a JMESPath expression (like answer.parts[0].text): {reason}") from None
 
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
@@ -353,10 +353,10 @@ def fill(shape: Any, values: Json) -> Any:
     """
     match shape:
         case str():
-            whole = _PLACE.fullmatch(shape)
-            if whole and whole[1] in values:
-                return values[whole[1]]
-            return _PLACE.sub(lambda found: _as_text(values[found[1]]) if found[1] in values else found[0], shape)
+            placeholder = _PLACE.fullmatch(shape)
+            if placeholder and placeholder[1] in values:
+                return values[placeholder[1]]
+            return _PLACE.sub(lambda match: _as_text(values[match[1]]) if match[1] in values else match[0], shape)
         case dict():
             return {_as_text(fill(key, values)): fill(value, values) for key, value in shape.items()}
         case list() | tuple():
@@ -371,7 +371,7 @@ def _as_text(value: Any) -> str:
 
 def with_environment(text: str, environment: Environ) -> str:
     """The text with `${NAME}` replaced by the variable's value. Raises KeyError with the name of one that is absent."""
-    return _VARIABLE.sub(lambda found: environment[found[1]], text)
+    return _VARIABLE.sub(lambda match: environment[match[1]], text)
 
 
 def _described(value: Any) -> str:
@@ -440,9 +440,9 @@ class HttpOptions(DriverOptions):
             raise ValueError("`request` and `response` need `flavour: mapped`")
         used = names_in(self.request) | names_in(self.url)
         for name in sorted(used - PLACES):
-            meant = words.nearest(name, PLACES, cutoff=0.75)
-            if mapped and meant is not None:
-                raise ValueError(f"{{{name}}} will not be filled in; did you mean {{{meant}}}?")
+            suggestion = words.nearest(name, PLACES, cutoff=0.75)
+            if mapped and suggestion is not None:
+                raise ValueError(f"{{{name}}} will not be filled in; did you mean {{{suggestion}}}?")
         if mapped and self.method != "GET" and not used & {"text", "messages"}:
             raise ValueError("`request` or `url` must contain the user's text: {text} or {messages}")
         return self
@@ -481,15 +481,15 @@ class HttpAgent(Agent):
         client = EndpointClient(exchange, limits=limits, redact=self._redact)
         try:
             options = self._options
-            opened = (
+            conversation = (
                 AdkServerConversation(client, url=options.url, app_name=options.app_name, case=case)
                 if options.response is None
                 else EndpointConversation(client, options=options, response=options.response, case=case)
             )
             try:
-                yield opened
+                yield conversation
             finally:
-                opened.leave()
+                conversation.leave()
         finally:
             client.close()
 

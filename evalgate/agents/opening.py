@@ -127,8 +127,8 @@ def opened(
                 if use.is_absent:
                     raise AgentFailed(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
                 used = _with_python(use, root=root, lender=settings.root, environ=context.environ)
-                opened = agents.DRIVERS[used.driver].open(agents.options_of(used), setting)
-                pools[key] = opened if agents.is_remote(used) else ExplainedAgent(opened, variables)
+                agent = agents.DRIVERS[used.driver].open(agents.options_of(used), setting)
+                pools[key] = agent if agents.is_remote(used) else ExplainedAgent(agent, variables)
             except AgentFailed as failed:
                 pools[key] = AbsentAgent(failed.failure)
             stack.callback(pools[key].close)
@@ -175,13 +175,13 @@ def _setting(
         trace=settings.trace,
         meeting=starting.wait,
         why_absent=variables.why_absent,
-        tools=toolbox.source(settings, own=root, environment=environment, suites=suites),
+        tools=toolbox.source(settings, checkout=root, environment=environment, suites=suites),
     )
 
 
-def absent(why: str) -> AgentUse:
+def absent(reason: str) -> AgentUse:
     """An agent that every trial of ends with NO_RECORDING, in these words."""
-    return AgentUse(driver=AgentUse.ABSENT, options={"why": why})
+    return AgentUse(driver=AgentUse.ABSENT, options={"why": reason})
 
 
 def missing() -> AgentUse:
@@ -194,9 +194,9 @@ def is_missing(use: AgentUse) -> bool:
     return use.is_absent and bool(use.options.get("missing"))
 
 
-def unusable(why: str) -> AgentUse:
+def unusable(reason: str) -> AgentUse:
     """An agent that cannot be opened by its own side's configuration."""
-    return AgentUse(driver=AgentUse.ABSENT, options={"why": why, "unusable": True})
+    return AgentUse(driver=AgentUse.ABSENT, options={"why": reason, "unusable": True})
 
 
 def is_unusable(use: AgentUse) -> bool:
@@ -208,8 +208,8 @@ def wanted_pythons(
     uses: Iterable[AgentUse], *, root: Path, lender: Path, environ: Environ
 ) -> tuple[tuple[str, bool], ...]:
     """Relative paths of the Pythons of `lender` that agents at `root` ask for and lack, and whether each is lent."""
-    found = dict.fromkeys(path for use in uses if (path := wanted_python(use, root=root, lender=lender)) is not None)
-    return tuple((str(path.relative_to(lender)), _is_lent(path, lender=lender, environ=environ)) for path in found)
+    paths = dict.fromkeys(path for use in uses if (path := wanted_python(use, root=root, lender=lender)) is not None)
+    return tuple((str(path.relative_to(lender)), _is_lent(path, lender=lender, environ=environ)) for path in paths)
 
 
 def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Environ) -> AgentUse:
@@ -236,16 +236,16 @@ def wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
     if not takes_python or root == lender or use.options.get("requirements"):
         return None
     if python not in ("", python_env.AUTO):
-        named = lender / str(python)
-        lent = None if Path(str(python)).is_absolute() or (root / str(python)).is_file() else named
+        counterpart = lender / str(python)
+        interpreter = None if Path(str(python)).is_absolute() or (root / str(python)).is_file() else counterpart
     else:
-        wanted = python_process.wanted_of(use.options, root)
-        folder = Path(wanted.folder)
-        has_needs = python_env.needs_of(wanted) is not None
+        request = python_process.wanted_of(use.options, root)
+        folder = Path(request.folder)
+        has_needs = python_env.needs_of(request) is not None
         places = [place for place in (folder, *folder.parents) if not has_needs and place.is_relative_to(root)]
         pythons = (lender / place.relative_to(root) / ".venv" / "bin" / "python" for place in places)
-        lent = next((python for python in pythons if python.is_file()), None)
-    return lent if lent is not None and lent.is_file() else None
+        interpreter = next((python for python in pythons if python.is_file()), None)
+    return interpreter if interpreter is not None and interpreter.is_file() else None
 
 
 # --- failures for want of an environment variable: which one, and why it has none ---
@@ -296,13 +296,13 @@ def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
     """The failure with the reason before its message where it smells of a variable that the agent has no value of."""
     for text in _said(failure) if failure.kind in MAY_LACK else ():
         for pattern, names in LACKING:
-            found = pattern.search(text)
-            if found is None:
+            match = pattern.search(text)
+            if match is None:
                 continue
             is_provider = pattern is LITELLM
-            lacking = names or (f"{found[1].upper()}_API_KEY" if is_provider else found[1],)
-            if why := variables.why_lacking(lacking):
-                return replace(failure, message=f"{why} ({failure.message})")
+            lacking = names or (f"{match[1].upper()}_API_KEY" if is_provider else match[1],)
+            if reason := variables.why_lacking(lacking):
+                return replace(failure, message=f"{reason} ({failure.message})")
             break  # it is there, so that the failure is another one
     return failure
 

@@ -178,12 +178,12 @@ class WorkerPool(Agent):
 
     def inputs(self) -> AgentInputs | None:
         """See base.Agent."""
-        found = self._questions.value()
+        agent_inputs = self._questions.value()
         graded = None if self._metrics is None else self._metrics.inputs()
-        if found is None or graded is None:
-            return found
-        opaque = found.is_opaque or graded.is_opaque
-        return AgentInputs(questions=found.questions | graded.questions, is_opaque=opaque)
+        if agent_inputs is None or graded is None:
+            return agent_inputs
+        opaque = agent_inputs.is_opaque or graded.is_opaque
+        return AgentInputs(questions=agent_inputs.questions | graded.questions, is_opaque=opaque)
 
     def close(self) -> None:
         """Say goodbye to all workers, then end their process groups."""
@@ -260,7 +260,7 @@ class WorkerPool(Agent):
             with meeting():
                 began = time.monotonic()
                 launch = self._found_launch()
-                made = time.monotonic()
+                start = time.monotonic()
                 mode = self._tools.mode if self._tools else ""
                 worker = Worker(launch, limits=self._limits, tools=mode, questions=self._questions)
                 with self._changed:
@@ -270,7 +270,7 @@ class WorkerPool(Agent):
                     worker.end(_CLOSED)
                 ready = worker.greet()
                 if meeting is not contextlib.nullcontext:
-                    self._tell_time(f"time: environment {made - began:.1f} s, import {time.monotonic() - made:.1f} s")
+                    self._tell_time(f"time: environment {start - began:.1f} s, import {time.monotonic() - start:.1f} s")
         except BaseException as error:
             with self._changed:
                 self._starting -= 1
@@ -285,8 +285,8 @@ class WorkerPool(Agent):
             self._starting -= 1
             self._opening.remove(worker)
             self._failed_starts.clear()
-            told = {worker.redact(name): worker.redact(text) for name, text in ready.about.items()}
-            self._about = self._about or {**told, **launch.about}
+            about = {worker.redact(name): worker.redact(text) for name, text in ready.about.items()}
+            self._about = self._about or {**about, **launch.about}
             self._description = self._description or protocol.description_of(ready.description, redact=worker.redact)
             self._surroundings = self._surroundings or ready.surroundings
             self._slots.append(slot)

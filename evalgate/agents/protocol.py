@@ -103,7 +103,7 @@ class TurnTimings(Said):
 
     def noun(self) -> Timings:
         """The timings."""
-        calls = tuple(CallTime(**each.model_dump()) for each in self.calls)
+        calls = tuple(CallTime(**call.model_dump()) for call in self.calls)
         return Timings(total_s=self.total_s, model_s=self.model_s, tool_s=self.tool_s, calls=calls)
 
 
@@ -239,7 +239,7 @@ def parse_worker_message(line: bytes) -> WorkerMessage:
         try:
             return _READER.validate_python(value)
         except ValidationError as error:
-            unknown = [found["loc"][1:] for found in error.errors() if found["type"] == "extra_forbidden"]
+            unknown = [detail["loc"][1:] for detail in error.errors() if detail["type"] == "extra_forbidden"]
             if not unknown or len(unknown) < error.error_count():
                 raise ProtocolError(_what_is_wrong(error, value)) from None
             for path in unknown:
@@ -255,25 +255,25 @@ MOST_TEXT, MOST_CHARACTERS, MOST_ENTRIES, MOST_LEVELS = 20_000, 400_000, 2_000, 
 _DESCRIPTION: TypeAdapter[AgentDescription] = TypeAdapter(AgentDescription)
 
 
-def description_of(told: Any, *, redact: Callable[[str], str]) -> AgentDescription | None:
+def description_of(description: Any, *, redact: Callable[[str], str]) -> AgentDescription | None:
     """What a worker says that its agent is made of, without secrets and bounded; None where it cannot be read: it is
     for reports only, and no reason to fail."""
-    left = MOST_CHARACTERS
+    room = MOST_CHARACTERS
 
     def bounded(value: Any, level: int) -> Any:
-        nonlocal left
+        nonlocal room
         if isinstance(value, str):
-            text = redact(value)[: min(MOST_TEXT, left)]
-            left -= len(text)
+            text = redact(value)[: min(MOST_TEXT, room)]
+            room -= len(text)
             return text
         if level and isinstance(value, dict):
-            return {bounded(key, 0): bounded(each, level - 1) for key, each in list(value.items())[:MOST_ENTRIES]}
+            return {bounded(key, 0): bounded(member, level - 1) for key, member in list(value.items())[:MOST_ENTRIES]}
         if level and isinstance(value, list):
-            return [bounded(each, level - 1) for each in value[:MOST_ENTRIES]]
+            return [bounded(member, level - 1) for member in value[:MOST_ENTRIES]]
         return None
 
     try:
-        return _DESCRIPTION.validate_python(bounded(told, MOST_LEVELS))
+        return _DESCRIPTION.validate_python(bounded(description, MOST_LEVELS))
     except ValidationError:
         return None
 
@@ -329,20 +329,20 @@ def hello(options: Json, *, tools: str = "", inputs: str = "") -> JsonObject:
 
 
 def start(
-    session: str, given: SessionInput, *, seed: int, history: Sequence[Invocation] = (), states: bool = False
+    session: str, session_input: SessionInput, *, seed: int, history: Sequence[Invocation] = (), states: bool = False
 ) -> JsonObject:
     """Open a session, after the turns of `history`. `states`: the state is to be told at the end of each turn."""
     more: JsonObject = {"states": True} if states else {}
     if history:
-        more["history"] = [adk_shapes.invocation_json(each) for each in history]
+        more["history"] = [adk_shapes.invocation_json(invocation) for invocation in history]
     return {
         **more,
         "type": "start",
         "session": session,
-        "app_name": given.app_name,
-        "user_id": given.user_id,
-        "session_id": given.session_id,
-        "state": dict(given.state),
+        "app_name": session_input.app_name,
+        "user_id": session_input.user_id,
+        "session_id": session_input.session_id,
+        "state": dict(session_input.state),
         "seed": seed,
     }
 
@@ -384,8 +384,8 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) ->
     criterion = {} if use.threshold is None else {"threshold": use.threshold}
     actual = []
     for index, turn in enumerate(evidence.actual):  # ADK gives metrics the rubrics of the case and of the expected turn
-        asked = expected[index].rubrics if expected and index < len(expected) else ()
-        rubrics = {each.rubric_id: each for each in (*turn.rubrics, *evidence.case.rubrics, *asked)}
+        expected_rubrics = expected[index].rubrics if expected and index < len(expected) else ()
+        rubrics = {rubric.rubric_id: rubric for rubric in (*turn.rubrics, *evidence.case.rubrics, *expected_rubrics)}
         actual.append(adk_shapes.invocation_json(dataclasses.replace(turn, rubrics=tuple(rubrics.values()))))
     return {
         "type": "metric",

@@ -67,5 +67,5 @@ class PythonDriver(AgentDriver):
         modules = {".".join((*path.parts[:-1], path.stem)) for path in files}
         unclear = "Ignore this if it is installed in the agent's environment."
         hint = words.did_you_mean(module, modules, otherwise=unclear)
-        said = f"there is no module `{module}` in the checkout"
-        return Missing(option="call", message=said, hint=hint, certain=False)
+        message = f"there is no module `{module}` in the checkout"
+        return Missing(option="call", message=message, hint=hint, certain=False)

@@ -62,16 +62,16 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
     """The grade that a metric's answer stands for; a status without a score is no score."""
     if result.error is not None:
         return failed(code, result.error)
-    score, turns, why = result.score, tuple(result.turns), ""
+    score, turns, reason = result.score, tuple(result.turns), ""
     if score is None:
-        why = "reported that it could not evaluate"
+        reason = "reported that it could not evaluate"
     elif not math.isfinite(score):
-        why = f"returned the score {score}, not a finite number"
+        reason = f"returned the score {score}, not a finite number"
     elif result.status == "not_evaluated":
-        why = f"reported that it could not evaluate, but returned the score {score:g}"
+        reason = f"reported that it could not evaluate, but returned the score {score:g}"
     else:
         return Score(value=score, turns=turns, passed=None if result.status is None else result.status == "passed")
-    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"the metric {code} {why}", turns=turns)
+    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"the metric {code} {reason}", turns=turns)
 
 
 def failed(code: str, message: str) -> NotEvaluated:
@@ -116,8 +116,8 @@ def find_launch(
     starts in a sandbox of its own, with the same Python, which must be no part of the commit.
     """
     try:
-        wanted = wanted_of(options.model_dump(), Path(setting.root), framework=framework)
-        interpreter = python_env.provide(wanted, setting.world)
+        request = wanted_of(options.model_dump(), Path(setting.root), framework=framework)
+        interpreter = python_env.provide(request, setting.world)
     except InstallFailed as error:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
         raise AgentFailed(failure) from error
@@ -147,8 +147,8 @@ def find_launch(
     return launch.inside(
         sandbox,
         command=(python, *flags, str(worker / WORKER.name), kind),
-        hello={**hello, "import_roots": [sandbox.copies.placed(each) for each in interpreter.import_roots]},
-        own={},
+        hello={**hello, "import_roots": [sandbox.copies.placed(root) for root in interpreter.import_roots]},
+        overrides={},
     )
 
 

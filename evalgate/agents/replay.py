@@ -103,17 +103,17 @@ class RecordedCases:
         stem = path.name.partition(".")[0]
         # One session in a file is named by its random id; people name the file after the case.
         alone = [stem] if len(reading.recordings) == 1 and stem != reading.recordings[0].case_id else []
-        for each in reading.recordings:
-            record = Record(path=path, eval_set_id=each.eval_set_id, transcript=each.transcript)
-            for name in (each.case_id, *alone):
+        for recording in reading.recordings:
+            record = Record(path=path, eval_set_id=recording.eval_set_id, transcript=recording.transcript)
+            for name in (recording.case_id, *alone):
                 self._held.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
 
 
 def _read_case(path: Path, of: CaseList, raw: Any) -> Record:
     reading = recordings.parse_case(raw, key=of.key, eval_set_id=of.eval_set_id, file=path.name)
-    problem = words.listed([each.message for each in reading.problems], limit=3)
-    found = reading.recordings[0].transcript if reading.recordings else None
-    return Record(path=path, eval_set_id=of.eval_set_id, transcript=found, problem=problem)
+    problem = words.listed([issue.message for issue in reading.problems], limit=3)
+    transcript = reading.recordings[0].transcript if reading.recordings else None
+    return Record(path=path, eval_set_id=of.eval_set_id, transcript=transcript, problem=problem)
 
 
 def _order(path: Path) -> tuple[float, str]:
@@ -136,15 +136,15 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
     one stands for all repeats.
     """
     everything = cases.find(case.case_id)
-    found = [
+    candidates = [
         record
         for record in everything
         if record.path.name != suite_file.name or record.path.resolve() != suite_file.resolve()
     ]
-    if not found:
+    if not candidates:
         expected = f"case {case.case_id} has no recording, only the expectations in the evaluation file"
         raise no_recording(expected if everything else _nothing_for(cases, case))
-    records = _of_one_set(found, case, key)
+    records = _of_one_set(candidates, case, key)
     if len(records) > 1 and key.number >= len(records):
         count = words.counted(len(records), "recording")
         raise no_recording(f"case {case.case_id} has only {count}, but this is run {key.number + 1}")
@@ -156,8 +156,8 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
 
 def _nothing_for(cases: RecordedCases, case: Case) -> str:
     if not cases.names():
-        why = f": {words.listed(cases.problems, limit=3)}" if cases.problems else ""
-        return f"there are no recordings{f' {cases.sought}' if cases.sought else ''}{why}"
+        reason = f": {words.listed(cases.problems, limit=3)}" if cases.problems else ""
+        return f"there are no recordings{f' {cases.sought}' if cases.sought else ''}{reason}"
     near = words.nearest(case.case_id, cases.names()) if len(cases.names()) < 10_000 else None
     hint = f"; the nearest recorded case is {near}" if near else ""
     trouble = f" ({words.listed(cases.problems, limit=2)})" if cases.problems else ""
@@ -173,8 +173,8 @@ def _of_one_set(records: Sequence[Record], case: Case, key: TrialKey) -> Sequenc
         if name in sets:
             return [record for record in records if record.eval_set_id == name]
     alike = [record for record in records if _same_questions(record.transcript, case)]
-    left = {record.eval_set_id for record in alike}
-    if len(left) == 1:
+    candidate_sets = {record.eval_set_id for record in alike}
+    if len(candidate_sets) == 1:
         return alike
     names = words.listed(sorted(str(name) for name in sets))
     raise no_recording(f"case {case.case_id} is recorded for several evaluation sets ({names}); name the file to use")
@@ -184,7 +184,7 @@ def _same_questions(transcript: Transcript | None, case: Case) -> bool:
     if transcript is None or case.conversation is None or len(transcript.invocations) < len(case.conversation):
         return False
     pairs = zip(transcript.invocations, case.conversation, strict=False)  # what was recorded beyond it does not matter
-    return all(_said(recorded.user_content) == _said(asked.user_content) for recorded, asked in pairs)
+    return all(_said(recorded.user_content) == _said(turn.user_content) for recorded, turn in pairs)
 
 
 class RecordedConversation:
@@ -192,10 +192,10 @@ class RecordedConversation:
 
     takes_history = True
 
-    def __init__(self, transcript: Transcript, *, after: int = 0) -> None:
-        """`after`: how many of its turns are over."""
+    def __init__(self, transcript: Transcript, *, offset: int = 0) -> None:
+        """`offset`: how many of its turns are over."""
         self._transcript = transcript
-        self._after = after
+        self._after = offset
         self._done: list[Invocation] = []
 
     def send(self, user_content: Content) -> Invocation:
@@ -206,10 +206,10 @@ class RecordedConversation:
             turns = words.counted(len(recorded), "turn")
             raise no_recording(f"the recording has only {turns}", turn=number + 1, partial=done)
         invocation = recorded[number]
-        then, now = _said(invocation.user_content), _said(user_content)
-        if then != now:
-            why = f"the recording is of a different conversation: {_difference(then, now)}"
-            raise no_recording(why, turn=number + 1, partial=done)
+        recorded_message, user_message = _said(invocation.user_content), _said(user_content)
+        if recorded_message != user_message:
+            reason = f"the recording is of a different conversation: {_difference(recorded_message, user_message)}"
+            raise no_recording(reason, turn=number + 1, partial=done)
         self._done.append(invocation)
         return invocation
 
@@ -225,18 +225,20 @@ def _said(content: Content) -> tuple[str, tuple[Any, ...]]:
     return text, tuple(part for part in content.parts if not isinstance(part, Text))
 
 
-def _difference(then: tuple[str, tuple[Any, ...]], now: tuple[str, tuple[Any, ...]]) -> str:
-    if then[0] == now[0]:
+def _difference(recorded_message: tuple[str, tuple[Any, ...]], user_message: tuple[str, tuple[Any, ...]]) -> str:
+    if recorded_message[0] == user_message[0]:
         return "the user's text is the same, but the other parts of the message (files, calls) differ"
-    pairs = enumerate(zip(then[0], now[0], strict=False))  # the shorter text ends where they differ at the latest
-    at = next((i for i, (a, b) in pairs if a != b), min(len(then[0]), len(now[0])))
+    pairs = enumerate(
+        zip(recorded_message[0], user_message[0], strict=False)
+    )  # the shorter text ends where they differ at the latest
+    at = next((i for i, (a, b) in pairs if a != b), min(len(recorded_message[0]), len(user_message[0])))
     start = max(at - 30, 0)
-    return f"the recorded user said {_excerpt(then[0], start)}, this one {_excerpt(now[0], start)}"
+    return f"the recorded user said {_excerpt(recorded_message[0], start)}, this one {_excerpt(user_message[0], start)}"
 
 
 def _excerpt(text: str, start: int) -> str:
-    shown = text[start : start + 80]
-    return repr(f"{'...' if start else ''}{shown}{'...' if start + 80 < len(text) else ''}")
+    excerpt = text[start : start + 80]
+    return repr(f"{'...' if start else ''}{excerpt}{'...' if start + 80 < len(text) else ''}")
 
 
 class ReplayOptions(DriverOptions):
@@ -263,7 +265,7 @@ class ReplayAgent(Agent):
         """The recorded conversation of a trial. Raises AgentFailed (NO_RECORDING)."""
         suite_file = self._root / key.suite
         transcript = pick(self._cases(suite_file.parent), case=case, key=key, suite_file=suite_file)
-        yield RecordedConversation(transcript, after=len(case.history))
+        yield RecordedConversation(transcript, offset=len(case.history))
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - the shape of Agent
         """Custom metrics run in an agent's environment, and here is none."""
@@ -285,8 +287,8 @@ class ReplayAgent(Agent):
             if key not in self._recorded:
                 if self._path is None:
                     places = (folder, folder / ".adk" / "eval_history")
-                    found = (path for place in places for pattern in RECORDED for path in place.glob(pattern))
-                    paths = [path for path in found if path.is_file()]
+                    matches = (path for place in places for pattern in RECORDED for path in place.glob(pattern))
+                    paths = [path for path in matches if path.is_file()]
                 else:
                     paths = _named(self._root, self._path)
                 sought = "beside the evaluation file and in its .adk/eval_history" if key else f"at {self._path}"
@@ -317,14 +319,14 @@ class ReplayDriver(AgentDriver):
 
     def files(self, options: Json, checkout: Checkout) -> Iterable[str]:
         """The recordings alone: below `path`, else all that are named as recordings are."""
-        own = options.get("path")
-        if not isinstance(own, str):
-            return [path for path in checkout.below(".") if any(Path(path).match(each) for each in RECORDED)]
-        place = checkout.root / own
+        location = options.get("path")
+        if not isinstance(location, str):
+            return [path for path in checkout.below(".") if any(Path(path).match(pattern) for pattern in RECORDED)]
+        place = checkout.root / location
         if place.is_dir():
-            return checkout.below(own)
-        found = [place] if place.is_file() else sorted(checkout.root.glob(own))
-        return [os.path.relpath(path, checkout.root) for path in found if path.is_file()]
+            return checkout.below(location)
+        matches = [place] if place.is_file() else sorted(checkout.root.glob(location))
+        return [os.path.relpath(path, checkout.root) for path in matches if path.is_file()]
 
     def label(self, options: Json) -> str:
         """Their path."""
@@ -337,8 +339,8 @@ def _named(root: Path, text: str) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        found = [each for pattern in ("*.json", "*.jsonl") for each in path.rglob(pattern)]
-        return [each for each in found if each.is_file() and not any(each.match(name) for name in NOT_RECORDED)]
+        matches = [file for pattern in ("*.json", "*.jsonl") for file in path.rglob(pattern)]
+        return [file for file in matches if file.is_file() and not any(file.match(name) for name in NOT_RECORDED)]
     return [root / name for name in _matches(root, text) if (root / name).is_file()]
 
 

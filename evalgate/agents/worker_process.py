@@ -146,17 +146,17 @@ class Mailboxes:
         self._stall: Stalled | None = None
         self._stalled_since = 0.0
 
-    def stalled(self, said: Stalled | None) -> None:
+    def stalled(self, stall: Stalled | None) -> None:
         """One conversation keeps the worker from the others, or none any more.
 
         The others' clocks stand still meanwhile. So its own must not: one that waits for nothing is not believed.
         """
         with self._lock:
             self._end_stall()
-            holder = self._boxes.get(said.session) if said is not None else None
-            if said is not None and holder is not None and holder.phase is not Phase.IDLE:
-                self._stall = said
-                self._stalled_since = max(time.monotonic() - said.seconds, self._stalled_since)
+            holder = self._boxes.get(stall.session) if stall is not None else None
+            if stall is not None and holder is not None and holder.phase is not Phase.IDLE:
+                self._stall = stall
+                self._stalled_since = max(time.monotonic() - stall.seconds, self._stalled_since)
 
     def held_s(self, box: Mailbox) -> float:
         """The seconds of what the box waits for in which another conversation kept the worker."""
@@ -225,19 +225,19 @@ class Mailboxes:
     def end(self, failure: AgentFailure) -> None:
         """Tell every conversation that the worker is gone; where there are several, any of them may be the cause."""
         with self._lock:
-            self._ended = told = failure
+            self._ended = shared_failure = failure
             if len(self._boxes) > 1:
                 also = words.counted(len(self._boxes) - 1, "other conversation")
                 hint = "`isolation: case` runs each in its own process"
                 text = f"{failure.message}; {also} ran in the same process ({hint})"
-                told = AgentFailure(kind=failure.kind, message=text, detail=failure.detail)
+                shared_failure = AgentFailure(kind=failure.kind, message=text, detail=failure.detail)
             for box in self._boxes.values():
-                box.put(told)
+                box.put(shared_failure)
 
     def _late(self, message: SessionMessage | MetricResult, name: str, size: int) -> AgentFailure | None:
         number = name[1:]
-        known = name[:1] in {"s", "m"} and number.isdecimal() and 1 <= int(number[:18]) <= self._issued
-        if not known:
+        is_issued = name[:1] in {"s", "m"} and number.isdecimal() and 1 <= int(number[:18]) <= self._issued
+        if not is_issued:
             return out_of_turn(message.type, f"for {name[:80]!r}, an unknown conversation")
         self._late_bytes += size
         if self._late_bytes > self._output_bytes:
@@ -259,16 +259,16 @@ class Launch:
     prefix: tuple[str, ...] = ()
     inputs: str = ""
 
-    def inside(self, sandbox: Sandbox, *, command: tuple[str, ...], hello: Json, own: Environ) -> Launch:
+    def inside(self, sandbox: Sandbox, *, command: tuple[str, ...], hello: Json, overrides: Environ) -> Launch:
         """The same as the sandbox's user, in its copy of the checkout, by its command and options there; the variables
-        of `own` stay as they are."""
+        of `overrides` stay as they are."""
         placed = sandbox.copies.placed
         return replace(
             self,
             command=command,
             hello=hello,
             cwd=placed(self.cwd),
-            environment={**sandbox.environment(self.environment), **own},
+            environment={**sandbox.environment(self.environment), **overrides},
             prefix=sandbox.agent.prefix,
             inputs=self.inputs and placed(self.inputs),
         )

@@ -115,84 +115,86 @@ def opened(
     Never raises for what is wrong with the base: that is its `problem`. Raises ConfigError where results that somebody
     named cannot be read, or are part of the change.
     """
-    named, wanted = bool(settings.base or context.event_base), settings.baseline
+    has_base, baseline = bool(settings.base or context.event_base), settings.baseline
     with ExitStack() as stack:
-        ruling = None
+        rule_base = None
         # evalgate.yml is part of the change that it judges: the base's own word on `baseline` counts, or a change
         # could switch the comparison off; where it is not known, head's
-        is_asked = "baseline" not in settings.given and named and wanted != "auto"
-        if is_asked or ((named or context.is_pull_request) and not _is_of_git(wanted, named=named)):
-            ruling = _from_git(settings, suites, context, stack, wanted="rerun")
-            wanted = _agreed(wanted, ruling, context) if is_asked else wanted
-        if wanted.startswith("file:"):
-            base = _from_file(settings, suites, context, wanted.removeprefix("file:"), ruling)
-            yield base, ruling or base
-        elif not _is_of_git(wanted, named=named):
-            yield None, ruling
-        elif ruling is not None and wanted == "rerun":
-            yield ruling, ruling
+        is_asked = "baseline" not in settings.given and has_base and baseline != "auto"
+        if is_asked or ((has_base or context.is_pull_request) and not _is_of_git(baseline, has_base=has_base)):
+            rule_base = _from_git(settings, suites, context, stack, baseline="rerun")
+            baseline = _agreed(baseline, rule_base, context) if is_asked else baseline
+        if baseline.startswith("file:"):
+            base = _from_file(settings, suites, context, baseline.removeprefix("file:"), rule_base)
+            yield base, rule_base or base
+        elif not _is_of_git(baseline, has_base=has_base):
+            yield None, rule_base
+        elif rule_base is not None and baseline == "rerun":
+            yield rule_base, rule_base
         else:
-            base = _from_git(settings, suites, context, stack, wanted=wanted)
+            base = _from_git(settings, suites, context, stack, baseline=baseline)
             yield base, base
 
 
-def _is_of_git(wanted: str, *, named: bool) -> bool:
+def _is_of_git(baseline: str, *, has_base: bool) -> bool:
     """Whether what `baseline` asks for begins with the base's commit."""
-    return wanted in ("rerun", "store") or (wanted == "auto" and named)
+    return baseline in ("rerun", "store") or (baseline == "auto" and has_base)
 
 
-def _agreed(wanted: str, base: Base, context: Context) -> str:
+def _agreed(baseline: str, base: Base, context: Context) -> str:
     """The base's word on `baseline`."""
-    theirs = base.project.settings
-    if theirs is None:
-        if wanted == "none":
+    base_settings = base.project.settings
+    if base_settings is None:
+        if baseline == "none":
             context.say(f"the base's evalgate.yml cannot be read ({base.problem}); using head's `baseline: none`")
-        return wanted
-    if theirs.baseline != wanted:
-        context.say(f"`baseline` is {wanted} in this evalgate.yml and {theirs.baseline} in the base's, which applies")
-    return theirs.baseline
+        return baseline
+    if base_settings.baseline != baseline:
+        context.say(
+            f"`baseline` is {baseline} in this evalgate.yml and {base_settings.baseline} in the base's, which applies"
+        )
+    return base_settings.baseline
 
 
 def _from_file(
-    settings: Settings, suites: tuple[Suite, ...], context: Context, named: str, ruling: Base | None
+    settings: Settings, suites: tuple[Suite, ...], context: Context, path: str, rule_base: Base | None
 ) -> Base:
-    """`ruling`: the base's commit, where it is known; of its files nothing is run. Raises ConfigError for a file that
+    """`rule_base`: the base's commit, where it is known; of its files nothing is run. Raises ConfigError for a file that
     cannot be read, and for one that is part of the commit in a pull request, or where another CI names the base."""
-    in_other_ci = not (context.is_attended or context.workflow_run) and ruling is not None  # it has no event to tell
+    in_other_ci = not (context.is_attended or context.workflow_run) and rule_base is not None  # it has no event to tell
     is_change = context.is_pull_request or in_other_ci
-    if is_change and git.first_committed([settings.root / named], settings.root, context.environ):
+    if is_change and git.first_committed([settings.root / path], settings.root, context.environ):
         raise ConfigError(
             "is part of the commit, so a change is not compared with it",
-            where=Place(file=named),
+            place=Place(file=path),
             hint="Download the results in an earlier step, or use `baseline: auto`.",
         )
-    stored = file.read_results(settings.root / named, shown_as=named, of="the base")
+    stored = file.read_results(settings.root / path, shown_as=path, of="the base")
     unknown = "`policy: both`: a results file does not contain all of the base's rules, so head's apply"
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=stored.run.commit,
         measured_at=stored.run.started_at,
-        notes=(unknown,) if settings.policy == "both" and ruling is None else (),
+        notes=(unknown,) if settings.policy == "both" and rule_base is None else (),
     )
-    theirs = BaseProject() if ruling is None else ruling.project
+    base_project = BaseProject() if rule_base is None else rule_base.project
     agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
     return Base(
-        origin=stores.aged(origin, settings=settings, now=context.now),
-        project=dataclasses.replace(theirs, agents=agents),
+        origin=stores.aged(origin, settings=settings, current_moment=context.now),
+        project=dataclasses.replace(base_project, agents=agents),
         reusable=frozenset(suite.key for suite in suites),
         stored=stored,
     )
 
 
 def _from_git(
-    settings: Settings, suites: tuple[Suite, ...], context: Context, stack: ExitStack, *, wanted: str
+    settings: Settings, suites: tuple[Suite, ...], context: Context, stack: ExitStack, *, baseline: str
 ) -> Base:
-    """`wanted`: store, rerun, or auto: a rerun, and what is stored of agents that cannot be run again."""
-    source = BaseSource.STORE if wanted == "store" else BaseSource.RERUN
-    said: list[str] = []
+    """`baseline`: store, rerun, or auto: a rerun, and what is stored of agents that cannot be run again."""
+    source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
+    lines: list[str] = []
 
     def say(line: str) -> None:
-        said.append(line)
+        lines.append(line)
         context.say(line)
 
     try:
@@ -205,48 +207,53 @@ def _from_git(
         named_by = _settings_of_store(settings, base.project, of_change=context.is_pull_request)
         store = stores.opened(named_by, repo, root=settings.root, say=say)
     except EvalgateError as error:
-        named = f"`{settings.base}`: " if settings.base else ""
-        return Base(origin=BaseOrigin(source=source), problem=f"{named}{_told(error)}")
+        prefix = f"`{settings.base}`: " if settings.base else ""
+        return Base(origin=BaseOrigin(source=source), problem=f"{prefix}{_told(error)}")
     remote = frozenset(suite.key for suite in suites if agents_module.is_remote(suite.agent))
-    if wanted == "rerun" or (wanted == "auto" and not remote):
+    if baseline == "rerun" or (baseline == "auto" and not remote):
         return base
-    found = None if store is None else _of_today(store, repo, base.origin.commit, say=say)
-    if wanted == "store":
-        unset = "" if said else "nowhere: baseline-folder is not set"
-        where = unset if store is None else store.name
-        looked = "; ".join(each for each in (where, *said) if each)
+    stored_baseline = None if store is None else _of_today(store, repo, base.origin.commit, say=say)
+    if baseline == "store":
+        unset = "" if lines else "nowhere: baseline-folder is not set"
+        location = unset if store is None else store.name
+        looked = "; ".join(part for part in (location, *lines) if part)
         nothing = f"no stored results of {base.origin.commit[:7]} or its ancestors ({looked})"
-        return _only_stored(settings, suites, context, base, found, nothing=nothing)
-    if found is None or base.root is None:
+        return _only_stored(settings, suites, context, base, stored_baseline, nothing=nothing)
+    if stored_baseline is None or base.root is None:
         return base
     # what is behind a URL is the same on both sides
     return dataclasses.replace(
         base,
-        origin=_stored_origin(settings, context, base.origin, found),
-        stored=found.stored,
-        reusable=frozenset(key for key in remote if _then(found.stored, base.project, key) is not None),
+        origin=_stored_origin(settings, context, base.origin, stored_baseline),
+        stored=stored_baseline.stored,
+        reusable=frozenset(key for key in remote if _then(stored_baseline.stored, base.project, key) is not None),
     )
 
 
 def _of_today(store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
     """The stored results, but none from before the provider moved: another model gave them."""
-    found = stores.find(store, repo, sha, say=say)
-    if found is None:
+    stored_baseline = stores.find(store, repo, sha, say=say)
+    if stored_baseline is None:
         return None
-    moved = None
+    drift_time = None
     with suppress(EvalgateError):  # a history that cannot be read, which the run tells
-        moved = history.drifted_at(history.read_history(store))
-    if moved is None or stores.moment(found.stored.run.started_at or found.saved_at) >= moved:
-        return found
-    say(f"the results of {found.commit[:7]} were not used: the provider's model moved after them, on {moved:%Y-%m-%d}")
+        drift_time = history.drifted_at(history.read_history(store))
+    if (
+        drift_time is None
+        or stores.moment(stored_baseline.stored.run.started_at or stored_baseline.saved_at) >= drift_time
+    ):
+        return stored_baseline
+    say(
+        f"the results of {stored_baseline.commit[:7]} were not used: the provider's model moved after them, on {drift_time:%Y-%m-%d}"
+    )
     return None
 
 
 def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:
     """The criteria that are read from a clock and decide all the same, by any of the policies."""
-    named = dict.fromkeys(use.name for suite in suites for use in suite.criteria if use.scale.clocked)
-    found = (name for policy in policies for name in named if policy.criteria.get(name, CriterionRule()).gating)
-    return tuple(dict.fromkeys(found))
+    names = dict.fromkeys(use.name for suite in suites for use in suite.criteria if use.scale.clocked)
+    gating_names = (name for policy in policies for name in names if policy.criteria.get(name, CriterionRule()).gating)
+    return tuple(dict.fromkeys(gating_names))
 
 
 def is_both(head: Settings, base: Settings | None) -> bool:
@@ -275,9 +282,7 @@ def _checked_out(
 ) -> Base:
     """The base's code, its agents for head's suites, and its own rules. Raises GitFailed, UnavailableError where its
     commit is not known."""
-    picked = commit.pick_base(
-        repo, wanted=settings.base, event_base=context.event_base, head="", environ=context.environ
-    )
+    picked = commit.pick_base(repo, base=settings.base, event_base=context.event_base, head="", environ=context.environ)
 
     origin = functools.partial(BaseOrigin, source=source, commit=picked.sha, found_by=picked.how)
     notes = [picked.note] if picked.note else []
@@ -288,12 +293,12 @@ def _checked_out(
         problem = error.message if is_new else _told(error)
         return Base(origin=origin(notes=tuple(notes)), problem=problem, no_agent=is_new)
     context.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
-    theirs, root, no_agent, base_failed = BaseProject(), None, False, False
+    base_project, root, no_agent, base_failed = BaseProject(), None, False, False
     notes += there.notes
     try:
-        theirs = read(settings, there.root, suites, context.environ)
-        problem, no_agent = _problem(theirs, suites, there)
-        lost = no_agent and settings.agent and theirs.settings is not None and not theirs.settings.agent
+        base_project = read(settings, there.root, suites, context.environ)
+        problem, no_agent = _problem(base_project, suites, there)
+        lost = no_agent and settings.agent and base_project.settings is not None and not base_project.settings.agent
         if lost and (edited := commit.edited_workflow(there.root, settings.root)):
             problem = f"the base has no agent at `{settings.agent}`, which may come from {edited}, which this change "
             problem += "edits. Name the agent in evalgate.yml, where each side has its own"
@@ -304,12 +309,12 @@ def _checked_out(
         base_failed = settings.policy != "both"
     if not problem:
         root = there.root
-        notes += _lend(settings, suites, context, theirs, root)
+        notes += _lend(settings, suites, context, base_project, root)
     return Base(
         origin=origin(notes=tuple(notes)),
         root=root,
         top=there.tree,
-        project=theirs,
+        project=base_project,
         problem=problem,
         no_agent=no_agent,
         base_failed=base_failed,
@@ -317,29 +322,29 @@ def _checked_out(
 
 
 def _lend(
-    settings: Settings, suites: tuple[Suite, ...], context: Context, theirs: BaseProject, root: Path
+    settings: Settings, suites: tuple[Suite, ...], context: Context, base_project: BaseProject, root: Path
 ) -> list[str]:
     """Give the base in `root` what git does not keep of this checkout; what there is to remark about that."""
-    uses = [theirs.agents[suite.key] for suite in suites]
+    uses = [base_project.agents[suite.key] for suite in suites]
     pairs = [(suite.agent, use) for suite, use in zip(suites, uses, strict=True)]
     for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
         context.say(f"the base's agent uses `{path}` of this checkout, since git does not keep it")
-    wanted = opening.wanted_pythons(uses, root=root, lender=settings.root, environ=context.environ)
-    return [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in wanted]
+    pythons = opening.wanted_pythons(uses, root=root, lender=settings.root, environ=context.environ)
+    return [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in pythons]
 
 
-def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: BaseCheckout) -> tuple[str, bool]:
+def _problem(base_project: BaseProject, suites: tuple[Suite, ...], there: BaseCheckout) -> tuple[str, bool]:
     """Why nothing of the base can be run, "" where it can; and whether that is nobody's fault.
 
     A base that gates files of its own is not without an agent: else a change would be compared with nothing by giving
     all of its files other names and other questions.
     """
-    if theirs.rules is not None and theirs.rules.is_empty():
+    if base_project.rules is not None and base_project.rules.is_empty():
         return "the base has none of the selected cases", True
-    own = [theirs.agents[suite.key] for suite in suites]
-    if not all(opening.is_missing(use) for use in own):
-        return "" if all(use.is_absent for use in own) else there.problem, False
-    files = theirs.own_files()
+    uses = [base_project.agents[suite.key] for suite in suites]
+    if not all(opening.is_missing(use) for use in uses):
+        return "" if all(use.is_absent for use in uses) else there.problem, False
+    files = base_project.own_files()
     if not files:
         return "the base has no agent for these evaluation files or its own", True
     return (
@@ -356,13 +361,13 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     """What the base at `root` says. Raises ConfigError where its evalgate.yml cannot be read, or gives values that
     cannot be."""
     # head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is none
-    given = {**head.given, "root": str(root), "paths": [_within(head.root, path) for path in head.paths]}
-    config = given.get("config")
+    raw_settings = {**head.given, "root": str(root), "paths": [_within(head.root, path) for path in head.paths]}
+    config = raw_settings.get("config")
     if config and not (root / str(config)).is_file():
-        del given["config"]
-    if given.get("agent") and not _is_there(str(given["agent"]), root):
-        del given["agent"]  # it was moved, or is new: where the base has one is its own affair
-    settings = load.load_settings(given)
+        del raw_settings["config"]
+    if raw_settings.get("agent") and not _is_there(str(raw_settings["agent"]), root):
+        del raw_settings["agent"]  # it was moved, or is new: where the base has one is its own affair
+    settings = load.load_settings(raw_settings)
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
     if errors:
         raise ConfigError(first_of(errors))
@@ -371,12 +376,12 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     renamed = {} if rules is None else renames(rules.suites, suites)
     sets = {suite.key: suite.eval_set for suite in suites}
     chosen, _ = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=tree)
-    own = {} if rules is None else {suite.key: suite.agent for suite in rules.suites}
+    base_agents = {} if rules is None else {suite.key: suite.agent for suite in rules.suites}
     agents = {}
     for suite in suites:
-        use = own[renamed[suite.key]] if suite.key in renamed else chosen[suite.key]
+        use = base_agents[renamed[suite.key]] if suite.key in renamed else chosen[suite.key]
         agents[suite.key] = _usable(agents_module.with_defaults(use, settings), beside=suite.agent)
-    agents |= {key: _usable(use) for key, use in own.items() if key not in agents}
+    agents |= {key: _usable(use) for key, use in base_agents.items() if key not in agents}
     return BaseProject(settings=settings, agents=agents, rules=rules, renamed=renamed)
 
 
@@ -391,27 +396,27 @@ def _is_there(agent: str, root: Path) -> bool:
 def first_of(problems: Sequence[Problem]) -> str:
     """The first of several problems with its place, and how many more there are."""
     first = problems[0]
-    where = f"{first.place}: " if first.place is not None else ""
+    location = f"{first.place}: " if first.place is not None else ""
     more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
-    return f"{where}{first.message}{more}"
+    return f"{location}{first.message}{more}"
 
 
-def renames(before: Sequence[Suite], now: Sequence[Suite]) -> dict[str, str]:
+def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[str, str]:
     """The base's key of each of head's files that is one of the base's under another name: it asks at least half of
     that one's cases the same, and no file asks more of them."""
-    old, new = {suite.key for suite in before}, {suite.key for suite in now}
-    gone = {suite.key: _questions(suite) for suite in before if suite.key not in new and suite.eval_set.cases}
-    found: dict[str, str] = {}
-    for suite in now:
+    old, new = {suite.key for suite in base_suites}, {suite.key for suite in head_suites}
+    gone = {suite.key: _questions(suite) for suite in base_suites if suite.key not in new and suite.eval_set.cases}
+    base_keys: dict[str, str] = {}
+    for suite in head_suites:
         if suite.key in old:
             continue
-        asked = _questions(suite)
-        shared = {key: len(asked & theirs) for key, theirs in gone.items()}
+        questions = _questions(suite)
+        shared = {key: len(questions & base_questions) for key, base_questions in gone.items()}
         best = max(shared, key=lambda key: shared[key], default="")
         if best and shared[best] * 2 >= len(gone[best]) > 0:
-            found[suite.key] = best
+            base_keys[suite.key] = best
             del gone[best]
-    return found
+    return base_keys
 
 
 def _questions(suite: Suite) -> set[tuple[str, str]]:
@@ -448,33 +453,37 @@ def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
         return opening.unusable(f"the base's evalgate.yml names a driver that does not exist: {use.driver}")
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(step) for step in first["loc"])
-        option = f"agent with driver {use.driver}: {where}"
+        location = ".".join(str(step) for step in first["loc"])
+        option = f"agent with driver {use.driver}: {location}"
         return opening.unusable(f"the base's evalgate.yml: {option}: {words.fault(first)}")
     return use
 
 
-def _rules(settings: Settings, ours: Sequence[Suite], environ: Environ, *, head: Path, tree: Tree) -> BaseRules | None:
+def _rules(
+    settings: Settings, head_suites: Sequence[Suite], environ: Environ, *, head: Path, tree: Tree
+) -> BaseRules | None:
     """The rules of its own files, of which a door may select cases: those that it has none of are rules all the same,
-    where the change asks other cases of them (`ours`) or has moved them."""
+    where the change asks other cases of them (`head_suites`) or has moved them."""
     try:
         prepared = project.prepare(settings, environ=environ, tree=tree)
-        found, unread, problems = prepared.suites, prepared.unread, prepared.of_files
+        prepared_suites, unread, problems = prepared.suites, prepared.unread, prepared.of_files
     except NothingToDo:
-        found, unread, problems = (), (), ()
-    known = {suite.key for suite in (*found, *unread)}
-    asked = [suite for suite in ours if suite.key not in known]
-    beside = _unselected(settings, asked, head=head, tree=tree) if settings.paths or settings.grep else None
-    if not known and beside is None:
+        prepared_suites, unread, problems = (), (), ()
+    base_keys = {suite.key for suite in (*prepared_suites, *unread)}
+    missing_suites = [suite for suite in head_suites if suite.key not in base_keys]
+    beside = _unselected(settings, missing_suites, head=head, tree=tree) if settings.paths or settings.grep else None
+    if not base_keys and beside is None:
         return None
-    others, simulated, theirs = beside or ((), frozenset(), ())
+    unselected_suites, simulated, more_problems = beside or ((), frozenset(), ())
     # that they lack what head selects, or an agent, says nothing of the rules in them
     others_than = {*discover.CODES, *discovery_agents.CODES}
     errors = tuple(
-        each for each in (*problems, *theirs) if each.severity is Severity.ERROR and each.code not in others_than
+        problem
+        for problem in (*problems, *more_problems)
+        if problem.severity is Severity.ERROR and problem.code not in others_than
     )
     wrong = {error.place.file for error in errors if error.place is not None}
-    suites = tuple(sorted((*found, *unread, *others), key=lambda suite: suite.key))
+    suites = tuple(sorted((*prepared_suites, *unread, *unselected_suites), key=lambda suite: suite.key))
     return BaseRules(
         suites=suites,
         policy=load.policy_of(settings, suites),
@@ -486,89 +495,107 @@ def _rules(settings: Settings, ours: Sequence[Suite], environ: Environ, *, head:
 
 
 def _unselected(
-    settings: Settings, ours: Sequence[Suite], *, head: Path, tree: Tree
+    settings: Settings, head_suites: Sequence[Suite], *, head: Path, tree: Tree
 ) -> tuple[tuple[Suite, ...], frozenset[str], tuple[Problem, ...]] | None:
-    """The base's files that are `ours`: those of the same names, without cases and by the base's rules for those cases,
+    """The base's files that are `head_suites`: those of the same names, without cases and by the base's rules for those cases,
     and those that are gone from `head` and stand there under another name; which of them have simulated users, and
     what is wrong with their criteria. None where there is no evaluation file at all, whatever is selected."""
     try:
         unselected = settings.model_copy(update={"paths": (), "grep": ""})
-        whole = discover.discover(unselected, specs=criteria.CRITERIA, tree=tree)
+        discovery = discover.discover(unselected, specs=criteria.CRITERIA, tree=tree)
     except NothingToDo:
         return None
-    asked = {suite.key: suite.eval_set for suite in ours}
-    gone = [suite for suite in whole.suites if suite.key not in asked and not (head / suite.key).exists()]
-    moved = frozenset(renames(gone, ours).values())
-    theirs = [suite for suite in whole.suites if suite.key in asked or suite.key in moved]
-    simulated = frozenset(suite.key for suite in theirs if user.has_scenarios(suite))
+    eval_sets = {suite.key: suite.eval_set for suite in head_suites}
+    gone = [suite for suite in discovery.suites if suite.key not in eval_sets and not (head / suite.key).exists()]
+    moved_keys = frozenset(renames(gone, head_suites).values())
+    base_suites = [suite for suite in discovery.suites if suite.key in eval_sets or suite.key in moved_keys]
+    simulated = frozenset(suite.key for suite in base_suites if user.has_scenarios(suite))
     # what simulated users mean for the criteria counts where head's cases have some
     as_asked = [
         dataclasses.replace(
-            each,
-            eval_set=asked[each.key] if each.key in simulated - moved else each.eval_set,
-            agent=agents_module.with_defaults(each.agent, settings),
+            suite,
+            eval_set=eval_sets[suite.key] if suite.key in simulated - moved_keys else suite.eval_set,
+            agent=agents_module.with_defaults(suite.agent, settings),
         )
-        for each in theirs
+        for suite in base_suites
     ]
-    found = tuple(
-        suite if suite.key in moved else suite.with_cases(())
+    unselected_suites = tuple(
+        suite if suite.key in moved_keys else suite.with_cases(())
         for suite in judges.settle_suites(user.settle(as_asked, settings), judges.defaults_of(settings))
     )
-    files = {suite.criteria_source.file for suite in found}
-    problems = tuple(each for each in whole.problems if each.place is not None and each.place.file in files)
-    return found, simulated, problems
+    files = {suite.criteria_source.file for suite in unselected_suites}
+    problems = tuple(
+        problem for problem in discovery.problems if problem.place is not None and problem.place.file in files
+    )
+    return unselected_suites, simulated, problems
 
 
 def _only_stored(
-    settings: Settings, suites: tuple[Suite, ...], context: Context, base: Base, found: Found | None, *, nothing: str
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    context: Context,
+    base: Base,
+    stored_baseline: Found | None,
+    *,
+    nothing: str,
 ) -> Base:
     """Nothing is run on the base side; its own rules are known where it could be checked out. Stored results mend no
     rules that cannot be read, and have nothing of what the base has not."""
-    theirs = base.project
+    base_project = base.project
     # whether what is wrong with the base is wrong with its stored results just as well; those of an agent that is not
     # among the base's files can be compared with
-    is_beyond = found is None or bool(base.problem and theirs.settings is None)
-    if found is not None and base.problem and not is_beyond:
-        no_case = theirs.rules is not None and theirs.rules.is_empty()
-        is_beyond = no_case or all(_then(found.stored, theirs, suite.key) is None for suite in suites)
-    if found is None or is_beyond:
+    is_beyond = stored_baseline is None or bool(base.problem and base_project.settings is None)
+    if stored_baseline is not None and base.problem and not is_beyond:
+        no_case = base_project.rules is not None and base_project.rules.is_empty()
+        is_beyond = no_case or all(_then(stored_baseline.stored, base_project, suite.key) is None for suite in suites)
+    if stored_baseline is None or is_beyond:
         return Base(
             origin=base.origin,
-            project=theirs,
-            problem=base.problem if found is not None or theirs.settings is None else nothing,
+            project=base_project,
+            problem=base.problem if stored_baseline is not None or base_project.settings is None else nothing,
             no_agent=base.no_agent,
-            base_failed=base.base_failed and theirs.settings is None,
+            base_failed=base.base_failed and base_project.settings is None,
         )
     agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
     return Base(
-        origin=_stored_origin(settings, context, base.origin, found),
-        project=dataclasses.replace(theirs, agents=agents),
+        origin=_stored_origin(settings, context, base.origin, stored_baseline),
+        project=dataclasses.replace(base_project, agents=agents),
         reusable=frozenset(suite.key for suite in suites),
-        stored=found.stored,
+        stored=stored_baseline.stored,
         top=base.top,
     )
 
 
-def _stored_origin(settings: Settings, context: Context, origin: BaseOrigin, found: Found) -> BaseOrigin:
-    known = BaseOrigin(
+def _stored_origin(settings: Settings, context: Context, origin: BaseOrigin, stored_baseline: Found) -> BaseOrigin:
+    stored_origin = BaseOrigin(
         source=BaseSource.STORE,
         commit=origin.commit,
         found_by=origin.found_by,
-        measured_at=found.stored.run.started_at or found.saved_at,
-        distance=found.distance,
+        measured_at=stored_baseline.stored.run.started_at or stored_baseline.saved_at,
+        distance=stored_baseline.distance,
         notes=origin.notes,
     )
-    return stores.aged(known, settings=settings, now=context.now)
+    return stores.aged(stored_origin, settings=settings, current_moment=context.now)
 
 
 def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
     """Whether both sides name the same agent, in the same environment, and give it the same settings; never of what is
     behind a URL."""
-    ours, theirs, own = suite.agent, base.project.agents.get(suite.key), base.project.settings
-    if theirs is None or own is None or base.top is None or ours.is_absent or agents_module.is_remote(ours):
+    head_agent, base_agent, base_settings = suite.agent, base.project.agents.get(suite.key), base.project.settings
+    if (
+        base_agent is None
+        or base_settings is None
+        or base.top is None
+        or head_agent.is_absent
+        or agents_module.is_remote(head_agent)
+    ):
         return False
-    is_same = fingerprints.agent_key(ours) == fingerprints.agent_key(theirs)
-    return is_same and of_agents(settings) == of_agents(own) and _needs(ours, settings.root) == _needs(ours, own.root)
+    is_same = fingerprints.agent_key(head_agent) == fingerprints.agent_key(base_agent)
+    return (
+        is_same
+        and of_agents(settings) == of_agents(base_settings)
+        and _needs(head_agent, settings.root) == _needs(head_agent, base_settings.root)
+    )
 
 
 def _needs(use: AgentUse, root: Path) -> str:
@@ -579,29 +606,30 @@ def _needs(use: AgentUse, root: Path) -> str:
     return "" if needs is None else f"{root if needs.is_local else ''}{needs.text}"
 
 
-def _then(stored: Stored, theirs: BaseProject, suite: str) -> Suite | None:
+def _then(stored: Stored, base_project: BaseProject, suite: str) -> Suite | None:
     """The stored suite by head's name of it."""
-    name = theirs.renamed.get(suite, suite)
-    return next((each for each in stored.run.suites if each.key == name), None)
+    name = base_project.renamed.get(suite, suite)
+    return next((stored_suite for stored_suite in stored.run.suites if stored_suite.key == name), None)
 
 
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     """Head's suites, to be run by the base's agents."""
-    own, none = base.project.agents, opening.missing()
+    base_agents, none = base.project.agents, opening.missing()
     return tuple(
-        suite if suite.problem else dataclasses.replace(suite, agent=own.get(suite.key, none)) for suite in suites
+        suite if suite.problem else dataclasses.replace(suite, agent=base_agents.get(suite.key, none))
+        for suite in suites
     )
 
 
-def under_new_names(policy: Policy, renamed: Mapping[str, str], *, own: Policy | None = None) -> Policy:
-    """The base's policy, under head's names of evaluation files as well. `own`: says what it does of other files."""
-    rates, known = dict(own.suite_pass_rate if own else {}), policy.suite_pass_rate
-    rates |= {ours: known[theirs] for ours, theirs in renamed.items() if theirs in known}
-    advisory = {ours for ours, theirs in renamed.items() if theirs in policy.advisory}
+def under_new_names(policy: Policy, renamed: Mapping[str, str], *, new_policy: Policy | None = None) -> Policy:
+    """The base's policy, under head's names of evaluation files as well. `new_policy`: says what it does of other files."""
+    rates, base_rates = dict(new_policy.suite_pass_rate if new_policy else {}), policy.suite_pass_rate
+    rates |= {head_key: base_rates[base_key] for head_key, base_key in renamed.items() if base_key in base_rates}
+    advisory = {head_key for head_key, base_key in renamed.items() if base_key in policy.advisory}
     return dataclasses.replace(
         policy,
-        suite_pass_rate={**known, **rates},
-        advisory=(policy.advisory - renamed.keys()) | advisory | (own.advisory if own else set()),
+        suite_pass_rate={**base_rates, **rates},
+        advisory=(policy.advisory - renamed.keys()) | advisory | (new_policy.advisory if new_policy else set()),
     )
 
 
@@ -610,21 +638,21 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
 
     Where the base has no evaluation file at all, or its file of them cannot be read, its agent can be asked all the
     same: these are none."""
-    rules, before = base.project.rules, _own_cases(base)
+    rules, base_cases = base.project.rules, _own_cases(base)
     keys = {suite.key for suite in suites} | set(base.project.renamed.values())
-    had = {key for key, _ in before}
-    found = []
+    had = {key for key, _ in base_cases}
+    case_keys = []
     for suite in suites:
         use = base.project.agents.get(suite.key)
         lacks_agent = base.root is not None and (use is None or opening.is_missing(use))
         # what cannot be read may be this suite, under its own name or under one that is not among head's any more
-        may_be_old = not before
+        may_be_old = not base_cases
         if rules is not None:
             unread = suite.key in rules.unread or any(key not in keys for key in rules.unread)
             may_be_old = suite.key not in had and unread
         cases = [(suite.key, case.case_id) for case in suite.eval_set.cases]
-        found += [case for case in cases if lacks_agent or (case not in before and not may_be_old)]
-    return found
+        case_keys += [case for case in cases if lacks_agent or (case not in base_cases and not may_be_old)]
+    return case_keys
 
 
 def _own_cases(base: Base) -> set[CaseKey]:
@@ -634,8 +662,8 @@ def _own_cases(base: Base) -> set[CaseKey]:
         suites = base.project.rules.suites
     elif base.root is None and base.stored is not None:
         suites = base.stored.run.suites
-    ours = {theirs: ours for ours, theirs in base.project.renamed.items()}
-    return {(ours.get(suite.key, suite.key), case.case_id) for suite in suites for case in suite.eval_set.cases}
+    head_keys = {base_key: head_key for head_key, base_key in base.project.renamed.items()}
+    return {(head_keys.get(suite.key, suite.key), case.case_id) for suite in suites for case in suite.eval_set.cases}
 
 
 def unpaired(base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]) -> dict[CaseKey, CaseStatus]:
@@ -650,18 +678,20 @@ def edited(base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]) ->
     """Cases of the suites `unchanged`, whose agent is the same on both sides, which the change adds, or of which it
     changes what is asked, expected or required."""
     rules = base.project.rules
-    then = {} if rules is None else {suite.key: suite for suite in rules.suites}
-    found: list[CaseKey] = []
+    base_suites = {} if rules is None else {suite.key: suite for suite in rules.suites}
+    case_keys: list[CaseKey] = []
     for suite in suites:
-        before = then.get(base.project.renamed.get(suite.key, suite.key))
-        is_known = before is not None and _required(before) == _required(suite)
-        known = {case.case_id: fingerprints.of_case(case) for case in before.eval_set.cases} if before else {}
-        found += [
+        base_suite = base_suites.get(base.project.renamed.get(suite.key, suite.key))
+        is_known = base_suite is not None and _required(base_suite) == _required(suite)
+        case_fingerprints = (
+            {case.case_id: fingerprints.of_case(case) for case in base_suite.eval_set.cases} if base_suite else {}
+        )
+        case_keys += [
             (suite.key, case.case_id)
             for case in (suite.eval_set.cases if suite.key in unchanged else ())
-            if not is_known or known.get(case.case_id) != fingerprints.of_case(case)
+            if not is_known or case_fingerprints.get(case.case_id) != fingerprints.of_case(case)
         ]
-    return tuple(found)
+    return tuple(case_keys)
 
 
 def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
@@ -675,57 +705,59 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
     sides, since another one may have changed it; of stored results always, since nobody knows what the time between
     has changed as well. `reused`: the suites of which stored trials are used."""
     notes: list[str] = []
-    then = _stored_agents(base)
-    for ours, theirs in zip(head.suites, rerun.suites, strict=True):
-        inputs = head.inputs.get(fingerprints.agent_key(ours.agent))
-        now = head.agents.get(fingerprints.agent_key(ours.agent), {})
-        key = fingerprints.agent_key(theirs.agent)
+    stored_agents = _stored_agents(base)
+    for head_suite, base_suite in zip(head.suites, rerun.suites, strict=True):
+        inputs = head.inputs.get(fingerprints.agent_key(head_suite.agent))
+        head_environment = head.agents.get(fingerprints.agent_key(head_suite.agent), {})
+        key = fingerprints.agent_key(base_suite.agent)
         if inputs and rerun.inputs.get(key) == inputs:
-            notes += _other_environment("the same agent ran", rerun.agents.get(key, {}), now)
-        if ours.key in reused and ours.key in then:
-            notes += _other_environment("the agent ran", then[ours.key][1], now)
+            notes += _other_environment("the same agent ran", rerun.agents.get(key, {}), head_environment)
+        if head_suite.key in reused and head_suite.key in stored_agents:
+            notes += _other_environment("the agent ran", stored_agents[head_suite.key][1], head_environment)
     yield from dict.fromkeys(notes)
 
 
 def told(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
     """What every agent of the base's run told of its environment, by `agent_key`; what did not run, as it was
     stored."""
-    found = dict(run.agents)
-    then = _stored_agents(base)
+    agent_environments = dict(run.agents)
+    stored_agents = _stored_agents(base)
     for suite in run.suites:
-        key, about = then.get(suite.key, ("", {}))
-        for each in (key, fingerprints.agent_key(suite.agent)):
-            if each and about and not found.get(each):
-                found[each] = about
-    return found
+        key, about = stored_agents.get(suite.key, ("", {}))
+        for agent_key in (key, fingerprints.agent_key(suite.agent)):
+            if agent_key and about and not agent_environments.get(agent_key):
+                agent_environments[agent_key] = about
+    return agent_environments
 
 
 def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
     """What every agent of the base's run is made of, as `told`; its files are those of the checkout, where there is
     one."""
-    found, then = dict(run.descriptions), _stored_agents(base)
+    agent_descriptions, stored_agents = dict(run.descriptions), _stored_agents(base)
     for suite in run.suites:
-        key, _ = then.get(suite.key, ("", {}))
+        key, _ = stored_agents.get(suite.key, ("", {}))
         stored = base.stored.run.descriptions.get(key) if base.stored is not None else None
-        for each in (key, fingerprints.agent_key(suite.agent)):
-            own = found.get(each, AgentDescription())
-            if stored is not None and not own.packages:
-                found[each] = dataclasses.replace(stored, files=own.files or stored.files)
-    return found
+        for agent_key in (key, fingerprints.agent_key(suite.agent)):
+            description = agent_descriptions.get(agent_key, AgentDescription())
+            if stored is not None and not description.packages:
+                agent_descriptions[agent_key] = dataclasses.replace(stored, files=description.files or stored.files)
+    return agent_descriptions
 
 
 def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
     """By head's name of a suite, what its agent is called in the stored results, and told when they were measured."""
     if base.stored is None:
         return {}
-    stored, ours = base.stored.run, {theirs: ours for ours, theirs in base.project.renamed.items()}
-    keys = {ours.get(suite.key, suite.key): fingerprints.agent_key(suite.agent) for suite in stored.suites}
+    stored, head_keys = base.stored.run, {base_key: head_key for head_key, base_key in base.project.renamed.items()}
+    keys = {head_keys.get(suite.key, suite.key): fingerprints.agent_key(suite.agent) for suite in stored.suites}
     return {suite: (key, stored.agents.get(key, {})) for suite, key in keys.items() if suite in base.reusable}
 
 
-def _other_environment(what: str, then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+def _other_environment(
+    clause: str, base_environment: Mapping[str, str], head_environment: Mapping[str, str]
+) -> Iterator[str]:
     for name in history.ENVIRONMENT:
-        before, after = then.get(name, ""), now.get(name, "")
-        if before and after and before != after:
-            said = name.replace("_", " ")
-            yield f"{what} with a different {said} on the base ({before}) than on head ({after})"
+        base_text, head_text = base_environment.get(name, ""), head_environment.get(name, "")
+        if base_text and head_text and base_text != head_text:
+            label = name.replace("_", " ")
+            yield f"{clause} with a different {label} on the base ({base_text}) than on head ({head_text})"

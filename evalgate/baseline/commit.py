@@ -46,27 +46,25 @@ class BaseCommit:
     note: str = ""
 
 
-def pick_base(
-    repo: Repository, *, wanted: str, event_base: str, head: str, environ: Environ | None = None
-) -> BaseCommit:
+def pick_base(repo: Repository, *, base: str, event_base: str, head: str, environ: Environ | None = None) -> BaseCommit:
     """The base of `head` ("" for what is checked out), fetched where the checkout does not have it.
 
-    `wanted`: a SHA or tag, taken as it is, or a branch, whose merge base with head it is. Else, where head is the
+    `base`: a SHA or tag, taken as it is, or a branch, whose merge base with head it is. Else, where head is the
     merge that GitHub tests, its first parent. Else the merge base with `event_base`, a SHA of the event, or locally
     with the remote's default branch. What a commit says of itself decides nothing: whoever wrote it could choose what
     it is compared with. Raises GitFailed, UnavailableError.
     """
     head_sha = _head(repo, head)
-    if wanted:
-        return _wanted(repo, wanted, head=head_sha)
+    if base:
+        return _wanted(repo, base, head=head_sha)
     event_base = event_base if git.is_full_sha(event_base) else ""  # zeros: the push made the branch
-    made = parse_commit(head_sha, repo.run_bytes("cat-file", "commit", head_sha))
-    told = environ or {}  # whether the runner says that it is the merge that GitHub tests
-    is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", told.get("GITHUB_REF", "")) is not None
-    is_tested = is_merge_ref and told.get("GITHUB_SHA") == made.sha and len(made.parents) == 2
-    if is_tested or (is_test_merge(made) and made.parents[0] == event_base):
-        _ensure(repo, made.parents[0])
-        return BaseCommit(sha=made.parents[0], how="merge-base")
+    head_commit = parse_commit(head_sha, repo.run_bytes("cat-file", "commit", head_sha))
+    variables = environ or {}  # whether the runner says that it is the merge that GitHub tests
+    is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", variables.get("GITHUB_REF", "")) is not None
+    is_tested = is_merge_ref and variables.get("GITHUB_SHA") == head_commit.sha and len(head_commit.parents) == 2
+    if is_tested or (is_test_merge(head_commit) and head_commit.parents[0] == event_base):
+        _ensure(repo, head_commit.parents[0])
+        return BaseCommit(sha=head_commit.parents[0], how="merge-base")
     if event_base:
         _ensure_of_event(repo, event_base)
         return _merge_base(repo, event_base, head=head_sha)
@@ -87,40 +85,40 @@ def parse_commit(sha: str, data: bytes) -> CommitObject:
 def is_test_merge(commit: CommitObject) -> bool:
     """Whether it says that GitHub made it to test a pull request (`refs/pull/N/merge`): its subject names its parents.
     Anybody can write that."""
-    found = _TEST_MERGE.fullmatch(commit.subject)
-    return found is not None and commit.parents == (found[2], found[1])
+    match = _TEST_MERGE.fullmatch(commit.subject)
+    return match is not None and commit.parents == (match[2], match[1])
 
 
 def _head(repo: Repository, head: str) -> str:
     name = head or repo.head
     if not name:
         raise UnavailableError("the repository has no commit yet", hint="Make a first commit.")
-    found = repo.resolve(name)
-    if found is None and git.is_full_sha(name):
+    sha = repo.resolve(name)
+    if sha is None and git.is_full_sha(name):
         repo.fetch(name, depth=1 if repo.is_shallow else None)
-        found = repo.resolve(name)
-    if found is None:
+        sha = repo.resolve(name)
+    if sha is None:
         raise UnavailableError(f"the commit {name} to evaluate is not in the repository")
-    return found
+    return sha
 
 
-def _wanted(repo: Repository, wanted: str, *, head: str) -> BaseCommit:
-    branch = _local_branch(repo, wanted)
+def _wanted(repo: Repository, base: str, *, head: str) -> BaseCommit:
+    branch = _local_branch(repo, base)
     if branch:
         return _merge_base(repo, branch, head=head)
-    found = repo.resolve(wanted)
-    if found:
-        return BaseCommit(sha=found, how="given")
-    if git.is_full_sha(wanted):
-        _ensure(repo, wanted)
-        return BaseCommit(sha=wanted, how="given")
-    if tip := _fetched(repo, f"refs/heads/{wanted}"):
+    sha = repo.resolve(base)
+    if sha:
+        return BaseCommit(sha=sha, how="given")
+    if git.is_full_sha(base):
+        _ensure(repo, base)
+        return BaseCommit(sha=base, how="given")
+    if tip := _fetched(repo, f"refs/heads/{base}"):
         return _merge_base(repo, tip, head=head)
-    if tip := _fetched(repo, f"refs/tags/{wanted}"):
+    if tip := _fetched(repo, f"refs/tags/{base}"):
         return BaseCommit(sha=tip, how="given")
     raise GitFailed(
         command="git fetch",
-        words=f"neither the checkout nor the remote has a branch, tag or commit {wanted!r}",
+        words=f"neither the checkout nor the remote has a branch, tag or commit {base!r}",
         complaint=Complaint.MISSING,
         hint="Set `base` to a branch, a tag or a full commit SHA.",
     )
@@ -128,9 +126,9 @@ def _wanted(repo: Repository, wanted: str, *, head: str) -> BaseCommit:
 
 def _local_branch(repo: Repository, name: str) -> str | None:
     remote = repo.remote.name or "origin"
-    own = name.removeprefix(f"{remote}/")
-    if own != name:
-        return repo.resolve(f"refs/remotes/{remote}/{own}")
+    branch = name.removeprefix(f"{remote}/")
+    if branch != name:
+        return repo.resolve(f"refs/remotes/{remote}/{branch}")
     return repo.resolve(f"refs/remotes/{remote}/{name}") or repo.resolve(f"refs/heads/{name}")
 
 
@@ -138,9 +136,9 @@ def _default_branch(repo: Repository) -> str:
     """The remote's default branch by the refs of the clone, else by asking it, else what most people call theirs."""
     remote = repo.remote.name
     if not remote:
-        own = next((name for name in ("main", "master") if repo.resolve(f"refs/heads/{name}")), "")
-        if own:
-            return own
+        branch = next((name for name in ("main", "master") if repo.resolve(f"refs/heads/{name}")), "")
+        if branch:
+            return branch
         raise UnavailableError(
             "nothing to compare with: no base commit is set, and the repository has no remote",
             hint="Set `base`: a branch, a tag or a commit.",
@@ -151,30 +149,30 @@ def _default_branch(repo: Repository) -> str:
         prefix = f"ref: refs/remotes/{remote}/"
         if text.startswith(prefix):
             return text.removeprefix(prefix)
-    said = repo.run_with_remote("ls-remote", "--symref", "origin", "HEAD").decode("utf-8", "replace")
-    found = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", said, re.MULTILINE)
-    return found[1] if found else "main"
+    output = repo.run_with_remote("ls-remote", "--symref", "origin", "HEAD").decode("utf-8", "replace")
+    match = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", output, re.MULTILINE)
+    return match[1] if match else "main"
 
 
 def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseCommit:
     """The merge base of `tip` and `head`, history fetched as needed; `tip` itself, with a note, where there is none."""
     _ensure(repo, tip)
-    found = _find_merge_base(repo, tip, head)
-    why = "they have no common ancestor"
+    merge_base = _find_merge_base(repo, tip, head)
+    reason = "they have no common ancestor"
     for depth in DEEPENING:
-        if found or not repo.is_shallow:
+        if merge_base or not repo.is_shallow:
             break
         try:
             _fetch_history(repo, tip, head, depth)
         except GitFailed as error:
-            why = f"history could not be fetched ({error.words.splitlines()[-1]})"
+            reason = f"history could not be fetched ({error.words.splitlines()[-1]})"
             break
-        found = _find_merge_base(repo, tip, head)
-        why = f"they have no common ancestor in the last {depth:,} commits"
-    if found:
-        return BaseCommit(sha=found, how="merge-base")
+        merge_base = _find_merge_base(repo, tip, head)
+        reason = f"they have no common ancestor in the last {depth:,} commits"
+    if merge_base:
+        return BaseCommit(sha=merge_base, how="merge-base")
     note = (
-        f"the merge base of the base branch and head was not found: {why}. Comparing with the tip of the base branch "
+        f"the merge base of the base branch and head was not found: {reason}. Comparing with the tip of the base branch "
         f"instead, which may include later merges; `fetch-depth: 0` avoids this."
     )
     return BaseCommit(sha=tip, how="base", note=note)
@@ -339,9 +337,9 @@ def _is_filled(path: Path) -> bool:
         return False
 
 
-def _missing(what: str, names: list[str]) -> Iterator[str]:
+def _missing(noun: str, names: list[str]) -> Iterator[str]:
     if names:
-        many, are = words.counted(len(names), what), "is" if len(names) == 1 else "are"
+        many, are = words.counted(len(names), noun), "is" if len(names) == 1 else "are"
         yield f"{many} ({words.listed(names, limit=3)}) {are} missing in the base's checkout."
 
 

@@ -50,7 +50,7 @@ def of_agent(agent: Agent, settings: Settings, *, environment: Environ, tools: s
     machine = [platform.system(), platform.machine()]
     loaded = None if description is None else dataclasses.asdict(description)
     # where its Python lies says nothing of what is in it, and head and the base have folders of their own
-    said = {name: value for name, value in about.items() if name != "interpreter"}
+    facts = {name: value for name, value in about.items() if name != "interpreter"}
     return fingerprints.digest(
-        [of_agents(settings), tools, variables_of(environment, key), said, loaded, machine, __version__]
+        [of_agents(settings), tools, variables_of(environment, key), facts, loaded, machine, __version__]
     )

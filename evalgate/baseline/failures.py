@@ -73,18 +73,18 @@ def marked(run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite])
     others, "" where nothing did. `settings`: those that both sides ran with; `suites`: head's."""
     if base.root is None or base.project.settings is None or all(trial.failure is None for trial in run.trials):
         return run, ""
-    causes = _Causes(base, settings=settings, head=suites, own=run.suites)
-    found = {trial.key: causes.of(trial.failure, trial.key) for trial in run.trials if trial.failure is not None}
-    trials = tuple(replace(trial, own_failure=found.get(trial.key) == "") for trial in run.trials)
-    return replace(run, trials=trials), next((cause for cause in found.values() if cause), "")
+    causes = _Causes(base, settings=settings, head=suites, base_suites=run.suites)
+    trial_causes = {trial.key: causes.of(trial.failure, trial.key) for trial in run.trials if trial.failure is not None}
+    trials = tuple(replace(trial, own_failure=trial_causes.get(trial.key) == "") for trial in run.trials)
+    return replace(run, trials=trials), next((cause for cause in trial_causes.values() if cause), "")
 
 
 class _Causes:
-    """What of the change may have made the base's agent fail, in words. `own`: its suites, with the base's agents."""
+    """What of the change may have made the base's agent fail, in words. `base_suites`: its suites, with the base's agents."""
 
-    def __init__(self, base: Base, *, settings: Settings, head: Sequence[Suite], own: Sequence[Suite]) -> None:
+    def __init__(self, base: Base, *, settings: Settings, head: Sequence[Suite], base_suites: Sequence[Suite]) -> None:
         self._base, self._settings = base, settings
-        self._head, self._own = ({suite.key: suite for suite in suites} for suites in (head, own))
+        self._head, self._own = ({suite.key: suite for suite in suites} for suites in (head, base_suites))
         self._environments: dict[tuple[str, str], str] = {}
         self._workflow = "" if base.root is None else commit.edited_workflow(base.root, settings.root)
 
@@ -96,16 +96,16 @@ class _Causes:
         if failure.kind not in STARTING | ANSWERING or _SHARED.search(f"{failure.message}\n{failure.detail}"):
             return None
         head = self._head.get(key.suite)
-        both = fingerprints.agent_key(suite.agent), "" if head is None else fingerprints.agent_key(head.agent)
-        if both not in self._environments:
-            self._environments[both] = self._environment(suite.agent, None if head is None else head.agent)
-        if self._environments[both]:
-            return self._environments[both]
+        agent_keys = fingerprints.agent_key(suite.agent), "" if head is None else fingerprints.agent_key(head.agent)
+        if agent_keys not in self._environments:
+            self._environments[agent_keys] = self._environment(suite.agent, None if head is None else head.agent)
+        if self._environments[agent_keys]:
+            return self._environments[agent_keys]
         if failure.kind in ANSWERING and not self._is_own_question(suite, key.case_id):
             return "it asks other questions"
-        given = [config_settings.input_name(name) for name in REACHING if name in self._settings.given]
-        if given and self._workflow:
-            return f"{words.listed(f'`{name}`' for name in given)} may come from {self._workflow}, which it edits"
+        inputs = [config_settings.input_name(name) for name in REACHING if name in self._settings.given]
+        if inputs and self._workflow:
+            return f"{words.listed(f'`{name}`' for name in inputs)} may come from {self._workflow}, which it edits"
         return next(self._narrowed(failure), "")
 
     def _is_own_question(self, suite: Suite, case_id: str) -> bool:
@@ -114,23 +114,23 @@ class _Causes:
         rules, name = self._base.project.rules, self._base.project.renamed.get(suite.key, suite.key)
         if rules is None or name in rules.unread:
             return True
-        asked, then = (
+        run_tasks, base_tasks = (
             {
-                fingerprints.of_task(case, simulator=each.simulator)
-                for each in suites
-                for case in each.eval_set.cases
-                if (each.key, case.case_id) == wanted
+                fingerprints.of_task(case, simulator=candidate.simulator)
+                for candidate in suites
+                for case in candidate.eval_set.cases
+                if (candidate.key, case.case_id) == case_key
             }
-            for suites, wanted in (((suite,), (suite.key, case_id)), (rules.suites, (name, case_id)))
+            for suites, case_key in (((suite,), (suite.key, case_id)), (rules.suites, (name, case_id)))
         )
-        return asked == then
+        return run_tasks == base_tasks
 
     def _narrowed(self, failure: AgentFailure) -> Iterator[str]:
         """The settings by which this change may have made the failure, each in words."""
-        ours, theirs = self._settings, self._base.project.settings
-        assert theirs is not None
+        head_settings, base_settings = self._settings, self._base.project.settings
+        assert base_settings is not None
         all_said = f"{failure.message}\n{failure.detail}"
-        lost = [name for name in theirs.env if name not in ours.env]
+        lost = [name for name in base_settings.env if name not in head_settings.env]
         if lost:
             yield f"`env` no longer names {words.listed(lost)}"
         limits: Mapping[str, bool] = {
@@ -142,35 +142,40 @@ class _Causes:
         }
         changed = []
         for name in (name for name, counts in limits.items() if counts):
-            now, then = getattr(ours, name), getattr(theirs, name)
-            if now and (now < then or not then):
+            head_value, base_value = getattr(head_settings, name), getattr(base_settings, name)
+            if head_value and (head_value < base_value or not base_value):
                 changed.append(name)
-        if ours.isolation != theirs.isolation and failure.kind in ANSWERING:
+        if head_settings.isolation != base_settings.isolation and failure.kind in ANSWERING:
             changed.append("isolation")
-        if ours.concurrency > theirs.concurrency and failure.kind is FailureKind.TIMEOUT:
+        if head_settings.concurrency > base_settings.concurrency and failure.kind is FailureKind.TIMEOUT:
             changed.append("concurrency")
         for name in changed:
-            now, then = getattr(ours, name), getattr(theirs, name)
-            said = [f"{each:g}" if isinstance(each, int | float) else each for each in (now, then or "no limit")]
-            yield f"`{config_settings.input_name(name)}` is {said[0]}, and {said[1]} on the base"
+            head_value, base_value = getattr(head_settings, name), getattr(base_settings, name)
+            texts = [
+                f"{setting:g}" if isinstance(setting, int | float) else setting
+                for setting in (head_value, base_value or "no limit")
+            ]
+            yield f"`{config_settings.input_name(name)}` is {texts[0]}, and {texts[1]} on the base"
         if failure.kind in ANSWERING or "`tools: " in all_said:
             assert self._base.root is not None
-            rule = ours.gate_file.tools
-            files = [each for each in (rule.mocks, rule.cassettes) if each]
-            then, now = (toolbox.digest(root, files) for root in (self._base.root, ours.root))
-            if rule != theirs.gate_file.tools or (toolbox.mode_of(ours) is not ToolMode.LIVE and then != now):
+            rule = head_settings.gate_file.tools
+            files = [path for path in (rule.mocks, rule.cassettes) if path]
+            base_value, head_value = (toolbox.digest(root, files) for root in (self._base.root, head_settings.root))
+            if rule != base_settings.gate_file.tools or (
+                toolbox.mode_of(head_settings) is not ToolMode.LIVE and base_value != head_value
+            ):
                 yield "`tools` differs from the base's"
 
-    def _environment(self, use: AgentUse, ours: AgentUse | None) -> str:
-        """What of the base's agent's environment may be head's; "" where it is the base's own. `ours`: head's agent."""
+    def _environment(self, use: AgentUse, head_agent: AgentUse | None) -> str:
+        """What of the base's agent's environment may be head's; "" where it is the base's own. `head_agent`: head's agent."""
         root, lender = self._base.root, self._settings.root
         assert root is not None
-        if wanted := opening.wanted_python(use, root=root, lender=lender):
-            return f"the base has no environment of its own, but head's ({wanted.relative_to(lender)})"
+        if interpreter := opening.wanted_python(use, root=root, lender=lender):
+            return f"the base has no environment of its own, but head's ({interpreter.relative_to(lender)})"
         if _is_made(use, root):
             return ""
-        shared = ours is None or not _is_made(ours, lender)
-        changed = next(_changed(root, lender, own=_own_folders(use, root), shared=shared), "")
+        shared = head_agent is None or not _is_made(head_agent, lender)
+        changed = next(_changed(root, lender, base_folders=_own_folders(use, root), shared=shared), "")
         return f"both sides ran in one environment, and {changed} differs" if changed else ""
 
 
@@ -184,35 +189,35 @@ def _is_made(use: AgentUse, root: Path) -> bool:
 
 def _own_folders(use: AgentUse, root: Path) -> frozenset[str]:
     """Where an agent's Python looks before it looks at what is installed, also its program's folder; "" is the root."""
-    found = [root, folder_of(use.options, root)]
+    folders = [root, folder_of(use.options, root)]
     command = use.options.get("command", ())
-    for each in shlex.split(command) if isinstance(command, str) else command:
-        program = Path(os.path.normpath(root / str(use.options.get("cwd", ".")) / str(each)))
-        found += [program.parent] if program.is_file() and program.is_relative_to(root) else []
-    return frozenset(f"{each.relative_to(root).as_posix()}/".removeprefix("./") for each in found)
+    for word in shlex.split(command) if isinstance(command, str) else command:
+        program = Path(os.path.normpath(root / str(use.options.get("cwd", ".")) / str(word)))
+        folders += [program.parent] if program.is_file() and program.is_relative_to(root) else []
+    return frozenset(f"{folder.relative_to(root).as_posix()}/".removeprefix("./") for folder in folders)
 
 
-def _changed(root: Path, head: Path, *, own: Collection[str], shared: bool) -> Iterator[str]:
+def _changed(root: Path, head: Path, *, base_folders: Collection[str], shared: bool) -> Iterator[str]:
     """Files that decide what a common environment holds, and that are not the same on both sides: those that say what
     to install, then the code of packages of the checkout, of which head's may be installed there.
 
-    `own`: folders whose modules the base's agent finds in its checkout. `shared`: head's agent runs in that environment
+    `base_folders`: folders whose modules the base's agent finds in its checkout. `shared`: head's agent runs in that environment
     as well. A change that is the first to say what to install breaks nothing.
     """
-    theirs, ours = (dict.fromkeys(discovery_agents.code_files(each)) for each in (root, head))
+    base_files, head_files = (dict.fromkeys(discovery_agents.code_files(checkout)) for checkout in (root, head))
     says, added = (
         [path for path in paths if _DEPENDENCIES.fullmatch(path.rpartition("/")[2])]
-        for paths in (theirs, [path for path in ours if path not in theirs])
+        for paths in (base_files, [path for path in head_files if path not in base_files])
     )
     yield from (path for path in says if _differs(path, root, head))
     if not shared:
         return
     yield from added if says else ()
     tops = sorted({path.rpartition("/")[0] for path in says if _PACKAGE.fullmatch(path.rpartition("/")[2])})
-    for top in (f"{each}/".removeprefix("/") for each in tops):
+    for top in (f"{name}/".removeprefix("/") for name in tops):
         folder = f"{top}src/" if (root / top / "src").is_dir() else top
-        below = [path for path in {**theirs, **ours} if path.startswith(folder)]
-        if not any(each.startswith(folder) for each in own):
+        below = [path for path in {**base_files, **head_files} if path.startswith(folder)]
+        if not any(base_folder.startswith(folder) for base_folder in base_folders):
             yield from (path for path in below if _differs(path, root, head))
 
 
@@ -251,31 +256,37 @@ def compare(
 
 
 def again(
-    told: Comparison, head: Run, base: Run | None, *, policy: Policy, shown: Collection[CaseKey], lacking: str
+    comparison: Comparison,
+    head: Run,
+    base: Run | None,
+    *,
+    policy: Policy,
+    quarantined_cases: Collection[CaseKey],
+    lacking: str,
 ) -> Comparison:
     """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
     and the results do not tell why."""
     if base is None:
         return Comparison(
-            origin=told.origin,
-            problem=told.problem or lacking,
-            no_agent=told.no_agent,
-            base_failed=told.base_failed,
+            origin=comparison.origin,
+            problem=comparison.problem or lacking,
+            no_agent=comparison.no_agent,
+            base_failed=comparison.base_failed,
         )
     sides = Sides(
         head=head,
         base=base,
         policy=policy,
         recorded=recorded_of(head),
-        unpaired={case.key: case.status for case in told.cases},
-        shown=shown,
-        unchanged=told.unchanged,
-        is_together=told.origin.source is BaseSource.RERUN,
+        unpaired={case.key: case.status for case in comparison.cases},
+        shown=quarantined_cases,
+        unchanged=comparison.unchanged,
+        is_together=comparison.origin.source is BaseSource.RERUN,
     )
-    found = compare(sides, origin=told.origin, edited=told.edited)
+    new_comparison = compare(sides, origin=comparison.origin, edited=comparison.edited)
     # which knows more of the cause than the runs do
-    is_told = bool(found.problem and told.problem) and not found.base_failed
-    return replace(found, problem=told.problem) if is_told else found
+    is_told = bool(new_comparison.problem and comparison.problem) and not new_comparison.base_failed
+    return replace(new_comparison, problem=comparison.problem) if is_told else new_comparison
 
 
 def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> tuple[str, bool]:
@@ -290,9 +301,9 @@ def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) 
     failed = [(trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None]
     if len(failed) < len(base.trials):
         return "", False
-    others = [failure for failure, own in failed if not own]
-    if others:
-        return f"the base's agent did not run: {others[0].why}", False
+    other_failures = [failure for failure, is_own in failed if not is_own]
+    if other_failures:
+        return f"the base's agent did not run: {other_failures[0].why}", False
     return _base_failed_sentence(failed[0][0]), True
 
 
@@ -313,6 +324,6 @@ def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]
     same = dict(head.inputs) == dict(base.inputs) and all(head.inputs.values())
     if not head.models or not base.models or head.models == base.models or (is_together and not same):
         return ()
-    then, now = (", ".join(sorted(run.models)) for run in (base, head))
+    base_models, head_models = (", ".join(sorted(run.models)) for run in (base, head))
     agent = "the same agent" if same else "the agent"
-    return (f"{agent} used other models on the base ({then}) than on head ({now})",)
+    return (f"{agent} used other models on the base ({base_models}) than on head ({head_models})",)

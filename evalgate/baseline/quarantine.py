@@ -40,18 +40,20 @@ def in_force(
     entries = settings.gate_file.quarantine
     if context.on_base_branch or (base is None and not context.is_pull_request):
         return _in_force(settings, suites, {}, None, context.now.date(), past=past)
-    theirs = None if base is None else base.project.settings
-    if base is None or theirs is None:
+    base_settings = None if base is None else base.project.settings
+    if base is None or base_settings is None:
         if not entries:
             return {}, ()
         message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
         return {}, (errors.note(NOT_HEADS, message, hint="Every case can block."),)
-    cases, problems = _in_force(theirs, suites, base.project.renamed, _contents(base), context.now.date(), past=past)
-    if entries == theirs.gate_file.quarantine:
+    cases, problems = _in_force(
+        base_settings, suites, base.project.renamed, _contents(base), context.now.date(), past=past
+    )
+    if entries == base_settings.gate_file.quarantine:
         return cases, problems
     message = "`quarantine`: the base's evalgate.yml counts, not this change's"
-    told = errors.note(NOT_HEADS, message, settings.place_of("quarantine"), "It counts once it is merged.")
-    return cases, (told, *problems)
+    notice = errors.note(NOT_HEADS, message, settings.place_of("quarantine"), "It counts once it is merged.")
+    return cases, (notice, *problems)
 
 
 def of_checkout(settings: Settings, suites: tuple[Suite, ...], *, today: dt.date) -> Mapping[CaseKey, Quarantine]:
@@ -65,17 +67,17 @@ def dated(settings: Settings, today: dt.date) -> Iterator[Problem]:
         yield from _dated(rule, (rule.until - today).days, settings.place_of("quarantine", number))
 
 
-def _dated(rule: QuarantineRule, left: int, place: Place | None) -> Iterator[Problem]:
+def _dated(rule: QuarantineRule, remaining_days: int, place: Place | None) -> Iterator[Problem]:
     until = f"the quarantine of `{rule.case}` ({rule.owner})"
     hint = "Fix the case and delete the entry, or renew it in a pull request."
-    if left < 0:
+    if remaining_days < 0:
         message = f"{until} expired on {rule.until}: the case can block again"
         yield errors.warning(EXPIRED, message, place, hint)
-    elif left > MOST_DAYS:
+    elif remaining_days > MOST_DAYS:
         message = f"{until} lasts until {rule.until}, more than {MOST_DAYS} days: it does not count"
         yield errors.warning(TOO_LONG, message, place, "Choose an earlier date; it can be renewed.")
-    elif left <= NOTICE_DAYS:
-        days = "today" if not left else f"in {words.counted(left, 'day')}"
+    elif remaining_days <= NOTICE_DAYS:
+        days = "today" if not remaining_days else f"in {words.counted(remaining_days, 'day')}"
         message = f"{until} expires {days}, at the end of {rule.until} (UTC)"
         yield errors.warning(EXPIRES, message, place, hint)
 
@@ -92,7 +94,7 @@ def _in_force(
     """`settings`: whose list counts. `contents`: fingerprints of the base's own cases by its own names; None: these are
     the cases."""
     rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
-    known = {} if past is None else past.by_case()
+    runs_by_case = {} if past is None else past.by_case()
     cases: dict[CaseKey, Quarantine] = {}
     problems: list[Problem] = []
     for suite in suites if rules else ():
@@ -101,14 +103,14 @@ def _in_force(
             if ":".join(key) not in rules:
                 continue
             number, rule = rules[":".join(key)]
-            left, place = (rule.until - today).days, settings.place_of("quarantine", number)
-            problems += _dated(rule, left, place)
-            if not 0 <= left <= MOST_DAYS:
+            remaining_days, place = (rule.until - today).days, settings.place_of("quarantine", number)
+            problems += _dated(rule, remaining_days, place)
+            if not 0 <= remaining_days <= MOST_DAYS:
                 continue
             if contents is not None and contents.get(key) != fingerprints.of_case(case):
                 message = f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
                 problems.append(errors.note(CHANGED, message, case.place))
-            elif key in known and history.is_broken(known[key]):
+            elif key in runs_by_case and history.is_broken(runs_by_case[key]):
                 message = f"`{rule.case}` is quarantined, but failed its last {history.BROKEN_RUNS} base runs"
                 hint = f"It is broken ({rule.owner}), so it can block again."
                 problems.append(errors.warning(BROKEN, message, place, hint))

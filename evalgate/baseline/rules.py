@@ -66,7 +66,12 @@ class Rules:
 
 
 def of(
-    own: Settings, suites: tuple[Suite, ...], base: Base | None, context: Context | None = None, *, hint: str = REVIEW
+    head_settings: Settings,
+    suites: tuple[Suite, ...],
+    base: Base | None,
+    context: Context | None = None,
+    *,
+    hint: str = REVIEW,
 ) -> Rules:
     """What is measured of head's `suites`, and who decides on it.
 
@@ -76,67 +81,73 @@ def of(
     """
     if context is not None and context.on_base_branch:  # what is merged is the base's word from now on
         base = None
-    settings, notices = baseline_settings.in_force(own, base, context)
-    before = None if base is None else _before(base.project)
-    if base is None or before is None:
-        rules = _alone(own, settings, suites, base, hint=hint)
+    settings, notices = baseline_settings.in_force(head_settings, base, context)
+    base_rules = None if base is None else _before(base.project)
+    if base is None or base_rules is None:
+        rules = _alone(head_settings, settings, suites, base, hint=hint)
     else:
-        rules = _beside(own, settings, suites, base.project, before, context=context)
-    suites, of_clients = baseline_settings.reached(rules.suites, settings, base, context, was=own.gate_file.judge)
+        rules = _beside(head_settings, settings, suites, base.project, base_rules, context=context)
+    suites, of_clients = baseline_settings.reached(
+        rules.suites, settings, base, context, initial_judge=head_settings.gate_file.judge
+    )
     return replace(rules, suites=suites, problems=(*notices, *rules.problems, *of_clients))
 
 
-def _before(known: BaseProject) -> BaseRules | None:
+def _before(base_project: BaseProject) -> BaseRules | None:
     """The base's rules; of one that has no evaluation file yet those of its evalgate.yml."""
-    theirs = known.settings
-    if known.rules is not None or theirs is None or theirs.places is None:
-        return known.rules
-    return BaseRules(suites=(), policy=load.policy_of(theirs, ()))
+    base_settings = base_project.settings
+    if base_project.rules is not None or base_settings is None or base_settings.places is None:
+        return base_project.rules
+    return BaseRules(suites=(), policy=load.policy_of(base_settings, ()))
 
 
-def _alone(own: Settings, settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint: str) -> Rules:
+def _alone(
+    head_settings: Settings, settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint: str
+) -> Rules:
     """By the change's own book, since there is no other."""
     policy = load.policy_of(settings, suites)
-    if base is not None and base.problem and not base.no_agent and own.policy == "both":
+    if base is not None and base.problem and not base.no_agent and head_settings.policy == "both":
         # the base's rules were to decide, and head's cannot tolerate that something is wrong with the base
         policy = policy.blocking()
-    problems = tuple(_unknown(own, base, hint))
+    problems = tuple(_unknown(head_settings, base, hint))
     return Rules(settings=settings, suites=suites, books=(RuleBook(policy=policy),), problems=problems)
 
 
 def _beside(
-    own: Settings,
+    head_settings: Settings,
     settings: Settings,
     suites: tuple[Suite, ...],
-    known: BaseProject,
+    base_project: BaseProject,
     rules: BaseRules,
     *,
     context: Context | None,
 ) -> Rules:
     """By both books, where they differ. Each begins with half of the money where both count."""
-    theirs = known.settings
-    is_both = baseline_base.is_both(own, theirs)
-    renamed = known.renamed or baseline_base.renames(rules.suites, suites)
-    if context is not None and theirs is not None:
-        suites += _dropped(own, theirs, suites, rules, known=renamed.values(), environ=context.environ)
+    base_settings = base_project.settings
+    is_both = baseline_base.is_both(head_settings, base_settings)
+    renamed = base_project.renamed or baseline_base.renames(rules.suites, suites)
+    if context is not None and base_settings is not None:
+        suites += _dropped(
+            head_settings, base_settings, suites, rules, moved_keys=renamed.values(), environ=context.environ
+        )
     of_name = {suite.key: suite for suite in rules.suites}
     names = {suite.key: renamed.get(suite.key, suite.key) for suite in suites}
-    before = {key: of_name[name] for key, name in names.items() if name in of_name}
-    policy, of_severity = _with_severity(load.policy_of(settings, suites), suites, before, rules.policy)
+    base_suites = {key: of_name[name] for key, name in names.items() if name in of_name}
+    policy, of_severity = _with_severity(load.policy_of(settings, suites), suites, base_suites, rules.policy)
     policy = _blocking_on_broken(policy, suites, rules, renamed)
-    new = [suite for suite in suites if suite.key not in before]
-    of_base = _of_base(rules, renamed, policy, of_new=load.policy_of(theirs or settings, new))
-    files = tuple(_files(theirs, own, (*rules.suites, *suites)))
-    edited = _metrics(suites, own.root).intersection(edit.subject for edit in files)
-    asked = _Asked(suites, before, rules, is_both=is_both, are_metrics_edited=bool(edited))
-    decisive = (*_policy_edits(of_base, policy, names), *asked.edits)
+    new = [suite for suite in suites if suite.key not in base_suites]
+    of_base = _of_base(rules, renamed, policy, of_new=load.policy_of(base_settings or settings, new))
+    files = tuple(_files(base_settings, head_settings, (*rules.suites, *suites)))
+    edited = _metrics(suites, head_settings.root).intersection(edit.subject for edit in files)
+    demands = _Asked(suites, base_suites, rules, is_both=is_both, are_metrics_edited=bool(edited))
+    decisive = (*_policy_edits(of_base, policy, names), *demands.edits)
     books = [RuleBook(policy=policy)]
-    books += [RuleBook(policy=of_base, criteria=asked.criteria)] if decisive else []
+    books += [RuleBook(policy=of_base, criteria=demands.criteria)] if decisive else []
     return Rules(
         settings=settings,
-        suites=asked.suites,
+        suites=demands.suites,
         books=tuple(book.divided(len(books) if is_both else 1) for book in books),
-        edits=Edits(edits=(*decisive, *files, *_snapshots(rules.suites, suites, renamed)), unasked=asked.unasked),
+        edits=Edits(edits=(*decisive, *files, *_snapshots(rules.suites, suites, renamed)), unasked=demands.unasked),
         is_both=is_both,
         problems=(*of_severity, *_unreadable(rules, is_both=is_both)),
     )
@@ -144,50 +155,52 @@ def _beside(
 
 def _of_base(rules: BaseRules, renamed: Mapping[str, str], policy: Policy, *, of_new: Policy) -> Policy:
     """The base's policy by this change's names of files, with what head's `policy` decides; `of_new`: of new files."""
-    of_base = baseline_base.under_new_names(rules.policy, renamed, own=of_new)
+    of_base = baseline_base.under_new_names(rules.policy, renamed, new_policy=of_new)
     return replace(of_base, fail_on=policy.fail_on, deviations=policy.deviations)
 
 
 def _dropped(
-    own: Settings,
-    theirs: Settings,
+    head_settings: Settings,
+    base_settings: Settings,
     suites: Iterable[Suite],
     rules: BaseRules,
     *,
-    known: Iterable[str],
+    moved_keys: Iterable[str],
     environ: Environ,
 ) -> tuple[Suite, ...]:
-    """Files that are there and that the base evaluates, but the change's evalgate.yml no longer chooses. `known`: the
+    """Files that are there and that the base evaluates, but the change's evalgate.yml no longer chooses. `moved_keys`: the
     base's names of files that have another now."""
-    chosen_already = {suite.key for suite in suites} | set(known)
-    others = (suite.key for suite in rules.suites if suite.key not in chosen_already)
-    lost = {key for key in others if (own.root / key).is_file()}
+    chosen_already = {suite.key for suite in suites} | set(moved_keys)
+    other_keys = (suite.key for suite in rules.suites if suite.key not in chosen_already)
+    lost = {key for key in other_keys if (head_settings.root / key).is_file()}
     if not lost:
         return ()
-    gate_file = own.gate_file.model_copy(update={"exclude": theirs.gate_file.exclude})
-    chosen = {name: getattr(theirs, name) for name in CHOOSING if name not in own.given}
-    choosing = own.model_copy(update={**chosen, "gate_file": gate_file})
+    gate_file = head_settings.gate_file.model_copy(update={"exclude": base_settings.gate_file.exclude})
+    chosen = {name: getattr(base_settings, name) for name in CHOOSING if name not in head_settings.given}
+    choosing = head_settings.model_copy(update={**chosen, "gate_file": gate_file})
     every = project.prepare(choosing, environ=environ).set_apart().suites
     return tuple(suite for suite in every if suite.key in lost)
 
 
 def _with_severity(
-    policy: Policy, suites: Iterable[Suite], before: Mapping[str, Suite], of_base: Policy
+    policy: Policy, suites: Iterable[Suite], base_suites: Mapping[str, Suite], of_base: Policy
 ) -> tuple[Policy, list[Problem]]:
     """The policy with the base's severity of each suite that it has, and a notice of each that the change has
     otherwise."""
-    advisory = {suite.key for suite in suites if suite.key in before and before[suite.key].key in of_base.advisory}
-    own = policy.advisory & before.keys()
+    advisory = {
+        suite.key for suite in suites if suite.key in base_suites and base_suites[suite.key].key in of_base.advisory
+    }
+    head_advisory = policy.advisory & base_suites.keys()
     notices = [
         errors.note(
             SEVERITY,
             f"`severity` of {key}: the base's counts ({SEVERITIES[key in advisory]}), not this change's "
-            f"({SEVERITIES[key in own]})",
+            f"({SEVERITIES[key in head_advisory]})",
             hint=baseline_settings.HINT,
         )
-        for key in sorted(own ^ advisory)
+        for key in sorted(head_advisory ^ advisory)
     ]
-    return replace(policy, advisory=(policy.advisory - before.keys()) | advisory), notices
+    return replace(policy, advisory=(policy.advisory - base_suites.keys()) | advisory), notices
 
 
 SEVERITIES = {False: "gating", True: "advisory"}
@@ -201,7 +214,7 @@ class _Asked:
     def __init__(
         self,
         suites: Iterable[Suite],
-        before: Mapping[str, Suite],
+        base_suites: Mapping[str, Suite],
         rules: BaseRules,
         *,
         is_both: bool,
@@ -210,38 +223,38 @@ class _Asked:
         self.edits: list[GateEdit] = []
         self.criteria: dict[str, tuple[CriterionUse, ...]] = {}
         unasked: dict[str, None] = {}
-        found = []
+        all_suites = []
         for suite in suites:
-            then = before.get(suite.key)
+            base_suite = base_suites.get(suite.key)
             if (
-                then is None
+                base_suite is None
                 or suite.problem
-                or then.key in rules.unruled
-                or any(use.is_of_ces for use in then.criteria)
+                or base_suite.key in rules.unruled
+                or any(use.is_of_ces for use in base_suite.criteria)
             ):
-                found.append(suite)
+                all_suites.append(suite)
                 continue
-            own = {use.name: use for use in suite.criteria}
-            asked, more = [], []
-            for use in then.criteria:
-                now = own.get(use.name)
-                if now is not None and _is_measured_alike(use, now, are_metrics_edited=are_metrics_edited):
-                    asked.append(_by_rule_of(use, now))
+            head_uses = {use.name: use for use in suite.criteria}
+            base_criteria, more = [], []
+            for use in base_suite.criteria:
+                head_use = head_uses.get(use.name)
+                if head_use is not None and _is_measured_alike(use, head_use, are_metrics_edited=are_metrics_edited):
+                    base_criteria.append(_by_rule_of(use, head_use))
                 elif _is_shown_only(use):
                     continue
                 elif use.is_judged and not is_both:
                     unasked[f"`{use.name}` in {suite.key}"] = None
                 else:
-                    name = use.name if now is None else OF_BASE.format(use.name)
+                    name = use.name if head_use is None else OF_BASE.format(use.name)
                     use = replace(use, name=name, metric=use.metric or use.name)  # noqa: PLW2901 - renamed
-                    asked.append(use)
+                    base_criteria.append(use)
                     more.append(replace(use, threshold=None, informational=True))
-            edits = list(_criteria(then.criteria, suite, are_metrics_edited=are_metrics_edited))
+            edits = list(_criteria(base_suite.criteria, suite, are_metrics_edited=are_metrics_edited))
             if edits:
-                self.criteria[suite.key] = tuple(asked)
+                self.criteria[suite.key] = tuple(base_criteria)
                 self.edits += edits
-            found.append(replace(suite, criteria=(*suite.criteria, *more)) if more else suite)
-        self.suites, self.unasked = tuple(found), tuple(unasked)
+            all_suites.append(replace(suite, criteria=(*suite.criteria, *more)) if more else suite)
+        self.suites, self.unasked = tuple(all_suites), tuple(unasked)
 
 
 def _is_measured_alike(base: CriterionUse, head: CriterionUse, *, are_metrics_edited: bool) -> bool:
@@ -296,15 +309,15 @@ def _unreadable(rules: BaseRules, *, is_both: bool) -> Iterator[Problem]:
     base's rules decide, head's stand in for those that are in them."""
     if not rules.errors:
         return
-    why = f"the base's {baseline_base.first_of(rules.errors)}"
+    reason = f"the base's {baseline_base.first_of(rules.errors)}"
     lacking = rules.unruled if is_both else frozenset()
     if lacking:
-        message = f"`policy: both`: head's criteria apply to {words.listed(sorted(lacking))}: {why}"
+        message = f"`policy: both`: head's criteria apply to {words.listed(sorted(lacking))}: {reason}"
         yield errors.warning(UNKNOWN, message, hint=REVIEW)
     wrong = {error.place.file for error in rules.errors if error.place is not None}
     files = (rules.unread | rules.unruled or wrong) - lacking
     if files:
-        message = f"could not check whether this change relaxes {words.listed(sorted(files))}: {why}"
+        message = f"could not check whether this change relaxes {words.listed(sorted(files))}: {reason}"
         yield errors.warning(UNCHECKED, message, hint=REVIEW)
 
 
@@ -337,22 +350,27 @@ def _policy_edits(base: Policy, head: Policy, keys: Collection[str]) -> Iterator
 
 def _criteria(base: Iterable[CriterionUse], suite: Suite, *, are_metrics_edited: bool) -> Iterator[GateEdit]:
     """What a suite asks otherwise than on the base."""
-    then, now = ({use.name: use for use in uses} for uses in (base, suite.criteria))
-    for name in dict.fromkeys((*then, *now)):
-        was, ours = then.get(name), now.get(name)
-        if (was is None or _is_shown_only(was)) and (ours is None or _is_shown_only(ours)):
+    base_uses, head_uses = ({use.name: use for use in uses} for uses in (base, suite.criteria))
+    for name in dict.fromkeys((*base_uses, *head_uses)):
+        base_use, head_use = base_uses.get(name), head_uses.get(name)
+        if (base_use is None or _is_shown_only(base_use)) and (head_use is None or _is_shown_only(head_use)):
             continue
-        place = None if ours is None else ours.place
+        place = None if head_use is None else head_use.place
         yield from _edit(
-            name, *(None if use is None else _threshold(use) for use in (was, ours)), suite=suite.key, place=place
+            name,
+            *(None if use is None else _threshold(use) for use in (base_use, head_use)),
+            suite=suite.key,
+            place=place,
         )
-        if was is None or ours is None:
+        if base_use is None or head_use is None:
             continue
         for part in ("lower_is_better", "code", "where_applicable", "on_the_test"):
-            yield from _edit(f"{part} of {name}", getattr(was, part), getattr(ours, part), suite=suite.key, place=place)
-        if was.code and ours.code == was.code and are_metrics_edited:
+            yield from _edit(
+                f"{part} of {name}", getattr(base_use, part), getattr(head_use, part), suite=suite.key, place=place
+            )
+        if base_use.code and head_use.code == base_use.code and are_metrics_edited:
             yield from _edit(f"code of {name}", "the base's", "edited", suite=suite.key, place=place)
-        for path, *values in _differences(_options(was), _options(ours)):
+        for path, *values in _differences(_options(base_use), _options(head_use)):
             yield from _edit(f"{path} of {name}", *values, suite=suite.key, place=place)
 
 
@@ -360,8 +378,8 @@ def _edit(
     subject: str, base: object, head: object, *, suite: str = "", place: Place | None = None
 ) -> Iterator[GateEdit]:
     if base != head:
-        was, now = _value(base), _value(head)
-        yield GateEdit(kind=EditKind.RULE, subject=subject, suite=suite, base=was, head=now, place=place)
+        base_text, head_text = _value(base), _value(head)
+        yield GateEdit(kind=EditKind.RULE, subject=subject, suite=suite, base=base_text, head=head_text, place=place)
 
 
 def _is_shown_only(use: CriterionUse) -> bool:
@@ -388,51 +406,60 @@ def _differences(base: object, head: object, *, path: str = "") -> Iterator[tupl
         for name in sorted({*base, *head}, key=str):
             yield from _differences(base.get(name), head.get(name), path=f"{path}.{name}" if path else str(name))
     elif isinstance(base, list | tuple) and isinstance(head, list | tuple) and len(base) == len(head):
-        for at, (was, now) in enumerate(zip(base, head, strict=True)):
-            yield from _differences(was, now, path=f"{path}[{at}]")
+        for at, (base_part, head_part) in enumerate(zip(base, head, strict=True)):
+            yield from _differences(base_part, head_part, path=f"{path}[{at}]")
     elif base != head:
         yield path, *_in_words(base, head)
 
 
 def _in_words(base: object, head: object) -> tuple[str, str]:
     """Two values, both from shortly before where they differ."""
-    texts = ["unset" if each is None else str(each)[:MOST] for each in (base, head)]
-    shared = next((at for at, (was, now) in enumerate(zip(*texts, strict=False)) if was != now), min(map(len, texts)))
+    texts = ["unset" if setting is None else str(setting)[:MOST] for setting in (base, head)]
+    shared = next(
+        (
+            at
+            for at, (base_character, head_character) in enumerate(zip(*texts, strict=False))
+            if base_character != head_character
+        ),
+        min(map(len, texts)),
+    )
     start = max(shared - LED_UP, 0) if max(map(len, texts)) > WIDTH else 0
-    shown = [f"{'...' if start else ''}{text[start:]}" for text in texts]
-    was, now = (text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..." for text in shown)
-    return was, now
+    excerpts = [f"{'...' if start else ''}{text[start:]}" for text in texts]
+    base_text, head_text = (text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..." for text in excerpts)
+    return base_text, head_text
 
 
-def _snapshots(before: Iterable[Suite], suites: Iterable[Suite], renamed: Mapping[str, str]) -> Iterator[GateEdit]:
+def _snapshots(base_suites: Iterable[Suite], suites: Iterable[Suite], renamed: Mapping[str, str]) -> Iterator[GateEdit]:
     """Cases and files that the change deletes or edits: whether they ask for less, only a reader can tell."""
-    names = {theirs: ours for ours, theirs in renamed.items()}
-    after = {suite.key: suite for suite in suites}
-    for then in before:
-        now = after.get(names.get(then.key, then.key))
-        if now is None:
-            count = words.counted(len(then.eval_set.cases), "case")
-            yield GateEdit(kind=EditKind.SUITE_REMOVED, subject=then.key, suite=then.key, base=count)
+    names = {base_key: head_key for head_key, base_key in renamed.items()}
+    head_suites = {suite.key: suite for suite in suites}
+    for base_suite in base_suites:
+        head_suite = head_suites.get(names.get(base_suite.key, base_suite.key))
+        if head_suite is None:
+            count = words.counted(len(base_suite.eval_set.cases), "case")
+            yield GateEdit(kind=EditKind.SUITE_REMOVED, subject=base_suite.key, suite=base_suite.key, base=count)
             continue
-        own = {case.case_id: case for case in now.eval_set.cases}
-        for case in then.eval_set.cases if not now.problem else ():
-            ours = own.get(case.case_id)
-            if ours is None:
-                yield GateEdit(kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=now.key)
-            elif (told := _relaxed(case, ours)) is not None:
-                if told:
-                    more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
-                    shown = "; ".join(told[:MOST_TOLD]) + more
-                    kind, place = EditKind.CASE_CHANGED, ours.place
-                    yield GateEdit(kind=kind, subject=case.case_id, suite=now.key, head=shown, place=place)
-            elif fingerprints.of_case(ours) != fingerprints.of_case(case):
-                yield GateEdit(kind=EditKind.CASE_CHANGED, subject=case.case_id, suite=now.key, place=ours.place)
+        head_cases = {case.case_id: case for case in head_suite.eval_set.cases}
+        for case in base_suite.eval_set.cases if not head_suite.problem else ():
+            head_case = head_cases.get(case.case_id)
+            if head_case is None:
+                yield GateEdit(kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key)
+            elif (relaxations := _relaxed(case, head_case)) is not None:
+                if relaxations:
+                    more = f"; and {len(relaxations) - MOST_TOLD} more" if len(relaxations) > MOST_TOLD else ""
+                    summary = "; ".join(relaxations[:MOST_TOLD]) + more
+                    kind, place = EditKind.CASE_CHANGED, head_case.place
+                    yield GateEdit(kind=kind, subject=case.case_id, suite=head_suite.key, head=summary, place=place)
+            elif fingerprints.of_case(head_case) != fingerprints.of_case(case):
+                yield GateEdit(
+                    kind=EditKind.CASE_CHANGED, subject=case.case_id, suite=head_suite.key, place=head_case.place
+                )
 
 
 def _relaxed(base: Case, head: Case) -> list[str] | None:
     """What the newer version asks for less, where a format can tell."""
-    found = (row.relaxed(base, head) for row in FORMATS.values())
-    return next((told for told in found if told is not None), None)
+    candidates = (row.relaxed(base, head) for row in FORMATS.values())
+    return next((relaxations for relaxations in candidates if relaxations is not None), None)
 
 
 def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> Iterator[GateEdit]:
@@ -451,17 +478,17 @@ def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> 
         names |= _cassettes(settings) | _metrics(suites, settings.root)
     names |= {suite.criteria_source.file for suite in suites}
     for name in sorted(names - {""}):
-        was, now = (_text(settings.root / name) for settings in (base, head))
-        if was != now:
-            lines = difflib.unified_diff(was.splitlines(), now.splitlines(), lineterm="", n=1)
-            kept = [plain.clip(line, LINE) for line in lines][2:]
-            counts = [sum(line.startswith(sign) for line in kept) for sign in "-+"]
+        base_text, head_text = (_text(settings.root / name) for settings in (base, head))
+        if base_text != head_text:
+            lines = difflib.unified_diff(base_text.splitlines(), head_text.splitlines(), lineterm="", n=1)
+            diff_lines = [plain.clip(line, LINE) for line in lines][2:]
+            counts = [sum(line.startswith(sign) for line in diff_lines) for sign in "-+"]
             yield GateEdit(
                 kind=EditKind.FILE,
                 subject=name,
                 base=f"-{counts[0]}",
                 head=f"+{counts[1]}",
-                lines=tuple(kept[:MOST_LINES]),
+                lines=tuple(diff_lines[:MOST_LINES]),
                 place=Place(file=name),
             )
     yield from _recordings(suites, base, head)
@@ -485,10 +512,10 @@ def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iter
     recorded = (suite.agent for suite in suites if suite.agent.driver in agents.DRIVERS)
     uses = {fingerprints.agent_key(use): use for use in recorded if not agents.is_asked(use)}
     for use in uses.values():
-        was, now = (_recorded(use, settings.root) for settings in (base, head))
-        if was != now:
+        base_digest, head_digest = (_recorded(use, settings.root) for settings in (base, head))
+        if base_digest != head_digest:
             subject = f"recordings of {use.options.get('path') or 'the agent'}"
-            yield GateEdit(kind=EditKind.FILE, subject=subject, base=was, head=now)
+            yield GateEdit(kind=EditKind.FILE, subject=subject, base=base_digest, head=head_digest)
 
 
 def _recorded(use: AgentUse, root: Path) -> str:
@@ -509,16 +536,16 @@ def _cassettes(settings: Settings) -> frozenset[str]:
     folder = settings.gate_file.tools.cassettes
     if "cassettes" not in _tool_files(settings) or places.why_not(settings.root, folder, trusted=True):
         return frozenset()
-    found = (settings.root / folder).rglob("*.json")
-    return frozenset(path.relative_to(settings.root).as_posix() for path in found)
+    paths = (settings.root / folder).rglob("*.json")
+    return frozenset(path.relative_to(settings.root).as_posix() for path in paths)
 
 
 def _digest(path: Path) -> str:
     """The first digits of what a file, or all files of a folder, hold; "" where there is nothing that can be read."""
     try:
         if path.is_dir():
-            inside = sorted(each for each in path.rglob("*") if each.is_file())
-            return fingerprints.digest([[str(each.relative_to(path)), _digest(each)] for each in inside])[:8]
+            inside = sorted(part for part in path.rglob("*") if part.is_file())
+            return fingerprints.digest([[str(part.relative_to(path)), _digest(part)] for part in inside])[:8]
         return hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.is_file() else ""
     except OSError:
         return ""
@@ -544,8 +571,8 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
     parts = module.split(".")
     if not all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts):
         return
-    own = PurePosixPath(str(agent.options.get("path") or "/"))
-    home = None if own.is_absolute() or ".." in own.parts else own
+    agent_path = PurePosixPath(str(agent.options.get("path") or "/"))
+    home = None if agent_path.is_absolute() or ".." in agent_path.parts else agent_path
     places = [(place, parts) for place in dict.fromkeys([".", "src", *map(str, home.parents if home else ())])]
     called = str(agent.options.get("call") or "").partition(":")[0]  # `package.module:function`
     tested = {root / (f"{called.replace('.', '/')}.py" if called else ".")}
@@ -555,10 +582,10 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
     for place, names in places:
         folder = root / place
         stem = folder.joinpath(*names)
-        mine = [path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()]
-        if names and mine:
-            found = [*(folder.glob("*.py") if len(names) == 1 else ()), *(folder / names[0]).rglob("*.py")]
-            yield from {*mine, *found, *_imported(root, mine, tested)} - (tested - {*mine})
+        module_files = [path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()]
+        if names and module_files:
+            neighbors = [*(folder.glob("*.py") if len(names) == 1 else ()), *(folder / names[0]).rglob("*.py")]
+            yield from {*module_files, *neighbors, *_imported(root, module_files, tested)} - (tested - {*module_files})
 
 
 def _imported(root: Path, modules: Collection[Path], tested: Collection[Path]) -> Iterator[Path]:

@@ -44,17 +44,17 @@ def in_force(settings: Settings, base: Base | None, context: Context | None) -> 
     """Head's settings with those of the doors and of the base in them, and notices of what the change has otherwise."""
     if base is None or context is None:
         return settings, ()
-    whose = _Whose.of(base)
+    base_side = _Whose.of(base)
     names: tuple[str, ...] = ()
     if context.is_pull_request:  # elsewhere they are the user's own; in one there is a base, whatever is wrong with it
         names += OF_DOORS
     if base.project.settings is not None and base.project.rules is not None:
         names += OF_BASE
-    counting = {name: _trusted(settings, name, whose.settings) for name in names}
-    notices = [*_settings(settings, counting, whose)]
+    counting = {name: _trusted(settings, name, base_side.settings) for name in names}
+    notices = [*_settings(settings, counting, base_side)]
     judge = settings.gate_file.judge
     if names:
-        judge, of_judge = _judge(settings, whose, is_guarded=context.is_pull_request)
+        judge, of_judge = _judge(settings, base_side, is_guarded=context.is_pull_request)
         notices += of_judge
     if not notices:
         return settings, ()
@@ -63,11 +63,16 @@ def in_force(settings: Settings, base: Base | None, context: Context | None) -> 
 
 
 def reached(
-    suites: tuple[Suite, ...], settings: Settings, base: Base | None, context: Context | None, *, was: JudgeRule
+    suites: tuple[Suite, ...],
+    settings: Settings,
+    base: Base | None,
+    context: Context | None,
+    *,
+    initial_judge: JudgeRule,
 ) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
     """The suites, with their judges and simulated users reached as a door or the base says; notices of what the change
-    has otherwise. `was`: the judges that the suites' criteria know."""
-    if settings.gate_file.judge != was:  # each criterion knows where its judge is asked
+    has otherwise. `initial_judge`: the judges that the suites' criteria know."""
+    if settings.gate_file.judge != initial_judge:  # each criterion knows where its judge is asked
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
     if base is None or context is None or not context.is_pull_request:
         return suites, ()
@@ -76,7 +81,7 @@ def reached(
 
 
 def judge_keys(
-    own: Settings,
+    head_settings: Settings,
     settings: Settings,
     suites: Sequence[Suite],
     base: Base | None,
@@ -86,15 +91,15 @@ def judge_keys(
 ) -> frozenset[str]:
     """The variables with keys of judges: of those that are asked; in a pull request also of those that the base asks,
     and what either evalgate.yml names. A change that asks no judge any more gets its key no more than any other.
-    `own`: head's settings; `settings`: those in force. `asked_with`: the environment, and what an agent's .env adds for
+    `settings`: those in force. `asked_with`: the environment, and what an agent's .env adds for
     its judges."""
     environ, sides = asked_with, [(settings, suites)]
-    named: set[str] = set()
+    names: set[str] = set()
     if context.is_pull_request and base is not None:
-        theirs, known = base.project.settings or own, base.project.rules
-        named = {each.gate_file.judge.api_key_env for each in (own, theirs)}
-        sides += [] if known is None else [(theirs, known.suites)]
-    return clients.variables_with((environ.get(name, "") for name in named), environ, named=named).union(
+        base_settings, base_rules = base.project.settings or head_settings, base.project.rules
+        names = {side_settings.gate_file.judge.api_key_env for side_settings in (head_settings, base_settings)}
+        sides += [] if base_rules is None else [(base_settings, base_rules.suites)]
+    return clients.variables_with((environ.get(name, "") for name in names), environ, secret_names=names).union(
         *(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides)
     )
 
@@ -108,18 +113,24 @@ class _Whose:
 
     @classmethod
     def of(cls, base: Base) -> _Whose:
-        theirs = base.project.settings
-        if theirs is None:
+        base_settings = base.project.settings
+        if base_settings is None:
             return cls(None, f"the base's evalgate.yml is not known ({base.problem}), so it is as if there were none")
-        return cls(theirs, "") if theirs.places is not None else cls(None, "the base has no evalgate.yml yet")
+        return (
+            cls(base_settings, "")
+            if base_settings.places is not None
+            else cls(None, "the base has no evalgate.yml yet")
+        )
 
-    def notice(self, name: str, *, theirs: Any, ours: Any, place: Place | None, hint: str) -> Problem:
+    def notice(self, name: str, *, base_setting: Any, head_setting: Any, place: Place | None, hint: str) -> Problem:
         """What counts, and what does not."""
         if self.settings is not None:
-            message = f"`{name}`: the base's evalgate.yml counts ({_shown(theirs)}), not this change's ({_shown(ours)})"
+            message = f"`{name}`: the base's evalgate.yml counts ({_shown(base_setting)}), not this change's ({_shown(head_setting)})"
         else:
-            instead = f"; what counts is {_shown(theirs)}" if theirs else ""
-            message = f"`{name}` of this change's evalgate.yml ({_shown(ours)}) does not count: {self.why}{instead}"
+            instead = f"; what counts is {_shown(base_setting)}" if base_setting else ""
+            message = (
+                f"`{name}` of this change's evalgate.yml ({_shown(head_setting)}) does not count: {self.why}{instead}"
+            )
         return errors.note(NOT_HEADS, message, place, hint)
 
 
@@ -136,11 +147,11 @@ def _shown(value: Any) -> str:
 # --- settings ------------------------------------------------------------------------------------
 
 
-def _trusted(settings: Settings, name: str, theirs: Settings | None) -> Any:
+def _trusted(settings: Settings, name: str, base_settings: Settings | None) -> Any:
     """A door's word, else the base's, else the default."""
     if name in settings.given:
         return getattr(settings, name)
-    trusted = Settings.model_fields[name].default if theirs is None else getattr(theirs, name)
+    trusted = Settings.model_fields[name].default if base_settings is None else getattr(base_settings, name)
     if _has_no_limit(trusted):  # a bound that the base has none of
         return getattr(settings, name)
     order = TELLING.get(name)
@@ -151,72 +162,82 @@ def _has_no_limit(value: object) -> bool:
     return isinstance(value, BaseModel) and not any(limit for _, limit in value)
 
 
-def _settings(settings: Settings, counting: Json, whose: _Whose) -> Iterator[Problem]:
-    for name, theirs in counting.items():
-        ours = getattr(settings, name)
-        if ours != theirs:
-            shown, place = config_settings.input_name(name), settings.place_of(name)
+def _settings(settings: Settings, counting: Json, base_side: _Whose) -> Iterator[Problem]:
+    for name, base_setting in counting.items():
+        head_setting = getattr(settings, name)
+        if head_setting != base_setting:
+            label, place = config_settings.input_name(name), settings.place_of(name)
             hint = HINT_INPUT if name in config.names_with(Settings, Door.ACTION) else HINT
-            yield whose.notice(shown, theirs=theirs, ours=ours, place=place, hint=hint)
+            yield base_side.notice(label, base_setting=base_setting, head_setting=head_setting, place=place, hint=hint)
 
 
-def _judge(settings: Settings, whose: _Whose, *, is_guarded: bool) -> tuple[JudgeRule, list[Problem]]:
+def _judge(settings: Settings, base_side: _Whose, *, is_guarded: bool) -> tuple[JudgeRule, list[Problem]]:
     """The change's judges with the base's budget; where they are guarded, asked where the base's are, with the base's
     key, and where the base has none yet, where the change says if that is a known provider."""
-    ours = settings.gate_file.judge
-    theirs = JudgeRule() if whose.settings is None else whose.settings.gate_file.judge
-    counting: dict[str, Any] = {} if _has_no_limit(theirs.budget) else {"budget": theirs.budget}
-    if is_guarded and not (whose.settings is None and models.is_of_provider(ours.base_url)):
-        counting |= {name: getattr(theirs, name) for name in OF_JUDGES}
+    head_judge = settings.gate_file.judge
+    base_judge = JudgeRule() if base_side.settings is None else base_side.settings.gate_file.judge
+    counting: dict[str, Any] = {} if _has_no_limit(base_judge.budget) else {"budget": base_judge.budget}
+    if is_guarded and not (base_side.settings is None and models.is_of_provider(head_judge.base_url)):
+        counting |= {name: getattr(base_judge, name) for name in OF_JUDGES}
     notices = [
-        whose.notice(f"judge.{name}", theirs=value, ours=getattr(ours, name), place=place, hint=HINT)
+        base_side.notice(
+            f"judge.{name}", base_setting=value, head_setting=getattr(head_judge, name), place=place, hint=HINT
+        )
         for name, value in counting.items()
         for place in (settings.place_of("judge", name),)
-        if getattr(ours, name) != value
+        if getattr(head_judge, name) != value
     ]
-    asked = [name for name in ("model", "client", *OF_JUDGES) if getattr(ours, name)]
-    if is_guarded and whose.settings is None and not notices and asked:
-        said = words.listed(f"`{name}: {plain.label(getattr(ours, name), WIDTH)}`" for name in asked)
-        message = f"the judge of this change's evalgate.yml is asked ({said}): {whose.why}"
-        why = "It counts because it is asked at a known provider's own address."
-        notices.append(errors.note(NO_FILE, message, settings.place_of("judge"), why))
-    return ours.model_copy(update=counting), notices
+    names = [name for name in ("model", "client", *OF_JUDGES) if getattr(head_judge, name)]
+    if is_guarded and base_side.settings is None and not notices and names:
+        description = words.listed(f"`{name}: {plain.label(getattr(head_judge, name), WIDTH)}`" for name in names)
+        message = f"the judge of this change's evalgate.yml is asked ({description}): {base_side.why}"
+        hint = "It counts because it is asked at a known provider's own address."
+        notices.append(errors.note(NO_FILE, message, settings.place_of("judge"), hint))
+    return head_judge.model_copy(update=counting), notices
 
 
 # --- how models are reached ----------------------------------------------------------------------
 
 
-def _with_client_options(suite: Suite, base: Base, whose: _Whose) -> tuple[Suite, list[Problem]]:
+def _with_client_options(suite: Suite, base: Base, base_side: _Whose) -> tuple[Suite, list[Problem]]:
     """The suite with the base's client options for its judges and its simulated users."""
     rules, key = base.project.rules, base.project.renamed.get(suite.key, suite.key)
-    before = None if rules is None else next((each for each in rules.suites if each.key == key), None)
-    uses = {} if before is None else {use.name: use for use in before.criteria}
+    base_suite = (
+        None if rules is None else next((candidate for candidate in rules.suites if candidate.key == key), None)
+    )
+    uses = {} if base_suite is None else {use.name: use for use in base_suite.criteria}
     criteria, problems = [], []
     for use in suite.criteria:
-        then = _client_options(_config_of(uses[use.name])) if use.name in uses else _by_rule(use, whose.settings)
-        made = _with_config(use, _replaced(_config_of(use), then))
-        if made != use:
-            problems.append(_other_client(f"`{use.name}` in {suite.key}", then, use.place or Place(file=suite.key)))
-        criteria.append(made)
-    simulator, theirs = suite.simulator, whose.settings
+        base_options = (
+            _client_options(_config_of(uses[use.name])) if use.name in uses else _by_rule(use, base_side.settings)
+        )
+        new_use = _with_config(use, _replaced(_config_of(use), base_options))
+        if new_use != use:
+            problems.append(
+                _other_client(f"`{use.name}` in {suite.key}", base_options, use.place or Place(file=suite.key))
+            )
+        criteria.append(new_use)
+    simulator, base_settings = suite.simulator, base_side.settings
     if simulator.config is not None:
-        rule = None if theirs is None else theirs.gate_file.simulator.config
-        then = _client_options(before.simulator.config if before is not None and before.simulator.config else rule)
-        config = _replaced(simulator.config, then)
+        rule = None if base_settings is None else base_settings.gate_file.simulator.config
+        base_options = _client_options(
+            base_suite.simulator.config if base_suite is not None and base_suite.simulator.config else rule
+        )
+        config = _replaced(simulator.config, base_options)
         if config != simulator.config:
             place = simulator.place or Place(file=suite.key)
-            problems.append(_other_client(f"the simulated users of {suite.key}", then, place))
+            problems.append(_other_client(f"the simulated users of {suite.key}", base_options, place))
             simulator = dataclasses.replace(simulator, config=config)
     return dataclasses.replace(suite, criteria=tuple(criteria), simulator=simulator), problems
 
 
-def _by_rule(use: CriterionUse, theirs: Settings | None) -> Json:
+def _by_rule(use: CriterionUse, base_settings: Settings | None) -> Json:
     """What the base's evalgate.yml says for a criterion that the base does not have."""
-    if theirs is None:
+    if base_settings is None:
         return {}
-    judge = theirs.gate_file.judge
-    own = judge.criteria.get(use.name)
-    return _client_options({**(judge.config or {}), **((own.config if own else None) or {})})
+    judge = base_settings.gate_file.judge
+    rule = judge.criteria.get(use.name)
+    return _client_options({**(judge.config or {}), **((rule.config if rule else None) or {})})
 
 
 def _config_of(use: CriterionUse) -> Json:
@@ -236,14 +257,14 @@ def _client_options(config: Json | None) -> Json:
     return {name: value for name, value in (config or {}).items() if name in CLIENT_OPTIONS}
 
 
-def _replaced(config: Json, then: Json) -> Json:
+def _replaced(config: Json, base_options: Json) -> Json:
     """The configuration with other client options; as it is where they are the same."""
-    if _client_options(config) == then:
+    if _client_options(config) == base_options:
         return config
-    return {**{name: value for name, value in config.items() if name not in CLIENT_OPTIONS}, **then}
+    return {**{name: value for name, value in config.items() if name not in CLIENT_OPTIONS}, **base_options}
 
 
-def _other_client(what: str, then: Json, place: Place) -> Problem:
-    counts = "the base's count" if then else "there are none on the base, so they do not count"
-    message = f"the client options (`http_options`) of {what}: {counts}, not this change's"
+def _other_client(subject: str, base_options: Json, place: Place) -> Problem:
+    counts = "the base's count" if base_options else "there are none on the base, so they do not count"
+    message = f"the client options (`http_options`) of {subject}: {counts}, not this change's"
     return errors.note(NOT_HEADS, message, place, HINT)

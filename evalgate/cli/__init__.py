@@ -171,8 +171,8 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             click.secho(f"error: {error.strerror}: raise the limit (`ulimit -n`)", fg="red", err=True)
             return ExitCode.NOT_MEASURED
-        said = plain.visible(f"{type(error).__name__}: {error}")
-        click.secho(f"Internal error in evalgate {__version__}: {said}", fg="red", err=True)
+        message = plain.visible(f"{type(error).__name__}: {error}")
+        click.secho(f"Internal error in evalgate {__version__}: {message}", fg="red", err=True)
         click.echo("Please report it with the following lines:\n", err=True)
         click.echo(plain.visible(traceback.format_exc()), err=True)
         return ExitCode.BUG
@@ -181,8 +181,8 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
 def show_error(error: EvalgateError) -> None:
     """An error with its problems and its hint, on standard error."""
     show_problems(error.problems)
-    where = f"{error.where}: " if error.where else ""
-    click.secho(plain.visible(f"error: {where}{error.message}"), fg="red", err=True)
+    prefix = f"{error.where}: " if error.where else ""
+    click.secho(plain.visible(f"error: {prefix}{error.message}"), fg="red", err=True)
     if error.hint:
         click.echo(plain.visible(f"  {error.hint}"), err=True)
 
@@ -200,9 +200,9 @@ def ends(action: Callable[..., int]) -> Callable[..., None]:
 def show_problems(problems: tuple[Problem, ...]) -> None:
     """One problem after another on standard error."""
     for problem in problems:
-        where = click.style(plain.visible(f"{problem.place}: "), bold=True) if problem.place else ""
+        prefix = click.style(plain.visible(f"{problem.place}: "), bold=True) if problem.place else ""
         severity = click.style(f"{problem.severity.value}: ", fg=COLORS[problem.severity])
-        click.echo(f"{where}{severity}{plain.visible(problem.message)} [{problem.code}]", err=True)
+        click.echo(f"{prefix}{severity}{plain.visible(problem.message)} [{problem.code}]", err=True)
         if problem.hint:
             click.echo(plain.visible(f"    {problem.hint}"), err=True)
 

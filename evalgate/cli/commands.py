@@ -105,12 +105,12 @@ def _option(name: str) -> Callable[[Command], Command]:
     if default and field.default != ():
         description += f" [default: {default}]"
     kinds: dict[Any, str] = {int: "N", float: "NUMBER"}
-    shown = (
+    metavar = (
         "|".join(filter(None, typing.get_args(field.annotation)))
         if origin is typing.Literal
         else kinds.get(field.annotation)
     )
-    return click.option(flag, name, default=None, metavar=shown or "TEXT", help=description)
+    return click.option(flag, name, default=None, metavar=metavar or "TEXT", help=description)
 
 
 class GroupedCommand(click.Command):
@@ -118,14 +118,16 @@ class GroupedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """A section for each group; what is in none comes last."""
-        known = {option.name: option.get_help_record(ctx) for option in self.params if isinstance(option, click.Option)}
-        own = self.get_help_option(ctx)
-        known["help"] = None if own is None else own.get_help_record(ctx)
+        records = {
+            option.name: option.get_help_record(ctx) for option in self.params if isinstance(option, click.Option)
+        }
+        help_option = self.get_help_option(ctx)
+        records["help"] = None if help_option is None else help_option.get_help_record(ctx)
         grouped = {name for names in GROUPS.values() for name in names}
-        rest = [name for name in known if name not in grouped and name is not None]
-        for title, names in {**GROUPS, **({"More": rest} if any(map(known.get, rest)) else {})}.items():
+        other_names = [name for name in records if name not in grouped and name is not None]
+        for title, names in {**GROUPS, **({"More": other_names} if any(map(records.get, other_names)) else {})}.items():
             with formatter.section(title):
-                formatter.write_dl([record for name in names if (record := known.get(name)) is not None])
+                formatter.write_dl([record for name in names if (record := records.get(name)) is not None])
 
 
 show_all = click.option("--all", "everything", is_flag=True, help="Also show informational criteria.")
@@ -201,7 +203,7 @@ def validate(**values: Any) -> int:
     prepared = replace(prepared, problems=(*prepared.problems, *listed))
     problems = prepared.all_problems()
     cli.show_problems(problems)
-    counts = {severity: sum(each.severity is severity for each in problems) for severity in Severity}
+    counts = {severity: sum(problem.severity is severity for problem in problems) for severity in Severity}
     cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)
     of_libraries = "".join(f", {words.counted(library.size(), library.noun)}" for library in prepared.libraries)
     click.echo(
@@ -215,25 +217,25 @@ def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
     """Whether agents are kept apart: as asked, else in a workflow where that is possible."""
     if "isolate" in settings.given or os.environ.get("GITHUB_ACTIONS") != "true":
         return settings.isolate
-    why = isolation.why_not()
-    if why:
-        say(f"Agents run with the rights of this step and can read what it can read: {why} (docs/security.md)")
-    return not why
+    reason = isolation.why_not()
+    if reason:
+        say(f"Agents run with the rights of this step and can read what it can read: {reason} (docs/security.md)")
+    return not reason
 
 
-def _decide(given: JsonObject, gate: Callable[[Settings, Context], Report], *, everything: bool) -> int:
+def _decide(options: JsonObject, gate: Callable[[Settings, Context], Report], *, everything: bool) -> int:
     """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
-    settings, shown, told = load.load_settings(given), list[Problem](), list[str]()
+    settings, shown_problems, texts = load.load_settings(options), list[Problem](), list[str]()
     width = cli.width()
     linked = cli.shows_links()
 
     def show(problems: Sequence[Problem]) -> None:
-        cli.show_problems(tuple(problem for problem in problems if problem not in shown))
-        shown.extend(problems)
+        cli.show_problems(tuple(problem for problem in problems if problem not in shown_problems))
+        shown_problems.extend(problems)
 
     def present(report: Report) -> None:  # its conversations cannot be read any more when the run is over
         folder = str(settings.root) if linked else ""
-        told.append(reports.render_terminal(report, width=width, color=True, everything=everything, folder=folder))
+        texts.append(reports.render_terminal(report, width=width, color=True, everything=everything, folder=folder))
 
     watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
     isolate = gate is gate_run.run and isolates(settings, watcher.say)
@@ -241,7 +243,7 @@ def _decide(given: JsonObject, gate: Callable[[Settings, Context], Report], *, e
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher, **doors)
     report = gate(settings, context)
     show(report.problems)
-    click.echo("".join(told), nl=False)  # which drops colors where nobody sees them
+    click.echo("".join(texts), nl=False)  # which drops colors where nobody sees them
     for name, path in report.files.items():
         place = os.path.relpath(path)
         click.echo(f"{name:>12}  {reports.link(place, path) if linked else place}")

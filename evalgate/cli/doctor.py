@@ -73,10 +73,10 @@ def lines_of(check: Check, *, title: str = "") -> Iterator[str]:
     yield f"  {mark}  {check.label:<11}  {plain.visible(f'{place}{problem.message} [{problem.code}]')}"
     for line in plain.ends(check.detail, lines=DETAIL_LINES, limit=DETAIL_BYTES).splitlines():
         yield f"         | {plain.visible(line)}"
-    first, _, rest = problem.hint.partition("\n")
+    first, _, details = problem.hint.partition("\n")
     if first:
         yield f"         fix: {plain.visible(first)}"
-    for line in textwrap.dedent(rest).splitlines():
+    for line in textwrap.dedent(details).splitlines():
         yield f"              {plain.visible(line)}"
 
 

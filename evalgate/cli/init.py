@@ -27,51 +27,51 @@ def command(root: str | None, action: str, force: bool) -> int:
     """Write a workflow, and an evalgate.yml where it is needed, for the evaluation files and agents that are found.
     Makes no model calls."""
     settings = load.load_settings(commands.given({"root": root}))
-    found = starter.plan(settings, environ=os.environ, action=action)
-    suites = found.project.suites
+    plan = starter.plan(settings, environ=os.environ, action=action)
+    suites = plan.project.suites
     cases = sum(len(suite.eval_set.cases) for suite in suites)
     click.echo(f"found {words.counted(len(suites), 'suite')} with {words.counted(cases, 'case')}")
-    if found.elsewhere and not force:
-        click.echo(plain.visible(f"{found.elsewhere} runs evalgate already, so no other workflow is written (--force)"))
-    pending = list(starter.changes(found, force=force))
-    written, kept = [], []
-    for path, text, now in pending:
-        if now is None or force:
-            former = starter.write(found, path, text)
+    if plan.elsewhere and not force:
+        click.echo(plain.visible(f"{plan.elsewhere} runs evalgate already, so no other workflow is written (--force)"))
+    pending = list(starter.changes(plan, force=force))
+    written, unchanged_paths = [], []
+    for path, text, current_text in pending:
+        if current_text is None or force:
+            former = starter.write(plan, path, text)
             click.echo(f"wrote {path}; what stood there is in {former}" if former else f"wrote {path}")
             written.append(path)
         else:
             click.echo(f"{path} exists and is left as it is; --force would make this change:")
-            for line in difflib.unified_diff(now.splitlines(), text.splitlines(), path, path, lineterm=""):
+            for line in difflib.unified_diff(current_text.splitlines(), text.splitlines(), path, path, lineterm=""):
                 click.echo(plain.visible(line))
-            kept.append(path)
+            unchanged_paths.append(path)
     if not pending:
         click.echo("nothing to write: the files are as they would be written")
-    for number, step in enumerate(next_steps(found, written), start=1):
+    for number, step in enumerate(next_steps(plan, written), start=1):
         click.echo(f"{'Next:' if number == 1 else '     '} {number}. {plain.visible(step)}")
-    return ExitCode.CONFIG if kept else ExitCode.PASS
+    return ExitCode.CONFIG if unchanged_paths else ExitCode.PASS
 
 
-def next_steps(found: Starter, written: list[str]) -> Iterator[str]:
+def next_steps(plan: Starter, written: list[str]) -> Iterator[str]:
     """What is left to be done by hand, as commands where there are such."""
     workflow = starter.WORKFLOW in written
-    if workflow and found.action == starter.ACTION:
+    if workflow and plan.action == starter.ACTION:
         yield f"In {starter.WORKFLOW}, replace OWNER by the publisher of the action."
-    if found.undecided:
-        rules = next(path for path in found.files if path != starter.WORKFLOW)
-        yield f"In {rules}, name the agent of {words.listed(found.undecided, limit=3)}."
-    if workflow and found.secrets:
+    if plan.undecided:
+        rules = next(path for path in plan.files if path != starter.WORKFLOW)
+        yield f"In {rules}, name the agent of {words.listed(plan.undecided, limit=3)}."
+    if workflow and plan.secrets:
         yield "Set the secrets, and take those out that the agents do without: " + "; ".join(
-            f"gh secret set {name}" for name in found.secrets.values()
+            f"gh secret set {name}" for name in plan.secrets.values()
         )
-    if workflow and (renamed := {name: other for name, other in found.secrets.items() if name != other}):
+    if workflow and (renamed := {name: other for name, other in plan.secrets.items() if name != other}):
         pairs = words.listed(f"{name} from {other}" for name, other in renamed.items())
         yield f"GitHub refuses secrets whose names begin with GITHUB_, so the workflow sets {pairs}."
-    if workflow and found.uses_cloud:
+    if workflow and plan.uses_cloud:
         yield "Set who the workflow signs in to Google Cloud as (docs/action.md, Vertex AI): " + "; ".join(
             f"gh variable set {name}" for name in starter.CLOUD_VARIABLES
         )
     yield "Check what a run needs: evalgate doctor"
     if written:
-        paths = " ".join(shlex.quote(os.path.relpath(found.top / path)) for path in written)
+        paths = " ".join(shlex.quote(os.path.relpath(plan.top / path)) for path in written)
         yield f"git add {paths} && git commit -m 'Gate pull requests with evalgate'"

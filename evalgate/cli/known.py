@@ -39,27 +39,36 @@ def show(**values: Any) -> int:
     settings = commands.settings_of(values, SETTINGS)
     results = commands.results_at(values["results"]) if values["results"] else None
     folder = str(settings.root) if cli.shows_links() else ""
-    for number, each in enumerate(known.select(known.newest(settings, results), values["cases"])):
-        run, policy = each.stored.run, load.policy_of(settings, each.stored.run.suites)
+    for number, stored_case in enumerate(known.select(known.newest(settings, results), values["cases"])):
+        run, policy = stored_case.stored.run, load.policy_of(settings, stored_case.stored.run.suites)
         if number:
             click.echo()
         changed = " with uncommitted changes" if run.dirty else ""
         commit = f", commit {run.commit[:7]}{changed}" if run.commit else ""
         click.echo(plain.visible(f"ran at {run.started_at}{commit}"))
         report = Report(run=run, verdict=comparison_verdict.decide(run, policy, comparison=None), policy=policy)
-        case = _view(each, report, values["run_number"])
+        case = _view(stored_case, report, values["run_number"])
         click.echo(reports.render_whole_case(case, width=cli.width(), color=True, folder=folder), nl=False)
     return ExitCode.PASS
 
 
-def _view(each: Known, report: Report, number: int | None) -> CaseView:
+def _view(stored_case: Known, report: Report, number: int | None) -> CaseView:
     chosen = (Purpose.FIRST, None if number is None else number - 1)
-    trials = [trial for trial in each.trials if number is None or (trial.key.purpose, trial.key.number) == chosen]
+    trials = [
+        trial for trial in stored_case.trials if number is None or (trial.key.purpose, trial.key.number) == chosen
+    ]
     if number is not None and not trials:
-        raise ConfigError(f"case {each.key[1]!r} has no run {number}", hint=f"It has {len(each.trials)}.")
-    case = next(case for case in each.suite.eval_set.cases if case.case_id == each.key[1])
-    label = labels.label(each.verdict)
-    return CaseView(report=report, verdict=each.verdict, suite=each.suite, case=case, trials=tuple(trials), label=label)
+        raise ConfigError(f"case {stored_case.key[1]!r} has no run {number}", hint=f"It has {len(stored_case.trials)}.")
+    case = next(case for case in stored_case.suite.eval_set.cases if case.case_id == stored_case.key[1])
+    label = labels.label(stored_case.verdict)
+    return CaseView(
+        report=report,
+        verdict=stored_case.verdict,
+        suite=stored_case.suite,
+        case=case,
+        trials=tuple(trials),
+        label=label,
+    )
 
 
 @click.command("history")
@@ -109,20 +118,20 @@ def accept(**values: Any) -> int:
     results = commands.results_at(values["results"]) if values["results"] else None
     chosen = known.select(known.newest(settings, results), values["cases"])
     if not values["cases"] or values["only_new"] or values["failed"]:
-        chosen = [each for each in chosen if edit.is_wanted(each, only_new=values["only_new"])]
+        chosen = [stored_case for stored_case in chosen if edit.is_wanted(stored_case, only_new=values["only_new"])]
     parts = [name for name in ("calls", "answer") if values[name]]
     proposals: list[Proposal] = []
-    left = 0
-    for each in chosen:
+    skipped_count = 0
+    for stored_case in chosen:
         try:
-            proposals.append(edit.propose(each, root=settings.root, parts=parts, run=values["run_number"]))
+            proposals.append(edit.propose(stored_case, root=settings.root, parts=parts, run=values["run_number"]))
         except LeftAsItIs as why:
-            left += 1
-            _tell(each, str(why))
-    taken = list(_each(proposals, asks=asks, dry_run=values["dry_run"]))
-    files = {proposal.path for proposal, is_taken in zip(proposals, taken, strict=False) if is_taken}
-    _conclude(taken.count(True), len(chosen), files=files, dry_run=values["dry_run"])
-    return ExitCode.FAIL if None in taken or (left and values["cases"]) else ExitCode.PASS
+            skipped_count += 1
+            _tell(stored_case, str(why))
+    decisions = list(_each(proposals, asks=asks, dry_run=values["dry_run"]))
+    files = {proposal.path for proposal, is_taken in zip(proposals, decisions, strict=False) if is_taken}
+    _conclude(decisions.count(True), len(chosen), files=files, dry_run=values["dry_run"])
+    return ExitCode.FAIL if None in decisions or (skipped_count and values["cases"]) else ExitCode.PASS
 
 
 def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterator[bool | None]:
@@ -145,8 +154,8 @@ def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterat
             yield is_accepted
 
 
-def _tell(each: Known, why: str) -> None:
-    click.echo(plain.visible(f"{plain.label(each.key[1], NAME_WIDTH)}: not accepted: {why}"), err=True)
+def _tell(stored_case: Known, reason: str) -> None:
+    click.echo(plain.visible(f"{plain.label(stored_case.key[1], NAME_WIDTH)}: not accepted: {reason}"), err=True)
 
 
 def _show_proposal(proposal: Proposal, place: str) -> None:

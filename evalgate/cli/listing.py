@@ -34,12 +34,12 @@ def command(with_cases: bool, **values: Any) -> int:
     run = {suite.key for suite in prepared.suites}
     for line in (line for library in prepared.libraries for line in library.lines(run=run)):
         click.echo(plain.visible(line))
-    cases, trials = sum(each.cases for each in estimates), sum(each.trials for each in estimates)
-    judge_calls = sum(each.judge_calls for each in estimates)
-    asked = f", {judge_calls:,} judge calls (cached replies are free)" if judge_calls else ""
+    cases, trials = sum(estimate.cases for estimate in estimates), sum(estimate.trials for estimate in estimates)
+    judge_calls = sum(estimate.judge_calls for estimate in estimates)
+    judge_note = f", {judge_calls:,} judge calls (cached replies are free)" if judge_calls else ""
     click.echo(
         f"{words.counted(len(estimates), 'suite')}, {words.counted(cases, 'case')}, {words.counted(trials, 'trial')}, "
-        f"at least {words.counted(sum(each.model_calls for each in estimates), 'agent model call')}{asked}"
+        f"at least {words.counted(sum(estimate.model_calls for estimate in estimates), 'agent model call')}{judge_note}"
     )
     for line in more_lines(settings, trials=trials) if estimates else ():
         click.echo(line)
@@ -65,7 +65,7 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
 def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[str]:
     """A suite in a few lines."""
     source = suite.criteria_source
-    where = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
+    origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
     found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
     deciding = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
     judges = f" and {words.counted(expected.judge_calls, 'judge call')}" if expected.judge_calls else ""
@@ -73,7 +73,7 @@ def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[s
     lines = [
         suite.key,
         f"  agent     {suite.agent.driver} {named(suite.agent)}{found_by}",
-        f"  criteria  {deciding or 'none'}, from {where}",
+        f"  criteria  {deciding or 'none'}, from {origin}",
         f"  cases     {size}, at least {words.counted(expected.model_calls, 'model call')}{judges}",
     ]
     if with_cases:

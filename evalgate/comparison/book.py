@@ -130,28 +130,30 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
     purses = []
     reruns: list[Rerun] = []
     for cases in parts:
-        own, wanted = purse.play(cases, terms, money=money)
-        purses.append(own)
-        reruns += wanted
+        part_purse, part_reruns = purse.play(cases, terms, money=money)
+        purses.append(part_purse)
+        reruns += part_reruns
     swapped = [purse.Purse(terms, money=money) for _ in parts]
-    for own, cases in zip(swapped, parts, strict=True):
+    for part_purse, cases in zip(swapped, parts, strict=True):
         rounds = [(case.key, [pair.swapped() for pair in (*case.rounds, *case.pairs)]) for case in cases]
-        own.begin([CaseRuns(key=key, rounds=pairs) for key, pairs in rounds])
-    worse = math.fsum(own.worth for own in purses) if parts else 1.0
-    failing = math.fsum(own.failing for own in purses) if parts else 1.0
-    factors = {key: factor for own in purses for key, factor in own.factors.items()}
+        part_purse.begin([CaseRuns(key=key, rounds=pairs) for key, pairs in rounds])
+    worse = math.fsum(part_purse.worth for part_purse in purses) if parts else 1.0
+    failing = math.fsum(part_purse.failing for part_purse in purses) if parts else 1.0
+    factors = {key: factor for part_purse in purses for key, factor in part_purse.factors.items()}
     largest = max(factors.values(), default=1.0)
     is_worse, is_failing = worse >= terms.needed, failing >= terms.needed
-    words = [own.confirmations(is_worse=is_worse, is_failing=is_failing, largest=largest) for own in purses]
+    words = [
+        part_purse.confirmations(is_worse=is_worse, is_failing=is_failing, largest=largest) for part_purse in purses
+    ]
     return Book(
         needed=terms.needed,
         worse=worse,
-        better=math.fsum(own.worth for own in swapped) if parts else 1.0,
+        better=math.fsum(part_purse.worth for part_purse in swapped) if parts else 1.0,
         failing=failing,
-        bets=tuple(bet for own in purses for bet in own.bets),
+        bets=tuple(bet for part_purse in purses for bet in part_purse.bets),
         factors=factors,
-        confirmations={key: word for own in words for key, word in own.items()},
-        on_both=frozenset(key for own in purses for key in own.failed_together),
+        confirmations={key: word for part_words in words for key, word in part_words.items()},
+        on_both=frozenset(key for part_purse in purses for key in part_purse.failed_together),
     ), tuple(reruns)
 
 
@@ -184,10 +186,12 @@ def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
         for name, use in uses.items():
             value = pairing.value_of(trial, name)
             if value is not None:
-                kept = values[name, use.threshold is not None and threshold.reaches(value, use)]
-                kept |= {value} if len(kept) < 2 else set()  # two on one side of the threshold say more than that
-    found = {name: rule for name, rule in rules.items() if any(len(values[name, met]) > 1 for met in (True, False))}
-    return found | (WHETHER_MEASURED if _is_lacking(sides) else {})
+                scores = values[name, use.threshold is not None and threshold.reaches(value, use)]
+                scores |= {value} if len(scores) < 2 else set()  # two on one side of the threshold say more than that
+    graded_rules = {
+        name: rule for name, rule in rules.items() if any(len(values[name, met]) > 1 for met in (True, False))
+    }
+    return graded_rules | (WHETHER_MEASURED if _is_lacking(sides) else {})
 
 
 def _is_lacking(sides: Sides) -> bool:
@@ -224,8 +228,12 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     lost: Sequence[CriterionUse] = ()
     if is_paired:
         lost = _lost(sides, key)
-        known = sides.both[1].passed(sides.both[1].trials.get(key, ()))
-        on_base = known.count(True) > known.count(False) if True in known or False in known else None
+        base_outcomes = sides.both[1].passed(sides.both[1].trials.get(key, ()))
+        on_base = (
+            base_outcomes.count(True) > base_outcomes.count(False)
+            if True in base_outcomes or False in base_outcomes
+            else None
+        )
     return CaseRuns(
         key=key,
         group=sides.group(key),
@@ -246,9 +254,9 @@ def _lost(sides: Sides, key: CaseKey) -> tuple[CriterionUse, ...]:
     firsts = [side.outcome(side.trials[key][0]) or () for side in sides.both if side.trials.get(key)]
     if len(firsts) < len(sides.both):
         return ()
-    both = list(zip(pairing.deciding(sides.uses[key]), *firsts, strict=False))
-    lost = tuple(use for use, ours, theirs in both if ours is False and theirs is True)
-    return lost if any(ours is True and theirs is False for _, ours, theirs in both) else ()
+    rows = list(zip(pairing.deciding(sides.uses[key]), *firsts, strict=False))
+    lost = tuple(use for use, head, base in rows if head is False and base is True)
+    return lost if any(head is True and base is False for _, head, base in rows) else ()
 
 
 def _pairs(sides: Sides, heads: Iterable[GradedTrial], lost: Sequence[CriterionUse] = ()) -> list[RunPair]:
@@ -276,7 +284,7 @@ def reruns_of(sides: Sides, key: CaseKey) -> Reruns | None:
         return None
     head, base = (side.passed(side.fresh.get(key, ())) for side in sides.both)
     passed, runs, base_passed, base_runs = (
-        count for known in (head, base) for count in (known.count(True), len(known) - known.count(None))
+        count for outcomes in (head, base) for count in (outcomes.count(True), len(outcomes) - outcomes.count(None))
     )
     return Reruns(passed=passed, runs=runs, base_passed=base_passed, base_runs=base_runs)
 

@@ -45,16 +45,16 @@ def of(sides: Sides) -> tuple[CaseComparison, ...]:
 
 def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison:
     """`simulated`: its suite, where the user is."""
-    (ours, theirs), book = sides.both, sides.settled[0]
+    (head_side, base_side), book = sides.both, sides.settled[0]
     status = sides.unpaired.get(key, CaseStatus.PAIRED)
     # what the base made of another question, or has no question for, is no outcome of this case
-    head, base = _outcome(ours, key), _outcome(theirs, key) if status is CaseStatus.PAIRED else None
+    head, base = _outcome(head_side, key), _outcome(base_side, key) if status is CaseStatus.PAIRED else None
     newly: tuple[str, ...] = ()
     if base is not None and head.kind is VerdictKind.FAIL:  # a case that failed all along can fail in a new way
         turned = (VerdictKind.FAIL, VerdictKind.PASS)
         names = [use.name for use in pairing.deciding(sides.uses[key])]
-        newly = tuple(name for name in names if (ours.kind(key, name), theirs.kind(key, name)) == turned)
-    is_lacking = status is CaseStatus.PAIRED and not theirs.trials.get(key)
+        newly = tuple(name for name in names if (head_side.kind(key, name), base_side.kind(key, name)) == turned)
+    is_lacking = status is CaseStatus.PAIRED and not base_side.trials.get(key)
     return CaseComparison(
         suite=key[0],
         case_id=key[1],

@@ -40,7 +40,7 @@ def of(
     deciding = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
     outcomes = [[side.passed(side.trials.get(key, ())) for key in deciding] for side in sides.both]
     rows = tuple(_rows(sides))
-    ours, theirs = sides.both
+    head_side, base_side = sides.both
     return Comparison(
         origin=origin,
         base=base,
@@ -51,16 +51,18 @@ def of(
         # pass^k of both sides by the same k
         base_rates=pass_rates(outcomes[1], most=base.repeats),
         power=sensitivity.of(
-            sides, deciding, [pairing.known((*now, *then)) for now, then in zip(*outcomes, strict=True)]
+            sides,
+            deciding,
+            [pairing.known((*head_runs, *base_runs)) for head_runs, base_runs in zip(*outcomes, strict=True)],
         ),
         book=sides.settled[0],
         unchanged=tuple(sorted(sides.unchanged)),
         unread=unread,
         edited=edited,
         is_past=any(row.change is Change.INCONCLUSIVE and not row.base_failed and not row.short for row in rows),
-        decided=ours.verdicts,
+        decided=head_side.verdicts,
         # a base that ran alongside has head's criteria; one that was stored may have its own
-        base_decided=theirs.verdicts if pairing.uses_by_case(base) == sides.uses else {},
+        base_decided=base_side.verdicts if pairing.uses_by_case(base) == sides.uses else {},
     )
 
 
@@ -71,7 +73,9 @@ def pass_rates(outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_RE
     al. 2021 (arXiv 2107.03374).
     """
     counts = [
-        (known.count(True), len(known)) for runs in outcomes if (known := [run for run in runs if run is not None])
+        (known_runs.count(True), len(known_runs))
+        for runs in outcomes
+        if (known_runs := [run for run in runs if run is not None])
     ]
     if not counts:
         return None
@@ -139,12 +143,12 @@ class _Row:
         compared."""
         if not self.samples:  # crashes were all that there was to compare
             return Change.INCONCLUSIVE
-        whole = sum(sample.is_whole for sample in self.samples)
+        complete_count = sum(sample.is_whole for sample in self.samples)
         enough = max(len(self.samples) * min_measured - DUST, DUST)
-        if whole >= enough:
+        if complete_count >= enough:
             return None
         excused = sum(sample.base_failed or (is_truncated and sample.is_unrun) for sample in self.samples)
-        return Change.INCONCLUSIVE if whole + excused >= enough else Change.NOT_MEASURED
+        return Change.INCONCLUSIVE if complete_count + excused >= enough else Change.NOT_MEASURED
 
 
 def _rows(sides: Sides) -> Iterator[CriterionComparison]:
@@ -168,15 +172,17 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
 
 
 def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
-    ours, theirs = sides.both
+    head_side, base_side = sides.both
     drops: list[float] = []
     past: list[float] = []
     for key in cases:
-        for head, base in comparison_book.beside(sides, (*ours.trials.get(key, ()), *ours.fresh.get(key, ()))):
-            now, then = pairing.value_of(head, rule.name), pairing.value_of(base, rule.name)
-            if now is not None and then is not None:
-                (past if base.apart else drops).append(rule.drop(now, then))
-    kinds = [(theirs.kind(key, rule.name), ours.kind(key, rule.name)) for key in cases]
+        for head, base in comparison_book.beside(
+            sides, (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
+        ):
+            head_score, base_score = pairing.value_of(head, rule.name), pairing.value_of(base, rule.name)
+            if head_score is not None and base_score is not None:
+                (past if base.apart else drops).append(rule.drop(head_score, base_score))
+    kinds = [(base_side.kind(key, rule.name), head_side.kind(key, rule.name)) for key in cases]
     samples = [sample for key in cases if (sample := _sample(sides, key, rule.name)) is not None]
     evidence = comparison_book.evidence
     return _Row(
@@ -202,10 +208,10 @@ def _counted(
 
 
 def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> CriterionComparison:
-    book, both = sides.settled[0], [sample for sample in row.samples if sample.head and sample.base]
+    book, paired_samples = sides.settled[0], [sample for sample in row.samples if sample.head and sample.base]
     # the means of the cases' means, over the cases that have a score on both sides
-    head = fmean(fmean(sample.head) for sample in both) if both else None
-    base = fmean(fmean(sample.base) for sample in both) if both else None
+    head = fmean(fmean(sample.head) for sample in paired_samples) if paired_samples else None
+    base = fmean(fmean(sample.base) for sample in paired_samples) if paired_samples else None
     is_truncated = bool(sides.head.truncated or (sides.base and sides.base.truncated))
     missing = row.missing(min_measured=sides.policy.min_measured, is_truncated=is_truncated)
     clock_based = row.rule.scale.clocked and not sides.is_together
@@ -247,16 +253,16 @@ def _overall(
         return None
     samples = [
         CaseSample(
-            head=pairing.known(ours),
-            base=pairing.known(theirs),
-            is_whole=bool(ours and theirs) and None not in (*ours, *theirs),
+            head=pairing.known(head_runs),
+            base=pairing.known(base_runs),
+            is_whole=bool(head_runs and base_runs) and None not in (*head_runs, *base_runs),
             is_unrun=False,
             base_failed=False,
         )
-        for ours, theirs in zip(*outcomes, strict=True)
+        for head_runs, base_runs in zip(*outcomes, strict=True)
     ]
-    ours, theirs = sides.both
-    kinds = [(theirs.verdicts[key].kind, ours.verdicts[key].kind) for key in deciding]
+    head_side, base_side = sides.both
+    kinds = [(base_side.verdicts[key].kind, head_side.verdicts[key].kind) for key in deciding]
     book = sides.settled[0]
     row = _Row(
         rule=PolicyRule(name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=0.0),

@@ -15,16 +15,16 @@ def compare(base: Sequence[Invocation], head: Sequence[Invocation], *, hears_cal
     something else.
     After that turns of the same number are no pair any more.
     """
-    both = tuple(zip(base, head, strict=False))
+    pairs = tuple(zip(base, head, strict=False))
     answers = users = None
-    for number, (left, right) in enumerate(both, 1):
+    for number, (left, right) in enumerate(pairs, 1):
         if _said(left.user_content) != _said(right.user_content):
             users = number
             break
         if answers is None and heard(left, with_calls=hears_calls) != heard(right, with_calls=hears_calls):
             answers = number
     if users is None and len(base) != len(head):
-        users = len(both) + 1
+        users = len(pairs) + 1
     return None if answers is None and users is None else Divergence(answers=answers, users=users)
 
 

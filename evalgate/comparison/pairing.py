@@ -32,14 +32,14 @@ Pattern: TypeAlias = tuple[bool | None, ...]
 """Which deciding criteria a trial passes, in the suite's order; None where one was not measured."""
 
 
-def by_case(each: Iterable[GradedTrial]) -> Trials:
+def by_case(graded_trials: Iterable[GradedTrial]) -> Trials:
     """Trials by case, in the order of repeats."""
-    found: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
-    for trial in each:
-        found[trial.key.case].append(trial)
-    for trials in found.values():
+    trials_by_case: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
+    for trial in graded_trials:
+        trials_by_case[trial.key.case].append(trial)
+    for trials in trials_by_case.values():
         trials.sort(key=lambda trial: (trial.key.purpose, trial.key.number))
-    return found
+    return trials_by_case
 
 
 def uses_by_case(run: Run) -> dict[CaseKey, tuple[CriterionUse, ...]]:
@@ -51,17 +51,17 @@ def case_verdicts(
     run: Run, uses: Mapping[CaseKey, Sequence[CriterionUse]], *, policy: Policy
 ) -> dict[CaseKey, CaseVerdict]:
     """The verdict on each of the cases of `uses`, from the trials of a run."""
-    known = by_case(run.trials)
+    trials_by_case = by_case(run.trials)
     return {
         key: threshold.judge_case(
             key=key,
-            criteria=own,
-            trials=known.get(key, ()),
+            criteria=criteria,
+            trials=trials_by_case.get(key, ()),
             repeats=run.repeats,
             deviations=policy.deviations,
             truncated=run.truncated,
         )
-        for key, own in uses.items()
+        for key, criteria in uses.items()
     }
 
 
@@ -129,13 +129,17 @@ def cell_of(head: Pattern | None, base: Pattern | None) -> Cell | None:
     and more is the better one. None where too little is known to tell."""
     if head is None or base is None:
         return None
-    both = [(ours, theirs) for ours, theirs in zip(head, base, strict=True) if ours is not None and theirs is not None]
-    fell, rose = (False, True) in both, (True, False) in both
+    pairs = [
+        (head_outcome, base_outcome)
+        for head_outcome, base_outcome in zip(head, base, strict=True)
+        if head_outcome is not None and base_outcome is not None
+    ]
+    fell, rose = (False, True) in pairs, (True, False) in pairs
     if fell is not rose:
         return Cell.FELL if fell else Cell.ROSE
-    if fell or (False, False) in both:
+    if fell or (False, False) in pairs:
         return Cell.FAILED
-    return Cell.PASSED if len(both) == len(head) else None
+    return Cell.PASSED if len(pairs) == len(head) else None
 
 
 @frozen_dataclass
@@ -197,14 +201,14 @@ def pair(
 ) -> RunPair:
     """One run of a case on each side. `graded`: the criteria whose scores are compared as numbers."""
     needed = deciding(uses)
-    ours = outcome(head, needed, deviations=deviations)
-    theirs = outcome(base, needed, deviations=deviations, of_base=True)
+    head_pattern = outcome(head, needed, deviations=deviations)
+    base_pattern = outcome(base, needed, deviations=deviations, of_base=True)
     falls = {}
     for use in uses:
         rule = graded.get(use.name)
-        mine, other = value_of(head, use.name), value_of(base, use.name)
-        if rule is not None and mine is not None and other is not None:
-            falls[use.name] = rule.drop(mine, other)
+        head_score, other = value_of(head, use.name), value_of(base, use.name)
+        if rule is not None and head_score is not None and other is not None:
+            falls[use.name] = rule.drop(head_score, other)
     if MEASURED in graded and head is not None and base is not None:
-        falls[MEASURED] = float(_is_lost(head, ours)) - float(_is_lost(base, theirs))
-    return RunPair(cell=cell_of(ours, theirs), falls=falls, is_staked=is_staked)
+        falls[MEASURED] = float(_is_lost(head, head_pattern)) - float(_is_lost(base, base_pattern))
+    return RunPair(cell=cell_of(head_pattern, base_pattern), falls=falls, is_staked=is_staked)

@@ -71,8 +71,8 @@ def _believed(odds: float, cells: tuple[Cell, ...]) -> tuple[list[float], tuple[
     """What is believed of a case that broke with `odds`, after these pairs: the weights of its kinds, what a bet on the
     next pair pays in each cell, how fast that grows, and the odds. Kept, because many suspects see the same pairs."""
     if cells:
-        before = _believed(odds, cells[:-1])[0]
-        weights = [w * chances[cells[-1]] for w, chances in zip(before, _ALL, strict=True)]
+        priors = _believed(odds, cells[:-1])[0]
+        weights = [w * chances[cells[-1]] for w, chances in zip(priors, _ALL, strict=True)]
     else:
         same = [rate * (1 - rate) for rate in _RATES]
         worse = [belief for belief, _ in _WORSE]
@@ -324,7 +324,7 @@ class Purse:
         spread = _total(self._spread)
         for name, parts in self._spread.items():
             part = max(0.0, falls[name]) / total * spread / math.fsum(parts)
-            self._spread[name] = [own * part for own in parts]
+            self._spread[name] = [amount * part for amount in parts]
 
     def _first(self, state: State, pair: RunPair) -> None:
         lead = (self._fell - self._rose + 0.5) / (self._fell + self._rose + 1)
@@ -397,7 +397,7 @@ class Purse:
         if self.is_worse:
             return ()
         if suspects := [(state, state.suspect) for state in states if state.suspect is not None and state.is_live]:
-            suspects.sort(key=lambda each: (-each[1].growth, each[1].tries))
+            suspects.sort(key=lambda suspect: (-suspect[1].growth, suspect[1].tries))
             return tuple(Rerun(key=key, is_pair=True) for key in self._fewest(suspects))
         if self.is_failing:
             return ()
@@ -439,14 +439,14 @@ class Purse:
             return [state for state, alone in cases if alone.tries == least]
         best, alone = max(cases, key=lambda case: (case[1].odds, -case[1].tries))
         if not alone.tries:
-            return [state for state, own in cases if not own.tries][:AT_FIRST]
+            return [state for state, belief in cases if not belief.tries][:AT_FIRST]
         growth = math.log(alone.believed / (1 - FLAKY))
         lacking = math.log(self._terms.needed / self.failing) / growth if growth > 0 else 1.0
         return [best] * max(1, min(AT_ONCE, alone.tries, RUNS - alone.tries, math.ceil(lacking)))
 
     def _next_graded(self) -> list[CaseKey]:
         """Further pairs of the cases that fell by a graded criterion whose part of the purse has grown."""
-        parts = {name: math.fsum(own) for name, own in self._seen.items()}
+        parts = {name: math.fsum(amounts) for name, amounts in self._seen.items()}
         best = max(parts, key=lambda name: parts[name], default="")
         if not best or parts[best] < PROMISING:
             return []
@@ -461,11 +461,11 @@ class Purse:
     def confirmations(self, *, is_worse: bool, is_failing: bool, largest: float) -> dict[CaseKey, Confirmation]:
         """What is known of each case that fails by its first runs and can be run again. `is_worse`, `is_failing`: of
         all shards together; `largest`: the largest factor of a case there."""
-        named = min(NAMED, largest)
+        floor = min(NAMED, largest)
         return {
             key: _confirmation(
                 state,
-                is_broken=is_worse and state.suspect is not None and self.factors.get(key, 1.0) >= named,
+                is_broken=is_worse and state.suspect is not None and self.factors.get(key, 1.0) >= floor,
                 is_failing=is_failing,
                 is_settled=is_worse or is_failing,
             )
@@ -495,15 +495,15 @@ def play(cases: Sequence[CaseRuns], terms: Terms, *, money: float = 1.0) -> tupl
     """The purse after all that was run, and what is to be run next."""
     purse = Purse(terms, money=money)
     purse.begin(cases)
-    made: dict[Rerun, list[RunPair | bool | None]] = {}
+    results_by_rerun: dict[Rerun, list[RunPair | bool | None]] = {}
     for case in cases:
-        made[Rerun(key=case.key, is_pair=True)] = [*case.pairs]
-        made[Rerun(key=case.key, is_pair=False)] = [*case.alone]
+        results_by_rerun[Rerun(key=case.key, is_pair=True)] = [*case.pairs]
+        results_by_rerun[Rerun(key=case.key, is_pair=False)] = [*case.alone]
     while reruns := purse.reruns():
-        known = [(rerun, made[rerun].pop(0)) for rerun in reruns if made[rerun]]
-        if known:
-            purse.see([rerun for rerun, _ in known], [result for _, result in known])
-        if len(known) < len(reruns):
-            lacking = Counter(reruns) - Counter(rerun for rerun, _ in known)
+        results = [(rerun, results_by_rerun[rerun].pop(0)) for rerun in reruns if results_by_rerun[rerun]]
+        if results:
+            purse.see([rerun for rerun, _ in results], [result for _, result in results])
+        if len(results) < len(reruns):
+            lacking = Counter(reruns) - Counter(rerun for rerun, _ in results)
             return purse, tuple(lacking.elements())
     return purse, ()

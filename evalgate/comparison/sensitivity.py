@@ -31,17 +31,17 @@ BLOCK: Final = 4096
 def of(sides: Sides, keys: Sequence[CaseKey], outcomes: Sequence[Sequence[float]]) -> Power | None:
     """The power of a comparison. `keys`: the cases that decide; `outcomes`: of each, its runs on both sides, 1 for one
     that passed and 0 for one that did not. None where nothing is known, or there are too many cases to simulate."""
-    known = [(key, values) for key, values in zip(keys, outcomes, strict=True) if values]
-    tries = min(TRIES, MOST_PAIRS // max(len(known), 1))
-    if not known or tries < FEWEST_TRIES:
+    known_cases = [(key, values) for key, values in zip(keys, outcomes, strict=True) if values]
+    tries = min(TRIES, MOST_PAIRS // max(len(known_cases), 1))
+    if not known_cases or tries < FEWEST_TRIES:
         return None
-    every = [value for _, values in known for value in values]
+    every = [value for _, values in known_cases for value in values]
     mean = (sum(every) + PRIOR) / (len(every) + PRIOR)
-    rates = [min(0.98, (sum(values) + PRIOR * mean) / (len(values) + PRIOR)) for _, values in known]
+    rates = [min(0.98, (sum(values) + PRIOR * mean) / (len(values) + PRIOR)) for _, values in known_cases]
     policy = sides.policy
     needs = (policy.alpha, policy.pass_rate, policy.threshold)
     caught, unseen = _simulate(tuple(rates), needs, rounds=sides.head.repeats, tries=tries)
-    return Power(cases=len(rates), caught=caught, unseen=tuple(known[place][0] for place in unseen))
+    return Power(cases=len(rates), caught=caught, unseen=tuple(known_cases[place][0] for place in unseen))
 
 
 @lru_cache(maxsize=64)
@@ -62,8 +62,10 @@ def _simulate(
         blocked = 0
         for _ in range(tries):
             places = sorted(range(len(rates)), key=lambda _: draw())[:count]
-            now = [RATE_OF_BROKEN if place in places else rate for place, rate in enumerate(rates)]
-            is_blocked = _is_blocked(now, rates, draw, terms, rounds=rounds, reruns=rule is not ThresholdRule.ALL)
+            head_rates = [RATE_OF_BROKEN if place in places else rate for place, rate in enumerate(rates)]
+            is_blocked = _is_blocked(
+                head_rates, rates, draw, terms, rounds=rounds, reruns=rule is not ThresholdRule.ALL
+            )
             blocked += is_blocked
             if count == 1:
                 broken[places[0]] += 1
@@ -95,14 +97,14 @@ def _is_blocked(
         head, base = draw() < heads[place], draw() < bases[place]
         return RunPair(cell=(Cell.PASSED if head else Cell.FELL) if base else Cell.ROSE if head else Cell.FAILED)
 
-    def rerun(wanted: Rerun) -> RunPair | bool:
-        place = int(wanted.key[1])
-        return pair(place) if wanted.is_pair else draw() < heads[place]
+    def rerun(request: Rerun) -> RunPair | bool:
+        place = int(request.key[1])
+        return pair(place) if request.is_pair else draw() < heads[place]
 
     cases = []
     for place in range(len(heads)):
         pairs = [pair(place) for _ in range(rounds)]
-        cells = [each.cell for each in pairs]
+        cells = [run_pair.cell for run_pair in pairs]
         cases.append(
             CaseRuns(
                 key=("", str(place)),
@@ -111,8 +113,8 @@ def _is_blocked(
                 passes_on_base=2 * (cells.count(Cell.FELL) + cells.count(Cell.PASSED)) > len(cells),
             )
         )
-    own = Purse(terms)
-    own.begin(cases)
-    while reruns and (wanted := own.reruns()):
-        own.see(wanted, [rerun(each) for each in wanted])
-    return own.is_worse or own.is_failing
+    purse = Purse(terms)
+    purse.begin(cases)
+    while reruns and (requests := purse.reruns()):
+        purse.see(requests, [rerun(request) for request in requests])
+    return purse.is_worse or purse.is_failing

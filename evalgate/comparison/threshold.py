@@ -54,7 +54,7 @@ def count(
 ) -> Counts:
     """The counts of a suite's cases; those that are `unconfirmed` count as inconclusive."""
     kinds = [VerdictKind.INCONCLUSIVE if case.key in unconfirmed else case.kind for case in cases]
-    own = [case for case in cases if case.key not in allowed]
+    counted_cases = [case for case in cases if case.key not in allowed]
     failed = sum(kind is VerdictKind.FAIL and case.key not in allowed for kind, case in zip(kinds, cases, strict=True))
     return Counts(
         total=len(cases),
@@ -62,8 +62,8 @@ def count(
         failed=failed,
         measured=kinds.count(VerdictKind.PASS) + kinds.count(VerdictKind.FAIL),
         unrun=kinds.count(VerdictKind.INCONCLUSIVE),
-        doubtful=sum(case.doubtful for case in own),
-        partial=sum(case.partial for case in own),
+        doubtful=sum(case.doubtful for case in counted_cases),
+        partial=sum(case.partial for case in counted_cases),
         allowed=len(allowed),
     )
 
@@ -83,8 +83,8 @@ def judge(counts: Counts, *, required: float, min_measured: float) -> dict[Verdi
     is_certain = total - failed < needed(total, required)
     if is_certain:
         kinds[VerdictKind.FAIL] = f"{words.share_of(failed, total, 'case')} failed"
-    known = measured + unrun - (counts.partial if is_certain else 0)
-    is_enough = known > 0 and counts.reaches(known, min_measured=min_measured)
+    known_count = measured + unrun - (counts.partial if is_certain else 0)
+    is_enough = known_count > 0 and counts.reaches(known_count, min_measured=min_measured)
     if not is_enough:
         kinds[VerdictKind.NOT_MEASURED] = f"{words.share_of(total - measured, total, 'case')} could not be evaluated"
     if unrun and not counts.enough(required=required, min_measured=min_measured):

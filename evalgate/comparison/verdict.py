@@ -72,28 +72,28 @@ def find(
     """Which failures the policy lets pass: flaky ones; under `threshold: new` those of the base too, but none that the
     base does not have, or has no outcome of."""
     confirmations = {} if book is None else book.confirmations
-    lost = {key for key, each in confirmations.items() if each is Confirmation.LOST}
-    unlooked = {key for key, each in confirmations.items() if each is Confirmation.OPEN}
+    lost = {key for key, confirmation in confirmations.items() if confirmation is Confirmation.LOST}
+    unlooked = {key for key, confirmation in confirmations.items() if confirmation is Confirmation.OPEN}
     origins: dict[CaseKey, FailureOrigin] = {}
-    known, added, past = frozenset[CaseKey](), frozenset[CaseKey](), frozenset[CaseKey]()
+    known_failures, added, past = frozenset[CaseKey](), frozenset[CaseKey](), frozenset[CaseKey]()
     base = None if comparison is None else comparison.base
     if comparison is None or base is None:
-        named = {Confirmation.FLAKY, Confirmation.LOST}
-        origins = {key: OF_RERUNS[each] for key, each in confirmations.items() if each in named}
+        kinds = {Confirmation.FLAKY, Confirmation.LOST}
+        origins = {key: OF_RERUNS[confirmation] for key, confirmation in confirmations.items() if confirmation in kinds}
     else:
         origins = {case.key: case.origin for case in comparison.cases if case.origin is not None}
         added = frozenset(case.key for case in comparison.cases if case.status is CaseStatus.NEW)
         old = {key for key, origin in origins.items() if origin in (FailureOrigin.KNOWN, FailureOrigin.MIXED)}
-        known = frozenset(old if policy.threshold is ThresholdRule.NEW else ())
+        known_failures = frozenset(old if policy.threshold is ThresholdRule.NEW else ())
         apart = {trial.key.case for trial in base.trials if trial.apart}
         passed = {case.key for case in comparison.cases if case.base and case.base.passed > case.base.failed}
         past = frozenset(apart & passed & old & (book.on_both if book else frozenset()))
     is_cut_short = bool(run.truncated or (base is not None and base.truncated))
     return Allowed(
         origins=origins,
-        flaky=frozenset(key for key, each in confirmations.items() if each is Confirmation.FLAKY),
-        known=known,
-        open=frozenset(lost | (unlooked - known if is_cut_short else set())),
+        flaky=frozenset(key for key, confirmation in confirmations.items() if confirmation is Confirmation.FLAKY),
+        known=known_failures,
+        open=frozenset(lost | (unlooked - known_failures if is_cut_short else set())),
         unreliable=unreliable,
         added=added,
         past=past,
@@ -119,7 +119,7 @@ def threshold_gate(
         kind = VerdictKind.INCONCLUSIVE if run.complete else VerdictKind.NOT_MEASURED
     toothless = bool(suites) and not deciding
     # with those that a more severe one keeps out of sight; what the policy blocks on may be among them
-    kinds = {kind, *(each for suite in deciding for each in (suite.kind, *suite.beside))}
+    kinds = {kind, *(suite_kind for suite in deciding for suite_kind in (suite.kind, *suite.beside))}
     kinds |= {VerdictKind.INCONCLUSIVE} if run.truncated else set()
     blocked_by = None if toothless else _blocking(GateKind.THRESHOLD, kinds, policy)
     gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, blocked_by=blocked_by)
@@ -128,12 +128,12 @@ def threshold_gate(
 
 def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
     """The most severe of the kinds of a gate's verdict that end the job red."""
-    named = {
+    settings = {
         VerdictKind.FAIL: FailOn(gate.value),
         VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
         VerdictKind.INCONCLUSIVE: FailOn.INCONCLUSIVE,
     }
-    return next((kind for kind in SEVERITY if kind in kinds and named.get(kind) in policy.fail_on), None)
+    return next((kind for kind in SEVERITY if kind in kinds and settings.get(kind) in policy.fail_on), None)
 
 
 def _judge_suite(
@@ -147,14 +147,14 @@ def _judge_suite(
             reason=suite.problem,
             advisory=suite.key in policy.advisory,
         )
-    known = [_as_known(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases]
+    case_verdicts = [_as_known(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases]
     quarantined = allowed.unreliable if suite.key not in policy.advisory else NOT_QUARANTINED
     cases = []
-    for case in known:
-        why = _let_pass(case, allowed)
+    for case in case_verdicts:
+        excuse = _let_pass(case, allowed)
         quarantine = quarantined.get(case.key)
-        cases.append(replace(case, nonblocking=None if quarantine else why, quarantine=quarantine))
-    counted = [case for case in known if case.key not in allowed.unreliable]
+        cases.append(replace(case, nonblocking=None if quarantine else excuse, quarantine=quarantine))
+    counted = [case for case in case_verdicts if case.key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     # cases that the change adds would else make up for failures
     parts = [[case for case in counted if (case.key in allowed.added) is is_new] for is_new in (False, True)]
@@ -194,20 +194,20 @@ def _judge_cases(
 ) -> dict[VerdictKind, str]:
     """What becomes of cases that have a pass rate to reach together, see `threshold.judge`."""
     # crashes that were accidents stand beside: they are neither measured nor lacking
-    left = [case for case in cases if case.kind is VerdictKind.FAIL or _let_pass(case, allowed) is None]
-    if cases and not left:
+    remaining_cases = [case for case in cases if case.kind is VerdictKind.FAIL or _let_pass(case, allowed) is None]
+    if cases and not remaining_cases:
         return {VerdictKind.PASS: ""}
-    failures = {case.key for case in left if case.kind is VerdictKind.FAIL}
+    failures = {case.key for case in remaining_cases if case.kind is VerdictKind.FAIL}
     unlooked, excused = failures & allowed.open, failures & allowed.flaky
     # flaky ones never count; what is allowed for another reason, only where nothing else fails
     if failures <= excused | unlooked | allowed.known:
         excused |= failures & allowed.known
-    counts = comparison_threshold.count(left, allowed=excused, unconfirmed=unlooked)
+    counts = comparison_threshold.count(remaining_cases, allowed=excused, unconfirmed=unlooked)
     kinds = comparison_threshold.judge(counts, required=required, min_measured=policy.min_measured)
     if unlooked and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
         # a budget that ends before the reruns must not let failures pass that these would have confirmed
-        told = {VerdictKind.NOT_MEASURED: f"{words.counted(len(unlooked), 'failure')} could not be rerun"}
-        return told | kinds | told  # the first one, whatever else there is
+        notice = {VerdictKind.NOT_MEASURED: f"{words.counted(len(unlooked), 'failure')} could not be rerun"}
+        return notice | kinds | notice  # the first one, whatever else there is
     return kinds
 
 
@@ -288,9 +288,9 @@ APPETITE = 2
 
 def _ate_budget(run: Run, base: Run, truncated: str) -> bool:
     """Whether a budget ended the run which the base's appetite would have spared."""
-    ours, then, _ = run.tokens_beside(base)
+    head_tokens, base_tokens, _ = run.tokens_beside(base)
     # a base that tells nothing excuses nothing
-    return ("tokens" in truncated or "$" in truncated) and ours > APPETITE * (then or 0)
+    return ("tokens" in truncated or "$" in truncated) and head_tokens > APPETITE * (base_tokens or 0)
 
 
 def _causes(
@@ -319,10 +319,10 @@ def _gate(causes: Mapping[VerdictKind, GateCause], policy: Policy) -> GateVerdic
     """The most severe kind decides what it is called, every kind whether it blocks; the one that does is told first."""
     kind = min(causes, key=SEVERITY.index)
     blocked_by = _blocking(GateKind.REGRESSION, causes, policy)
-    told = dict.fromkeys((blocked_by or kind, kind))
+    kinds = dict.fromkeys((blocked_by or kind, kind))
     return GateVerdict(
         gate=GateKind.REGRESSION,
         kind=kind,
         blocked_by=blocked_by,
-        causes=tuple(causes[each] for each in told),
+        causes=tuple(causes[cause_kind] for cause_kind in kinds),
     )

@@ -60,8 +60,8 @@ def rows(table: type[BaseModel]) -> Mapping[str, FieldInfo]:
 
 def fact(field: FieldInfo, kind: type[Kind]) -> Kind:
     """What a row says of this kind. Raises ValueError unless it says that once."""
-    (said,) = (mark for mark in field.metadata if isinstance(mark, kind))
-    return said
+    (mark,) = (mark for mark in field.metadata if isinstance(mark, kind))
+    return mark
 
 
 def names_with(table: type[BaseModel], *marks: Door | Heading | Decider | Trait) -> tuple[str, ...]:
@@ -71,5 +71,5 @@ def names_with(table: type[BaseModel], *marks: Door | Heading | Decider | Trait)
 
 
 def _has(field: FieldInfo, mark: Any) -> bool:
-    said = fact(field, type(mark))
-    return said is mark or (isinstance(said, Flag) and mark in said)
+    marks = fact(field, type(mark))
+    return marks is mark or (isinstance(marks, Flag) and mark in marks)

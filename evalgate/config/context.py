@@ -61,18 +61,24 @@ def run_of(environ: Environ) -> str:
     return f"{repository}/actions/runs/{run}/attempts/{attempt}" if repository and run else ""
 
 
-def is_of_run(found: str, run: str) -> bool:
-    """Whether what says that `found` wrote it may be of the workflow run `run`: of the same, in this attempt or in one
+def is_of_run(writer: str, run: str) -> bool:
+    """Whether what says that `writer` wrote it may be of the workflow run `run`: of the same, in this attempt or in one
     before it, as parts are that did not fail."""
-    (ours, _, attempt), (theirs, _, before) = (each.partition("/attempts/") for each in (run, found))
-    return ours.lower() == theirs.lower() and before.isdecimal() and 0 < int(before[:9]) <= int(attempt or 0)
+    (run_address, _, attempt), (writer_address, _, writer_attempt) = (
+        address.partition("/attempts/") for address in (run, writer)
+    )
+    return (
+        run_address.lower() == writer_address.lower()
+        and writer_attempt.isdecimal()
+        and 0 < int(writer_attempt[:9]) <= int(attempt or 0)
+    )
 
 
 class Watcher(Protocol):
     """Told of progress while trials run; rich on a terminal, plain lines in CI."""
 
-    def begin(self, *, trials: int, done: int, why: str = "") -> None:
-        """`trials` in all, `done` of them taken from the journal. `why`: what reruns are for, "" for the first runs."""
+    def begin(self, *, trials: int, done: int, reason: str = "") -> None:
+        """`trials` in all, `done` of them taken from the journal. `reason`: what reruns are for, "" for the first runs."""
 
     def trial_done(
         self,
@@ -82,10 +88,10 @@ class Watcher(Protocol):
         *,
         of_base: bool = False,
         kind: VerdictKind | None = None,
-        known: bool = False,
+        is_known: bool = False,
         judges_usd: float = 0.0,
     ) -> None:
-        """One trial ended, of head or of the base: how it was scored, whether it was `known` and so cost nothing, and
+        """One trial ended, of head or of the base: how it was scored, whether it was looked up and so cost nothing (`is_known`), and
         what judges have taken until now."""
 
     def say(self, line: str) -> None:
@@ -101,7 +107,7 @@ class SilentWatcher:
 
     lines: list[str] = field(default_factory=list)
 
-    def begin(self, *, trials: int, done: int, why: str = "") -> None:
+    def begin(self, *, trials: int, done: int, reason: str = "") -> None:
         """See Watcher."""
 
     def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, **more: Any) -> None:

@@ -39,9 +39,9 @@ REFUSED: Final = "bad_option"
 
 
 def _check(config: JsonObject) -> JsonObject:
-    found = _refusal(json.dumps(config, sort_keys=True, default=str)) if config else None
-    if found is not None:
-        message, at, near = found
+    refusal = _refusal(json.dumps(config, sort_keys=True, default=str)) if config else None
+    if refusal is not None:
+        message, at, near = refusal
         message = message.encode("utf-8", "backslashreplace").decode()  # pydantic's errors take no half characters
         raise PydanticCustomError("bad_option", "{message}", {"message": message, "at": at, "near": near})
     return config
@@ -59,8 +59,8 @@ def _refusal(config: str) -> tuple[str, tuple[str | int, ...], str] | None:
         except ValidationError as error:
             return _told(error.errors(include_url=False)[0], types.GenerateContentConfig)
     for name in SYSTEM_INSTRUCTION:
-        if (own := json.loads(config).get(name)) is not None and text_of_instruction(own) is None:
-            return f"`{name}` is {plain.short_json(own)}, expected text", (name,), ""
+        if (instruction := json.loads(config).get(name)) is not None and text_of_instruction(instruction) is None:
+            return f"`{name}` is {plain.short_json(instruction)}, expected text", (name,), ""
     return None
 
 
@@ -76,7 +76,7 @@ def text_of_instruction(written: Any) -> str | None:
         return text_of_instruction(written.get("parts") or written.get("text"))
     if not isinstance(written, list):
         return None
-    texts = [text_of_instruction(each) for each in written]
+    texts = [text_of_instruction(part) for part in written]
     return None if None in texts else "\n".join(text for text in texts if text)
 
 
@@ -84,8 +84,8 @@ def _told(error: ErrorDetails, model: type[BaseModel]) -> tuple[str, tuple[str |
     at = error["loc"]
     name = ".".join(map(str, at))
     if error["type"] != "extra_forbidden":
-        said = error["msg"].removeprefix("Input should be ").partition(", unable to ")[0]
-        return f"`{name}` is {plain.short_json(error['input'])}, expected {said}", at, ""
+        expectation = error["msg"].removeprefix("Input should be ").partition(", unable to ")[0]
+        return f"`{name}` is {plain.short_json(error['input'])}, expected {expectation}", at, ""
     near = words.nearest(str(at[-1]), model.model_fields) if len(at) == 1 else None
     return f"google.genai's GenerateContentConfig has no field `{name}`", at, near or ""
 

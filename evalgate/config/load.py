@@ -40,17 +40,17 @@ from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, frozen_dataclass
 
 
-def load_settings(given: Json) -> Settings:
+def load_settings(raw_settings: Json) -> Settings:
     """What a door was given (raw values by setting name, unset ones absent) with what evalgate.yml says.
 
     The door wins over the file, the file over the defaults. Raises ConfigError for a value that a door was given
     and that cannot be; what is wrong in the file is among the settings' problems.
     """
-    for name, value in given.items():
-        why = "" if name == "root" else yaml.unusable(value)
-        if why and "surrogate" not in why:  # which stands for a byte of a file name that is not UTF-8
-            raise ConfigError(f"`{config_settings.input_name(name)}` {why}")
-    doors = _validate(given)
+    for name, value in raw_settings.items():
+        reason = "" if name == "root" else yaml.unusable(value)
+        if reason and "surrogate" not in reason:  # which stands for a byte of a file name that is not UTF-8
+            raise ConfigError(f"`{config_settings.input_name(name)}` {reason}")
+    doors = _validate(raw_settings)
     root = doors.root.resolve()
     try:
         if not root.is_dir():
@@ -58,13 +58,13 @@ def load_settings(given: Json) -> Settings:
     except OSError as error:
         raise ConfigError(f"the folder {str(doors.root)!r} cannot be read: {error.strerror}") from error
     reading = _within(root, _read_gate_file(root, doors.config))
-    merged = _validate({**reading.given, **given})
+    merged = _validate({**reading.given, **raw_settings})
     for name in (*places.SETTINGS, "baseline"):
         path = places.of_setting(name, getattr(merged, name))
-        why = places.why_not(root, path, trusted=True) if path else ""
-        if why:
+        reason = places.why_not(root, path, trusted=True) if path else ""
+        if reason:
             hint = "A path that is not below `root` is given in full, by the command line or the workflow."
-            raise ConfigError(f"`{config_settings.input_name(name)}`: {path[:200]!r} {why}", hint=hint)
+            raise ConfigError(f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint)
     refused = [name for name in merged.env if variables.is_of_ci(name)]
     if refused:
         raise ConfigError(
@@ -74,8 +74,8 @@ def load_settings(given: Json) -> Settings:
     rules = reading.gate_file
     if merged.agent:
         rules = rules.model_copy(update={"agents": [AgentRule.of_short_form(merged.agent)]})
-    found = {"gate_file": rules, "problems": reading.problems, "given": dict(given), "places": reading.places}
-    return merged.model_copy(update={"root": root, **found})
+    fields = {"gate_file": rules, "problems": reading.problems, "given": dict(raw_settings), "places": reading.places}
+    return merged.model_copy(update={"root": root, **fields})
 
 
 def render_command(settings: Settings, *, folder: str) -> str:
@@ -129,18 +129,18 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
     )
 
 
-def _validate(given: Json) -> Settings:
+def _validate(raw_settings: Json) -> Settings:
     try:
-        return Settings.model_validate(dict(given))
+        return Settings.model_validate(dict(raw_settings))
     except ValidationError as error:
         problems = [
             errors.error(
                 "bad-setting",
-                f"`{config_settings.input_name(name)}`: {words.fault(each)}, found {repr(each['input'])[:200]}",
-                hint=_form(name) if each["type"] == "string_pattern_mismatch" else "",
+                f"`{config_settings.input_name(name)}`: {words.fault(finding)}, found {repr(finding['input'])[:200]}",
+                hint=_form(name) if finding["type"] == "string_pattern_mismatch" else "",
             )
-            for each in error.errors()
-            for name in (str(each["loc"][0]),)
+            for finding in error.errors()
+            for name in (str(finding["loc"][0]),)
         ]
         raise ConfigError.collected(problems) from error
 
@@ -150,24 +150,26 @@ def _form(name: str) -> str:
     return (Settings.model_fields[name].description or "").partition("\n")[0]
 
 
-def _read_gate_file(root: Path, named: str) -> GateFileReading:
-    names = (named,) if named else config_gate_file.NAMES
+def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
+    names = (config_name,) if config_name else config_gate_file.NAMES
     for name in names:
-        why = places.why_not(root, name, trusted=bool(named))
-        if why:
-            raise ConfigError(f"the configuration {name[:200]!r} {why}", hint="Give it as a file below `root`.")
+        reason = places.why_not(root, name, trusted=bool(config_name))
+        if reason:
+            raise ConfigError(f"the configuration {name[:200]!r} {reason}", hint="Give it as a file below `root`.")
     there = [root / name for name in names if (root / name).is_file()]
     if not there:
-        if named:
-            raise ConfigError(f"the configuration {named!r} does not exist in {root}", hint="Check `config`.")
+        if config_name:
+            raise ConfigError(f"the configuration {config_name!r} does not exist in {root}", hint="Check `config`.")
         return GateFileReading()
-    file, *others = (path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path) for path in there)
+    file, *other_files = (
+        path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path) for path in there
+    )
     try:
         text = plain.decode(there[0].read_bytes(), file=file)
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error}", where=Place(file=file)) from error
+        raise ConfigError(f"cannot be read: {error}", place=Place(file=file)) from error
     if isinstance(text, Problem):
-        raise ConfigError(text.message, where=text.place, hint=f"Save {file} as UTF-8.")
+        raise ConfigError(text.message, place=text.place, hint=f"Save {file} as UTF-8.")
     reading = parse_gate_file(text.removeprefix("\ufeff"), file=file)
     unused = (
         errors.warning(
@@ -176,7 +178,7 @@ def _read_gate_file(root: Path, named: str) -> GateFileReading:
             Place(file=other),
             "Delete one, or set `config`.",
         )
-        for other in others
+        for other in other_files
     )
     return replace(reading, problems=(*reading.problems, *unused))
 
@@ -186,11 +188,11 @@ def _within(root: Path, reading: GateFileReading) -> GateFileReading:
     refused: dict[str, Problem] = {}
     paths = [((name,), path) for name, value in reading.given.items() if (path := places.of_setting(name, value))]
     for at, path in (*paths, *places.of_gate_file(reading.gate_file)):
-        why = places.why_not(root, path) if path else ""
-        if why:
-            shown = ".".join(str(step) for step in at)
+        reason = places.why_not(root, path) if path else ""
+        if reason:
+            setting = ".".join(str(step) for step in at)
             place = reading.places(*at) if reading.places else Place(file="evalgate.yml")
-            refused[str(at[0])] = errors.error("bad-path", f"`{shown}`: {path[:200]!r} {why}", place)
+            refused[str(at[0])] = errors.error("bad-path", f"`{setting}`: {path[:200]!r} {reason}", place)
     return replace(
         reading,
         given={name: value for name, value in reading.given.items() if name not in refused},
@@ -224,38 +226,38 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     if raw is None:
         return GateFileReading()
     if not isinstance(raw, dict):
-        found = f"evalgate.yml must be a mapping, found {_kind(raw)}"
-        return GateFileReading(problems=(errors.error("gate-file-shape", found, Place(file=file, line=1)),))
+        message = f"evalgate.yml must be a mapping, found {_kind(raw)}"
+        return GateFileReading(problems=(errors.error("gate-file-shape", message, Place(file=file, line=1)),))
 
     locate = Locator(document.node, file)
-    unusable = {key: why for key, value in raw.items() if (why := yaml.unusable([key, value]))}
+    unusable = {key: reason for key, value in raw.items() if (reason := yaml.unusable([key, value]))}
     raw = {key: value for key, value in raw.items() if key not in unusable}
     rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
-    rest = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
-    given, problems = _settings_given(rest, locate)
-    problems += [errors.error("bad-setting", f"`{key}` {why}", locate(key)) for key, why in unusable.items()]
+    raw_settings = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
+    settings, problems = _settings_given(raw_settings, locate)
+    problems += [errors.error("bad-setting", f"`{key}` {reason}", locate(key)) for key, reason in unusable.items()]
     problems.extend(document.warnings)
     gate_file = GateFile()
     try:
         gate_file = GateFile.model_validate(rules)
     except ValidationError as error:
         problems.extend(_validation_problems(error, locate, model=GateFile))
-        broken = {each["loc"][0] for each in error.errors()}
+        broken = {finding["loc"][0] for finding in error.errors()}
         gate_file = GateFile.model_validate({key: value for key, value in rules.items() if key not in broken})
-    return GateFileReading(gate_file=gate_file, given=given, problems=tuple(problems), places=locate)
+    return GateFileReading(gate_file=gate_file, given=settings, problems=tuple(problems), places=locate)
 
 
 def line_of_input(name: str, value: str) -> str:
     """What to do about a setting that is given as an input of the action and is none: the line to write here."""
-    shown = config_settings.input_name(name)
+    input_name = config_settings.input_name(name)
     if name not in {*config.names_with(Settings, Door.FILE), *GateFile.model_fields}:
-        return f"Only the command line takes it: `evalgate run --{shown}`."
+        return f"Only the command line takes it: `evalgate run --{input_name}`."
     items = [line.strip() for line in value.splitlines() if line.strip()]
     text = json.dumps(items) if len(items) > 1 else value
-    document = yaml.load(f"{shown}: {text}", file="")
-    read = None if isinstance(document, Problem) else document.raw[shown]
+    document = yaml.load(f"{input_name}: {text}", file="")
+    read = None if isinstance(document, Problem) else document.raw[input_name]
     is_plain = read == text or isinstance(read, int | float | list)
-    return f"Write this line in evalgate.yml: `{shown}: {text if is_plain else json.dumps(text)}`."
+    return f"Write this line in evalgate.yml: `{input_name}: {text if is_plain else json.dumps(text)}`."
 
 
 def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
@@ -264,19 +266,19 @@ def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
         return errors.error("removed-setting", f"the setting `{key}` was removed", place, instead)
     if name.replace("-", "_") in config_settings.NAMES:
         doors = config.fact(Settings.model_fields[name.replace("-", "_")], Door)
-        said = {Door.CLI: f"`--{name}` of the command", Door.ACTION: f"the input `{name}` of the action"}
+        phrases = {Door.CLI: f"`--{name}` of the command", Door.ACTION: f"the input `{name}` of the action"}
         message = f"`{key}` cannot be set in evalgate.yml"
-        return errors.error("unknown-setting", message, place, f"Use {' or '.join(said[door] for door in doors)}.")
-    known = [*GateFile.model_fields, *(config_settings.input_name(each) for each in allowed)]
-    hint = words.did_you_mean(key, known, otherwise=f"Known keys: {', '.join(known)}.")
+        return errors.error("unknown-setting", message, place, f"Use {' or '.join(phrases[door] for door in doors)}.")
+    keys = [*GateFile.model_fields, *(config_settings.input_name(setting) for setting in allowed)]
+    hint = words.did_you_mean(key, keys, otherwise=f"Known keys: {', '.join(keys)}.")
     return errors.error("unknown-setting", f"unknown setting `{key}`", place, hint)
 
 
-def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[JsonObject, list[Problem]]:
-    given: JsonObject = {}
+def _settings_given(raw_settings: dict[Any, Any], locate: Locator) -> tuple[JsonObject, list[Problem]]:
+    settings: JsonObject = {}
     problems: list[Problem] = []
     allowed = config.names_with(Settings, Door.FILE)
-    for key, value in rest.items():
+    for key, value in raw_settings.items():
         name = str(key).replace("-", "_")
         if name not in allowed:
             problems.append(_unknown_setting(str(key), allowed, locate(key)))
@@ -284,35 +286,37 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[JsonObject, 
         try:
             Settings.model_validate({name: value})
         except ValidationError as error:
-            message = "; ".join(words.fault(each) for each in error.errors())
+            message = "; ".join(words.fault(finding) for finding in error.errors())
             hint = _form(name) if error.errors()[0]["type"] == "string_pattern_mismatch" else ""
             problems.append(
                 errors.error("bad-setting", f"`{key}`: {message}, found {repr(value)[:200]}", locate(key), hint)
             )
             continue
-        if name in given:  # `fail-on` and `fail_on`
+        if name in settings:  # `fail-on` and `fail_on`
             message = f"duplicate key `{key}` in two spellings; the last value is used"
             problems.append(errors.warning("duplicate-key", message, locate(key)))
-        given[name] = value
-    return given, problems
+        settings[name] = value
+    return settings, problems
 
 
 def _validation_problems(error: ValidationError, locate: Locator, *, model: type[BaseModel]) -> list[Problem]:
     problems = []
     rules = (model, SuiteRule, AgentRule, JudgeRule, BudgetRule, SimulatorRule, ToolsRule, CompareRule, QuarantineRule)
-    known = [name for rule in rules for name in rule.model_fields]
-    for each in error.errors():
-        path = each["loc"]
+    field_names = [name for rule in rules for name in rule.model_fields]
+    for finding in error.errors():
+        path = finding["loc"]
         hint, at = "", ()
-        if each["type"] == "extra_forbidden":
-            hint = words.did_you_mean(str(path[-1]), known)
-        elif each["type"] == config_gate_file.REFUSED:
-            at, near = each["ctx"]["at"], each["ctx"]["near"]
+        if finding["type"] == "extra_forbidden":
+            hint = words.did_you_mean(str(path[-1]), field_names)
+        elif finding["type"] == config_gate_file.REFUSED:
+            at, near = finding["ctx"]["at"], finding["ctx"]["near"]
             hint = f"Did you mean `{near}`?" if near else ""
-        where = ".".join(str(step) for step in path)
-        found = f", found {each['input']!r}" if each["type"] == "literal_error" else ""
+        dotted_path = ".".join(str(step) for step in path)
+        detail = f", found {finding['input']!r}" if finding["type"] == "literal_error" else ""
         problems.append(
-            errors.error("gate-file-shape", f"`{where}`: {words.fault(each)}{found}", locate(*path, *at), hint)
+            errors.error(
+                "gate-file-shape", f"`{dotted_path}`: {words.fault(finding)}{detail}", locate(*path, *at), hint
+            )
         )
     return problems
 

@@ -133,7 +133,7 @@ def without_retries(regex: str) -> str:
     """
     end = regex.rfind("]") + 1  # behind it there is no set to look for
     pieces = [*_PIECE.findall(regex[:end]), regex[end:]]
-    regex = "".join(f"(?!/){each}" if each.startswith("[") and each != "[^/]" else each for each in pieces)
+    regex = "".join(f"(?!/){piece}" if piece.startswith("[") and piece != "[^/]" else piece for piece in pieces)
     first, *inner = (_names_without_retries(names) for names in regex.split(_FOLDERS))
     if not inner:
         return first
@@ -142,12 +142,12 @@ def without_retries(regex: str) -> str:
 
 
 def _names_without_retries(names: str) -> str:
-    first, *rest = _STARS.split(names)
-    made = [first]  # and each piece behind its star
-    for piece, after in itertools.zip_longest(rest, rest[1:]):
-        is_inner = after is not None and "/" not in _NO_SLASH.sub("", piece)
-        made.append(f"(?>{_STAR}?{piece})" if is_inner else f"{_STAR}{piece}")
-    return "".join(made)
+    first, *pieces = _STARS.split(names)
+    parts = [first]  # and each piece behind its star
+    for piece, next_piece in itertools.zip_longest(pieces, pieces[1:]):
+        is_inner = next_piece is not None and "/" not in _NO_SLASH.sub("", piece)
+        parts.append(f"(?>{_STAR}?{piece})" if is_inner else f"{_STAR}{piece}")
+    return "".join(parts)
 
 
 def _pattern(line: str) -> GitIgnoreSpecPattern:

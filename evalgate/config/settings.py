@@ -62,8 +62,8 @@ def parse_runs(value: Any) -> Any:
     it."""
     first = value.get("start", 1) if isinstance(value, Mapping) else str(value).partition("+")[0].strip()
     if isinstance(value, Mapping) or (isinstance(value, str) and "+" in value):
-        said = f"has one number now, what fails is rerun by itself: write `runs: {str(first)[:10]}`"
-        raise PydanticCustomError("runs", "{said}", {"said": said})
+        message = f"has one number now, what fails is rerun by itself: write `runs: {str(first)[:10]}`"
+        raise PydanticCustomError("runs", "{said}", {"said": message})
     try:
         return _COUNT.validate_python(None if isinstance(value, bool) else value)
     except ValidationError:
@@ -75,8 +75,8 @@ def parse_budget(value: Any) -> Any:
     try:
         return AgentBudget.model_validate(_split_pairs(value))
     except ValidationError as error:
-        said = "; ".join(dict.fromkeys(_fault_of_bound(each) for each in error.errors()))
-        raise PydanticCustomError("budget", "{said}", {"said": said}) from None
+        message = "; ".join(dict.fromkeys(_fault_of_bound(finding) for finding in error.errors()))
+        raise PydanticCustomError("budget", "{said}", {"said": message}) from None
 
 
 def _fault_of_bound(error: ErrorDetails) -> str:
@@ -410,8 +410,8 @@ class Settings(BaseModel):
         """Where evalgate.yml says so, however it is written; None where it says nothing."""
         if self.places is None:
             return None
-        found = (self.places(spelling, *path) for spelling in (name, name.replace("_", "-")))
-        return next((each for each in found if each.json_path != "$"), None)
+        places = (self.places(spelling, *path) for spelling in (name, name.replace("_", "-")))
+        return next((place for place in places if place.json_path != "$"), None)
 
 
 OLD_QUARANTINE = "evalgate-quarantine.yml"

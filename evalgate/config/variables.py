@@ -196,8 +196,8 @@ class AgentVariables:
         """Variables that hold credentials for installers and that nobody named: nobody sees them."""
         if self.everything:
             return ()
-        own = (name for name in self.environ if matches(name, INSTALLING) and not matches(name, self.names))
-        return tuple(sorted(name for name in own if _is_credential(name, self.environ[name])))
+        candidates = (name for name in self.environ if matches(name, INSTALLING) and not matches(name, self.names))
+        return tuple(sorted(name for name in candidates if _is_credential(name, self.environ[name])))
 
     # --- why not ----------------------------------------------------------------------------------
 
@@ -225,9 +225,9 @@ class AgentVariables:
         if not names or "" in whys.values():
             return ""
         is_set = [name for name in names if self.environ.get(name, "").strip()]
-        named = [name for name in names if name in self.environ]
-        if is_set or named:
-            return whys[(is_set or named)[0]]
+        present_names = [name for name in names if name in self.environ]
+        if is_set or present_names:
+            return whys[(is_set or present_names)[0]]
         return whys[names[0]] if is_of_ci(names[0]) else self._why_unset(names)
 
     def _why_unset(self, names: Sequence[str]) -> str:

@@ -92,14 +92,14 @@ def unusable(value: Any) -> str:
     """What makes a setting one that no file, process or report can take, wherever it stands in it; empty: nothing."""
     level = [value]
     for _ in range(MOST_LEVELS):
-        texts = [each for each in level if isinstance(each, str)]
+        texts = [element for element in level if isinstance(element, str)]
         if any("\0" in text for text in texts):
             return "contains the character U+0000"
         if any(_SURROGATE.search(text) for text in texts):
             return "contains half a character (a lone surrogate)"
-        if any(isinstance(each, int) and abs(each) > MOST_NUMBER for each in level):
+        if any(isinstance(element, int) and abs(element) > MOST_NUMBER for element in level):
             return "contains a number that is too large"
-        level = [inner for each in level for inner in _inside(each)]
+        level = [inner for element in level for inner in _inside(element)]
     return "is nested too deeply" if level else ""
 
 
@@ -111,15 +111,15 @@ def _inside(value: Any) -> Iterator[Any]:
         yield from value
 
 
-def _size(node: Any, known: dict[int, int], above: set[int]) -> int:
+def _size(node: Any, sizes: dict[int, int], above: set[int]) -> int:
     """How many values a node holds, those of aliases counted each time. Raises RecursionError for one within itself."""
     if id(node) in above:
         raise RecursionError
-    if id(node) not in known:
+    if id(node) not in sizes:
         above.add(id(node))
-        known[id(node)] = 1 + sum(_size(child, known, above) for child in _values_of(node))
+        sizes[id(node)] = 1 + sum(_size(child, sizes, above) for child in _values_of(node))
         above.discard(id(node))
-    return known[id(node)]
+    return sizes[id(node)]
 
 
 def _values_of(node: Any) -> Iterator[Any]:
@@ -139,19 +139,19 @@ def _duplicate_keys(top: Any, file: str) -> Iterator[Problem]:
             continue
         done.add(id(node))
         pending.extend(_values_of(node))
-        seen: dict[tuple[str, str], int] = {}
+        first_lines: dict[tuple[str, str], int] = {}
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
                 continue
             mark, name = key.start_mark, (key.tag, key.value)
-            if name in seen:
+            if name in first_lines:
                 yield errors.warning(
                     "duplicate-key",
-                    f"duplicate key `{key.value[:60]}` (first on line {seen[name]}); the last value is used",
+                    f"duplicate key `{key.value[:60]}` (first on line {first_lines[name]}); the last value is used",
                     Place(file=file, line=mark.line + 1, column=mark.column + 1),
                     "Delete one.",
                 )
-            seen[name] = mark.line + 1
+            first_lines[name] = mark.line + 1
 
 
 class Locator:
@@ -163,18 +163,18 @@ class Locator:
 
     def __call__(self, *path: Any) -> Place:
         """The place of a path, or of the longest part of it that is there."""
-        node, mark, shown = self._node, self._node.start_mark, "$"
+        node, mark, json_path = self._node, self._node.start_mark, "$"
         for step in path:
             if isinstance(node, yaml.MappingNode):
-                found = next((pair for pair in node.value if pair[0].value == str(step)), None)
-                if found is None:
+                member = next((pair for pair in node.value if pair[0].value == str(step)), None)
+                if member is None:
                     break
-                mark, node = found[0].start_mark, found[1]
-                shown += f".{step}"
+                mark, node = member[0].start_mark, member[1]
+                json_path += f".{step}"
             elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
                 node = node.value[step]
                 mark = node.start_mark
-                shown += f"[{step}]"
+                json_path += f"[{step}]"
             else:
                 break
-        return Place(file=self.file, line=mark.line + 1, column=mark.column + 1, json_path=shown)
+        return Place(file=self.file, line=mark.line + 1, column=mark.column + 1, json_path=json_path)

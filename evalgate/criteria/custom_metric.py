@@ -30,11 +30,11 @@ def grade(evidence: TrialView, *, use: CriterionUse, code: str, run_metric: Metr
     if run_metric is None:
         message = "the agent's driver cannot run custom metrics"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
-    found = run_metric(code, use, evidence)
-    if isinstance(found, NotEvaluated):
-        return found
-    problem = _problem(found, use, turns=len(evidence.actual))
-    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{code} {problem}") if problem else found
+    metric_grade = run_metric(code, use, evidence)
+    if isinstance(metric_grade, NotEvaluated):
+        return metric_grade
+    problem = _problem(metric_grade, use, turns=len(evidence.actual))
+    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{code} {problem}") if problem else metric_grade
 
 
 def _problem(score: Score, use: CriterionUse, *, turns: int) -> str:

@@ -40,8 +40,8 @@ def grade(evidence: TrialView, *, options: AnswerOptions, ask: Asking) -> Grade:
         if not reference.strip() and ask.deviations.reference_empty:
             by_turn[number] = JudgedTurn(findings=(Finding(text=NO_REFERENCE, turn=number),))
         elif not answer.strip() and ask.deviations.answer_empty:
-            found = Finding(text="the agent gave no answer", turn=number, label="invalid", score=0.0)
-            by_turn[number] = JudgedTurn(scores=(0.0,), findings=(found,))
+            finding = Finding(text="the agent gave no answer", turn=number, label="invalid", score=0.0)
+            by_turn[number] = JudgedTurn(scores=(0.0,), findings=(finding,))
         else:
             request = prompting.text_of(expected.user_content)
             question = ask_match(request=request, answer=answer, reference=reference)

@@ -56,10 +56,10 @@ def grade(evidence: TrialView, *, options: StateOptions) -> Grade:
     value = turns.mean([0 if key in wrong else 1 for key in compared] or [1])
     findings = []
     for key in wrong:
-        wanted = _shown(expected.get(key, json_match.MISSING))
+        expectation = _shown(expected.get(key, json_match.MISSING))
         if key in options.matchers:
-            wanted = json.dumps(options.matchers[key].compact(), ensure_ascii=False)
-        text = f"expected {wanted}, got {_shown(actual.get(key, json_match.MISSING))}"
+            expectation = json.dumps(options.matchers[key].compact(), ensure_ascii=False)
+        text = f"expected {expectation}, got {_shown(actual.get(key, json_match.MISSING))}"
         findings.append(Finding(text=text, label=key))
     return Score(value=value, findings=tuple(findings))
 

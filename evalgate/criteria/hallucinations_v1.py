@@ -57,21 +57,23 @@ def grade(evidence: TrialView, *, options: HallucinationOptions, ask: Asking) ->
         for number, invocation in enumerate(evidence.actual, start=1)
         for text in texts_of(invocation, number, intermediate=options.evaluate_intermediate_nl_responses)
     ]
-    segmented = [_each_sentence(result, each.text) for result, each in zip(_split(checked, ask), checked, strict=True)]
+    segmented = [
+        _each_sentence(result, passage.text) for result, passage in zip(_split(checked, ask), checked, strict=True)
+    ]
     ballots = {
-        place: _validation(each, sentences, ask)
-        for place, (each, sentences) in enumerate(zip(checked, segmented, strict=True))
+        place: _validation(passage, sentences, ask)
+        for place, (passage, sentences) in enumerate(zip(checked, segmented, strict=True))
         if not isinstance(sentences, NotEvaluated) and sentences
     }
     results = ask.votes(ballots)
     by_text = [
-        _judged(each, sentences, ballots.get(place), results.get(place))
-        for place, (each, sentences) in enumerate(zip(checked, segmented, strict=True))
+        _judged(passage, sentences, ballots.get(place), results.get(place))
+        for place, (passage, sentences) in enumerate(zip(checked, segmented, strict=True))
     ]
     by_turn = []
     for number in range(1, len(evidence.actual) + 1):
-        own = [text for each, text in zip(checked, by_text, strict=True) if each.turn == number]
-        by_turn.append(_together(own, number, ask.deviations))
+        parts = [text for passage, text in zip(checked, by_text, strict=True) if passage.turn == number]
+        by_turn.append(_together(parts, number, ask.deviations))
     nothing = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="the answers have no text to check")
     return judged.conclude(by_turn, nothing=nothing, deviations=ask.deviations)
 
@@ -84,19 +86,19 @@ def _split(checked: Sequence[Checked], ask: Asking) -> tuple[VoteResult, ...]:
         [
             judged.sampled(
                 ask,
-                render_split(each.text),
-                parse=partial(_any_sentence, text=each.text),
+                render_split(passage.text),
+                parse=partial(_any_sentence, text=passage.text),
                 names={"": "the text"},
                 num_samples=1,
             )
-            for each in checked
+            for passage in checked
         ]
     )
 
 
 def _any_sentence(reply: str, *, text: str) -> dict[str, Vote]:
-    found = parse_split(reply, text)
-    return {"": Vote(passed=True)} if found or not has_words(text) else {}
+    sentences = parse_split(reply, text)
+    return {"": Vote(passed=True)} if sentences or not has_words(text) else {}
 
 
 def _each_sentence(result: VoteResult, text: str) -> tuple[str, ...] | NotEvaluated:
@@ -137,18 +139,18 @@ def _judged(
         judged.finding_of(result, ballot, item=name, subject=sentence, turn=checked.turn) for name, sentence in pairs
     )
     lacks = [judged.lack_of(result.items[name], result.samples) for name, _ in pairs]
-    lack = next((each for each in lacks if each is not None), None)
+    lack = next((candidate for candidate in lacks if candidate is not None), None)
     passed = [verdict.passed for name, _ in pairs if (verdict := result.items[name]).passed is not None]
     if lack is not None and (ballot.deviations.turn_unjudged or not passed):
         return JudgedTurn(findings=findings, lack=lack)
     return JudgedTurn(scores=(Fraction(sum(passed), len(passed)),), findings=findings, lack=lack)
 
 
-def _together(own: Sequence[JudgedTurn], number: int, deviations: Deviations) -> JudgedTurn:
+def _together(parts: Sequence[JudgedTurn], number: int, deviations: Deviations) -> JudgedTurn:
     """A turn of its texts: the mean of theirs."""
-    scores = [Fraction(score) for each in own for score in each.scores]
-    lack = next((each.lack for each in own if each.lack is not None), None)
-    findings = tuple(finding for each in own for finding in each.findings)
+    scores = [Fraction(score) for part in parts for score in part.scores]
+    lack = next((part.lack for part in parts if part.lack is not None), None)
+    findings = tuple(finding for part in parts for finding in part.findings)
     if not scores:
         findings = findings if lack else (*findings, Finding(text=NO_TEXT, turn=number))
         return JudgedTurn(findings=findings, lack=lack)
@@ -172,10 +174,10 @@ def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterat
     events = invocation.events or ()
     for number, event in enumerate(events if intermediate else ()):
         # what a built-in tool told of its sources came with the text, so it counts as known
-        known = (*events[:number], *((replace(event, content=None),) if event.grounding else ()))
+        known_events = (*events[:number], *((replace(event, content=None),) if event.grounding else ()))
         for part in event.content.parts if event.content else ():
             if isinstance(part, Text) and part.text.strip() and not part.thought:
-                yield Checked(turn=turn, text=part.text, context=_context(invocation, known))
+                yield Checked(turn=turn, text=part.text, context=_context(invocation, known_events))
     answer = prompting.answer_of(invocation)
     if answer.strip():
         yield Checked(turn=turn, text=answer, context=_context(invocation, events))
@@ -252,18 +254,18 @@ def parse_split(reply: str, text: str) -> tuple[str, ...]:
     stretches: list[str] = []
     place, start, misses = 0, 0, 0
     for sentence in _marked(reply):
-        wanted, _ = _without_blanks(sentence)
-        found = letters.find(wanted, start) if has_words(wanted) and misses < _MOST_MISSES else -1
-        if found < 0:
+        needle, _ = _without_blanks(sentence)
+        position = letters.find(needle, start) if has_words(needle) and misses < _MOST_MISSES else -1
+        if position < 0:
             misses += 1
             continue
-        start = found + len(wanted)
-        begin, end = places[found], places[start - 1] + 1
+        start = position + len(needle)
+        begin, end = places[position], places[start - 1] + 1
         stretches.extend((text[place:begin], text[begin:end]))
         place = end
     stretches.append(text[place:])
     sentences = (stretch.strip() for stretch in stretches)
-    return tuple(each for each in sentences if has_words(each)) if place else ()
+    return tuple(sentence for sentence in sentences if has_words(sentence)) if place else ()
 
 
 def _marked(reply: str) -> Iterator[str]:
@@ -285,9 +287,9 @@ _MOST_MISSES = 500
 
 def _without_blanks(text: str) -> tuple[str, list[int]]:
     """The words of a text with one blank between them, and where each character stands."""
-    found = [(match.start(), match[0]) for match in re.finditer(r"\S+", text)]
-    places = [place for start, word in found for place in (*range(start, start + len(word)), start + len(word))]
-    return " ".join(word for _, word in found), places
+    matches = [(match.start(), match[0]) for match in re.finditer(r"\S+", text)]
+    places = [place for start, word in matches for place in (*range(start, start + len(word)), start + len(word))]
+    return " ".join(word for _, word in matches), places
 
 
 # --- what each rests on ---------------------------------------------------------------------------
@@ -323,7 +325,9 @@ VALIDATE_TASK = "Which label does each of the sentences have, given the context?
 
 def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Question:
     """The question what the sentences rest on."""
-    listed = [{"id": name, "sentence": each} for name, each in zip(sentence_names(sentences), sentences, strict=True)]
+    listed = [
+        {"id": name, "sentence": sentence} for name, sentence in zip(sentence_names(sentences), sentences, strict=True)
+    ]
     return prompting.build_question(
         rules=VALIDATE_RULES,
         reply=VALIDATE_REPLY,
@@ -343,9 +347,9 @@ def sentence_names(sentences: Sequence[str]) -> tuple[str, ...]:
 
 def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
     """The votes of a reply by the sentence's name; one that is passed over has none."""
-    said = prompting.state(text, frozenset({"label"}), lines=_entries_of_lines, several=True)
+    statement = prompting.state(text, frozenset({"label"}), lines=_entries_of_lines, several=True)
     return prompting.votes_by_item(
-        said,
+        statement,
         item_of=lambda entry: _named(entry, sentences),
         vote_in=_vote,
         labels=LABELS,
@@ -355,32 +359,34 @@ def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
 
 def _vote(entry: Json) -> Vote:
     excerpts = [prompting.prose_of(entry, key) for key in _EXCERPTS]
-    quoted = [f"\N{LEFT DOUBLE QUOTATION MARK}{each}\N{RIGHT DOUBLE QUOTATION MARK}" for each in excerpts if each]
+    quoted = [
+        f"\N{LEFT DOUBLE QUOTATION MARK}{excerpt}\N{RIGHT DOUBLE QUOTATION MARK}" for excerpt in excerpts if excerpt
+    ]
     rationale = " ".join([prompting.prose_of(entry, *_REASONS), *quoted]).strip()
     return prompting.vote_of(entry["label"], LABELS, rationale=rationale)
 
 
 def _named(entry: Json, sentences: Sequence[str]) -> str | None:
     """By name, else by the sentence itself; None: it speaks of nothing that was asked."""
-    known = {name.casefold(): name for name in sentence_names(sentences)}
-    name = known.get(str(entry.get("id", "")).strip(" *_`\"'[].:").casefold())
+    names = {name.casefold(): name for name in sentence_names(sentences)}
+    name = names.get(str(entry.get("id", "")).strip(" *_`\"'[].:").casefold())
     if name is not None:
         return name
-    wanted = prompting.plain_text(prompting.prose_of(entry, "sentence"))
+    quote = prompting.plain_text(prompting.prose_of(entry, "sentence"))
     pairs = zip(sentence_names(sentences), sentences, strict=True)
-    return next((each for each, sentence in pairs if wanted and prompting.plain_text(sentence) == wanted), None)
+    return next((candidate for candidate, sentence in pairs if quote and prompting.plain_text(sentence) == quote), None)
 
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:
     """Blocks of `key: value` lines, each opened by its sentence or its id."""
-    found: list[JsonObject] = []
+    entries: list[JsonObject] = []
     block: JsonObject = {}
-    for key, value in [*prompting.verdict_lines(rows, known=_KEYS, label="label"), ("sentence", "")]:
+    for key, value in [*prompting.verdict_lines(rows, keys=_KEYS, label="label"), ("sentence", "")]:
         if key in ("id", "sentence") and (key in block or "label" in block):
-            found.extend([block] if "label" in block else [])
+            entries.extend([block] if "label" in block else [])
             block = {}
         block[key] = value
-    return found
+    return entries
 
 
 SPEC = CriterionSpec(

@@ -61,10 +61,10 @@ def grade_tokens(evidence: TrialView, deviations: Deviations) -> Grade:
     usage is unknown and left out; in ADK it counts 0. Source: google-adk _efficiency_evaluators.
     """
     spent = [_spent(turn) for turn in evidence.actual]
-    totals = tuple(float(each["total_tokens"]) if "total_tokens" in each else None for each in spent)
-    counted = [each for each in spent if each] if deviations.usage_unreported else spent
+    totals = tuple(float(usage["total_tokens"]) if "total_tokens" in usage else None for usage in spent)
+    counted = [usage for usage in spent if usage] if deviations.usage_unreported else spent
     reported: set[str] = set().union(*counted)
-    breakdown = {kind: turns.mean([each.get(kind, 0) for each in counted]) for kind in _KINDS if kind in reported}
+    breakdown = {kind: turns.mean([usage.get(kind, 0) for usage in counted]) for kind in _KINDS if kind in reported}
     total = breakdown.get("total_tokens")
     if total is None:
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no model call reported token usage", turns=totals)
@@ -79,15 +79,15 @@ def _spent(turn: Invocation) -> _Tokens:
     tool_use = _total([usage.tool_use_prompt_tokens for usage in reported])
     candidates = _total([usage.candidates_tokens for usage in reported])
     reasoning = _total([usage.thoughts_tokens for usage in reported])
-    given = _total([prompt, tool_use])
-    said = _total([candidates, reasoning])
+    input_tokens = _total([prompt, tool_use])
+    output_tokens = _total([candidates, reasoning])
     counts = (
-        _total([given, said]),
-        given,
+        _total([input_tokens, output_tokens]),
+        input_tokens,
         prompt,
         _total([usage.cached_tokens for usage in reported]),
         tool_use,
-        said,
+        output_tokens,
         candidates,
         reasoning,
     )
@@ -95,8 +95,8 @@ def _spent(turn: Invocation) -> _Tokens:
 
 
 def _total(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    known_counts = [count for count in counts if count is not None]
+    return sum(known_counts) if known_counts else None
 
 
 # --- seconds ---
@@ -114,12 +114,12 @@ def grade_seconds(evidence: TrialView, deviations: Deviations) -> Grade:  # noqa
     Source: google-adk _efficiency_evaluators.
     """
     spent = [_seconds(turn) for turn in evidence.actual]
-    totals = tuple(each.get("total_seconds") for each in spent)
+    totals = tuple(timing.get("total_seconds") for timing in spent)
     breakdown = {}
     for phase in _PHASES:
-        known = [each[phase] for each in spent if phase in each]
-        if known:
-            breakdown[phase] = round(sum(known) / len(known), 3)
+        durations = [timing[phase] for timing in spent if phase in timing]
+        if durations:
+            breakdown[phase] = round(sum(durations) / len(durations), 3)
     if not breakdown:
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no turn has a duration", turns=totals)
     return Score(value=breakdown["total_seconds"], turns=totals, breakdown=breakdown)

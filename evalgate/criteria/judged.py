@@ -122,12 +122,12 @@ def with_judge(
     judge to be asked, one that says so."""
     if services.judge is None:
         return lambda _: NotEvaluated(reason=Reason.SKIPPED, message="`skip-judged` is set")
-    asking = Asking(criterion=use.name, panel=services.judge, options=options, deviations=services.deviations)
-    return lambda evidence: unready(evidence) or rule(evidence, ask=replace(asking, repeat=evidence.repeat))
+    ask = Asking(criterion=use.name, panel=services.judge, options=options, deviations=services.deviations)
+    return lambda evidence: unready(evidence) or rule(evidence, ask=replace(ask, repeat=evidence.repeat))
 
 
 def sampled(
-    asking: Asking,
+    ask: Asking,
     question: Question,
     *,
     parse: Callable[[str], Mapping[str, Vote]],
@@ -136,26 +136,26 @@ def sampled(
 ) -> SampledRequest:
     """The question as a ballot on one label, or on the items of `names`, which maps them to what the prompt calls
     them; items that a reply passes over are asked for once more."""
-    judge = asking.options.judge_model_options
+    judge = ask.options.judge_model_options
     system, config = prompting.with_instruction(question.system, judge.judge_model_config or {})
     request = JudgeRequest(
         model=judge.judge_model,
         prompt=question.prompt,
-        criterion=asking.criterion,
+        criterion=ask.criterion,
         version=question.version,
         system=system,
         config=config,
         schema=question.schema,
-        repeat=asking.repeat,
+        repeat=ask.repeat,
     )
     return SampledRequest(
         request=request,
         parse=lambda reply: parse(Reply(reply.text, question)),
         items=("",) if names is None else tuple(names),
         num_samples=judge.num_samples if num_samples is None else num_samples,
-        again=partial(_again, asked=question, names=names or {}),
-        exhaustive=asking.options.exhaustive,
-        deviations=asking.deviations,
+        again=partial(_again, question=question, names=names or {}),
+        exhaustive=ask.options.exhaustive,
+        deviations=ask.deviations,
     )
 
 
@@ -217,9 +217,9 @@ def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
     return Reason.JUDGE_NOT_RECORDED if kinds == {JudgeFailureKind.NO_RECORDING} else Reason.JUDGE_UNAVAILABLE
 
 
-def _again(_: JudgeReply, items: tuple[str, ...], *, asked: Question, names: Mapping[str, str]) -> str:
+def _again(_: JudgeReply, items: tuple[str, ...], *, question: Question, names: Mapping[str, str]) -> str:
     lacking, all_names = [names.get(item, item) for item in items], list(names.values()) or [""]
-    return prompting.remind(asked.prompt, lacking=lacking, all_names=all_names, briefly=bool(asked.code))
+    return prompting.remind(question.prompt, lacking=lacking, all_names=all_names, briefly=bool(question.code))
 
 
 @frozen_dataclass
@@ -257,9 +257,9 @@ def conclude(
     scores = [score for turn in judged if turn.lack is None for score in turn.scores]
     for number, turn in enumerate(judged, start=1):
         if turn.lack is not None and (deviations.turn_unjudged or not scores):
-            where = f"turn {number}: " if len(judged) > 1 else ""
+            prefix = f"turn {number}: " if len(judged) > 1 else ""
             return NotEvaluated(
-                reason=turn.lack.reason, message=where + turn.lack.message, turns=values, findings=findings
+                reason=turn.lack.reason, message=prefix + turn.lack.message, turns=values, findings=findings
             )
     if not scores:
         return replace(nothing, turns=values, findings=findings)

@@ -66,12 +66,12 @@ def judge_of(use: CriterionUse, *, prompt_version: str | None = None) -> JudgeId
     options = spec.options.model_validate(dict(use.options))
     if isinstance(options, VertexOptions) and options.judge is not Source.LLM:
         return None
-    asked = options.judge_model_options
+    judge_options = options.judge_model_options
     return JudgeIdentity(
-        model=asked.judge_model,
+        model=judge_options.judge_model,
         prompt_version=spec.verdicts.prompt_version if prompt_version is None else prompt_version,
-        num_samples=asked.num_samples,
-        config=asked.judge_model_config or {},
+        num_samples=judge_options.num_samples,
+        config=judge_options.judge_model_config or {},
     )
 
 
@@ -106,18 +106,20 @@ def _endpoint(defaults: JudgeRule, recorded: str) -> str:
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
     """What judges of settled suites could not be asked: as the judge itself says, a problem for each place that names
     criteria; those of one place together."""
-    asked = [(suite, use, model) for suite in suites for use in suite.criteria if (model := _model(use)) is not None]
-    models = dict.fromkeys(model for _, _, model in asked)
-    found = clients.missing(models, drivers=judges.JUDGES, defaults=defaults, environment=environ)
+    judge_uses = [
+        (suite, use, model) for suite in suites for use in suite.criteria if (model := _model(use)) is not None
+    ]
+    models = dict.fromkeys(model for _, _, model in judge_uses)
+    reasons = clients.missing(models, drivers=judges.JUDGES, defaults=defaults, environment=environ)
     names: dict[tuple[Place, str], dict[str, None]] = {}
-    for suite, use, model in asked:
-        if model in found:
-            names.setdefault((use.place or Place(file=suite.key), found[model]), {})[f"`{use.name}`"] = None
+    for suite, use, model in judge_uses:
+        if model in reasons:
+            names.setdefault((use.place or Place(file=suite.key), reasons[model]), {})[f"`{use.name}`"] = None
     hint = "Set it in the job's environment, use recorded replies (evalgate.yml: `judge: {replay: FILE}`), or set "
     hint += "`skip-judged`."
     return [
-        errors.error("credentials-missing", f"{words.listed(named)} can never be measured: {said}", place, hint)
-        for (place, said), named in names.items()
+        errors.error("credentials-missing", f"{words.listed(criteria)} can never be measured: {reason}", place, hint)
+        for (place, reason), criteria in names.items()
     ]
 
 
@@ -135,15 +137,15 @@ def opened_panel(
     cache: Path,
     say: Callable[[str], None],
     limiters: RateLimiters | None = None,
-    now: datetime | None = None,
+    moment: datetime | None = None,
 ) -> Iterator[VotingPanel | None]:
-    """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user. `now`: from when on
+    """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user. `moment`: from when on
     replies are as old as trials may be (`reuse_days`); None: they have no age."""
     models = models_of(settings, suites)
     if not models:
         yield None
         return
-    held = panel.open_panel(
+    voting_panel = panel.open_panel(
         models,
         drivers=judges.JUDGES,
         defaults=defaults_of(settings),
@@ -151,12 +153,12 @@ def opened_panel(
         cache=cache / "verdicts",
         warn=say,
         limiters=limiters,
-        oldest_s=0.0 if now is None else now.timestamp() - settings.reuse_days * 86_400,
+        oldest_s=0.0 if moment is None else moment.timestamp() - settings.reuse_days * 86_400,
     )
     try:
-        yield held
+        yield voting_panel
     finally:
-        held.close()
+        voting_panel.close()
 
 
 def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
@@ -175,8 +177,8 @@ def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> 
 
 def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
     """Every model that the settled criteria of the suites ask, once."""
-    asked = [model for suite in suites for use in suite.criteria if (model := _model(use)) is not None]
-    return tuple(dict.fromkeys(asked))
+    models = [model for suite in suites for use in suite.criteria if (model := _model(use)) is not None]
+    return tuple(dict.fromkeys(models))
 
 
 def _settle(use: CriterionUse, defaults: JudgeRule, recorded: str) -> CriterionUse:

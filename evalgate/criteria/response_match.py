@@ -81,9 +81,9 @@ def _stemmer() -> Callable[[str], str]:
     while the stemmer loads, and nothing half-loaded is left behind.
     """
     with _loading:
-        before = set(sys.modules)
+        loaded_modules = set(sys.modules)
         for name in _PACKAGES:
-            if name not in before:
+            if name not in loaded_modules:
                 spec = importlib.util.find_spec(name)
                 if spec is None:
                     raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -92,7 +92,7 @@ def _stemmer() -> Callable[[str], str]:
             stem: Callable[[str], str] = importlib.import_module("nltk.stem.porter").PorterStemmer().stem
         finally:
             # list() is one step for other threads, which import at the same time; a comprehension is not
-            for name in [name for name in list(sys.modules) if name.startswith("nltk") and name not in before]:
+            for name in [name for name in list(sys.modules) if name.startswith("nltk") and name not in loaded_modules]:
                 del sys.modules[name]
     return stem
 
@@ -112,9 +112,9 @@ def grade(evidence: TrialView) -> Grade:
     if isinstance(pairs, NotEvaluated):
         return pairs
     scores = [f_score(turns.answer(actual), turns.answer(expected)) for actual, expected in pairs]
-    known = [score for score in scores if score is not None]
+    known_scores = [score for score in scores if score is not None]
     values = tuple(None if score is None else float(score) for score in scores)
-    if not known:
+    if not known_scores:
         message = "no turn of the case has an expected answer"
         return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message, turns=values)
     findings = tuple(
@@ -122,7 +122,7 @@ def grade(evidence: TrialView) -> Grade:
         for number, score in enumerate(scores, start=1)
         if score is None
     )
-    return Score(value=turns.mean(known), turns=values, findings=findings)
+    return Score(value=turns.mean(known_scores), turns=values, findings=findings)
 
 
 def grade_as_adk(evidence: TrialView) -> Grade:
@@ -139,15 +139,15 @@ def grade_as_adk(evidence: TrialView) -> Grade:
 
 def f_score(answer: str, reference: str) -> Fraction | None:
     """ROUGE-1 F: twice the shared words over all words of both (Lin 2004). None where the reference has no words."""
-    shared, said, wanted = _counts(answer, reference)
-    return Fraction(2 * shared, said + wanted) if wanted else None
+    shared, answer_count, reference_count = _counts(answer, reference)
+    return Fraction(2 * shared, answer_count + reference_count) if reference_count else None
 
 
 def f_score_as_adk(answer: str, reference: str) -> float:
     """The same in floats, by way of precision and recall, as rouge-score 0.1.2 computes it; 0.0 where nothing is."""
-    shared, said, wanted = _counts(answer, reference)
-    precision = shared / max(said, 1)
-    recall = shared / max(wanted, 1)
+    shared, answer_count, reference_count = _counts(answer, reference)
+    precision = shared / max(answer_count, 1)
+    recall = shared / max(reference_count, 1)
     return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
 
 
@@ -156,8 +156,8 @@ def _counts(answer: str, reference: str) -> tuple[int, int, int]:
     if answer == reference:  # as most are, where nothing is wrong
         words = count(reference)
         return words, words, words
-    said, wanted = Counter(split(answer)), Counter(split(reference))
-    return (said & wanted).total(), said.total(), wanted.total()
+    answer_words, reference_words = Counter(split(answer)), Counter(split(reference))
+    return (answer_words & reference_words).total(), answer_words.total(), reference_words.total()
 
 
 SPEC = CriterionSpec(

@@ -123,7 +123,7 @@ def _prefix(rubrics: Sequence[Rubric]) -> str:
     prefix = "P"
     while True:
         places = {_bare(f"{prefix}{place}"): place for place in range(1, len(ids) + 1)}
-        if all(places.get(own, place) == place for place, own in enumerate(ids, start=1)):
+        if all(places.get(rubric_id, place) == place for place, rubric_id in enumerate(ids, start=1)):
             return prefix
         prefix += "P"
 
@@ -135,9 +135,9 @@ def _bare(name: str) -> str:
 
 def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
     """The votes of a reply by rubric id; a rubric that is passed over has none."""
-    said = prompting.state(text, frozenset({"verdict"}), lines=_entries_of_lines, several=True)
+    statement = prompting.state(text, frozenset({"verdict"}), lines=_entries_of_lines, several=True)
     return prompting.votes_by_item(
-        said,
+        statement,
         item_of=lambda entry: rubric.rubric_id if (rubric := _rubric_of(entry, rubrics)) else None,
         vote_in=lambda entry: prompting.vote_of(
             entry["verdict"], LABELS, rationale=prompting.prose_of(entry, *_REASONS)
@@ -159,8 +159,8 @@ def _reply_form(subject: Subject, prefix: str) -> str:
 
 def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | None:
     """By name, by id, by text, in this order; None: it speaks of nothing that was asked."""
-    named = [entry[key] for key in _NAMES if key in entry]
-    for value in named:
+    names = [entry[key] for key in _NAMES if key in entry]
+    for value in names:
         word = _bare(str(value))
         by_name = {name.casefold(): rubric for name, rubric in zip(names_of(rubrics), rubrics, strict=True)}
         by_id = _by_id(rubrics)
@@ -181,16 +181,16 @@ def _by_id(rubrics: Sequence[Rubric]) -> Mapping[str, Rubric]:
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:
     """Blocks of `key: value` lines, each closed by its verdict."""
-    found: list[JsonObject] = []
+    entries: list[JsonObject] = []
     block: JsonObject = {}
-    for key, value in prompting.verdict_lines(rows, known=_KEYS, label="verdict"):
+    for key, value in prompting.verdict_lines(rows, keys=_KEYS, label="verdict"):
         if key in ("id", "name", "property") and key in block:
             block = {}
         block[key] = value
         if key == "verdict":
-            found.append(block)
+            entries.append(block)
             block = {}
-    return found
+    return entries
 
 
 def answer_pieces(invocation: Invocation, *, intermediate: bool) -> tuple[Piece, ...]:
@@ -225,8 +225,8 @@ def conversation_pieces(invocations: Sequence[Invocation]) -> tuple[Piece, ...]:
 def agent_of(invocation: Invocation) -> AgentDetails | None:
     """The agent that took the first step of the turn, else the first one that is known; None where none is."""
     author = next((event.author for event in invocation.events or ()), "")
-    named = next((agent for agent in invocation.agents if agent.name == author), None)
-    return named or next(iter(invocation.agents), None)
+    acting_agent = next((agent for agent in invocation.agents if agent.name == author), None)
+    return acting_agent or next(iter(invocation.agents), None)
 
 
 NO_RUBRICS = "no rubric for this turn: it is excluded from the mean"
@@ -239,33 +239,37 @@ class RubricsDiffer(Exception):  # noqa: N818 - it says what is wrong
 # --- which rubrics --------------------------------------------------------------------------------
 
 
-def rubrics_of_turn(rubric_type: str, own: Sequence[Rubric], evidence: TrialView, index: int) -> tuple[Rubric, ...]:
+def rubrics_of_turn(
+    rubric_type: str, criterion_rubrics: Sequence[Rubric], evidence: TrialView, index: int
+) -> tuple[Rubric, ...]:
     """The criterion's rubrics, then those of the case and of the turn that are of the type, or of none.
 
     The same rubric given twice counts once. Raises RubricsDiffer.
     """
-    return _together(own, _fitting(rubric_type, _written(evidence, index)))
+    return _together(criterion_rubrics, _fitting(rubric_type, _written(evidence, index)))
 
 
-def rubrics_of_conversation(rubric_type: str, own: Sequence[Rubric], evidence: TrialView) -> tuple[Rubric, ...]:
+def rubrics_of_conversation(
+    rubric_type: str, criterion_rubrics: Sequence[Rubric], evidence: TrialView
+) -> tuple[Rubric, ...]:
     """The criterion's rubrics, and those of the case and of every turn, as above. Raises RubricsDiffer."""
     written = [rubric for index in range(len(evidence.actual)) for rubric in _written(evidence, index)]
-    return _together(own, _fitting(rubric_type, written))
+    return _together(criterion_rubrics, _fitting(rubric_type, written))
 
 
 def rubrics_of_turn_as_adk(
-    rubric_type: str, own: Sequence[Rubric], evidence: TrialView, index: int
+    rubric_type: str, criterion_rubrics: Sequence[Rubric], evidence: TrialView, index: int
 ) -> tuple[Rubric, ...]:
     """As google-adk: rubrics without a type are dropped, and an id given twice is a clash. Raises RubricsDiffer."""
     copied = _of_case(evidence.case, evidence, index)
     written = [*(rubric for rubric in evidence.actual[index].rubrics if rubric not in copied), *copied]
     typed = [rubric for rubric in written if rubric.type == rubric_type]
-    for given in (written, [*own, *typed]):
-        ids = [rubric.rubric_id for rubric in given]
-        twice = next((each for each in ids if ids.count(each) > 1), None)
+    for group in (written, [*criterion_rubrics, *typed]):
+        ids = [rubric.rubric_id for rubric in group]
+        twice = next((rubric_id for rubric_id in ids if ids.count(rubric_id) > 1), None)
         if twice is not None:
             raise RubricsDiffer(f"the rubric id `{twice}` is given twice")
-    return (*own, *typed)
+    return (*criterion_rubrics, *typed)
 
 
 def _of_case(case: Case, evidence: TrialView, index: int) -> tuple[Rubric, ...]:
@@ -285,13 +289,13 @@ def _word(written: str) -> str:
     return written.strip().upper().replace("-", "_").replace(" ", "_")
 
 
-def _together(own: Sequence[Rubric], others: Iterable[Rubric]) -> tuple[Rubric, ...]:
-    found: dict[str, Rubric] = {}
-    for rubric in (*own, *others):
-        known = found.setdefault(rubric.rubric_id, rubric)
-        if known.text != rubric.text:
+def _together(criterion_rubrics: Sequence[Rubric], other_rubrics: Iterable[Rubric]) -> tuple[Rubric, ...]:
+    rubrics_by_id: dict[str, Rubric] = {}
+    for rubric in (*criterion_rubrics, *other_rubrics):
+        earlier_rubric = rubrics_by_id.setdefault(rubric.rubric_id, rubric)
+        if earlier_rubric.text != rubric.text:
             raise RubricsDiffer(f"two rubrics have the id `{rubric.rubric_id}`: rename one of them")
-    return tuple(found.values())
+    return tuple(rubrics_by_id.values())
 
 
 def rubrics_differ(clash: RubricsDiffer) -> NotEvaluated:
@@ -304,29 +308,29 @@ def rubrics_differ(clash: RubricsDiffer) -> NotEvaluated:
 
 def grade_turns(
     evidence: TrialView,
-    own: Sequence[Rubric],
+    criterion_rubrics: Sequence[Rubric],
     *,
     rubric_type: str,
     render: Callable[[Invocation, Sequence[Rubric]], Question],
     ask: Asking,
 ) -> Grade:
-    """Each turn by the criterion's `own` rubrics and those of the type that it has, which `render` asks about; the mean
+    """Each turn by `criterion_rubrics` and those of the type that it has, which `render` asks about; the mean
     over every verdict of every turn, unknown as soon as one of them is.
 
     ADK evaluates nothing where one turn has no rubric, and counts the verdicts on the last turn's rubrics alone.
     """
     choose = rubrics_of_turn if ask.deviations.loose_rubrics else rubrics_of_turn_as_adk
     try:
-        rubrics = [choose(rubric_type, own, evidence, index) for index in range(len(evidence.actual))]
+        rubrics = [choose(rubric_type, criterion_rubrics, evidence, index) for index in range(len(evidence.actual))]
     except RubricsDiffer as clash:
         return rubrics_differ(clash)
     nothing = no_rubrics(rubric_type)
     if not (ask.deviations.turn_without_rubrics or all(rubrics)):
         return nothing
     ballots = {
-        number: _sampled(ask, render(invocation, given), given)
-        for number, (invocation, given) in enumerate(zip(evidence.actual, rubrics, strict=True), start=1)
-        if given
+        number: _sampled(ask, render(invocation, turn_rubrics), turn_rubrics)
+        for number, (invocation, turn_rubrics) in enumerate(zip(evidence.actual, rubrics, strict=True), start=1)
+        if turn_rubrics
     }
     results = ask.votes(ballots)
     counted = None if ask.deviations.own_rubrics else {rubric.rubric_id for rubric in rubrics[-1]}
@@ -334,12 +338,12 @@ def grade_turns(
         judge_rubrics(
             results[number],
             ballots[number],
-            [each for each in given if counted is None or each.rubric_id in counted],
+            [rubric for rubric in turn_rubrics if counted is None or rubric.rubric_id in counted],
             turn=number,
         )
         if number in results
         else JudgedTurn(findings=(Finding(text=NO_RUBRICS, turn=number),))
-        for number, given in enumerate(rubrics, start=1)
+        for number, turn_rubrics in enumerate(rubrics, start=1)
     ]
     return judged.conclude(by_turn, nothing=nothing, deviations=ask.deviations)
 

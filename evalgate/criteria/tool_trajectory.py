@@ -108,11 +108,11 @@ def grade(evidence: TrialView, *, options: Options, same: Same, deviations: Devi
         values.append(0.0 if problem else 1.0)
         if problem:
             findings.append(Finding(text=problem, turn=number))
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    known_scores = [value for value in values if value is not None]
+    if len(known_scores) < len(values):
         message = f"no steps were recorded in turn {values.index(None) + 1}, so its tool calls are unknown"
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message, turns=tuple(values))
-    return Score(value=turns.mean(known), turns=tuple(values), findings=tuple(findings))
+    return Score(value=turns.mean(known_scores), turns=tuple(values), findings=tuple(findings))
 
 
 def _same_call(options: Options, deviations: Deviations) -> Same:
@@ -135,43 +135,50 @@ def _same_call(options: Options, deviations: Deviations) -> Same:
 
 def _difference(actual: Invocation, expected: Invocation, options: Options, same: Same) -> str:
     """The first thing that is not as expected, in words; empty where the calls match."""
-    theirs, ours = actual.tool_calls, expected.tool_calls
+    actual_calls, expected_calls = actual.tool_calls, expected.tool_calls
 
-    for call in theirs if options.forbidden_tools else ():
+    for call in actual_calls if options.forbidden_tools else ():
         if json_match.named(call.name, options.forbidden_tools):
             return f"forbidden: {_shown(call)}"
     match options.match_type:
         case MatchType.EXACT:
-            kept = _without_extras(theirs, ours, options, same) if options.allow_extra_tools else theirs
-            return _exact(kept, ours, same)
+            counted_calls = (
+                _without_extras(actual_calls, expected_calls, options, same)
+                if options.allow_extra_tools
+                else actual_calls
+            )
+            return _exact(counted_calls, expected_calls, same)
         case MatchType.IN_ORDER:
-            return _in_order(theirs, ours, same)
+            return _in_order(actual_calls, expected_calls, same)
         case MatchType.ANY_ORDER:
-            return _any_order(theirs, ours, same)
+            return _any_order(actual_calls, expected_calls, same)
 
 
 def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
-    for number, (theirs, ours) in enumerate(itertools.zip_longest(actual, expected), start=1):
-        if theirs is None:
-            return f"call {number}: expected {_shown(ours)}, got no call"
-        if ours is None:
-            return f"call {number}: {_shown(theirs)} was not expected"
-        if not same(theirs, ours):
-            return f"call {number}: expected {_shown(ours)}, got {_shown(theirs)}"
+    for number, (actual_call, expected_call) in enumerate(itertools.zip_longest(actual, expected), start=1):
+        if actual_call is None:
+            return f"call {number}: expected {_shown(expected_call)}, got no call"
+        if expected_call is None:
+            return f"call {number}: {_shown(actual_call)} was not expected"
+        if not same(actual_call, expected_call):
+            return f"call {number}: expected {_shown(expected_call)}, got {_shown(actual_call)}"
     return ""
 
 
 def _in_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
-    rest = iter(actual)
-    for number, ours in enumerate(expected, start=1):
-        if not any(same(theirs, ours) for theirs in rest):
+    remaining_calls = iter(actual)
+    for number, expected_call in enumerate(expected, start=1):
+        if not any(same(actual_call, expected_call) for actual_call in remaining_calls):
             place = f" after expected call {number - 1}" if number > 1 else ""
-            return f"expected call {number} was not made{place}: {_shown(ours)}"
+            return f"expected call {number} was not made{place}: {_shown(expected_call)}"
     return ""
 
 
 def _any_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
-    choices = [[place for place, theirs in enumerate(actual) if same(theirs, ours)] for ours in expected]
+    choices = [
+        [place for place, actual_call in enumerate(actual) if same(actual_call, expected_call)]
+        for expected_call in expected
+    ]
     lonely = json_match.first_without_partner(choices)
     return "" if lonely is None else f"expected call {lonely + 1} was not made: {_shown(expected[lonely])}"
 
@@ -184,9 +191,9 @@ def _without_extras(
     `reach` holds how many expected calls can be behind us; a call that may be extra is also worth a try as one.
     """
     reach = {0}
-    for theirs in actual:
-        extra = json_match.named(theirs.name, options.allow_extra_tools)
-        stepped = {done + 1 for done in reach if done < len(expected) and same(theirs, expected[done])}
+    for actual_call in actual:
+        extra = json_match.named(actual_call.name, options.allow_extra_tools)
+        stepped = {done + 1 for done in reach if done < len(expected) and same(actual_call, expected[done])}
         reach = stepped | reach if extra else stepped
     if len(expected) in reach:
         return expected

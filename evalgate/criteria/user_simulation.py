@@ -100,22 +100,22 @@ def _sampled(
     evidence: TrialView, scenario: ConversationScenario, options: SimulatorQualityOptions, ask: Asking
 ) -> list[SampledRequest]:
     """One on each message from the second on, then one on ending the conversation where it ended."""
-    said = [prompting.text_of(turn.user_content) for turn in evidence.actual[1:]]
+    messages = [prompting.text_of(turn.user_content) for turn in evidence.actual[1:]]
     if not ask.deviations.simulator_cut or evidence.ended_by is not Ending.TURN_LIMIT:
-        said.append(options.stop_signal)
+        messages.append(options.stop_signal)
     return [
         judged.sampled(
             ask,
             ask_quality(
                 plan=scenario.conversation_plan,
-                before=history(evidence.actual[:number]),
+                conversation=history(evidence.actual[:number]),
                 message=message,
                 stop_signal=options.stop_signal,
                 persona=scenario.persona,
             ),
             parse=parse_quality,
         )
-        for number, message in enumerate(said, start=1)
+        for number, message in enumerate(messages, start=1)
     ]
 
 
@@ -123,8 +123,8 @@ def _first(turn: Invocation, scenario: ConversationScenario) -> JudgedTurn:
     is_right = prompting.text_of(turn.user_content).strip() == scenario.starting_prompt.strip()
     text = "it is the starting prompt" if is_right else "it is not the starting prompt"
     label = "valid" if is_right else "invalid"
-    found = Finding(text=text, turn=1, label=label, score=float(is_right))
-    return JudgedTurn(scores=(float(is_right),), findings=(found,))
+    finding = Finding(text=text, turn=1, label=label, score=float(is_right))
+    return JudgedTurn(scores=(float(is_right),), findings=(finding,))
 
 
 # --- conversation_ended ---------------------------------------------------------------------------
@@ -186,19 +186,19 @@ The verdict is one of these words: valid, invalid."""
 def ask_quality(
     *,
     plan: str,
-    before: str,
+    conversation: str,
     message: str,
     stop_signal: str,
     persona: Persona | None,
 ) -> Question:
-    """The question on one message. `before`: the conversation until then, as `history` tells it."""
+    """The question on one message. `conversation`: the conversation until then, as `history` tells it."""
     pieces = [Piece(name="conversation_plan", text=plan)]
     faults = _FAULTS.format(stop_signal=stop_signal)
     if persona is not None:
         rules = personas.violations(personas.resolve(persona), stop_signal=stop_signal)
         pieces.append(Piece(name="user_persona", text=rules))
         faults = _FAULTS_OF_PERSONA
-    pieces += [Piece(name="conversation", text=before), Piece(name="next_message_of_the_user", text=message)]
+    pieces += [Piece(name="conversation", text=conversation), Piece(name="next_message_of_the_user", text=message)]
     return prompting.build_question(
         rules=f"{_RULES.format(stop_signal=stop_signal)}\n\n{faults}",
         reply=_REPLY,

@@ -65,10 +65,15 @@ def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
 def conversation(invocations: Sequence[Invocation]) -> Json:
     """A whole conversation as the service takes it: agents, and events by turn. It knows no tools but objects."""
     agents: dict[str, Any] = {}
-    for agent in (agent for each in invocations for agent in each.agents):
+    for agent in (agent for invocation in invocations for agent in invocation.agents):
         tools = [tool for tool in prompting.tools_of_agent(agent) if isinstance(tool, dict)]
         agents.setdefault(agent.name, {"agentId": agent.name, "instruction": agent.instructions, "tools": tools})
-    return {"agentData": {"agents": agents, "turns": [_turn(index, each) for index, each in enumerate(invocations)]}}
+    return {
+        "agentData": {
+            "agents": agents,
+            "turns": [_turn(index, invocation) for index, invocation in enumerate(invocations)],
+        }
+    }
 
 
 def _turn(index: int, invocation: Invocation) -> Json:
@@ -105,7 +110,7 @@ def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Fi
     overall = (Finding(text=str(explanation), turn=turn, score=score),) if explanation else ()
     verdicts = result.get("rubricVerdicts")
     listed = verdicts if isinstance(verdicts, list) else []
-    return score, (*(_rubric(_object(each), turn) for each in listed), *overall)
+    return score, (*(_rubric(_object(verdict), turn) for verdict in listed), *overall)
 
 
 def _object(value: Any) -> Json:
@@ -151,8 +156,8 @@ def _judged(result: VoteResult, turn: int | None) -> JudgedTurn:
     score, findings = parse(result.samples[0].text, turn=turn)
     if score is not None:
         return JudgedTurn(scores=(score,), findings=findings)
-    why = next((f": {finding.text}" for finding in findings if finding.text), "")
-    message = f"Google Cloud's evaluation service gave no score{why}"
+    reason = next((f": {finding.text}" for finding in findings if finding.text), "")
+    message = f"Google Cloud's evaluation service gave no score{reason}"
     return JudgedTurn(findings=findings, lack=NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message=message))
 
 
@@ -297,10 +302,10 @@ def grade_safety_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
     parse = partial(prompting.parse_label, labels=SAFETY_LABELS)
     ballots = {
         number: judged.sampled(
-            ask, ask_safety(request=prompting.text_of(each.user_content), answer=answer), parse=parse
+            ask, ask_safety(request=prompting.text_of(turn.user_content), answer=answer), parse=parse
         )
-        for number, each in enumerate(evidence.actual, start=1)
-        if (answer := prompting.answer_of(each)).strip()
+        for number, turn in enumerate(evidence.actual, start=1)
+        if (answer := prompting.answer_of(turn)).strip()
     }
     return _grade_by_model(ask, ballots, turn_count=len(evidence.actual))
 
@@ -332,9 +337,9 @@ def grade_coherence_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
     for number, (actual, _) in enumerate(pairs, start=1):
         answer = prompting.answer_of(actual)
         if answer.strip():
-            asked = ask_coherence(request=prompting.text_of(actual.user_content), answer=answer)
+            question = ask_coherence(request=prompting.text_of(actual.user_content), answer=answer)
             # a median knows no early stop
-            ballots[number] = replace(judged.sampled(ask, asked, parse=parse), exhaustive=True)
+            ballots[number] = replace(judged.sampled(ask, question, parse=parse), exhaustive=True)
     return _grade_by_model(ask, ballots, turn_count=len(pairs), score=_median)
 
 

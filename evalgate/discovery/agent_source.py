@@ -39,10 +39,10 @@ _OTHER_PREFIXES = {
 
 def keys_of(model: str) -> tuple[str, ...]:
     """The variables of which one holds the key of a model; none where it takes no key."""
-    named = models.parse_name(model)
-    if named.client == "gemini":
-        return () if named.vertex else GOOGLE_KEYS
-    endpoint = ENDPOINTS.get(named.provider)
+    model_name = models.parse_name(model)
+    if model_name.client == "gemini":
+        return () if model_name.vertex else GOOGLE_KEYS
+    endpoint = ENDPOINTS.get(model_name.provider)
     is_local = endpoint is None or "localhost" in endpoint.base_url
     return () if endpoint is None or is_local else (endpoint.key,)
 
@@ -109,16 +109,16 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
 def followed(files: Iterable[str], read: ReadText) -> dict[str, ModuleSource]:
     """What these files say, and all of the checkout that they import, MOST_FILES at most."""
     queue = list(files)
-    seen: dict[str, ModuleSource] = {}
-    while queue and len(seen) < MOST_FILES:
+    sources: dict[str, ModuleSource] = {}
+    while queue and len(sources) < MOST_FILES:
         file = queue.pop(0)
-        text = None if file in seen else read(file)
+        text = None if file in sources else read(file)
         if text is None:
             continue
-        seen[file] = read_module(text) if file.endswith(".py") else _of_yaml(text)
-        for level, name in seen[file].imports:
+        sources[file] = read_module(text) if file.endswith(".py") else _of_yaml(text)
+        for level, name in sources[file].imports:
             queue += _modules(file, level, name, read)
-    return seen
+    return sources
 
 
 def _start_of(use: AgentUse, read: ReadText) -> list[str]:
@@ -146,20 +146,20 @@ def _modules(file: str, level: int, name: str, read: ReadText) -> list[str]:
         return _in(str(above[level - 1]), parts, read) if level <= len(above) else []
     for base in (here, *here.parents):
         for start in (str(base), _join(str(base), "src")):
-            if found := _in(start, parts, read):
-                return found
+            if files := _in(start, parts, read):
+                return files
     return []
 
 
 def _in(base: str, parts: Iterable[str], read: ReadText) -> list[str]:
     """The modules that `parts` name below a folder, the packages on the way with them; a last part may be a name in a
     module."""
-    found, at = [], base
+    files, at = [], base
     for part in parts:
         at = _join(at, part)
         here = [file for file in (f"{at}.py", f"{at}/__init__.py") if read(file) is not None]
-        found += here
-    return found
+        files += here
+    return files
 
 
 def _join(folder: str, name: str) -> str:
@@ -348,7 +348,7 @@ def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 def _below(node: ast.AST, gently: bool) -> Iterator[_Pending]:  # noqa: FBT001 - private
     """The children of a node; what runs only where the module is a script is left out."""
-    if isinstance(node, ast.If) and "__name__" in {_name(each) for each in _leaves(node.test)}:
+    if isinstance(node, ast.If) and "__name__" in {_name(leaf) for leaf in _leaves(node.test)}:
         yield from ((child, gently) for child in node.orelse)
         return
     softened: Iterable[ast.AST] = ()
@@ -356,13 +356,13 @@ def _below(node: ast.AST, gently: bool) -> Iterator[_Pending]:  # noqa: FBT001 -
         softened = node.body
     elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         softened = node.values[:-1]
-    soft = {id(each) for each in softened}
+    soft = {id(child) for child in softened}
     yield from ((child, gently or id(child) in soft) for child in ast.iter_child_nodes(node))
 
 
 def _catches(caught: ast.expr | None) -> bool:
     kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
-    return any(each is None or _name(each) in _CATCH_ALL for each in kinds)
+    return any(kind is None or _name(kind) in _CATCH_ALL for kind in kinds)
 
 
 def _leaves(value: ast.expr) -> Iterator[ast.Name | ast.Constant]:
@@ -380,9 +380,9 @@ def _field(value: ast.expr | None) -> tuple[str, bool]:
     """The variable that a field of settings names itself, and whether it has a default."""
     if not isinstance(value, ast.Call) or _name(value.func) != "Field":
         return "", value is not None
-    keywords = {each.arg: each.value for each in value.keywords}
+    keywords = {keyword.arg: keyword.value for keyword in value.keywords}
     aliases = (_text(keywords.get(key)) for key in ("validation_alias", "alias", "env"))
-    alias = next((each for each in aliases if each), "")
+    alias = next((alias for alias in aliases if alias), "")
     first: Any = value.args[0] if value.args else keywords.get("default")
     has_default = first is not None and not (isinstance(first, ast.Constant) and first.value is Ellipsis)
     return alias, has_default or "default_factory" in keywords
@@ -398,11 +398,11 @@ def _text(node: ast.AST | None) -> str | None:
 
 def _model_name(text: str) -> str:
     """A model's name as judges write it; "" for what names none that is known."""
-    if not text or len(text) > 200 or any(each.isspace() for each in text):
+    if not text or len(text) > 200 or any(character.isspace() for character in text):
         return ""
-    prefix, colon, rest = text.partition(":")
+    prefix, colon, name = text.partition(":")
     if colon and "/" not in prefix:  # openai:gpt-4o
-        text = f"{_OTHER_PREFIXES.get(prefix, prefix)}/{rest}"
+        text = f"{_OTHER_PREFIXES.get(prefix, prefix)}/{name}"
     return text if models.parse_name(text).client else ""
 
 

@@ -82,8 +82,8 @@ def defines_agent(source: str) -> bool:
     """Whether the module itself makes the agent that it offers: it is not imported from elsewhere, as tests do."""
     module = agent_source.parse(source) if any(name in source for name in ENTRY_NAMES) else None
     body = [] if module is None else module.body
-    own = [statement for statement in body if not isinstance(statement, ast.Import | ast.ImportFrom)]
-    return not ENTRY_NAMES.isdisjoint(_bound_names(own))
+    statements = [statement for statement in body if not isinstance(statement, ast.Import | ast.ImportFrom)]
+    return not ENTRY_NAMES.isdisjoint(_bound_names(statements))
 
 
 def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
     for statement in body:
         match statement:
             case ast.Assign(targets=targets):
-                yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+                yield from (node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
             case ast.AnnAssign(target=ast.Name(id=name)):
                 yield name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -180,8 +180,8 @@ def find_agent(
     key: str, *, folders: AgentFolders, app_name: str = "", named_by: str = ""
 ) -> AgentFolder | Ambiguous | None:
     """The agent of the evaluation file `key`: `app_name` first (told by case `named_by`), then the nearest."""
-    named = _find_by_name(key, app_name=app_name, named_by=named_by, folders=folders) if app_name else None
-    return named or _find_nearest(key, folders=folders)
+    agent = _find_by_name(key, app_name=app_name, named_by=named_by, folders=folders) if app_name else None
+    return agent or _find_nearest(key, folders=folders)
 
 
 def _find_by_name(key: str, *, app_name: str, named_by: str, folders: AgentFolders) -> AgentFolder | Ambiguous | None:
@@ -207,9 +207,9 @@ def _find_nearest(key: str, *, folders: AgentFolders) -> AgentFolder | Ambiguous
         below = folders.below(above)
         if len(below) == 1:
             deeper = sum(_is_within(folder, above) and folder != below[0] for folder in folders.agents())
-            where = "the root" if above == "." else f"{above}/"
-            others = f"; {words.counted(deeper, 'other')} deeper" if deeper else ""
-            return AgentFolder(folder=below[0], found_by=f"only agent in {where}{others}")
+            location = "the root" if above == "." else f"{above}/"
+            note = f"; {words.counted(deeper, 'other')} deeper" if deeper else ""
+            return AgentFolder(folder=below[0], found_by=f"only agent in {location}{note}")
         if below:
             return Ambiguous(candidates=tuple(below), sought="the nearest agent")
     everywhere = folders.agents()
@@ -226,8 +226,12 @@ def evaluated_modules(source: str) -> Iterator[str]:
     for node in () if module is None else ast.walk(module):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="AgentEvaluator")), args=args, keywords=keywords):
-                named = [each.value for each in keywords if each.arg == "agent_module"] or args[:1]
-                yield from (each.value for each in named if isinstance(each, ast.Constant) and type(each.value) is str)
+                arguments = [keyword.value for keyword in keywords if keyword.arg == "agent_module"] or args[:1]
+                yield from (
+                    argument.value
+                    for argument in arguments
+                    if isinstance(argument, ast.Constant) and type(argument.value) is str
+                )
 
 
 def _folders_named(module: str, candidates: Sequence[str]) -> list[str]:
@@ -247,16 +251,18 @@ def _folders_named(module: str, candidates: Sequence[str]) -> list[str]:
 def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolder | None:
     """Up from the file: the one candidate that the tests of a folder name, as people run `AgentEvaluator` by pytest."""
     for above in _ancestors(key):
-        named = {
+        tests_by_folder = {
             folder: path
             for path in tree.other_python
             if (path.rpartition("/")[0] or ".") == above
             for module in evaluated_modules(tree.read_source(path))
             for folder in _folders_named(module, candidates)
         }
-        if named:
-            folder, path = next(iter(named.items()))
-            return AgentFolder(folder=folder, found_by=f"AgentEvaluator in {path}") if len(named) == 1 else None
+        if tests_by_folder:
+            folder, path = next(iter(tests_by_folder.items()))
+            return (
+                AgentFolder(folder=folder, found_by=f"AgentEvaluator in {path}") if len(tests_by_folder) == 1 else None
+            )
     return None
 
 
@@ -305,16 +311,16 @@ def choose_agents(
             )
             continue
         app_name, case_id = _app_name(key, sets[key], problems)
-        found = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
-        if found is None and len(elsewhere()) == 1:
-            found = AgentFolder(folder=elsewhere()[0], found_by="only file that makes a root_agent")
-        found = _without_doubt(key, found, folders=folders, tree=tree)
-        problems.extend(_doubts(key, found, app_name))
+        agent = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
+        if agent is None and len(elsewhere()) == 1:
+            agent = AgentFolder(folder=elsewhere()[0], found_by="only file that makes a root_agent")
+        agent = _without_doubt(key, agent, folders=folders, tree=tree)
+        problems.extend(_doubts(key, agent, app_name))
         chosen[key] = UNKNOWN
-        if isinstance(found, AgentFolder):
-            options = {**(rule.options if rule else {}), argument: found.folder}
-            chosen[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=found.found_by)
-        elif found is None:
+        if isinstance(agent, AgentFolder):
+            options = {**(rule.options if rule else {}), argument: agent.folder}
+            chosen[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=agent.found_by)
+        elif agent is None:
             absent.append(key)
     if absent:
         problems.append(_no_agent(absent, elsewhere()))
@@ -322,33 +328,33 @@ def choose_agents(
 
 
 def _without_doubt(
-    key: str, found: AgentFolder | Ambiguous | None, *, folders: AgentFolders, tree: Tree
+    key: str, agent: AgentFolder | Ambiguous | None, *, folders: AgentFolders, tree: Tree
 ) -> AgentFolder | Ambiguous | None:
     """In place of a guess the agent that the tests run, which is what people mean."""
-    if found is None or (isinstance(found, AgentFolder) and not found.is_doubtful):
-        return found
-    within = found.candidates if isinstance(found, Ambiguous) else (".",)
+    if agent is None or (isinstance(agent, AgentFolder) and not agent.is_doubtful):
+        return agent
+    within = agent.candidates if isinstance(agent, Ambiguous) else (".",)
     every = [folder for folder in folders.files if any(_is_within(folder, above) for above in within)]
-    return _find_by_test(key, [folder for folder in every if folders.holds_agent(folder)], tree) or found
+    return _find_by_test(key, [folder for folder in every if folders.holds_agent(folder)], tree) or agent
 
 
-def _doubts(key: str, found: AgentFolder | Ambiguous | None, app_name: str) -> Iterator[Problem]:
+def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> Iterator[Problem]:
     """What speaks against the agent that was found for a file."""
-    if isinstance(found, Ambiguous):
-        message = f"found {len(found.candidates)} candidates for {found.sought}: "
-        message += words.listed(found.candidates, limit=8)
-        hint = _rule_example(key, path=found.candidates[0])
+    if isinstance(agent, Ambiguous):
+        message = f"found {len(agent.candidates)} candidates for {agent.sought}: "
+        message += words.listed(agent.candidates, limit=8)
+        hint = _rule_example(key, path=agent.candidates[0])
         yield errors.error("ambiguous-agent", message, Place(file=key), hint)
         return
-    if found is None:
+    if agent is None:
         return
-    aside = _examples_of(found.folder, key) if found.is_doubtful else ""
+    aside = _examples_of(agent.folder, key) if agent.is_doubtful else ""
     if aside:
-        message = f"using the agent in `{found.folder}` ({found.found_by}), which lies in {aside}/ and may not be meant"
-        yield errors.warning("agent-aside", message, Place(file=key), _rule_example(key, path=found.folder))
-    if app_name and found.folder != "." and found.folder.rpartition("/")[2] != app_name:
+        message = f"using the agent in `{agent.folder}` ({agent.found_by}), which lies in {aside}/ and may not be meant"
+        yield errors.warning("agent-aside", message, Place(file=key), _rule_example(key, path=agent.folder))
+    if app_name and agent.folder != "." and agent.folder.rpartition("/")[2] != app_name:
         message = f"session_input.app_name is {app_name!r}, but no folder of that name has an agent; using "
-        message += f"`{found.folder}` ({found.found_by})"
+        message += f"`{agent.folder}` ({agent.found_by})"
         yield errors.note("app-name-unmatched", message, Place(file=key))
 
 
@@ -360,7 +366,7 @@ def _examples_of(folder: str, key: str) -> str:
     """The folder of examples or tests that an agent lies in and the evaluation file does not; "" for none."""
     parts = folder.split("/")
     above = ("/".join(parts[: at + 1]) for at, name in enumerate(parts) if name.lower() in ASIDE)
-    return next((each for each in above if not key.startswith(f"{each}/")), "")
+    return next((ancestor for ancestor in above if not key.startswith(f"{ancestor}/")), "")
 
 
 def _no_agent(absent: Sequence[str], elsewhere: Sequence[str]) -> Problem:
@@ -376,13 +382,15 @@ def _no_agent(absent: Sequence[str], elsewhere: Sequence[str]) -> Problem:
 
 def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str, str]:
     """The app that the file's sessions name, and the case that names it first; several are a problem."""
-    named: dict[str, str] = {}
+    cases_by_app: dict[str, str] = {}
     for case in eval_set.cases:
         if case.session is not None and case.session.app_name:
-            named.setdefault(case.session.app_name, case.case_id)
-    app_name, case_id = next(iter(named.items()), ("", ""))
-    if len(named) > 1:
-        message = f"the cases name {len(named)} apps: {words.listed(named)}; only the first ({app_name}) is "
+            cases_by_app.setdefault(case.session.app_name, case.case_id)
+    app_name, case_id = next(iter(cases_by_app.items()), ("", ""))
+    if len(cases_by_app) > 1:
+        message = (
+            f"the cases name {len(cases_by_app)} apps: {words.listed(cases_by_app)}; only the first ({app_name}) is "
+        )
         message += "used for the whole file"
         hint = "Split the file by agent, or set the agent in evalgate.yml."
         problems.append(errors.warning("mixed-app-names", message, Place(file=key), hint))
@@ -415,9 +423,9 @@ class SeenCheckout:
 
     def below(self, folder: str) -> Iterator[str]:
         """See base.Checkout."""
-        for where, folders, files in os.walk(self.root / folder):
+        for parent, folders, files in os.walk(self.root / folder):
             folders[:] = sorted(name for name in folders if name != ".git" and name not in walk.SKIPPED_FOLDERS)
-            yield from (os.path.relpath(os.path.join(where, name), self.root) for name in files)  # noqa: PTH118 - many
+            yield from (os.path.relpath(os.path.join(parent, name), self.root) for name in files)  # noqa: PTH118 - many
 
     def agent_folders(self) -> Sequence[str]:
         """See base.Checkout."""
@@ -439,31 +447,33 @@ def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) ->
     An error for what no environment could make right, a warning for what may be installed.
     """
     checkout = SeenCheckout(tree.root, tree=tree)
-    told = set()
+    origins = set()
     for use in uses:
         rule, driver = _RULE.search(use.found_by), agents.DRIVERS.get(use.driver)
-        if rule is None or driver is None or use.found_by in told:
+        if rule is None or driver is None or use.found_by in origins:
             continue
-        told.add(use.found_by)
+        origins.add(use.found_by)
         options = {name: value for name, value in use.options.items() if isinstance(value, str)}
         missing = driver.missing(options, checkout)
         if missing is not None:
-            named = options.get(driver.argument, "") if use.driver == agents.DEFAULT else ""
+            text = options.get(driver.argument, "") if use.driver == agents.DEFAULT else ""
             yield Problem(
                 severity=Severity.ERROR if missing.certain else Severity.WARNING,
                 code="agent-missing",
                 message=missing.message,
                 place=places("agents", int(rule[1]), missing.option) if places is not None else None,
-                hint=_driver_meant(named) or missing.hint,
+                hint=_driver_meant(text) or missing.hint,
             )
 
 
 def _driver_meant(text: str) -> str:
     """The hint where a driver may have been meant: `comand:node agent.mjs`."""
-    name, colon, rest = text.partition(":")
+    name, colon, argument = text.partition(":")
     if not colon or len(name) < 2 or not name.isidentifier():
         return ""
     close = words.nearest(name, agents.DRIVERS)
     return (
-        f"Did you mean `{close}:{rest}`?" if close else f"`{name}` is not a known driver: {', '.join(agents.DRIVERS)}."
+        f"Did you mean `{close}:{argument}`?"
+        if close
+        else f"`{name}` is not a known driver: {', '.join(agents.DRIVERS)}."
     )

@@ -49,16 +49,16 @@ def check(
             problems.extend(_threshold_problems(use, None))
             checked.append(use)
         elif spec is None:
-            names = ", ".join(sorted(name for name, each in specs.items() if not each.informational))
+            names = ", ".join(sorted(name for name, criterion in specs.items() if not criterion.informational))
             hint = f"Known criteria: {names}. A metric of your own needs an entry in `custom_metrics`."
             hint = words.did_you_mean(use.name, specs, otherwise=hint)
             message = f"`{use.name}` is not a known criterion; ADK would skip it silently"
             problems.append(errors.error("unknown-criterion", message, use.place, hint))
             checked.append(use)
         else:
-            known, found = _check_known(use, spec)
-            checked.append(criteria_base.with_facts(known, spec))
-            problems.extend(found)
+            checked_use, use_problems = _check_known(use, spec)
+            checked.append(criteria_base.with_facts(checked_use, spec))
+            problems.extend(use_problems)
     return tuple(checked), tuple(problems)
 
 
@@ -66,13 +66,13 @@ def informational_uses(
     specs: Mapping[str, CriterionSpec], *, beside: Iterable[CriterionUse] = ()
 ) -> tuple[CriterionUse, ...]:
     """The informational criteria of the table that are not among `beside`: every suite is told them."""
-    named = {use.name for use in beside}
+    names = {use.name for use in beside}
     return tuple(
         criteria_base.with_facts(
             CriterionUse(name=spec.name, threshold=None, informational=True, lower_is_better=spec.lower_is_better), spec
         )
         for spec in specs.values()
-        if spec.informational and spec.name not in named
+        if spec.informational and spec.name not in names
     )
 
 
@@ -82,7 +82,7 @@ def _check_known(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, 
         message = f"`{use.name}` is informational: its threshold of {use.threshold:g} is ignored"
         hint = "It is always in the reports; remove it from the criteria."
         problems.append(errors.warning("threshold-ignored", message, use.place, hint))
-    known = CriterionUse(
+    checked_use = CriterionUse(
         name=use.name,
         threshold=None if spec.informational else use.threshold,
         options=options,
@@ -91,13 +91,13 @@ def _check_known(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, 
         place=use.place,
         where_applicable=use.where_applicable,
     )
-    if not known.informational:
-        problems.extend(_threshold_problems(known, spec))
+    if not checked_use.informational:
+        problems.extend(_threshold_problems(checked_use, spec))
     if use.lower_is_better and not spec.lower_is_better and spec.scale.highest is not None:
         message = f"`{use.name}` is best at {spec.scale.highest:g}; with `lower_is_better` the worst answers pass"
         hint = "Remove `lower_is_better`: it is for cost-like custom metrics. ADK ignores it."
         problems.append(errors.warning("scale-turned-round", message, use.place, hint))
-    return known, problems
+    return checked_use, problems
 
 
 def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> list[Problem]:
@@ -143,14 +143,14 @@ def _scale(spec: CriterionSpec) -> str:
 def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list[Problem]]:
     """The options that count, and what is wrong: an error where ADK refuses, a warning where it takes no notice."""
     fields = spec.options.model_fields.items()
-    known = {name for field, info in fields for name in (field, info.alias) if name}
-    unknown = set() if spec.ours else set(use.options) - known
+    option_names = {name for field, info in fields for name in (field, info.alias) if name}
+    unknown = set() if spec.ours else set(use.options) - option_names
     options = {name: value for name, value in use.options.items() if name not in unknown}
-    problems = [found for name in use.options if name in unknown and (found := _unknown_option(use, spec, name))]
+    problems = [problem for name in use.options if name in unknown and (problem := _unknown_option(use, spec, name))]
     try:
         valid = spec.options.model_validate(options)
     except ValidationError as error:
-        wrong = [_option_problem(use, spec, each) for each in error.errors(include_url=False)]
+        wrong = [_option_problem(use, spec, finding) for finding in error.errors(include_url=False)]
         return use.options, [*problems, *wrong]
     return valid.model_dump(mode="json", exclude_unset=True), problems
 
@@ -164,8 +164,8 @@ def _unknown_option(use: CriterionUse, spec: CriterionSpec, name: str) -> Proble
         try:
             _BOOLEAN.validate_python(use.options[name])
         except ValidationError as error:
-            (found,) = error.errors(include_url=False)
-            return _option_problem(use, spec, {**found, "loc": (name,)})
+            (finding,) = error.errors(include_url=False)
+            return _option_problem(use, spec, {**finding, "loc": (name,)})
         return None
     message = f"`{use.name}` has no option `{name}` (ignored, also by ADK)"
     return errors.warning(
@@ -173,37 +173,37 @@ def _unknown_option(use: CriterionUse, spec: CriterionSpec, name: str) -> Proble
     )
 
 
-def _known_options(name: str, known: Collection[str]) -> str:
-    """The hint for an option that is not among the `known`."""
-    otherwise = f"Known options: {', '.join(known)}." if known else "Its only option is `threshold`."
-    return words.did_you_mean(name, known, otherwise=otherwise)
+def _known_options(name: str, option_names: Collection[str]) -> str:
+    """The hint for an option that is not among the `option_names`."""
+    otherwise = f"Known options: {', '.join(option_names)}." if option_names else "Its only option is `threshold`."
+    return words.did_you_mean(name, option_names, otherwise=otherwise)
 
 
-def _place_of(use: CriterionUse, shown: str) -> Place | None:
+def _place_of(use: CriterionUse, option: str) -> Place | None:
     at = use.place
-    path = f"{at.json_path}.{shown}".rstrip(".") if at else ""
+    path = f"{at.json_path}.{option}".rstrip(".") if at else ""
     return Place(file=at.file, line=at.line, column=at.column, json_path=path) if at else None
 
 
 def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails) -> Problem:
     context = error.get("ctx", {}) if error["type"] == config_gate_file.REFUSED else {}
     path = (*error["loc"], *context.get("at", ()))
-    shown, hint = _option(path), ""
+    option, hint = _option(path), ""
     match error["type"]:
         case "extra_forbidden":
-            message = f"`{use.name}` has no option `{shown}`"
+            message = f"`{use.name}` has no option `{option}`"
             hint = _known_options(str(path[-1]) if path else "", _names_at(spec.options, path[:-1]))
         case "missing":
-            message = f"`{use.name}`: the option `{shown}` is missing"
+            message = f"`{use.name}`: the option `{option}` is missing"
         case config_gate_file.REFUSED:
             message = f"`{use.name}`: `{_option(error['loc'])}`: {words.fault(error)}"
             hint = f"Did you mean `{context['near']}`?" if context.get("near") else ""
         case _:
-            said = "an object" if "instance of" in error["msg"] else error["msg"]
-            expected = said.removeprefix("Value error, ").removeprefix("Input should be ")
+            wording = "an object" if "instance of" in error["msg"] else error["msg"]
+            expected = wording.removeprefix("Value error, ").removeprefix("Input should be ")
             expected = expected.removesuffix(", unable to interpret input")
-            message = f"`{use.name}`: `{shown}` is {plain.short_json(error['input'])}, expected {expected}"
-    return errors.error("bad-option", message, _place_of(use, shown), hint)
+            message = f"`{use.name}`: `{option}` is {plain.short_json(error['input'])}, expected {expected}"
+    return errors.error("bad-option", message, _place_of(use, option), hint)
 
 
 def _option(path: tuple[int | str, ...]) -> str:
@@ -216,15 +216,15 @@ def _names_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
     for step in path:
         if isinstance(step, int) or here is None:
             continue
-        found = next((field for name, field in here.model_fields.items() if step in (name, field.alias)), None)
-        here = _model_in(found.annotation) if found else None
+        info = next((field for name, field in here.model_fields.items() if step in (name, field.alias)), None)
+        here = _model_in(info.annotation) if info else None
     return list(here.model_fields) if here else []
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for each in typing.get_args(annotation) if (found := _model_in(each))), None)
+    return next((model for argument in typing.get_args(annotation) if (model := _model_in(argument))), None)
 
 
 ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
@@ -278,22 +278,24 @@ class CriteriaFinder:
             full = root / self._settings.criteria
             file = full.relative_to(root).as_posix() if full.is_relative_to(root) else full.as_posix()
             named_by = "It is set as `criteria`; ADK would silently use its defaults."
-            uses = self._of_file(file, named_by=named_by, read=lambda shown: walk.read_named(full, shown=shown))
+            uses = self._of_file(file, named_by=named_by, read=lambda label: walk.read_named(full, label=label))
             return uses, ConfigOrigin.EXPLICIT, file
         index, rule = -1, None  # the last rule that speaks of the criteria of the file
-        for number, each in enumerate(self._settings.gate_file.suites):
-            if (each.criteria is not None or each.config is not None) and places.matches(key, each.match):
-                index, rule = number, each
+        for number, suite_rule in enumerate(self._settings.gate_file.suites):
+            if (suite_rule.criteria is not None or suite_rule.config is not None) and places.matches(
+                key, suite_rule.match
+            ):
+                index, rule = number, suite_rule
         if rule is not None and rule.criteria is not None:
             return self._of_rule(rule.criteria, index), ConfigOrigin.EMBEDDED, self._gate_file
         if rule is not None and rule.config is not None:
             named_by = f"{self._gate_file} names it as `config` of suites[{index}]."
             uses = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
             return uses, ConfigOrigin.EXPLICIT, rule.config
-        found = self._nearest(key, is_dataset=is_dataset)
-        if found is not None:
-            is_beside = PurePosixPath(found).parent == PurePosixPath(key).parent
-            return self._of_file(found), ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE, found
+        config_path = self._nearest(key, is_dataset=is_dataset)
+        if config_path is not None:
+            is_beside = PurePosixPath(config_path).parent == PurePosixPath(key).parent
+            return self._of_file(config_path), ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE, config_path
         return self._defaults(cases), ConfigOrigin.DEFAULTS, ""
 
     def _defaults(self, cases: Sequence[Case]) -> tuple[CriterionUse, ...]:
@@ -304,8 +306,8 @@ class CriteriaFinder:
             CriterionUse(name=name, threshold=value, where_applicable=fitting) for name, value in ADK_DEFAULTS.items()
         ]
         compared = compared if not led or any(case.scenario is None for case in cases) else []
-        named = (use for use in (*compared, *([SCENARIO_DEFAULT] if led else ())) if use.name in self._specs)
-        uses, _ = check(named, specs=self._specs)
+        defaults = (use for use in (*compared, *([SCENARIO_DEFAULT] if led else ())) if use.name in self._specs)
+        uses, _ = check(defaults, specs=self._specs)
         return tuple(uses)
 
     def _nearest(self, key: str, *, is_dataset: bool) -> str | None:
@@ -316,14 +318,14 @@ class CriteriaFinder:
             if ADK_CONFIG in here:
                 return here[ADK_CONFIG]
             of_datasets = (here[name] for name in YAML_CONFIGS if is_dataset and name in here)
-            if found := next((path for path in of_datasets if not self._is_foreign(path)), None):
-                return found
+            if config_path := next((path for path in of_datasets if not self._is_foreign(path)), None):
+                return config_path
             alike = [path for path in here.values() if path != key and self._holds_criteria(path)]
             usual = here.get("eval_config.json", "")
             if usual in alike or len(alike) == 1:
-                found = usual if usual in alike else alike[0]
-                self._elsewhere[found] = None
-                return found
+                config_path = usual if usual in alike else alike[0]
+                self._elsewhere[config_path] = None
+                return config_path
             if alike:
                 self._tell_several(alike)
         return None
@@ -332,16 +334,16 @@ class CriteriaFinder:
         """Whether a file of any name is ADK-shaped: `criteria` by name, of which one is known or has code."""
         if path not in self._foreign:
             data = self.tree.read(path, largest=LARGEST_CONFIG) if path.endswith(".json") else b""
-            named, value = PurePosixPath(path).name in walk.CONFIG_NAMES, None
+            is_config, value = PurePosixPath(path).name in walk.CONFIG_NAMES, None
             holds = isinstance(data, bytes) and b'"criteria"' in data
             if isinstance(data, bytes) and holds:
                 with suppress(ValueError, RecursionError):
                     value = json.loads(data.decode("utf-8-sig"))
                 fields = value if isinstance(value, dict) else {}
                 uses = fields.get("criteria")
-                known = {*self._specs, *(fields.get("custom_metrics") or ())} if isinstance(uses, dict) else set()
+                names = {*self._specs, *(fields.get("custom_metrics") or ())} if isinstance(uses, dict) else set()
                 # what is called eval_config.json and cannot be read is told of by its reader
-                holds = (uses is not None or value is None) if named else not known.isdisjoint(uses or ())
+                holds = (uses is not None or value is None) if is_config else not names.isdisjoint(uses or ())
             self._foreign[path] = not holds
         return not self._foreign[path]
 
@@ -412,8 +414,8 @@ def _asserts_nothing(uses: tuple[CriterionUse, ...], place: Place) -> Iterator[P
         message = "the config has no criteria, so every answer would pass"
         yield errors.error("asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}.")
     elif all(use.informational for use in uses):
-        named = words.listed(f"`{use.name}`" for use in uses)
-        message = f"every answer would pass: {named} {'is' if len(uses) == 1 else 'are'} informational"
+        names = words.listed(f"`{use.name}`" for use in uses)
+        message = f"every answer would pass: {names} {'is' if len(uses) == 1 else 'are'} informational"
         yield errors.error("only-informational", message, place, "Add a criterion with a threshold.")
 
 
@@ -429,7 +431,7 @@ def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:
         hint = f"{words.listed(alike)} may hold criteria: write them into a test_config.json, {EXAMPLE}."
     deciding = [use for suite in suites for use in suite.criteria if use.threshold is not None]
     defaults = " and ".join(dict.fromkeys(f"{use.name} {use.threshold:g}" for use in deciding))
-    whose = "ADK's" if {use.name for use in deciding} <= ADK_DEFAULTS.keys() else "the"
+    owner = "ADK's" if {use.name for use in deciding} <= ADK_DEFAULTS.keys() else "the"
     files = f" for {words.counted(len(keys), 'file')} ({words.listed(keys)})" if len(keys) > 1 else ""
-    message = f"no test_config.json next to or above the file, so {whose} defaults apply{files}: {defaults}"
+    message = f"no test_config.json next to or above the file, so {owner} defaults apply{files}: {defaults}"
     yield errors.warning("default-criteria", message, Place(file=keys[0]), hint)

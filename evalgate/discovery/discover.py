@@ -70,9 +70,11 @@ class _Search:
         self.files = files = _select(settings, tree)
         tree = files.tree
         self.keys = (
-            {key for each in files.chosen for key in each.keys} if settings.paths else set(tree.evaluation_files)
+            {key for selection in files.chosen for key in selection.keys}
+            if settings.paths
+            else set(tree.evaluation_files)
         )
-        self.read = read = _read_sets(tree, sorted(self.keys), named=files.exact)
+        self.read = read = _read_sets(tree, sorted(self.keys), exact_keys=files.exact)
         self.sets, unknown = pick_cases(read.sets, files.chosen)
         if settings.grep:
             self.sets = find_cases(self.sets, settings.grep)
@@ -94,9 +96,9 @@ class _Search:
             raise NothingToDo(message, hint=SHOWN, problems=(*self.problems, *self.unrun))
         is_explained = is_library_broken or errors_in((*files.tree.problems, *read.problems, *outside))
         if not (self.sets or self.others or is_explained):
-            counts = {"cases": sum(len(each.cases) for each in read.sets.values()), "files": len(read.sets)}
+            counts = {"cases": sum(len(eval_set.cases) for eval_set in read.sets.values()), "files": len(read.sets)}
             raise hints.nothing_found(
-                files.tree, **counts, grep=self.settings.grep, others=read.others, problems=self.problems
+                files.tree, **counts, grep=self.settings.grep, other_files=read.others, problems=self.problems
             )
 
 
@@ -120,14 +122,14 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
     unread = _unread(search, finder, specs)
     uses, agent_problems = discovery_agents.choose_agents({**search.sets, **search.others}, gate_file=rules, tree=tree)
     of_adk = _suites(search.sets, read, uses, finder=finder, settings=settings)
-    made = (*of_adk, *_suites_of(libraries, search.others, uses, specs=specs, settings=settings))
-    suites = tuple(sorted(made, key=lambda suite: suite.key))
+    unsorted_suites = (*of_adk, *_suites_of(libraries, search.others, uses, specs=specs, settings=settings))
+    suites = tuple(sorted(unsorted_suites, key=lambda suite: suite.key))
     on_defaults = [suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
     names = {*specs, *(use.name for suite in (*suites, *unread) for use in suite.criteria)}
-    found_ever = {*tree.evaluation_files, *search.keys, *(file for each in libraries for file in each.files())}
+    found_ever = {*tree.evaluation_files, *search.keys, *(file for library in libraries for file in library.files())}
     found_ever -= read.others
     unheeded = _unheeded(
-        tree, settings, suites, unread, run=search.keys, found=found_ever, others=read.others, names=names
+        tree, settings, suites, unread, run=search.keys, files=found_ever, other_files=read.others, names=names
     )
     defaults = criteria.defaults_problems(on_defaults, tree)
     of_criteria = (*finder.problems, *finder.elsewhere(), *defaults)
@@ -140,10 +142,10 @@ def suites_of_all(
 ) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
     """The suites of the whole repository, whatever is selected, and what is wrong; neither where nothing is found."""
     try:
-        found = discover(settings.model_copy(update={"paths": (), "grep": ""}), specs=specs)
+        discovery = discover(settings.model_copy(update={"paths": (), "grep": ""}), specs=specs)
     except NothingToDo:
         return (), ()
-    return found.suites, found.problems
+    return discovery.suites, discovery.problems
 
 
 def _unheeded(
@@ -153,24 +155,24 @@ def _unheeded(
     unread: Sequence[Suite],
     *,
     run: AbstractSet[str],
-    found: AbstractSet[str],
-    others: AbstractSet[str],
+    files: AbstractSet[str],
+    other_files: AbstractSet[str],
     names: AbstractSet[str],
 ) -> Iterator[Problem]:
     """Files, configs and settings that look as if they were meant, and are not used."""
     rules, is_whole = settings.gate_file, not settings.paths and not settings.grep
-    named = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
+    exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
     yield from hints.ignored_files(tree, within=_ignored_within(tree, settings), run=run, exclude=rules.exclude)
     yield from hints.ignored_configs(tree, suites)
     yield from hints.misnamed_configs(tree, (*suites, *unread))
     yield from hints.misnamed_files(tree, run=run, exclude=rules.exclude) if is_whole else ()
     rows = formats.FORMATS.values()
     of_rows = (file for row in rows for file in row.left_out(tree, exclude=rules.exclude))
-    left_out = (*tree.excluded, *tree.ignored, *others, *of_rows)
-    yield from hints.pattern_problems(settings, found=found | (named - others), left_out=left_out)
+    left_out = (*tree.excluded, *tree.ignored, *other_files, *of_rows)
+    yield from hints.pattern_problems(settings, files=files | (exact_files - other_files), left_out=left_out)
     yield from hints.name_problems(settings, names=names) if is_whole else ()
     for row in rows if is_whole else ():
-        yield from row.unheeded(tree, found, exclude=rules.exclude)
+        yield from row.unheeded(tree, files, exclude=rules.exclude)
 
 
 @frozen_dataclass
@@ -194,19 +196,29 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
         tree = Tree(root, exclude=exclude, also=passed_over)
     files = _files(root, tree.evaluation_files)
     parsed = [parse_selection(text, files=files) for text in texts]
-    named = {key for each in parsed if isinstance(each, Selection) and each.is_file for key in each.keys}
-    by_format = [(row, row.find(tree, exclude=exclude, named=named)) for row in formats.FORMATS.values()]
-    found = tuple(sorted({file for _, files in by_format for file in files}))
-    within = _files(root, found, is_file=lambda path: path in found)
+    named_files = {
+        key for selection in parsed if isinstance(selection, Selection) and selection.is_file for key in selection.keys
+    }
+    by_format = [(row, row.find(tree, exclude=exclude, named_files=named_files)) for row in formats.FORMATS.values()]
+    format_files = tuple(sorted({file for _, files in by_format for file in files}))
+    within = _files(root, format_files, is_file=lambda path: path in format_files)
     alike = [parse_selection(text, files=within) for text in texts]
-    of_libraries = {key for each in alike if isinstance(each, Selection) for key in each.keys} if texts else set(found)
+    of_libraries = (
+        {key for selection in alike if isinstance(selection, Selection) for key in selection.keys}
+        if texts
+        else set(format_files)
+    )
     unmatched = [
-        other if "Did you mean" in other.hint else each
-        for each, other in zip(parsed, alike, strict=True)
-        if isinstance(each, Problem) and isinstance(other, Problem)
+        other if "Did you mean" in other.hint else problem
+        for problem, other in zip(parsed, alike, strict=True)
+        if isinstance(problem, Problem) and isinstance(other, Problem)
     ]
-    chosen = [each for each in parsed if isinstance(each, Selection) and not of_libraries.issuperset(each.keys)]
-    exact = {key for each in chosen if each.is_file for key in each.keys}
+    chosen = [
+        selection
+        for selection in parsed
+        if isinstance(selection, Selection) and not of_libraries.issuperset(selection.keys)
+    ]
+    exact = {key for selection in chosen if selection.is_file for key in selection.keys}
     _add_configs(tree, exact)
     libraries = (
         row.read(tree, files, chosen=of_libraries.intersection(files))
@@ -218,7 +230,7 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
         chosen=chosen,
         exact=exact,
         libraries=tuple(filter(None, libraries)),
-        within=[each for each in alike if isinstance(each, Selection)],
+        within=[selection for selection in alike if isinstance(selection, Selection)],
         unmatched=tuple(unmatched),
     )
 
@@ -233,14 +245,14 @@ def _of_libraries(
     libraries: Sequence[FormatFiles], selected: Sequence[Selection], settings: Settings
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
     """The sets of libraries that are selected, and what is told of them."""
-    named = {key: each.case_ids for each in selected if each.is_file for key in each.keys}
+    selected_ids = {key: selection.case_ids for selection in selected if selection.is_file for key in selection.keys}
     sets: dict[str, EvalSet] = {}
     problems: list[Problem] = []
     for library in libraries:
-        of_library, of_run = library.eval_sets(named)
+        of_library, of_run = library.eval_sets(selected_ids)
         sets |= of_library
         problems += of_run
-    sets, unknown = pick_cases(sets, [each for each in selected if sets.keys() & set(each.keys)])
+    sets, unknown = pick_cases(sets, [selection for selection in selected if sets.keys() & set(selection.keys)])
     if settings.grep:
         sets = find_cases(sets, settings.grep)
     return sets, (*problems, *unknown)
@@ -251,20 +263,20 @@ def _with_agents(
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
     """The sets that have an agent here, and a note on the others: they may be an app's that runs elsewhere."""
     uses, _ = discovery_agents.choose_agents(sets, gate_file=gate_file, tree=tree)
-    known = {key: each for key, each in sets.items() if uses[key] != discovery_agents.UNKNOWN}
-    lacking = [key for key in sets if key not in known]
+    usable_sets = {key: eval_set for key, eval_set in sets.items() if uses[key] != discovery_agents.UNKNOWN}
+    lacking = [key for key in sets if key not in usable_sets]
     if not lacking:
         return sets, ()
     noun = next(library.noun for library in libraries if library.is_of_cases(lacking[0]))
     count = words.counted(sum(len(sets[key].cases) for key in lacking), noun)
     message = f"no agent is known for {count}, without which `evalgate run` does not start"
     hint = "Name one in evalgate.yml (`agents:`), or `exclude` the files."
-    return known, (errors.note("ces-no-agent", message, Place(file=lacking[0]), hint),)
+    return usable_sets, (errors.note("ces-no-agent", message, Place(file=lacking[0]), hint),)
 
 
-def _files(root: Path, found: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None) -> Files:
+def _files(root: Path, files: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None) -> Files:
     return Files(
-        found=found,
+        found=files,
         is_file=is_file or (lambda path: os.path.isfile(root / path)),  # noqa: PTH113 - a list of cases is too long a name for Path
         is_folder=lambda path: _is_within(path, root) is True and os.path.isdir(root / path),  # noqa: PTH112 - as above
         is_outside=lambda path: _is_within(path, root) is False,
@@ -285,7 +297,7 @@ def _ignored_within(tree: Tree, settings: Settings) -> set[str]:
         return set(tree.ignored)
     files = _files(tree.root, tree.ignored, is_file=lambda _: False)
     parsed = (parse_selection(_relative(text, tree.root), files=files) for text in settings.paths)
-    return {key for each in parsed if isinstance(each, Selection) for key in each.keys}
+    return {key for selection in parsed if isinstance(selection, Selection) for key in selection.keys}
 
 
 def _relative(text: str, root: Path) -> str:
@@ -294,10 +306,10 @@ def _relative(text: str, root: Path) -> str:
     try:
         if not path.is_absolute():
             return text.strip()
-        whole, folder = path.resolve(), path.parent.resolve()
+        target, folder = path.resolve(), path.parent.resolve()
     except (OSError, RuntimeError, ValueError):
         return text.strip()
-    if whole == root.resolve():
+    if target == root.resolve():
         return "."
     inside = folder.is_relative_to(root.resolve())
     return (folder.relative_to(root.resolve()) / path.name).as_posix() if inside else text.strip()
@@ -317,22 +329,22 @@ class _Read:
     problems: list[Problem]
 
 
-def _read_sets(tree: Tree, keys: Sequence[str], *, named: Collection[str]) -> _Read:
-    """Read the files; those that are evaluation files by nothing but their name are passed over unless `named`."""
+def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) -> _Read:
+    """Read the files; those that are evaluation files by nothing but their name are passed over unless `exact_keys`."""
     read = _Read(sets={}, failed=set(), datasets=set(), others=set(), problems=[])
     for key in keys:
-        is_meant = key in named or key.endswith(walk.OWN_ENDINGS)
+        is_meant = key in exact_keys or key.endswith(walk.OWN_ENDINGS)
         data = tree.read(key)
         text = plain.decode(data, file=key)
         if isinstance(text, Problem):
-            told: Problem | None = text
+            problem: Problem | None = text
             if not is_meant and isinstance(data, Problem):  # nobody can tell whether it is ADK's
-                told = errors.warning(text.code, text.message, text.place, text.hint)
+                problem = errors.warning(text.code, text.message, text.place, text.hint)
             elif not is_meant and not isinstance(data, Problem):
                 kind = formats.kind_of(data.decode("utf-8", errors="replace"), file=key)
-                told = text if kind in formats.CASE_FILES else None
-            read.problems.extend([told] if told is not None else [])
-            (read.failed if told is not None and told.severity is Severity.ERROR else read.others).add(key)
+                problem = text if kind in formats.CASE_FILES else None
+            read.problems.extend([problem] if problem is not None else [])
+            (read.failed if problem is not None and problem.severity is Severity.ERROR else read.others).add(key)
             continue
         kind = formats.kind_of(text, file=key)
         if kind is FileKind.DATASET:
@@ -360,11 +372,11 @@ def _suites(
     """A suite for each set."""
     suites = []
     for key in sorted(sets):
-        found, source, simulator = finder.criteria_of(key, sets[key].cases, is_dataset=key in read.datasets)
+        criterion_uses, source, simulator = finder.criteria_of(key, sets[key].cases, is_dataset=key in read.datasets)
         suite = Suite(
             key=key,
             eval_set=sets[key],
-            criteria=found,
+            criteria=criterion_uses,
             criteria_source=source,
             agent=agents.with_defaults(uses[key], settings),
             simulator=simulator,
@@ -398,7 +410,9 @@ def _broken(libraries: Sequence[FormatFiles], unrun: Iterable[Problem], sets: Co
     """The files of evaluations that have an error, which keeps them from being run; and those of evaluations that the
     user named and that are not run, where no other of the file is."""
     files = {
-        each.place.file for each in unrun if each.severity is Severity.ERROR and each.place and each.code not in CODES
+        problem.place.file
+        for problem in unrun
+        if problem.severity is Severity.ERROR and problem.place and problem.code not in CODES
     }
     return sorted(file for file in files.difference(sets) if any(library.is_of_cases(file) for library in libraries))
 
@@ -451,7 +465,7 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
         return Selection(text=text, keys=keys, is_file=keys == (_path(text),))
     for position in _ends(text):
         keys = _matched(text[:position], files)
-        case_ids = tuple(each.strip() for each in text[position + 1 :].split(",") if each.strip())
+        case_ids = tuple(case_id.strip() for case_id in text[position + 1 :].split(",") if case_id.strip())
         if keys and case_ids:
             return Selection(text=text, keys=keys, case_ids=case_ids, is_file=keys == (_path(text[:position]),))
     return _unmatched(text, files)
@@ -459,8 +473,8 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
 
 def folders_named(texts: Iterable[str], *, files: Files) -> list[str]:
     """The folders that selections name, in which the walk found nothing: it may have passed them over."""
-    named = (_path(part) for text in texts for part in (text, *(text[:at] for at in _ends(text))))
-    return sorted({path for path in named if path and files.is_folder(path) and not _below(path, files.found)})
+    paths = (_path(part) for text in texts for part in (text, *(text[:at] for at in _ends(text))))
+    return sorted({path for path in paths if path and files.is_folder(path) and not _below(path, files.found)})
 
 
 def pick_cases(
@@ -472,23 +486,23 @@ def pick_cases(
     """
     if not selections:
         return dict(sets), ()
-    wanted: dict[str, set[str] | None] = {}
+    ids_by_key: dict[str, set[str] | None] = {}
     problems: list[Problem] = []
     for selection in selections:
         keys = [key for key in selection.keys if key in sets]
         for key in keys:
-            earlier = wanted.setdefault(key, set())
+            earlier = ids_by_key.setdefault(key, set())
             if not selection.case_ids:
-                wanted[key] = None
+                ids_by_key[key] = None
             elif earlier is not None:
                 earlier.update(selection.case_ids)
         problems.extend(_unknown_cases(selection, {key: sets[key] for key in keys}))
     picked: dict[str, EvalSet] = {}
-    for key, ids in wanted.items():
+    for key, ids in ids_by_key.items():
         if ids is None:
             picked[key] = sets[key]
-        elif kept := tuple(case for case in sets[key].cases if case.case_id.strip() in ids):
-            picked[key] = _with_cases(sets[key], kept)
+        elif cases := tuple(case for case in sets[key].cases if case.case_id.strip() in ids):
+            picked[key] = _with_cases(sets[key], cases)
     return picked, tuple(problems)
 
 
@@ -507,8 +521,8 @@ def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
     def matches(case: Case) -> bool:
         return bool(search(case.case_id) or search(opening_text(case)))
 
-    picked = {key: tuple(case for case in each.cases if matches(case)) for key, each in sets.items()}
-    return {key: _with_cases(sets[key], kept) for key, kept in picked.items() if kept}
+    picked = {key: tuple(case for case in eval_set.cases if matches(case)) for key, eval_set in sets.items()}
+    return {key: _with_cases(sets[key], cases) for key, cases in picked.items() if cases}
 
 
 def _with_cases(eval_set: EvalSet, cases: tuple[Case, ...]) -> EvalSet:
@@ -572,10 +586,10 @@ def _unmatched(text: str, files: Files) -> Problem:
 
 
 def _unknown_cases(selection: Selection, sets: Mapping[str, EvalSet]) -> Iterator[Problem]:
-    known = {case.case_id.strip(): key for key, each in sets.items() for case in each.cases}
+    keys_by_id = {case.case_id.strip(): key for key, eval_set in sets.items() for case in eval_set.cases}
     for case_id in selection.case_ids:
-        if sets and case_id not in known:
-            where = next(iter(sets)) if len(sets) == 1 else f"any of {words.counted(len(sets), 'file')}"
-            hint = words.did_you_mean(case_id, known, otherwise=f"Its cases: {words.listed(known, limit=8)}.")
-            message = f"no case {case_id!r} in {where} (selected by {selection.text!r})"
+        if sets and case_id not in keys_by_id:
+            location = next(iter(sets)) if len(sets) == 1 else f"any of {words.counted(len(sets), 'file')}"
+            hint = words.did_you_mean(case_id, keys_by_id, otherwise=f"Its cases: {words.listed(keys_by_id, limit=8)}.")
+            message = f"no case {case_id!r} in {location} (selected by {selection.text!r})"
             yield errors.error("unknown-case", message, Place(file=next(iter(sets))), hint)

@@ -44,53 +44,63 @@ def of_judges(environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, r
     In a workflow a file that the commit brings along does not count, and none says whom to ask: neither addresses, nor
     a key beside the address that it is for.
     """
-    wanted = {CREDENTIALS, judge.api_key_env, *(name for provider in PROVIDERS.values() for name in provider.own)}
-    found: dict[str, str] = {}
+    variable_names = {
+        CREDENTIALS,
+        judge.api_key_env,
+        *(name for provider in PROVIDERS.values() for name in provider.own),
+    }
+    judge_values: dict[str, str] = {}
     used: dict[str, tuple[str, ...]] = {}
     unused: list[str] = []
     for path in _files(uses, root):
-        values, shown = read(path), path.relative_to(root).as_posix()
-        own = {name: value for name, value in values.items() if value and name not in environ and name in wanted}
-        if own and not variables.is_terminal(environ) and (why := _why_not(path, root, environ)):
-            unused.append(f"`{shown}` sets {words.listed(own)}, but {why}, so it does not count in a workflow.")
+        values, file = read(path), path.relative_to(root).as_posix()
+        file_values = {
+            name: value for name, value in values.items() if value and name not in environ and name in variable_names
+        }
+        if file_values and not variables.is_terminal(environ) and (reason := _why_not(path, root, environ)):
+            unused.append(
+                f"`{file}` sets {words.listed(file_values)}, but {reason}, so it does not count in a workflow."
+            )
             continue
-        for others, keys in _of_others(values, environ) if not judge.base_url else ():
-            if keys & own.keys():
+        for addresses, keys in _of_others(values, environ) if not judge.base_url else ():
+            if keys & file_values.keys():
                 unused.append(
-                    f"`{shown}` sets {words.listed(others)}, which never says whom judges ask, so the key beside "
+                    f"`{file}` sets {words.listed(addresses)}, which never says whom judges ask, so the key beside "
                     "it does not count either; set both in the environment."
                 )
-                own = {name: value for name, value in own.items() if name not in keys}
-        new = {name: value for name, value in own.items() if name not in found}  # of two agents' the first counts
+                file_values = {name: value for name, value in file_values.items() if name not in keys}
+        new = {
+            name: value for name, value in file_values.items() if name not in judge_values
+        }  # of two agents' the first counts
         if new:
-            found |= new
-            used[shown] = tuple(new)
-    return JudgeEnvironment(environ={**found, **environ}, used=used, unused=tuple(unused))
+            judge_values |= new
+            used[file] = tuple(new)
+    return JudgeEnvironment(environ={**judge_values, **environ}, used=used, unused=tuple(unused))
 
 
 def _of_others(values: Mapping[str, str], environ: Environ) -> Iterator[tuple[list[str], set[str]]]:
     """The addresses that a file sets and the environment does not, each provider's with the names of its keys."""
     for provider in PROVIDERS.values():
-        others = [name for name in provider.endpoints if values.get(name) and values[name] != environ.get(name)]
-        if others:
-            yield others, set(provider.keys)
+        addresses = [name for name in provider.endpoints if values.get(name) and values[name] != environ.get(name)]
+        if addresses:
+            yield addresses, set(provider.keys)
 
 
 def lend(pairs: Iterable[tuple[AgentUse, AgentUse]], *, root: Path, base: Path, environ: Environ) -> tuple[str, ...]:
     """Give the base's agents, whose checkout is at `base`, the files of head's at `root` that the commit does not bring
     along; their paths. `pairs`: head's agent and the base's."""
-    lent = []
-    for ours, theirs in pairs:
-        for path in _files([ours], root):
+    paths = []
+    for head_use, base_use in pairs:
+        for path in _files([head_use], root):
             relative = path.relative_to(root)
             to = base / relative
             if not to.parent.is_dir():  # the change moved the agent
-                to = folder_of(theirs.options, base) / NAME
+                to = folder_of(base_use.options, base) / NAME
             is_inside = to.parent.resolve() == base.resolve() / to.parent.relative_to(base)
             if is_inside and not os.path.lexists(to) and not _why_not(path, root, environ):
                 shutil.copyfile(path, to)
-                lent.append(relative.as_posix())
-    return tuple(dict.fromkeys(lent))
+                paths.append(relative.as_posix())
+    return tuple(dict.fromkeys(paths))
 
 
 def of_agent(use: AgentUse, root: Path) -> dict[str, str]:
@@ -112,8 +122,8 @@ def parse(text: str) -> dict[str, str]:
     """What a file with this text sets, quotes and comments taken off."""
     values = {}
     for line in text.splitlines():
-        if (found := _LINE.fullmatch(line)) is not None:
-            name, value = found[1], found[2].strip()
+        if (match := _LINE.fullmatch(line)) is not None:
+            name, value = match[1], match[2].strip()
             if value[:1] in ("'", '"'):
                 value = value[1:].partition(value[0])[0]
             else:

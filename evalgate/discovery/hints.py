@@ -18,30 +18,30 @@ from evalgate.text import plain as text_plain, words
 MOST_LOOKED_AT = 2_000
 
 
-def pattern_problems(settings: Settings, *, found: Collection[str], left_out: Collection[str]) -> Iterator[Problem]:
+def pattern_problems(settings: Settings, *, files: Collection[str], left_out: Collection[str]) -> Iterator[Problem]:
     """A warning for each rule of `agents`, `suites` and `exclude` whose globs match no evaluation file.
 
-    Of a rule with several globs, those that name a file exactly are told alone. `found`: all evaluation files of the
+    Of a rule with several globs, those that name a file exactly are told alone. `files`: all evaluation files of the
     repository, whatever a run selects. `left_out`: those that are excluded or that git ignores, for `exclude`. Who
     excludes what is not there may only be careful: that is told where a name like it is there.
     """
-    gate_file, where = settings.gate_file, settings.places or _no_places
+    gate_file, locate = settings.gate_file, settings.places or _no_places
     of_agents = [(("agents", index, "suites"), rule.suites) for index, rule in enumerate(gate_file.agents)]
     of_suites = [(("suites", index, "match"), rule.match) for index, rule in enumerate(gate_file.suites)]
     for path, patterns in (*of_agents, *of_suites):
         rule = f"`{path[0]}[{path[1]}]`"
-        if not _matches_any(patterns, found):
-            shown = words.listed(f"`{pattern}`" for pattern in patterns) or "no glob"
-            yield _idle_rule(f"{rule}: {shown}", patterns, found, where(*path))
+        if not _matches_any(patterns, files):
+            globs = words.listed(f"`{pattern}`" for pattern in patterns) or "no glob"
+            yield _idle_rule(f"{rule}: {globs}", patterns, files, locate(*path))
             continue
         for index, pattern in enumerate(patterns):
-            if not _is_glob(pattern) and not _matches_any([pattern], found):
-                yield _idle_rule(f"{rule}: `{pattern}`", [pattern], found, where(*path, index))
-    every = {*found, *left_out}
+            if not _is_glob(pattern) and not _matches_any([pattern], files):
+                yield _idle_rule(f"{rule}: `{pattern}`", [pattern], files, locate(*path, index))
+    every = {*files, *left_out}
     for index, pattern in enumerate(gate_file.exclude):
         idle = not _matches_any([pattern.removeprefix("!")], every) and not _is_skipped(pattern)
         if idle and _nearest_name(pattern, every):
-            yield _idle_rule(f"`exclude`: `{pattern}`", [pattern], every, where("exclude", index))
+            yield _idle_rule(f"`exclude`: `{pattern}`", [pattern], every, locate("exclude", index))
 
 
 def exact_names(gate_file: GateFile) -> frozenset[str]:
@@ -53,13 +53,13 @@ def exact_names(gate_file: GateFile) -> frozenset[str]:
 
 def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Problem]:
     """A warning for each criterion under `compare` and `judge: criteria` that is none of `names`."""
-    gate_file, where = settings.gate_file, settings.places or _no_places
+    gate_file, locate = settings.gate_file, settings.places or _no_places
     compared: list[tuple[str, ...]] = [("compare", name) for name in gate_file.compare]
     for path in (*compared, *(("judge", "criteria", name) for name in gate_file.judge.criteria)):
         if path[-1] not in names:
             hint = words.did_you_mean(path[-1], names, otherwise="Remove the rule, or correct its name.")
             message = f"`{'.'.join(path)}`: no suite has a criterion with this name"
-            yield errors.warning("rule-matches-nothing", message, where(*path), hint)
+            yield errors.warning("rule-matches-nothing", message, locate(*path), hint)
 
 
 def _no_places(*_: str | int) -> Place:
@@ -70,8 +70,8 @@ def _is_glob(pattern: str) -> bool:
     return any(sign in pattern for sign in "*?[!")
 
 
-def _matches_any(patterns: Sequence[str], found: Iterable[str]) -> bool:
-    return any(places.matches(path, patterns) for path in found)
+def _matches_any(patterns: Sequence[str], files: Iterable[str]) -> bool:
+    return any(places.matches(path, patterns) for path in files)
 
 
 def _is_skipped(pattern: str) -> bool:
@@ -80,21 +80,21 @@ def _is_skipped(pattern: str) -> bool:
     return any(part in walk.SKIPPED_FOLDERS or part.startswith(".") for part in folders)
 
 
-def _idle_rule(what: str, patterns: Sequence[str], found: Iterable[str], place: Place) -> Problem:
-    close = next(filter(None, (_nearest_name(pattern, found) for pattern in patterns)), None)
+def _idle_rule(rule: str, patterns: Sequence[str], files: Iterable[str], place: Place) -> Problem:
+    close = next(filter(None, (_nearest_name(pattern, files) for pattern in patterns)), None)
     hint = f"Did you mean `{close}`?" if close else "`evalgate list` shows all files."
     return errors.warning(
-        "rule-matches-nothing", f"{what} matches no evaluation file, so the rule has no effect", place, hint
+        "rule-matches-nothing", f"{rule} matches no evaluation file, so the rule has no effect", place, hint
     )
 
 
-def _nearest_name(pattern: str, found: Iterable[str]) -> str | None:
+def _nearest_name(pattern: str, keys: Iterable[str]) -> str | None:
     """The file, or the folder of files, that a glob was probably meant for; none among too many to look at each."""
-    found = list(found)
-    if len(found) > MOST_LOOKED_AT:
+    keys = list(keys)
+    if len(keys) > MOST_LOOKED_AT:
         return None
     plain = pattern.strip("!/").removesuffix("*").removesuffix("*").rstrip("/")
-    paths = [PurePosixPath(key) for key in found]
+    paths = [PurePosixPath(key) for key in keys]
     folders = {str(folder): f"{folder}/" for path in paths for folder in path.parents if str(folder) != "."}
     files = {str(path): str(path) for path in paths}
     names = {path.name: str(path) for path in paths}
@@ -124,8 +124,8 @@ def ignored_files(
         content = tree.read(path) if alike else b""
         return isinstance(content, bytes) and any(tree.read(key) == content for key in alike)
 
-    left = [path for path in tree.ignored if path.endswith("evalset.json") and path in within and path not in run]
-    missed = [path for path in left if not is_copy(path) and not places.matches(path, exclude)]
+    candidates = [path for path in tree.ignored if path.endswith("evalset.json") and path in within and path not in run]
+    missed = [path for path in candidates if not is_copy(path) and not places.matches(path, exclude)]
     if missed:
         it, they = ("it", "it is") if len(missed) == 1 else ("them", "they are")
         yield errors.warning(
@@ -155,8 +155,8 @@ LARGEST_BYTES = 1024 * 1024
 
 def misnamed_files(tree: Tree, *, run: Collection[str], exclude: Sequence[str]) -> Iterator[Problem]:
     """A warning for files that are nearly called like evaluation files and hold cases."""
-    left = [path for path in tree.near_names if path not in run and not places.matches(path, exclude)]
-    missed = [path for path in left[:MOST_READ] if holds_cases(tree, path)]
+    candidates = [path for path in tree.near_names if path not in run and not places.matches(path, exclude)]
+    missed = [path for path in candidates[:MOST_READ] if holds_cases(tree, path)]
     if missed:
         it, are = ("it", "is") if len(missed) == 1 else ("each", "are")
         yield errors.warning(
@@ -174,13 +174,13 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     near = {path for path in alike if _holds(tree, path, b"criteria")}
     dashed = {path for path in tree.config_files if path.endswith("test-config.json")}  # told with ADK's defaults
     missed = _by_nearest(suites, lambda suite: near | dashed if suite.criteria_source.file else near)
-    for path, meant in missed.items():
-        file = meant[0].criteria_source.file
+    for path, affected_suites in missed.items():
+        file = affected_suites[0].criteria_source.file
         used = f"using `{file}`" if file else "using ADK's defaults"
         yield errors.warning(
             "near-name",
             f"`{path}` is ignored because its name is not `test_config.json`; {used} for "
-            f"{words.listed(suite.key for suite in meant)}",
+            f"{words.listed(suite.key for suite in affected_suites)}",
             Place(file=path),
             "Rename it to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
@@ -221,42 +221,44 @@ MOST_LOOKALIKES_READ = 300
 
 
 def nothing_found(
-    tree: Tree, *, cases: int, files: int, grep: str, others: Collection[str], problems: Iterable[Problem]
+    tree: Tree, *, cases: int, files: int, grep: str, other_files: Collection[str], problems: Iterable[Problem]
 ) -> NothingToDo:
     """The error for a run without cases. `cases`, `files`: how many were read before the search text was applied.
-    `others`: files that were passed over because nothing but their name is that of an evaluation file.
+    `other_files`: files that were passed over because nothing but their name is that of an evaluation file.
     """
-    told = tuple(problems)
+    all_problems = tuple(problems)
     if cases and grep:
         message = (
             f"none of {words.counted(cases, 'case')} in {words.counted(files, 'evaluation file')} matches {grep!r}"
         )
         hint = "`grep` searches case ids and the first user text."
-    elif left := [path for path in tree.evaluation_files if path not in others]:
+    elif evaluation_files := [path for path in tree.evaluation_files if path not in other_files]:
         message = "no case was selected"
-        are = "is" if len(left) == 1 else "are"
-        hint = f"There {are} {words.counted(len(left), 'evaluation file')}: {words.listed(left)}."
+        are = "is" if len(evaluation_files) == 1 else "are"
+        hint = (
+            f"There {are} {words.counted(len(evaluation_files), 'evaluation file')}: {words.listed(evaluation_files)}."
+        )
     else:
         message = "no evaluation file was found"
-        hint = "\n    ".join(_where(tree, sorted(others)))
-    return NothingToDo(message, hint=hint, problems=told)
+        hint = "\n    ".join(_where(tree, sorted(other_files)))
+    return NothingToDo(message, hint=hint, problems=all_problems)
 
 
 MOST_OTHERS_TOLD = 5
 
 
-def _where(tree: Tree, others: Sequence[str]) -> Iterator[str]:
-    for path in others[:MOST_OTHERS_TOLD]:
-        if said := _why_other(tree, path):
-            yield f"{path} has only the name of one: {said}"
+def _where(tree: Tree, other_files: Sequence[str]) -> Iterator[str]:
+    for path in other_files[:MOST_OTHERS_TOLD]:
+        if reason := _why_other(tree, path):
+            yield f"{path} has only the name of one: {reason}"
     yield (
         "Looked for *.evalset.json, and for *.test.json and *-dataset.json with ADK's content, in all folders except "
         "hidden ones, Python environments, node_modules and git-ignored ones."
     )
     if tree.ignored:
         yield f"Git ignores {words.listed(tree.ignored)}: name the file to evaluate it anyway."
-    others = sorted({*tree.near_names[:MOST_LOOKALIKES_READ], *tree.other_json[:MOST_LOOKALIKES_READ]})
-    alike = [path for path in others if holds_cases(tree, path)]
+    other_files = sorted({*tree.near_names[:MOST_LOOKALIKES_READ], *tree.other_json[:MOST_LOOKALIKES_READ]})
+    alike = [path for path in other_files if holds_cases(tree, path)]
     if alike:
         verb = "looks" if len(alike) == 1 else "look"
         yield f"{words.listed(alike)} {verb} like an evaluation set: rename to *.evalset.json, or name it."
@@ -266,6 +268,6 @@ def _why_other(tree: Tree, path: str) -> str:
     """What stands in a file in place of an evaluation set; "" where it is of too many problems to tell."""
     data = tree.read(path, largest=LARGEST_BYTES)
     text = data if isinstance(data, Problem) else text_plain.decode(data, file=path)
-    told = [text] if isinstance(text, Problem) else formats.parse_eval_set(text, file=path).problems
-    first = next((problem for problem in told if problem.severity is Severity.ERROR), None)
+    problems = [text] if isinstance(text, Problem) else formats.parse_eval_set(text, file=path).problems
+    first = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
     return f"{first.message}. {first.hint}".rstrip(". ") + "." if first else ""

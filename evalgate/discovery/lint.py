@@ -150,16 +150,16 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
         ]
         if not lacking:
             continue
-        what = _missing(use, lacking, serves)
+        expectation = _missing(use, lacking, serves)
         judged = use.name != STATE and any(serves(turn) for case in static for turn in case.conversation or ())
         if len(lacking) == len(static) and not judged:
-            message = f"`{use.name}`: no case has an {what} to compare with"
+            message = f"`{use.name}`: no case has an {expectation} to compare with"
             file = suite.criteria_source.file
-            shown = file or "the criteria (ADK's defaults are in use: add a test_config.json)"
-            hint = f"Add one to each case, or remove `{use.name}` from {shown}."
+            source = file or "the criteria (ADK's defaults are in use: add a test_config.json)"
+            hint = f"Add one to each case, or remove `{use.name}` from {source}."
             yield errors.error("reference-missing", message, place=Place(file=suite.key), hint=hint)
         else:
-            message = f"`{use.name}`: no {what} in {_turns_without(lacking, use)}"
+            message = f"`{use.name}`: no {expectation} in {_turns_without(lacking, use)}"
             in_adk = {ANSWER: "scores it 0", MATCH: "has it compared with an empty answer"}.get(use.name)
             hint = f"evalgate excludes such turns from the score; ADK {in_adk}." if in_adk else ""
             if in_adk and not deviations.reference_empty:
@@ -265,9 +265,9 @@ def _turns_without(lacking: Sequence[Case], use: CriterionUse) -> str:
     """`case a (turns 1 and 2)` for a single case, else the names of the cases."""
     if len(lacking) > 1 or use.name == STATE:
         return _named(lacking)
-    serves, asked = _SERVES.get(use.name, _answers), lacking[0].conversation or ()
-    silent = [str(number) for number, turn in enumerate(asked, start=1) if not serves(turn)]
-    if len(silent) == len(asked):
+    serves, turns = _SERVES.get(use.name, _answers), lacking[0].conversation or ()
+    silent = [str(number) for number, turn in enumerate(turns, start=1) if not serves(turn)]
+    if len(silent) == len(turns):
         return _named(lacking)
     return f"{_named(lacking)} (turn{'s' if len(silent) > 1 else ''} {' and '.join(silent)})"
 
@@ -328,9 +328,11 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
             hint="ADK rejects such instructions, too: use the persona, or remove it from the cases.",
         )
     for use in _uses_with(suite, Need.SCENARIO):
-        own = use.options.get("stop_signal")
-        if own is not None and own != suite.simulator.stop_signal:
-            message = f"`{use.name}` uses the stop signal `{own}`, the simulated user `{suite.simulator.stop_signal}`"
+        stop_signal = use.options.get("stop_signal")
+        if stop_signal is not None and stop_signal != suite.simulator.stop_signal:
+            message = (
+                f"`{use.name}` uses the stop signal `{stop_signal}`, the simulated user `{suite.simulator.stop_signal}`"
+            )
             hint = "Remove `stop_signal` from the criterion; it defaults to the simulated user's."
             yield errors.warning("stop-signals-differ", message, place=use.place or Place(file=suite.key), hint=hint)
 
@@ -366,10 +368,10 @@ def lint(suites: Iterable[Suite], *, deviations: Deviations = OURS) -> tuple[Pro
     """
     problems: list[Problem] = []
     files: dict[str, list[str]] = {}
-    told = partial(references_missing, deviations=deviations)
+    reference_check = partial(references_missing, deviations=deviations)
     for suite in suites:
         for check in CHECKS:
-            problems.extend((told if check is references_missing else check)(suite))
+            problems.extend((reference_check if check is references_missing else check)(suite))
         files.setdefault(suite.eval_set.eval_set_id, []).append(suite.key)
     for set_id, keys in files.items():
         if len(keys) > 1 and set_id:

@@ -65,16 +65,22 @@ class Project:
 
     def set_apart(self) -> Project:
         """The project with each broken file as a suite that has no cases and says why."""
-        known, broken = {suite.key: suite for suite in (*self.suites, *self.unread)}, self.broken()
+        suites_by_key, broken = {suite.key: suite for suite in (*self.suites, *self.unread)}, self.broken()
         suites = {suite.key: suite for suite in self.sound()}
         for key, problem in broken.items():
             place = problem.place or Place(file=key)
             line = f"line {place.line}: " if place.line else ""
-            why = f"{line if place.file == key else f'{place}: '}{problem.message}"
-            source = known[key].criteria_source if key in known else CriteriaSource(origin=ConfigOrigin.DEFAULTS)
+            reason = f"{line if place.file == key else f'{place}: '}{problem.message}"
+            source = (
+                suites_by_key[key].criteria_source
+                if key in suites_by_key
+                else CriteriaSource(origin=ConfigOrigin.DEFAULTS)
+            )
             empty = EvalSet(eval_set_id="", cases=())
-            agent = AgentUse(driver=AgentUse.ABSENT, options={"why": why})
-            suites[key] = Suite(key=key, eval_set=empty, criteria=(), criteria_source=source, agent=agent, problem=why)
+            agent = AgentUse(driver=AgentUse.ABSENT, options={"why": reason})
+            suites[key] = Suite(
+                key=key, eval_set=empty, criteria=(), criteria_source=source, agent=agent, problem=reason
+            )
         return replace(self, suites=tuple(suites[key] for key in sorted(suites)))
 
     def _concerned(self, problem: Problem) -> set[str]:
@@ -86,9 +92,9 @@ class Project:
             return {suite.key for suite in every if suite.agent == discovery_agents.UNKNOWN}
         if file.endswith(walk.EVALUATION_ENDINGS) or file in {suite.key for suite in every}:
             return {file}
-        own = {ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.EXPLICIT}
+        file_origins = {ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.EXPLICIT}
         sources = ((suite.key, suite.criteria_source) for suite in every)
-        return {key for key, source in sources if source.file == file and source.origin in own}
+        return {key for key, source in sources if source.file == file and source.origin in file_origins}
 
 
 OF_THE_RUN = frozenset({*discover.CODES, "credentials-missing"})
@@ -98,33 +104,35 @@ OF_THE_RUN = frozenset({*discover.CODES, "credentials-missing"})
 def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, unrun_suffices: bool = False) -> Project:
     """Find and check all that a run needs. `tree`: the walk of the root, where it is known. Raises NothingToDo where
     nothing matched; files that are not run count with `unrun_suffices`."""
-    found = discover.discover(settings, specs=criteria.CRITERIA, tree=tree, unrun_suffices=unrun_suffices)
-    suites = user.settle(found.suites, settings)
+    discovery = discover.discover(settings, specs=criteria.CRITERIA, tree=tree, unrun_suffices=unrun_suffices)
+    suites = user.settle(discovery.suites, settings)
     linted = (
         *lint.lint_rules(settings),
-        *lint.lint((each for each in suites if not each.is_of_ces), deviations=settings.deviations),
+        *lint.lint((suite for suite in suites if not suite.is_of_ces), deviations=settings.deviations),
     )
-    told = found.problems
+    discovery_problems = discovery.problems
     # what is wrong in evalgate.yml may be what names the agents, so that not finding them says nothing
     if any(
-        not each.place.json_path or each.place.json_path.startswith("$.agents") or "`agents`" in each.hint
-        for each in settings.problems
-        if each.severity is Severity.ERROR and each.place is not None
+        not problem.place.json_path or problem.place.json_path.startswith("$.agents") or "`agents`" in problem.hint
+        for problem in settings.problems
+        if problem.severity is Severity.ERROR and problem.place is not None
     ):
-        told = tuple(each for each in told if each.code not in discovery_agents.CODES)
+        discovery_problems = tuple(
+            problem for problem in discovery_problems if problem.code not in discovery_agents.CODES
+        )
     missing = discovery_agents.problems(
-        [suite.agent for suite in suites], tree=found.tree, places=None if settings.agent else settings.places
+        [suite.agent for suite in suites], tree=discovery.tree, places=None if settings.agent else settings.places
     )
     tools = toolbox.check(settings, suites)
-    problems = (*settings.problems, *told, *linted, *_option_problems(suites), *missing, *tools)
+    problems = (*settings.problems, *discovery_problems, *linted, *_option_problems(suites), *missing, *tools)
     defaults = criteria_judges.defaults_of(settings)
     project = Project(
         settings=settings,
         suites=criteria_judges.settle_suites(suites, defaults),
         problems=tuple(dict.fromkeys(problems)),
-        of_files=found.problems,
-        unread=criteria_judges.settle_suites(found.unread, defaults),
-        libraries=found.libraries,
+        of_files=discovery.problems,
+        unread=criteria_judges.settle_suites(discovery.unread, defaults),
+        libraries=discovery.libraries,
     )
     more: tuple[Problem, ...] = ()
     if not project.fatal():
@@ -139,10 +147,10 @@ def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, u
 def unready(settings: Settings, suites: Iterable[Suite], *, environ: Environ) -> tuple[Problem, ...]:
     """What settled suites would not find: judges and simulated users that could not be asked."""
     listed, defaults = tuple(suites), criteria_judges.defaults_of(settings)
-    asked = asking(settings, listed, environ)
-    judges = () if settings.skip_judged else criteria_judges.missing(listed, defaults, asked.environ)
-    found = (*judges, *user.missing(listed, defaults, asked.environ))
-    return tuple(replace(each, hint=" ".join((each.hint, *asked.unused))) for each in found)
+    judge_environment = asking(settings, listed, environ)
+    judges = () if settings.skip_judged else criteria_judges.missing(listed, defaults, judge_environment.environ)
+    problems = (*judges, *user.missing(listed, defaults, judge_environment.environ))
+    return tuple(replace(problem, hint=" ".join((problem.hint, *judge_environment.unused))) for problem in problems)
 
 
 def asking(settings: Settings, suites: Iterable[Suite], environ: Environ) -> JudgeEnvironment:
@@ -152,12 +160,12 @@ def asking(settings: Settings, suites: Iterable[Suite], environ: Environ) -> Jud
 
 
 def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
-    seen: list[AgentUse] = []
+    uses: list[AgentUse] = []
     for suite in suites:
         use = suite.agent
-        if use in seen:
+        if use in uses:
             continue
-        seen.append(use)
+        uses.append(use)
         driver = agents.DRIVERS.get(use.driver)
         if driver is None:
             hint = words.did_you_mean(use.driver, agents.DRIVERS, otherwise=f"Drivers: {', '.join(agents.DRIVERS)}.")
@@ -166,12 +174,12 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
         try:
             agents.options_of(use)
         except ValidationError as error:
-            for each in error.errors():
-                path, hint = ".".join(str(step) for step in each["loc"]) or "options", ""
-                if each["type"] == "extra_forbidden":
+            for finding in error.errors():
+                path, hint = ".".join(str(step) for step in finding["loc"]) or "options", ""
+                if finding["type"] == "extra_forbidden":
                     fields = driver.options.model_fields
                     hint = words.did_you_mean(
-                        str(each["loc"][-1]), fields, otherwise=f"The driver takes: {', '.join(fields)}."
+                        str(finding["loc"][-1]), fields, otherwise=f"The driver takes: {', '.join(fields)}."
                     )
-                message = f"agent with driver `{use.driver}`: `{path}`: {words.fault(each)}"
+                message = f"agent with driver `{use.driver}`: `{path}`: {words.fault(finding)}"
                 yield errors.error("agent-options", message, hint=hint)

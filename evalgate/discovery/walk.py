@@ -102,15 +102,17 @@ def visit(
                 entries = {entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)}
         except OSError as error:
             message = f"the folder cannot be read: {error.strerror or error}"
-            shown = (prefix.rstrip("/") or ".").encode("utf-8", "backslashreplace").decode()
-            tell(errors.warning("unreadable-folder", message, Place(file=shown)))
+            printable_folder = (prefix.rstrip("/") or ".").encode("utf-8", "backslashreplace").decode()
+            tell(errors.warning("unreadable-folder", message, Place(file=printable_folder)))
             continue
         if prefix and not ENVIRONMENT_MARKS.isdisjoint(entries):
             continue
-        own = entries.get(".gitignore")
-        if own is not None and own.is_file(follow_symlinks=False):  # git does not follow a linked .gitignore
+        ignore_file = entries.get(".gitignore")
+        if ignore_file is not None and ignore_file.is_file(
+            follow_symlinks=False
+        ):  # git does not follow a linked .gitignore
             try:
-                text = Path(own.path).read_text(encoding="utf-8", errors="replace")
+                text = Path(ignore_file.path).read_text(encoding="utf-8", errors="replace")
             except OSError:
                 text = ""
             spec, problems = parse_rules(text, file=f"{prefix}.gitignore")
@@ -153,10 +155,10 @@ class Tree:
         self.problems: list[Problem] = []
         self._contents: dict[str, bytes] = {}
         self._ignored_folders: list[str] = []
-        found: set[str] = set()
+        evaluation_files: set[str] = set()
         ignored: set[str] = set()
         ignored_configs: set[str] = set()
-        names = {False: (found, ignored), True: (self.config_files, ignored_configs)}
+        names = {False: (evaluation_files, ignored), True: (self.config_files, ignored_configs)}
         spec, problems = parse_rules(read_checkout_rules(root), file=".git/info/exclude")
         self.problems.extend(problems)
         self._walk("", IgnoreRules((("", spec),)), names)
@@ -164,10 +166,10 @@ class Tree:
             self._walk("" if folder == "." else f"{folder}/", IgnoreRules(), names)
         ignored.update(self._in_ignored_folders())
         patterns = tuple(exclude)
-        left_out = {path for path in found if places.matches(path, patterns)}
-        self.evaluation_files = tuple(sorted(found - left_out))
+        left_out = {path for path in evaluation_files if places.matches(path, patterns)}
+        self.evaluation_files = tuple(sorted(evaluation_files - left_out))
         self.excluded = tuple(sorted(left_out))
-        self.ignored = tuple(sorted(ignored - found))
+        self.ignored = tuple(sorted(ignored - evaluation_files))
         self.ignored_configs = frozenset(ignored_configs - self.config_files)
         self.agent_files = dict(sorted(self.agent_files.items()))
         self.other_json.sort()
@@ -228,18 +230,18 @@ class Tree:
     def _in_ignored_folders(self) -> Iterator[str]:
         """The evaluation files in folders that git ignores, as far as these are no environments or caches."""
         pending = self._ignored_folders
-        left = MOST_IGNORED_ENTRIES
-        while pending and left > 0:
+        remaining_entries = MOST_IGNORED_ENTRIES
+        while pending and remaining_entries > 0:
             prefix = pending.pop(0)
             try:
                 with os.scandir(self.root / prefix) as listing:
-                    entries = {entry.name: entry for entry in itertools.islice(listing, left)}
+                    entries = {entry.name: entry for entry in itertools.islice(listing, remaining_entries)}
             except OSError:
                 continue
-            left -= len(entries) + 1
+            remaining_entries -= len(entries) + 1
             if ENVIRONMENT_MARKS.isdisjoint(entries):
-                named = ((name, entry) for name, entry in entries.items() if name.endswith(EVALUATION_ENDINGS))
-                yield from (f"{prefix}{name}" for name, entry in named if _is_own_file(entry))
+                candidates = ((name, entry) for name, entry in entries.items() if name.endswith(EVALUATION_ENDINGS))
+                yield from (f"{prefix}{name}" for name, entry in candidates if _is_own_file(entry))
                 pending.extend(_folders(prefix, entries))
 
 
@@ -254,9 +256,9 @@ def _folders(prefix: str, entries: Entries) -> Iterator[str]:
 def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | None:
     """Why a file of a name that we look for cannot be used; of a name that others use as well a warning."""
     tell = errors.error if path.endswith(OWN_ENDINGS) else errors.warning
-    shown = path.encode("utf-8", "backslashreplace").decode()
-    if shown != path:
-        return tell("unusable-name", "the file name is not UTF-8", Place(file=shown))
+    printable_path = path.encode("utf-8", "backslashreplace").decode()
+    if printable_path != path:
+        return tell("unusable-name", "the file name is not UTF-8", Place(file=printable_path))
     try:
         if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(root.resolve()):
             message = "the symbolic link points outside the repository and is not followed"
@@ -289,18 +291,18 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
             return errors.error("outside-root", "the file is outside the repository and is not read", Place(file=path))
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links before Python 3.13
         return _unreadable(error, path)
-    return read_named(resolved, shown=path, largest=largest)
+    return read_named(resolved, label=path, largest=largest)
 
 
 def read_head(root: Path, path: str, *, size: int) -> bytes:
     """The first bytes of a file below the root; empty where it cannot be read, and for a link that leads out."""
-    whole = root / path
+    full_path = root / path
     try:
-        if whole.is_symlink() and not whole.resolve(strict=True).is_relative_to(root.resolve()):
+        if full_path.is_symlink() and not full_path.resolve(strict=True).is_relative_to(root.resolve()):
             return b""
-        if not stat.S_ISREG(whole.stat().st_mode):
+        if not stat.S_ISREG(full_path.stat().st_mode):
             return b""
-        with whole.open("rb") as file:
+        with full_path.open("rb") as file:
             return file.read(size)
     except (OSError, RuntimeError, ValueError):
         return b""
@@ -315,18 +317,18 @@ def folder_names(root: Path, folder: str) -> frozenset[str]:
         return frozenset()
 
 
-def read_named(path: Path, *, shown: str, largest: int = LARGEST_BYTES) -> bytes | Problem:
-    """The content of a file wherever it lies, as the user named it; `shown` names it in problems."""
+def read_named(path: Path, *, label: str, largest: int = LARGEST_BYTES) -> bytes | Problem:
+    """The content of a file wherever it lies, as the user named it; `label` names it in problems."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            return errors.error("unreadable-file", "this is not a regular file", Place(file=shown))
+            return errors.error("unreadable-file", "this is not a regular file", Place(file=label))
         if status.st_size > largest:
             message = f"the file has {status.st_size / 1e6:,.0f} MB, at most {largest / 1e6:,.0f} MB are allowed"
-            return errors.error("file-too-large", message, Place(file=shown))
+            return errors.error("file-too-large", message, Place(file=label))
         return path.read_bytes()
     except OSError as error:
-        return _unreadable(error, shown)
+        return _unreadable(error, label)
 
 
 def _unreadable(error: OSError | RuntimeError, file: str) -> Problem:

@@ -57,16 +57,18 @@ def turn_of_steps(
     user that carry a text, call, response, inline data or grounding; the answer stays among them without its
     content (it would count twice), unless it also calls a tool.
     """
-    own = [event for event in events if (event.author or "agent").lower() != "user"]
-    said = [event for event in own if event.final and event.content is not None and event.content.parts]
+    agent_events = [event for event in events if (event.author or "agent").lower() != "user"]
+    final_events = [
+        event for event in agent_events if event.final and event.content is not None and event.content.parts
+    ]
     texts = [
         event
-        for event in said
+        for event in final_events
         if event.content and any(isinstance(part, Text) and part.text for part in event.content.parts)
     ]
-    answer = next(reversed(texts or said), None)
+    answer = next(reversed(texts or final_events), None)
     steps = []
-    for event in own:
+    for event in agent_events:
         parts = event.content.parts if event.content else ()
         if event.grounding is not None or any(_says_something(part) for part in parts):
             fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
@@ -158,19 +160,19 @@ class PartWire(PartDetailsWire):
 
     def contents(self) -> tuple[Part, ...]:
         """One part for each kind of content: a text, a call, a response, and an attachment for all others."""
-        found: list[Part] = []
+        parts: list[Part] = []
         if self.text is not None:
-            found.append(Text(text=self.text, thought=bool(self.thought)))
+            parts.append(Text(text=self.text, thought=bool(self.thought)))
         if self.function_call is not None:
-            found.append(self.function_call.noun())
+            parts.append(self.function_call.noun())
         if self.function_response is not None:
-            found.append(self.function_response.noun())
-        if not found:
+            parts.append(self.function_response.noun())
+        if not parts:
             return (Attachment(data=self.model_dump(mode="json", exclude_none=True)),)
         attached = AttachmentWire.model_fields.keys()
         if any(getattr(self, name) is not None for name in attached):
-            found.append(Attachment(data=self.model_dump(mode="json", exclude_none=True, include=set(attached))))
-        return tuple(found)
+            parts.append(Attachment(data=self.model_dump(mode="json", exclude_none=True, include=set(attached))))
+        return tuple(parts)
 
 
 class ContentWire(Wire):
@@ -214,7 +216,7 @@ class UsageWire(Wire):
 
     def noun(self) -> Usage:
         """The token counts; absent stays None."""
-        return Usage(**{ours: getattr(self, theirs) for theirs, ours in USAGE.items()})
+        return Usage(**{name: getattr(self, adk_name) for adk_name, name in USAGE.items()})
 
 
 class EventWire(Wire):
@@ -275,8 +277,8 @@ class IntermediateDataWire(Wire):
         events = [Event(author="", content=Content(parts=parts)) for parts in (calls, responses) if parts]
         for author, parts in self.intermediate_responses or ():
             nouns = (noun for part in parts for noun in part.contents())
-            said = tuple(noun for noun in nouns if isinstance(noun, Text | Attachment))
-            events.append(Event(author=author, content=Content(parts=said)))
+            spoken_parts = tuple(noun for noun in nouns if isinstance(noun, Text | Attachment))
+            events.append(Event(author=author, content=Content(parts=spoken_parts)))
         return tuple(events)
 
 
@@ -395,8 +397,8 @@ def turn_of(events: Sequence[SessionEventWire], *, invocation_id: str = "") -> I
     Without a single event of the agent nothing is known of the steps.
     """
     steps = [event.step() for event in events]
-    asked = [step.content for step in steps if step.author.lower() == "user" and step.content is not None]
-    user_content = asked[-1] if asked else Content()
+    user_contents = [step.content for step in steps if step.author.lower() == "user" and step.content is not None]
+    user_content = user_contents[-1] if user_contents else Content()
     if all(step.author.lower() == "user" for step in steps):
         return Invocation(user_content=user_content, invocation_id=invocation_id)
     return turn_of_steps(user_content, steps, invocation_id=invocation_id)
@@ -596,7 +598,7 @@ def event_json(event: Event) -> JsonObject:
         author=event.author,
         content=event.content and content_json(event.content),
         grounding_metadata=None if event.grounding is None else dict(event.grounding),
-        usage_metadata=usage and _given(**{theirs: getattr(usage, ours) for theirs, ours in USAGE.items()}),
+        usage_metadata=usage and _given(**{adk_name: getattr(usage, name) for adk_name, name in USAGE.items()}),
         model_version=event.model_version,
     )
 
@@ -622,11 +624,11 @@ def agent_json(agent: AgentDetails) -> JsonObject:
 
 def _by_kind(events: tuple[Event, ...]) -> JsonObject:
     spoken = [(event.author, event.content.parts) for event in events if event.content is not None]
-    parts = [part for _, own in spoken for part in own]
+    parts = [part for _, spoken_parts in spoken for part in spoken_parts]
     texts = [
-        [author, [part_json(part) for part in own]]
-        for author, own in spoken
-        if not any(isinstance(part, ToolCall | ToolResponse) for part in own)
+        [author, [part_json(part) for part in spoken_parts]]
+        for author, spoken_parts in spoken
+        if not any(isinstance(part, ToolCall | ToolResponse) for part in spoken_parts)
     ]
     return _given(
         tool_uses=[_call_json(part) for part in parts if isinstance(part, ToolCall)] or None,
@@ -640,8 +642,8 @@ def _call_json(call: ToolCall) -> JsonObject:
 
 
 def _response_json(response: ToolResponse) -> JsonObject:
-    said = None if response.response is None else dict(response.response)
-    return _given(id=response.id, name=response.name or None, response=said)
+    body = None if response.response is None else dict(response.response)
+    return _given(id=response.id, name=response.name or None, response=body)
 
 
 def _given(**values: Any) -> JsonObject:

@@ -32,21 +32,21 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorde
     `recorded`: read what the agent answered (`responses`) instead of what it should answer (`reference`).
     """
     reader = _SessionReader(fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems)
-    before = problems.failed
+    earlier_failures = problems.failed
     scenario = reader.scenario()
     turns = reader.turns() if scenario is None else []
     answer = reader.answer(recorded=recorded) if turns else None
     if answer is not None and (not recorded or turns[-1].final_response is None):
         turns[-1] = replace(turns[-1], final_response=answer)
-    if scenario is None and not turns and problems.failed == before:
+    if scenario is None and not turns and problems.failed == earlier_failures:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         problems.error("no-conversation", message, path=path)
     for key in sorted(reader.fields.keys() - _READ):
         if repair.expects(key, reader.fields[key]):
-            repair.tell_lost(key, reader.fields[key], path, problems, others=answer is not None)
+            repair.tell_lost(key, reader.fields[key], path, problems, has_expectations=answer is not None)
         elif not key.startswith("_"):
             problems.note("unused-key", f"`{key}` is not read", path=(*path, key))
-    if problems.failed > before:
+    if problems.failed > earlier_failures:
         return None
     return Case(
         case_id=reader.case_id(),
@@ -65,38 +65,38 @@ class _SessionReader:
     problems: Problems
 
     def case_id(self) -> str:
-        given = self.fields.get("eval_case_id")
-        if given is not None:
-            return str(given)
-        made = f"case_{self.path[-1] if self.path else 0}"
-        self.problems.note("missing-eval-id", f"the case has no `eval_case_id`; using {made}", path=self.path)
-        return made
+        case_id = self.fields.get("eval_case_id")
+        if case_id is not None:
+            return str(case_id)
+        default_id = f"case_{self.path[-1] if self.path else 0}"
+        self.problems.note("missing-eval-id", f"the case has no `eval_case_id`; using {default_id}", path=self.path)
+        return default_id
 
     def scenario(self) -> ConversationScenario | None:
         raw = self.fields.get("user_scenario")
         if not isinstance(raw, dict):
             return None
-        wanted = {to_snake(key): value for key, value in raw.items() if to_snake(key) in ScenarioWire.model_fields}
-        wire = self.problems.validated(ScenarioWire, wanted, path=(*self.path, "user_scenario"))
+        fields = {to_snake(key): value for key, value in raw.items() if to_snake(key) in ScenarioWire.model_fields}
+        wire = self.problems.validated(ScenarioWire, fields, path=(*self.path, "user_scenario"))
         return wire.noun() if wire else None
 
     def turns(self) -> list[Invocation]:
-        made = [*self._history(), *self._recorded_turns()]
-        raw, where = self.fields.get("prompt"), (*self.path, "prompt")
+        turns = [*self._history(), *self._recorded_turns()]
+        raw, prompt_path = self.fields.get("prompt"), (*self.path, "prompt")
         prompt = None
         if raw is not None:
-            prompt = repair.read_content(raw, role="user", path=where, problems=self.problems)
+            prompt = repair.read_content(raw, role="user", path=prompt_path, problems=self.problems)
         # the same message, whatever either place says of its role
-        if prompt is not None and not (made and made[-1].user_content.parts == prompt.parts):
-            made.append(Invocation(user_content=prompt))
-        return made
+        if prompt is not None and not (turns and turns[-1].user_content.parts == prompt.parts):
+            turns.append(Invocation(user_content=prompt))
+        return turns
 
     def answer(self, *, recorded: bool) -> Content | None:
         """The expected answer of the last turn, or the one that was recorded."""
         key, value = "reference", self.fields.get("reference")
-        others = [name for name in self.fields if repair.INVOCATION.others.get(name) == "final_response"]
-        if value is None and others and not recorded:
-            key, value = others[0], self.fields.pop(others[0])
+        aliases = [name for name in self.fields if repair.INVOCATION.others.get(name) == "final_response"]
+        if value is None and aliases and not recorded:
+            key, value = aliases[0], self.fields.pop(aliases[0])
             self.problems.warning("adk-rejects-name", f"`{key}` is read as `reference`", path=(*self.path, key))
         path: Path = (*self.path, key)
         if recorded:
@@ -113,39 +113,39 @@ class _SessionReader:
         for key in ("session_input", "session_inputs"):
             raw = self.fields.get(key)
             if isinstance(raw, dict):
-                known = {"app_name": "", "user_id": "", "state": {}}
-                known |= {to_snake(name): value for name, value in raw.items()}
-                wire = self.problems.validated(SessionInputWire, known, path=(*self.path, key))
+                fields = {"app_name": "", "user_id": "", "state": {}}
+                fields |= {to_snake(name): value for name, value in raw.items()}
+                wire = self.problems.validated(SessionInputWire, fields, path=(*self.path, key))
                 if wire is not None:
                     return wire.noun()
         return None
 
     def rubrics(self) -> tuple[Rubric, ...]:
         groups = self.fields.get("rubric_groups")
-        made: list[Rubric] = []
+        rubrics: list[Rubric] = []
         for group in groups.values() if isinstance(groups, dict) else ():
             listed = group.get("rubrics") if isinstance(group, dict) else None
             for rubric in listed if isinstance(listed, list) else ():
                 if isinstance(rubric, dict):
-                    made.append(_rubric(rubric, number=len(made) + 1))
-        return tuple(made)
+                    rubrics.append(_rubric(rubric, number=len(rubrics) + 1))
+        return tuple(rubrics)
 
     def _history(self) -> list[Invocation]:
         """Earlier messages: each of the user begins a turn, each of the agent answers it."""
         messages = self.fields.get("conversation_history")
-        said: list[tuple[Content, Content | None]] = []
+        exchanges: list[tuple[Content, Content | None]] = []
         for i, message in enumerate(messages if isinstance(messages, list) else ()):
-            where = (*self.path, "conversation_history", i)
+            message_path = (*self.path, "conversation_history", i)
             raw = message.get("content", message) if isinstance(message, dict) else message
             author = str(message.get("author") or "") if isinstance(message, dict) else ""
-            content = repair.read_content(raw, role="user", path=where, problems=self.problems)
+            content = repair.read_content(raw, role="user", path=message_path, problems=self.problems)
             if content is None:
                 continue
             if (author or content.role or "user") == "user":
-                said.append((content, None))
-            elif said:
-                said[-1] = said[-1][0], content
-        return [Invocation(user_content=asked, final_response=answer) for asked, answer in said]
+                exchanges.append((content, None))
+            elif exchanges:
+                exchanges[-1] = exchanges[-1][0], content
+        return [Invocation(user_content=question, final_response=answer) for question, answer in exchanges]
 
     def _recorded_turns(self) -> list[Invocation]:
         data = self.fields.get("agent_data")
@@ -153,20 +153,20 @@ class _SessionReader:
         if turns is not None and not isinstance(turns, list):
             message = f"expected a list, found {described(turns)}"
             self.problems.error("wrong-type", message, path=(*self.path, "agent_data", "turns"))
-        made: list[Invocation] = []
+        recorded_turns: list[Invocation] = []
         for i, turn in enumerate(turns if isinstance(turns, list) else ()):
-            where: Path = (*self.path, "agent_data", "turns", i)
+            turn_path: Path = (*self.path, "agent_data", "turns", i)
             raw = turn.get("events") if isinstance(turn, dict) else None
             if not isinstance(raw, list):
-                self.problems.error("missing-key", "`events` is missing", path=where)
+                self.problems.error("missing-key", "`events` is missing", path=turn_path)
                 continue
             read = [
-                repair.read_event(event, path=(*where, "events", j), problems=self.problems)
+                repair.read_event(event, path=(*turn_path, "events", j), problems=self.problems)
                 for j, event in enumerate(raw)
             ]
             name = turn.get("turn_id") or turn.get("turnId") or ""
-            made.append(adk_shapes.turn_of([event for event in read if event], invocation_id=str(name)))
-        return made
+            recorded_turns.append(adk_shapes.turn_of([event for event in read if event], invocation_id=str(name)))
+        return recorded_turns
 
 
 def _rubric(raw: JsonObject, *, number: int) -> Rubric:

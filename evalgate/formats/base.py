@@ -36,8 +36,8 @@ class FormatFiles(ABC):
         """All files that are known, the chosen ones and what applies to them."""
 
     @abstractmethod
-    def eval_sets(self, named: Mapping[str, Sequence[str]]) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
-        """The cases that can be run, by file, and the problems of a run: of files, and why cases are left out. `named`:
+    def eval_sets(self, selected_ids: Mapping[str, Sequence[str]]) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
+        """The cases that can be run, by file, and the problems of a run: of files, and why cases are left out. `selected_ids`:
         files that the user named, with the ids of cases, none for all."""
 
     @abstractmethod
@@ -68,8 +68,8 @@ class Format:
         """Whether a path alone tells that a file holds evaluations, and is no part of an agent."""
         return False
 
-    def find(self, tree: SearchedTree, *, exclude: Sequence[str], named: Iterable[str]) -> tuple[str, ...]:
-        """Its files in a checkout, and those of the `named` ones that are its own."""
+    def find(self, tree: SearchedTree, *, exclude: Sequence[str], named_files: Iterable[str]) -> tuple[str, ...]:
+        """Its files in a checkout, and those of `named_files` that are of this format."""
         return ()
 
     def left_out(self, tree: SearchedTree, *, exclude: Sequence[str]) -> tuple[str, ...]:

@@ -57,9 +57,9 @@ def _load(text: str, problems: Problems) -> Any:
 
 
 def _names(value: dict[Any, Any]) -> list[str]:
-    wanted = value.get("metrics_to_run")
+    metrics = value.get("metrics_to_run")
     custom = value.get("custom_metrics")
-    names = [name for name in wanted if isinstance(name, str)] if isinstance(wanted, list) else []
+    names = [name for name in metrics if isinstance(name, str)] if isinstance(metrics, list) else []
     for metric in custom if isinstance(custom, list) else ():
         name = metric.get("name") if isinstance(metric, dict) else None
         if isinstance(name, str) and name not in names:
@@ -92,13 +92,13 @@ def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
         return None
-    before = problems.failed
+    earlier_failures = problems.failed
     _tell_unknown_user_keys(raw, path, problems)
     wire = problems.validated(SimulatorWire, raw, path=path)
     if wire is None:
         return None
     _check(wire, path, problems)
-    if problems.failed > before:
+    if problems.failed > earlier_failures:
         return None
     limit = wire.max_allowed_invocations
     return SimulatorUse(
@@ -113,10 +113,10 @@ def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse
 
 
 def _tell_unknown_user_keys(raw: JsonObject, path: Path, problems: Problems) -> None:
-    given = {shapes.field(key) for key in raw}
+    field_names = {shapes.field(key) for key in raw}
     for key in raw:
         if shapes.field(key) not in SimulatorWire.model_fields:
-            near = words.nearest(key, [name for name in SimulatorWire.model_fields if name not in given])
+            near = words.nearest(key, [name for name in SimulatorWire.model_fields if name not in field_names])
             hint = f"did you mean `{near}`?" if near else f"known: {', '.join(SimulatorWire.model_fields)}"
             problems.warning("unknown-key", f"unknown key `{key}` in a simulated user", path=(*path, key), hint=hint)
 
@@ -176,14 +176,14 @@ def parse_criteria(text: str, *, file: str, locate: Callable[[Path], Place] | No
 def _members(text: str, problems: Problems) -> JsonObject | None:
     """The members of the file's object; None where it is no object of criteria, which is then a problem."""
     items: list[Any] = []
-    document = json_source.read(text, problems, each=lambda _path, raw, _offset: items.append(raw))
+    document = json_source.read(text, problems, consumer=lambda _path, raw, _offset: items.append(raw))
     if document is None:
         return None
     keys = items[0] if items and isinstance(items[0], dict) else document.members
-    said = said_of(keys)
-    if (said and not said.startswith("criteria")) or "data" in keys:
+    kind = said_of(keys)
+    if (kind and not kind.startswith("criteria")) or "data" in keys:
         hint = f"rename it to {problems.file.rpartition('/')[2].partition('.')[0]}.evalset.json, or delete it"
-        message = f"expected criteria, found {said or 'an evaluation set in the old format (`data`)'}"
+        message = f"expected criteria, found {kind or 'an evaluation set in the old format (`data`)'}"
         problems.error("not-a-config", message, hint=hint if "evaluation set" in message else "")
         return None
     if document.kind != "object":
@@ -205,8 +205,8 @@ def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[Cr
         message = f"expected an object of criteria by name, found {described(raw)}"
         problems.error("criteria-not-an-object", message, path=(key,), hint=hint)
         raw = {}
-    made = [_use(name, value, codes.get(name), (key, name), problems) for name, value in raw.items()]
-    uses = tuple(use for use in made if use is not None)
+    candidates = [_use(name, value, codes.get(name), (key, name), problems) for name, value in raw.items()]
+    uses = tuple(use for use in candidates if use is not None)
     for name in codes.keys() - {use.name for use in uses}:
         hint = f'give it a threshold: `"criteria": {{"{name}": 1.0}}`'
         message = "this metric is not used by any criterion, so it never runs"
@@ -215,7 +215,7 @@ def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[Cr
 
 
 def _tell_unknown_keys(members: JsonObject, problems: Problems) -> None:
-    given = {shapes.field(key) for key in members}
+    field_names = {shapes.field(key) for key in members}
     for key, value in members.items():
         name = shapes.field(key)
         if name in _KNOWN:
@@ -227,10 +227,10 @@ def _tell_unknown_keys(members: JsonObject, problems: Problems) -> None:
         if key.startswith(("_", "$")):
             continue
         is_criterion = "threshold" in value if isinstance(value, dict) else type(value) in (int, float)
-        if "criteria" not in given and (name in _CRITERIA_LIKE or is_criterion):
+        if "criteria" not in field_names and (name in _CRITERIA_LIKE or is_criterion):
             hint = 'ADK reads criteria only from `"criteria": {name: threshold}`'
         else:
-            hint = words.suggest(name, _KNOWN - given)
+            hint = words.suggest(name, _KNOWN - field_names)
         problems.warning("unknown-key", f"unknown key `{key}` in a test_config.json (ignored)", path=(key,), hint=hint)
 
 
@@ -267,8 +267,8 @@ def _code(metric: Any, path: Path, problems: Problems) -> str | None:
     config = metric[written]
     name = config.get("name") if isinstance(config, dict) else None
     if not isinstance(name, str) or not name.strip():
-        found = described(name if isinstance(config, dict) else config)
-        problems.error("wrong-type", f"expected a dotted path, found {found}", path=(*path, written), hint=hint)
+        type_name = described(name if isinstance(config, dict) else config)
+        problems.error("wrong-type", f"expected a dotted path, found {type_name}", path=(*path, written), hint=hint)
         return None
     if "." not in name:
         message = f"`{name[:60]}` is not a dotted path (package.module.function)"
@@ -282,7 +282,7 @@ def _code(metric: Any, path: Path, problems: Problems) -> str | None:
 
 def _use(name: str, raw: Any, code: str | None, path: Path, problems: Problems) -> CriterionUse | None:
     """The criterion as configured, its options in snake_case at their top level; None where it cannot be read."""
-    before = problems.failed
+    earlier_failures = problems.failed
     options: JsonObject = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
         option = shapes.field(key)
@@ -302,9 +302,9 @@ def _use(name: str, raw: Any, code: str | None, path: Path, problems: Problems) 
     elif flags["informational"] is not True and name not in _THRESHOLDLESS:
         near = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest("threshold", options)
         hint = f"`{near}` is there instead" if near else 'write `"threshold": 0.8`'
-        found = f"; found {json_source.listed_keys(options)}" if options else ""
-        problems.error("missing-threshold", f"`threshold` is missing{found}", path=path, hint=hint)
-    if problems.failed > before:
+        detail = f"; found {json_source.listed_keys(options)}" if options else ""
+        problems.error("missing-threshold", f"`threshold` is missing{detail}", path=path, hint=hint)
+    if problems.failed > earlier_failures:
         return None
     return CriterionUse(
         name=name,

@@ -30,7 +30,7 @@ def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
     """Read an evaluation file; `file` is its repository-relative name, for messages and missing ids."""
     problems = Problems(text, file=file)
     cases = _Cases(problems)
-    document = json_source.read(text, problems, each=cases.add, streamed=repair.STREAMED)
+    document = json_source.read(text, problems, consumer=cases.add, streamed=repair.STREAMED)
     if document is not None and document.kind == "object":
         return _of_object(document.members, cases, problems)
     if document is not None and document.kind == "list":
@@ -86,8 +86,8 @@ class _Cases:
             while name in self._by_id:
                 self._copies[case.case_id] += 1
                 name = f"{case.case_id} ({self._copies[case.case_id] + 1})"
-            where = f" (the first is at {earlier.place})" if earlier.place else ""
-            message = f"the case id {case.case_id!r} is already used{where}; this case is called {name!r}"
+            location = f" (the first is at {earlier.place})" if earlier.place else ""
+            message = f"the case id {case.case_id!r} is already used{location}; this case is called {name!r}"
             hint = "Give each case in a file a unique id."
             self._problems.warning("duplicate-case-id", message, path=path, hint=hint)
             case = replace(case, case_id=name)
@@ -109,8 +109,8 @@ def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSe
     )
     fields = _fields(members, dialect, problems)
     if not isinstance(fields["eval_cases"], list):
-        found = described(fields["eval_cases"])
-        problems.error("wrong-type", f"expected a list of cases, found {found}", path=(written,))
+        type_name = described(fields["eval_cases"])
+        problems.error("wrong-type", f"expected a list of cases, found {type_name}", path=(written,))
     eval_set_id = _eval_set_id(fields, dialect, problems)
     name = _text_or_none(fields, "name", problems)
     description = _text_or_none(fields, "description", problems)
@@ -128,8 +128,8 @@ def _found(raw: Any) -> str:
     """What stands there instead: what it is, where that is known, else its keys."""
     if not isinstance(raw, dict):
         return f"found {described(raw)}"
-    said = said_of(raw)
-    return f"found {said}" if said and "evaluation set" not in said else f"found {json_source.listed_keys(raw)}"
+    kind = said_of(raw)
+    return f"found {kind}" if kind and "evaluation set" not in kind else f"found {json_source.listed_keys(raw)}"
 
 
 def _stem(file: str) -> str:
@@ -143,37 +143,37 @@ def _stem(file: str) -> str:
 
 def _fields(members: JsonObject, dialect: Dialect, problems: Problems) -> JsonObject:
     """The members under ADK's names; ADK drops unknown ones in silence."""
-    known = _DATASET_KNOWN if dialect is Dialect.AGENTS_CLI else _KNOWN
+    known_names = _DATASET_KNOWN if dialect is Dialect.AGENTS_CLI else _KNOWN
     fields: JsonObject = {}
     for key, value in members.items():
         name = to_snake(key)
-        if name in known:
+        if name in known_names:
             if key != name and name in ("eval_set_id", "eval_cases") and dialect is not Dialect.AGENTS_CLI:
                 message = f"`{key}` is read as `{name}`. ADK itself rejects camelCase at the top level"
                 problems.warning("adk-rejects-spelling", message, path=(key,))
             fields[name] = value
         elif not key.startswith(("_", "$")):
-            near = words.nearest(name, known - {to_snake(other) for other in members}, cutoff=0.8)
+            near = words.nearest(name, known_names - {to_snake(other) for other in members}, cutoff=0.8)
             problems.unknown_key("an evaluation set", path=(key,), near=near)
     return fields
 
 
 def _eval_set_id(fields: JsonObject, dialect: Dialect, problems: Problems) -> str:
-    given = fields.get("eval_set_id")
-    if isinstance(given, str) and given:
-        return given
-    made = _stem(problems.file)
+    eval_set_id = fields.get("eval_set_id")
+    if isinstance(eval_set_id, str) and eval_set_id:
+        return eval_set_id
+    default_id = _stem(problems.file)
     if dialect is Dialect.AGENTS_CLI:
-        return made
-    if given is None or given == "":
-        message = f"there is no `eval_set_id`; using {made} from the file name. ADK itself rejects this"
+        return default_id
+    if eval_set_id is None or eval_set_id == "":
+        message = f"there is no `eval_set_id`; using {default_id} from the file name. ADK itself rejects this"
         problems.warning("missing-eval-set-id", message)
-    elif isinstance(given, int | float):
+    elif isinstance(eval_set_id, int | float):
         problems.warning("adk-rejects-type", "the id is a number; ADK itself rejects it", path=("eval_set_id",))
-        return str(given)
+        return str(eval_set_id)
     else:
-        problems.error("wrong-type", f"expected text, found {described(given)}", path=("eval_set_id",))
-    return made
+        problems.error("wrong-type", f"expected text, found {described(eval_set_id)}", path=("eval_set_id",))
+    return default_id
 
 
 def _text_or_none(fields: JsonObject, key: str, problems: Problems) -> str | None:
@@ -213,7 +213,7 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path)
         return None
-    before = problems.failed
+    earlier_failures = problems.failed
     raw = _renamed(raw, path, problems)
     query = _value(raw, "query", "", path=path, problems=problems, required=True)
     is_expected = raw.get("reference", "") is not None
@@ -224,16 +224,16 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
         for i, item in enumerate(_value(raw, key, [], path=path, problems=problems))
     ]
     calls = tuple(call for call in called if call is not None)
-    said = _spoken(raw, path, problems)
+    spoken_events = _spoken(raw, path, problems)
     _tell_unused_of_turn(raw, path, problems)
-    if problems.failed > before:
+    if problems.failed > earlier_failures:
         return None
     answer = (Text(text=reference),) if is_expected else ()
     steps = [Event(author="", content=Content(parts=calls))] if calls else []
     return Invocation(
         user_content=Content(parts=(Text(text=query),), role="user"),
         final_response=Content(parts=answer, role="model"),
-        events=(*steps, *said),
+        events=(*steps, *spoken_events),
         itemized=False,
     )
 
@@ -294,17 +294,17 @@ def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
 
 def _named_call(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, Any]:
     """Name and arguments. A key that may hold arguments is read or an error: a call without them asserts less."""
-    before = problems.failed
+    earlier_failures = problems.failed
     call: JsonObject = {key: raw[key] for key in _CALL if key in raw}
     unknown = []
     for key, value in raw.items():
         name = to_snake(key)
-        meant = name if name in _CALL else _CALL_OTHERS.get(name)
+        adk_key = name if name in _CALL else _CALL_OTHERS.get(name)
         if key in _CALL:
             continue
-        if meant is not None and meant not in call:
-            problems.warning("adk-rejects-name", f"`{key}` is read as `{meant}`. {REJECTED}", path=(*path, key))
-            call[meant] = repair.object_in(value) if isinstance(value, str) and meant == "tool_input" else value
+        if adk_key is not None and adk_key not in call:
+            problems.warning("adk-rejects-name", f"`{key}` is read as `{adk_key}`. {REJECTED}", path=(*path, key))
+            call[adk_key] = repair.object_in(value) if isinstance(value, str) and adk_key == "tool_input" else value
         elif name not in _CALL_UNREAD and not key.startswith("_"):
             unknown.append(key)
     absent = _CALL - call.keys()
@@ -313,13 +313,13 @@ def _named_call(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, A
         if near is None and "tool_input" in absent and isinstance(raw[key], dict):
             near = "tool_input"
         problems.unknown_key("an expected tool call", path=(*path, key), near=near, is_error=near is not None)
-    if "tool_input" not in call and problems.failed == before:
+    if "tool_input" not in call and problems.failed == earlier_failures:
         problems.warning("adk-rejects-missing", f"`tool_input` is missing; read as no arguments. {REJECTED}", path=path)
     return call.get("tool_name"), call.get("tool_input")
 
 
 def _spoken(turn: JsonObject, path: Path, problems: Problems) -> tuple[Event, ...]:
-    made: list[Event] = []
+    events: list[Event] = []
     key = "expected_intermediate_agent_responses"
     for i, item in enumerate(_value(turn, key, [], path=path, problems=problems)):
         author, text = (item.get("author"), item.get("text")) if isinstance(item, dict) else (None, None)
@@ -329,10 +329,10 @@ def _spoken(turn: JsonObject, path: Path, problems: Problems) -> tuple[Event, ..
             )
             author, text = "", item
         if isinstance(author, str) and isinstance(text, str):
-            made.append(Event(author=author, content=Content(parts=(Text(text=text),))))
+            events.append(Event(author=author, content=Content(parts=(Text(text=text),))))
         else:
             problems.error("wrong-type", f"expected {{author, text}}, found {described(item)}", path=(*path, key, i))
-    return tuple(made)
+    return tuple(events)
 
 
 def _tell_unused_of_turn(raw: JsonObject, path: Path, problems: Problems) -> None:
@@ -348,15 +348,15 @@ def _tell_unused_of_turn(raw: JsonObject, path: Path, problems: Problems) -> Non
 
 def _renamed(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
     """A turn whose expected answer and calls stand under the names that they have elsewhere."""
-    made = dict(raw)
+    turn = dict(raw)
     for key, value in raw.items():
-        meant = _OLD.get(repair.INVOCATION.others.get(to_snake(key), ""))
-        of_kind = isinstance(value, list) if meant == "expected_tool_use" else isinstance(value, str)
-        if meant and meant != key and meant not in made and of_kind and key not in _UNREAD:
-            message = f"`{key}` is read as `{meant}`; ADK itself ignores it"
+        adk_key = _OLD.get(repair.INVOCATION.others.get(to_snake(key), ""))
+        of_kind = isinstance(value, list) if adk_key == "expected_tool_use" else isinstance(value, str)
+        if adk_key and adk_key != key and adk_key not in turn and of_kind and key not in _UNREAD:
+            message = f"`{key}` is read as `{adk_key}`; ADK itself ignores it"
             problems.warning("adk-rejects-name", message, path=(*path, key))
-            made[meant] = made.pop(key)
-    return made
+            turn[adk_key] = turn.pop(key)
+    return turn
 
 
 _NAMED_KEYS = frozenset({"name", "data", "initial_session"})
@@ -378,7 +378,7 @@ def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Ca
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected a case with `name` and `data`, found {described(raw)}", path=path)
         return None
-    before = problems.failed
+    earlier_failures = problems.failed
     name = _value(raw, "name", "", path=path, problems=problems, required=True)
     data = _value(raw, "data", [], path=path, problems=problems, required=True)
     turns = [_turn(turn, path=(*path, "data", i), problems=problems) for i, turn in enumerate(data)]
@@ -388,7 +388,7 @@ def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Ca
             repair.tell_lost(key, raw[key], path, problems)
         elif not key.startswith("_"):
             problems.unknown_key("a case", path=(*path, key), near=None)
-    if problems.failed > before:
+    if problems.failed > earlier_failures:
         return None
     return Case(case_id=name, conversation=tuple(turn for turn in turns if turn), session=session, place=place)
 
@@ -408,22 +408,24 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
         raise ConfigError.collected(reading.problems)
     if reading.dialect not in OLD:
         hint = "Old ones are a list of `{query, reference, expected_tool_use}`, or of `{name, data: [...]}`."
-        raise ConfigError("is not in one of ADK's old formats", where=Place(file=file), hint=hint)
-    found = reading.eval_set
+        raise ConfigError("is not in one of ADK's old formats", place=Place(file=file), hint=hint)
+    eval_set = reading.eval_set
     if session is not None:
-        given = _session_in(session, file=file)
-        cases = tuple(replace(case, session=given) if case.session is None else case for case in found.cases)
-        found = replace(found, cases=cases)
-    whole = {
-        "eval_set_id": found.eval_set_id,
-        "name": found.name or found.eval_set_id,
-        "eval_cases": [adk_shapes.case_json(case) for case in found.cases],
+        initial_session = _session_in(session, file=file)
+        cases = tuple(
+            replace(case, session=initial_session) if case.session is None else case for case in eval_set.cases
+        )
+        eval_set = replace(eval_set, cases=cases)
+    document = {
+        "eval_set_id": eval_set.eval_set_id,
+        "name": eval_set.name or eval_set.eval_set_id,
+        "eval_cases": [adk_shapes.case_json(case) for case in eval_set.cases],
     }
-    made = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
-    again = parse_eval_set(made, file=file).eval_set
-    if again is None or _bare(again) != _bare(found):
-        raise ConfigError("has something that the current format cannot say", where=Place(file=file))
-    return made
+    new_text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    again = parse_eval_set(new_text, file=file).eval_set
+    if again is None or _bare(again) != _bare(eval_set):
+        raise ConfigError("has something that the current format cannot say", place=Place(file=file))
+    return new_text
 
 
 def _session_in(raw: Any, *, file: str) -> SessionInput:
@@ -431,9 +433,9 @@ def _session_in(raw: Any, *, file: str) -> SessionInput:
         return adk_shapes.SessionInputWire.model_validate(raw).noun()
     except ValidationError as error:
         raise ConfigError(
-            f"the initial session is not ADK's: {error.errors()[0]['msg']}", where=Place(file=file)
+            f"the initial session is not ADK's: {error.errors()[0]['msg']}", place=Place(file=file)
         ) from error
 
 
-def _bare(found: EvalSet) -> list[Any]:
-    return [replace(case, place=None) for case in found.cases]
+def _bare(eval_set: EvalSet) -> list[Any]:
+    return [replace(case, place=None) for case in eval_set.cases]

@@ -20,7 +20,7 @@ from evalgate.model.shapes import to_snake
 from evalgate.values import JsonObject, frozen_dataclass
 
 _OTHER_NAMES = repair.INVOCATION.others
-_ANSWERS = ("final_response", *sorted(name for name, own in _OTHER_NAMES.items() if own == "final_response"))
+_ANSWERS = ("final_response", *sorted(name for name, adk_key in _OTHER_NAMES.items() if adk_key == "final_response"))
 
 
 @frozen_dataclass
@@ -38,50 +38,52 @@ def change(
 
     Raises ConfigError where the file cannot be read, has no such turn, or cannot be changed without changing more.
     """
-    before, dialect = _read(text, file=file)
-    at = next((at for at, case in enumerate(before.cases) if case.case_id == case_id), None)
-    conversation = before.cases[at].conversation if at is not None else None
+    old_set, dialect = _read(text, file=file)
+    at = next((at for at, case in enumerate(old_set.cases) if case.case_id == case_id), None)
+    conversation = old_set.cases[at].conversation if at is not None else None
     if at is None or conversation is None or turn >= len(conversation):
-        raise ConfigError(f"case {case_id!r} has no turn {turn + 1}", where=Place(file=file))
+        raise ConfigError(f"case {case_id!r} has no turn {turn + 1}", place=Place(file=file))
     editor = _Editor(text, dialect, at, turn, of=len(conversation))
     if answer is not None and answer != _answer_of(conversation[turn]):
         editor.set_answer(answer)
     calls = None if steps is None else tuple(part for step in steps for part in _calls_of(step))
     if calls is not None and steps is not None and not _same(conversation[turn], calls):
-        editor.set_calls(calls, steps, before=conversation[turn])
-    made = Changed(text=editor.text, pointers=tuple(editor.pointers))
-    if not editor.failed and _is_as_wanted(before, made.text, file=file, at=(at, turn), answer=answer, calls=calls):
-        return made
-    raise _unchangeable(f"turn {turn + 1} of case {case_id!r}", before.cases[at].place or Place(file=file))
+        editor.set_calls(calls, steps, old_turn=conversation[turn])
+    revision = Changed(text=editor.text, pointers=tuple(editor.pointers))
+    if not editor.failed and _is_as_wanted(
+        old_set, revision.text, file=file, at=(at, turn), answer=answer, calls=calls
+    ):
+        return revision
+    raise _unchangeable(f"turn {turn + 1} of case {case_id!r}", old_set.cases[at].place or Place(file=file))
 
 
 def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]) -> str:
     """The text with these rubrics of a case, in place of those that it has. Raises ConfigError as `change`."""
-    before, dialect = _read(text, file=file)
-    at = _index(before, case_id, file=file)
+    old_set, dialect = _read(text, file=file)
+    at = _index(old_set, case_id, file=file)
     path, value = _cases_path(text, dialect), [adk_shapes.rubric_json(rubric) for rubric in rubrics]
-    made = rewrite.put(text, (*path, at, "rubrics"), value) if path else None
-    cases = list(before.cases)
+    new_text = rewrite.put(text, (*path, at, "rubrics"), value) if path else None
+    cases = list(old_set.cases)
     cases[at] = replace(cases[at], rubrics=tuple(rubrics))
-    return _insist(made, cases, file=file, what=f"case {case_id!r}")
+    return _insist(new_text, cases, file=file, subject=f"case {case_id!r}")
 
 
 def delete_case(text: str, *, file: str, case_id: str) -> str:
     """The text without a case. Raises ConfigError as `change`, and where it is the only one."""
-    before, dialect = _read(text, file=file)
-    at = _index(before, case_id, file=file)
-    if len(before.cases) == 1:
+    old_set, dialect = _read(text, file=file)
+    at = _index(old_set, case_id, file=file)
+    if len(old_set.cases) == 1:
         message = f"case {case_id!r} is the only one of its file"
-        raise ConfigError(message, where=Place(file=file), hint="Delete the file instead.")
+        raise ConfigError(message, place=Place(file=file), hint="Delete the file instead.")
     path = _cases_path(text, dialect)
-    made = rewrite.removed(text, (*path, at)) if path else None
-    return _insist(made, [*before.cases[:at], *before.cases[at + 1 :]], file=file, what=f"case {case_id!r}")
+    new_text = rewrite.removed(text, (*path, at)) if path else None
+    return _insist(new_text, [*old_set.cases[:at], *old_set.cases[at + 1 :]], file=file, subject=f"case {case_id!r}")
 
 
 def _index(eval_set: EvalSet, case_id: str, *, file: str) -> int:
     at = next((at for at, case in enumerate(eval_set.cases) if case.case_id == case_id), None)
     if at is None:
-        raise ConfigError(f"there is no case {case_id!r}", where=Place(file=file), hint="Load the page again.")
+        raise ConfigError(f"there is no case {case_id!r}", place=Place(file=file), hint="Load the page again.")
     return at
 
 
@@ -92,18 +94,22 @@ def _cases_path(text: str, dialect: Dialect) -> Path:
     return tuple(keys) if len(keys) == 1 else ()
 
 
-def _insist(made: str | None, wanted: Sequence[Case], *, file: str, what: str) -> str:
+def _insist(new_text: str | None, expected_cases: Sequence[Case], *, file: str, subject: str) -> str:
     """The new text, if it reads as these cases and no others. Raises ConfigError."""
-    after = None if made is None else eval_set.parse_eval_set(made, file=file).eval_set
-    if made is not None and after is not None and _without_places(after.cases) == _without_places(wanted):
-        return made
-    raise _unchangeable(what, Place(file=file))
+    new_set = None if new_text is None else eval_set.parse_eval_set(new_text, file=file).eval_set
+    if (
+        new_text is not None
+        and new_set is not None
+        and _without_places(new_set.cases) == _without_places(expected_cases)
+    ):
+        return new_text
+    raise _unchangeable(subject, Place(file=file))
 
 
-def _unchangeable(what: str, where: Place) -> ConfigError:
-    message = f"{what} is written in a way that cannot be changed automatically"
+def _unchangeable(subject: str, place: Place) -> ConfigError:
+    message = f"{subject} is written in a way that cannot be changed automatically"
     hint = "Change it by hand; `evalgate migrate` writes old formats in ADK's current one."
-    return ConfigError(message, where=where, hint=hint)
+    return ConfigError(message, place=place, hint=hint)
 
 
 def _without_places(cases: Sequence[Case]) -> list[tuple[str, str]]:
@@ -133,7 +139,7 @@ def _same(turn: Invocation, calls: Sequence[ToolCall]) -> bool:
 
 
 def _is_as_wanted(
-    before: EvalSet,
+    old_set: EvalSet,
     text: str,
     *,
     file: str,
@@ -142,22 +148,24 @@ def _is_as_wanted(
     calls: Sequence[ToolCall] | None,
 ) -> bool:
     """Whether the file still reads, that turn as it was asked for, and everything else as before."""
-    after = eval_set.parse_eval_set(text, file=file).eval_set
+    new_set = eval_set.parse_eval_set(text, file=file).eval_set
     case, turn = at
-    changed = after.cases[case].conversation if after is not None and len(after.cases) == len(before.cases) else None
-    if after is None or changed is None or turn >= len(changed):
+    changed = (
+        new_set.cases[case].conversation if new_set is not None and len(new_set.cases) == len(old_set.cases) else None
+    )
+    if new_set is None or changed is None or turn >= len(changed):
         return False
-    found, conversation = changed[turn], list(before.cases[case].conversation or ())
-    said: JsonObject = {} if answer is None else {"final_response": found.final_response}
-    steps: JsonObject = {} if calls is None else {"events": found.events, "itemized": found.itemized}
-    conversation[turn] = replace(conversation[turn], **said, **steps)
+    new_turn, conversation = changed[turn], list(old_set.cases[case].conversation or ())
+    answer_fields: JsonObject = {} if answer is None else {"final_response": new_turn.final_response}
+    steps: JsonObject = {} if calls is None else {"events": new_turn.events, "itemized": new_turn.itemized}
+    conversation[turn] = replace(conversation[turn], **answer_fields, **steps)
     # places move where lines are added above them
-    wanted = [replace(each, place=None) for each in before.cases]
-    wanted[case] = replace(wanted[case], conversation=tuple(conversation))
+    expected_cases = [replace(old_case, place=None) for old_case in old_set.cases]
+    expected_cases[case] = replace(expected_cases[case], conversation=tuple(conversation))
     return (
-        wanted == [replace(each, place=None) for each in after.cases]
-        and (answer is None or _answer_of(found) == (answer or None))
-        and (calls is None or _same(found, calls))
+        expected_cases == [replace(new_case, place=None) for new_case in new_set.cases]
+        and (answer is None or _answer_of(new_turn) == (answer or None))
+        and (calls is None or _same(new_turn, calls))
     )
 
 
@@ -211,39 +219,39 @@ class _Editor:
         role = old.get("role") if isinstance(old, Mapping) else None
         return adk_shapes.content_json(Content(parts=(Text(text=answer),), role=role or "model"))
 
-    def set_calls(self, calls: Sequence[ToolCall], steps: Sequence[Event], *, before: Invocation) -> None:
+    def set_calls(self, calls: Sequence[ToolCall], steps: Sequence[Event], *, old_turn: Invocation) -> None:
         """What the agent is to call, by the steps in which it did."""
         if self._dialect in eval_set.OLD:
-            self._set_list(self._turn, "expected_tool_use", calls, before, name="tool_name", args="tool_input")
+            self._set_list(self._turn, "expected_tool_use", calls, old_turn, name="tool_name", args="tool_input")
             return
         if self._dialect is Dialect.AGENTS_CLI:
             self.failed = True
             return
         key = self._key(self._turn, "intermediate_data")
         path = (*self._turn, key or "intermediate_data")
-        known = self._value(path) if key else None
-        by_kind = self._key(path, "tool_uses") if isinstance(known, dict) else None
-        recorded = self._key(path, "invocation_events") if isinstance(known, dict) else None
+        old_value = self._value(path) if key else None
+        by_kind = self._key(path, "tool_uses") if isinstance(old_value, dict) else None
+        recorded = self._key(path, "invocation_events") if isinstance(old_value, dict) else None
         if recorded is not None:
-            made = Invocation(user_content=Content(), events=tuple(steps), final_response=None, itemized=True)
-            self._put(path, adk_shapes.invocation_json(made)["intermediate_data"])
-        elif by_kind is not None or known == {}:
-            self._set_list(path, by_kind or "tool_uses", calls, before, name="name", args="args")
+            invocation = Invocation(user_content=Content(), events=tuple(steps), final_response=None, itemized=True)
+            self._put(path, adk_shapes.invocation_json(invocation)["intermediate_data"])
+        elif by_kind is not None or old_value == {}:
+            self._set_list(path, by_kind or "tool_uses", calls, old_turn, name="name", args="args")
         else:
             self._put(path, {"tool_uses": [{"name": call.name, "args": dict(call.args or {})} for call in calls]})
 
     def _set_list(
-        self, holder: Path, key: str, calls: Sequence[ToolCall], before: Invocation, *, name: str, args: str
+        self, holder: Path, key: str, calls: Sequence[ToolCall], old_turn: Invocation, *, name: str, args: str
     ) -> None:
         """A list of calls: only the arguments that differ where the same tools are called, else all of it."""
         path: Path = (*holder, self._key(holder, key) or key)
-        known, then = self._value(path), before.tool_calls
+        old_value, old_calls = self._value(path), old_turn.tool_calls
         value = [{name: call.name, args: dict(call.args or {})} for call in calls]
-        alike = isinstance(known, list) and len(known) == len(calls) == len(then)
-        if not alike or any(one.name != other.name for one, other in zip(then, calls, strict=True)):
+        alike = isinstance(old_value, list) and len(old_value) == len(calls) == len(old_calls)
+        if not alike or any(one.name != other.name for one, other in zip(old_calls, calls, strict=True)):
             self._put(path, value)
             return
-        for at, (one, other) in enumerate(zip(then, calls, strict=True)):
+        for at, (one, other) in enumerate(zip(old_calls, calls, strict=True)):
             if not call_diff.same((one,), (other,)):
                 spelled = self._key((*path, at), args, *repair.ARGUMENTS) or args
                 self._put((*path, at, spelled), dict(other.args or {}))
@@ -251,8 +259,8 @@ class _Editor:
     def _key(self, path: Path, *names: str) -> str | None:
         """The key of an object that is one of these, as the file spells it."""
         value = self._value(path)
-        found = [key for key in value if to_snake(key) in names] if isinstance(value, dict) else []
-        return found[0] if len(found) == 1 else next((key for key in found if key == names[0]), None)
+        keys = [key for key in value if to_snake(key) in names] if isinstance(value, dict) else []
+        return keys[0] if len(keys) == 1 else next((key for key in keys if key == names[0]), None)
 
     def _value(self, path: Path) -> Any:
         place = rewrite.find(self.text, path)

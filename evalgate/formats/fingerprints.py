@@ -39,11 +39,11 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
     turns = case.conversation and [adk_shapes.content_json(turn.user_content) for turn in case.conversation]
     session, scenario, use = case.session, case.scenario, simulator or SimulatorUse()
     start = session and [session.app_name, session.user_id, session.session_id, dict(session.state)]
-    asked: dict[str, Any] = {}
+    context: dict[str, Any] = {}
     if case.setups:
-        asked["setups"] = [dataclasses.asdict(setup) for setup in case.setups]
+        context["setups"] = [dataclasses.asdict(setup) for setup in case.setups]
     if case.isolated:  # what is expected is then said to the agent
-        asked["before"] = [adk_shapes.invocation_json(turn) for turn in (case.conversation or ())[:-1]]
+        context["before"] = [adk_shapes.invocation_json(turn) for turn in (case.conversation or ())[:-1]]
     led = scenario and [
         [scenario.starting_prompt, scenario.conversation_plan],
         scenario.persona and dataclasses.astuple(scenario.persona),
@@ -52,7 +52,7 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
         *([] if scenario.max_turns is None else [scenario.max_turns]),
         *([use.endpoint] if use.endpoint else []),
     ]
-    return digest({"session": start, "turns": turns, "scenario": led, **asked})
+    return digest({"session": start, "turns": turns, "scenario": led, **context})
 
 
 def of_case(case: Case, *, task: str = "") -> str:
@@ -110,12 +110,12 @@ def of_grade(*, trial: str, case: str, criterion: str) -> str:
 
 def agent_key(use: AgentUse) -> str:
     """Equal uses are one agent."""
-    known = _KEYS.get(id(use))
-    if known is None or known[0] is not use:
-        known = use, digest([use.driver, dict(use.options)])
+    pair = _KEYS.get(id(use))
+    if pair is None or pair[0] is not use:
+        pair = use, digest([use.driver, dict(use.options)])
         if len(_KEYS) < KEYS_KEPT:
-            _KEYS[id(use)] = known
-    return known[1]
+            _KEYS[id(use)] = pair
+    return pair[1]
 
 
 KEYS_KEPT = 1024

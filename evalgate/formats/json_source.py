@@ -63,8 +63,8 @@ class JsonText:
 
     def next_at(self, at: int) -> int:
         """Offset of the next character that is no blank, or the length of the text."""
-        found = _BLANK.match(self.text, at)
-        return found.end() if found else at
+        blank = _BLANK.match(self.text, at)
+        return blank.end() if blank else at
 
     def value(self, at: int) -> Any:
         """The value that begins at `at`."""
@@ -116,14 +116,14 @@ class JsonText:
         return place
 
     def _object(self, pairs: list[tuple[str, Any]]) -> JsonObject:
-        made = dict(pairs)
-        if len(made) != len(pairs):
-            seen: set[str] = set()
+        members = dict(pairs)
+        if len(members) != len(pairs):
+            keys: set[str] = set()
             for key, _ in pairs:
-                if key in seen:
+                if key in keys:
                     self.noted.append(("duplicate-key", key))
-                seen.add(key)
-        return made
+                keys.add(key)
+        return members
 
     def _constant(self, name: str) -> float:
         self.noted.append(("json-nan", name))
@@ -175,21 +175,21 @@ def fault_at(text: str, at: int, complaint: str) -> JsonFault:
     here = text[at : at + 1]
     word = _WORD.match(text, at)
     name = (word.group() if word else here)[:30]
-    found = f"`{name}`" if name else "the end of the file"
-    before = text[max(0, at - 10_000) : at].rstrip()
-    if here in ("}", "]") and before.endswith(","):
+    token = f"`{name}`" if name else "the end of the file"
+    prefix = text[max(0, at - 10_000) : at].rstrip()
+    if here in ("}", "]") and prefix.endswith(","):
         return JsonFault(f"extra comma before the closing `{here}`", offset=at, hint="remove the comma")
-    known = _row(_FOREIGN | _COMMENTS, text, at) or _row(_COMPLAINTS, complaint) or _row(_QUOTES, text, at)
-    if known is None and word and complaint.startswith("Expecting property name"):
-        known = "the key {found} needs double quotes", ""
-    known = known or _row(_LATE_COMPLAINTS, complaint)
-    if known is None and word and word.group().lower() in _LITERALS:
-        known = f"`{word.group()}` is not JSON", f"write `{_LITERALS[word.group().lower()]}`"
-    message, hint = known or _row(_EXTRA, complaint) or ("this is not JSON: {complaint}, found {found}", "")
-    said = {"{found}": found, "{control}": _CONTROLS.get(here, "a control character")}
-    said["{complaint}"] = f"{complaint[:1].lower()}{complaint[1:]}"
-    for mark, shown in said.items():
-        message = message.replace(mark, shown)
+    row = _row(_FOREIGN | _COMMENTS, text, at) or _row(_COMPLAINTS, complaint) or _row(_QUOTES, text, at)
+    if row is None and word and complaint.startswith("Expecting property name"):
+        row = "the key {found} needs double quotes", ""
+    row = row or _row(_LATE_COMPLAINTS, complaint)
+    if row is None and word and word.group().lower() in _LITERALS:
+        row = f"`{word.group()}` is not JSON", f"write `{_LITERALS[word.group().lower()]}`"
+    message, hint = row or _row(_EXTRA, complaint) or ("this is not JSON: {complaint}, found {found}", "")
+    replacements = {"{found}": token, "{control}": _CONTROLS.get(here, "a control character")}
+    replacements["{complaint}"] = f"{complaint[:1].lower()}{complaint[1:]}"
+    for mark, replacement in replacements.items():
+        message = message.replace(mark, replacement)
     return JsonFault(message, offset=at, hint=hint)
 
 
@@ -278,7 +278,7 @@ class Problems:
         at, line, start = self._last_line
         if offset < at:
             if self._line_starts is None:
-                self._line_starts = [0, *(found.end() for found in re.finditer("\n", self._text))]
+                self._line_starts = [0, *(line_break.end() for line_break in re.finditer("\n", self._text))]
             line = bisect.bisect_right(self._line_starts, offset)
             start = self._line_starts[line - 1]
         else:
@@ -322,11 +322,11 @@ class Problems:
         """Something worth knowing."""
         self._add(Severity.NOTE, code, message, **more)
 
-    def unknown_key(self, what: str, *, path: Path, near: str | None, is_error: bool = False) -> None:
-        """The key at the end of `path` is not known in `what`: ignored, unless that is an error."""
+    def unknown_key(self, container: str, *, path: Path, near: str | None, is_error: bool = False) -> None:
+        """The key at the end of `path` is not known in `container`: ignored, unless that is an error."""
         hint = f"did you mean `{near}`?" if near else ""
         tell = self.error if is_error else self.warning if near else self.note
-        message = f"unknown key `{path[-1]}` in {what}{'' if is_error else ' (ignored)'}"
+        message = f"unknown key `{path[-1]}` in {container}{'' if is_error else ' (ignored)'}"
         tell("unknown-key" if is_error else "unused-key", message, path=path, hint=hint)
 
     def validated(self, wire: type[AnyWire], raw: Any, *, path: Path) -> AnyWire | None:
@@ -339,25 +339,25 @@ class Problems:
 
     def validation(self, error: ValidationError, raw: Any, *, path: Path) -> None:
         """Every finding of pydantic about `raw`, which stands at `path`."""
-        told: set[Path] = set()
+        paths: set[Path] = set()
         for finding in error.errors(include_url=False):
-            where = _user_path(finding["loc"], raw)
-            if where in told and finding["type"] not in ("missing", "extra_forbidden"):
+            inner_path = _user_path(finding["loc"], raw)
+            if inner_path in paths and finding["type"] not in ("missing", "extra_forbidden"):
                 continue  # the branches of a union say the same thing twice
-            told.add(where)
-            self._add_finding(finding, raw, where, (*path, *where))
+            paths.add(inner_path)
+            self._add_finding(finding, raw, inner_path, (*path, *inner_path))
 
-    def _add_finding(self, finding: Json, raw: Any, where: Path, path: Path) -> None:
+    def _add_finding(self, finding: Json, raw: Any, inner_path: Path, path: Path) -> None:
         kind, message, context = str(finding["type"]), str(finding["msg"]), finding.get("ctx") or {}
         hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
         if kind == "missing":
-            key = to_snake(str(where[-1])) if where else ""
-            self.error("missing-key", f"`{key}` is missing", path=path, hint=instead_of(key, _at(raw, where[:-1])))
+            key = to_snake(str(inner_path[-1])) if inner_path else ""
+            self.error("missing-key", f"`{key}` is missing", path=path, hint=instead_of(key, _at(raw, inner_path[:-1])))
         elif kind == "extra_forbidden":
-            self.error("unknown-key", f"`{where[-1] if where else ''}` is not known here", path=path)
+            self.error("unknown-key", f"`{inner_path[-1] if inner_path else ''}` is not known here", path=path)
         elif kind in _EXPECTED:
-            found = described(finding.get("input"))
-            self.error("wrong-type", f"expected {_EXPECTED[kind]}, found {found}", path=path)
+            type_name = described(finding.get("input"))
+            self.error("wrong-type", f"expected {_EXPECTED[kind]}, found {type_name}", path=path)
         elif kind == gate_file.REFUSED:
             self.error("bad-option", message, path=(*path, *context["at"]), hint=hint)
         elif kind in _OWN:
@@ -390,8 +390,8 @@ class Problems:
         self.failed += severity is Severity.ERROR
         if self._counts[key] <= _SHOWN[severity]:
             self._last[key] = len(self._found)
-            where = place or self.place_of(path)
-            self._found.append(Problem(severity=severity, code=code, message=message, place=where, hint=hint))
+            location = place or self.place_of(path)
+            self._found.append(Problem(severity=severity, code=code, message=message, place=location, hint=hint))
 
 
 def _position(place: Place | None) -> tuple[int, int]:
@@ -477,17 +477,17 @@ class Document:
     value: Any = None
 
 
-def read(text: str, problems: Problems, *, each: Each, streamed: frozenset[str] = frozenset()) -> Document | None:
+def read(text: str, problems: Problems, *, consumer: Each, streamed: frozenset[str] = frozenset()) -> Document | None:
     """Read a JSON file; None where it is not JSON, which is then a problem.
 
-    `each` gets the items of a list at the top, and of the lists under the keys `streamed` (snake_case; camelCase
+    `consumer` gets the items of a list at the top, and of the lists under the keys `streamed` (snake_case; camelCase
     is taken too). A string that holds JSON is read as the JSON that it holds.
     """
     if text.startswith(BYTE_ORDER_MARK):
         problems.warning("byte-order-mark", "the file begins with a byte order mark; ADK itself rejects it")
     for _ in range(_STRINGS_UNWRAPPED):
         try:
-            document = _JsonReader(text, problems, each=each, streamed=streamed).read()
+            document = _JsonReader(text, problems, consumer=consumer, streamed=streamed).read()
         except JsonFault as fault:
             problems.error(fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint)
             return None
@@ -501,10 +501,10 @@ def read(text: str, problems: Problems, *, each: Each, streamed: frozenset[str] 
 
 
 class _JsonReader:
-    def __init__(self, text: str, problems: Problems, *, each: Each, streamed: frozenset[str]) -> None:
+    def __init__(self, text: str, problems: Problems, *, consumer: Each, streamed: frozenset[str]) -> None:
         self._json = JsonText(text)
         self._problems = problems
-        self._each = each
+        self._each = consumer
         self._streamed = streamed
         self._may_break = SURROGATE.search(text) is not None
 
@@ -567,8 +567,8 @@ class _JsonReader:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            found = ascii(error.object[error.start])[1:-1]
-            message = f"a string has an unpaired surrogate ({found})"
+            surrogate = ascii(error.object[error.start])[1:-1]
+            message = f"a string has an unpaired surrogate ({surrogate})"
             hint = "write both halves of the surrogate pair, or remove it"
             self._problems.error("broken-text", message, path=path, hint=hint)
             return False
@@ -580,5 +580,5 @@ class _JsonReader:
 
 def expected(kind: str, document: Document) -> str:
     """`expected an object, found a list`."""
-    found = {"object": "an object", "list": "a list"}.get(document.kind) or described(document.value)
-    return f"expected {kind}, found {found}"
+    type_name = {"object": "an object", "list": "a list"}.get(document.kind) or described(document.value)
+    return f"expected {kind}, found {type_name}"

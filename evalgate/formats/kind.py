@@ -64,9 +64,9 @@ _SAID = {
 def said_of(keys: Collection[str]) -> str:
     """What an object with these keys is: `results of a run (eval_case_results)`; "" where that is unknown."""
     names = {to_snake(key): key for key in keys}
-    for said, marks in _SAID.items():
-        if found := sorted(names[mark] for mark in marks & names.keys()):
-            return f"{said} (`{found[0]}`)"
+    for kind, marks in _SAID.items():
+        if spellings := sorted(names[mark] for mark in marks & names.keys()):
+            return f"{kind} (`{spellings[0]}`)"
     if "role" in names and names.keys() & {"parts", "content"}:
         return "chat messages (`role`, `parts`)" if "parts" in names else "chat messages (`role`, `content`)"
     return "an evaluation set in the old format (`query`)" if "query" in names else ""
@@ -142,10 +142,10 @@ def first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:
     keys: dict[int, set[str]] = {}
     depth = 0  # of objects
     last, opening = "", ""
-    for found in _TOKEN.finditer(head):
-        mark: str | None = found.group(2)
+    for token in _TOKEN.finditer(head):
+        mark: str | None = token.group(2)
         if mark is None:
-            last = found.group(1)
+            last = token.group(1)
         elif mark == ":":
             keys.setdefault(depth, set()).add(to_snake(last) if len(last) < 100 else "")
         elif mark == "{":

@@ -74,17 +74,20 @@ def _read_messages(messages: Sequence[Json], problems: Problems) -> Recorded:
             sessions[name] = _RecordedSession(case_id=str(message.get("case_id") or name))
         elif message["type"] not in _UNSAID:
             _add_message(message, sessions.setdefault(name, _RecordedSession(case_id=name)), (i,), problems)
-    whole = [session for session in sessions.values() if session.turns and not session.failed]
+    complete_sessions = [session for session in sessions.values() if session.turns and not session.failed]
     return [
-        (session.case_id, Transcript(invocations=tuple(session.turns), final_state=session.state)) for session in whole
+        (session.case_id, Transcript(invocations=tuple(session.turns), final_state=session.state))
+        for session in complete_sessions
     ]
 
 
 def _add_message(message: Json, session: _RecordedSession, path: Path, problems: Problems) -> None:
     match message["type"]:
         case "turn":
-            where = (*path, "content")
-            session.asked = repair.read_content(message.get("content"), role="user", path=where, problems=problems)
+            content_path = (*path, "content")
+            session.asked = repair.read_content(
+                message.get("content"), role="user", path=content_path, problems=problems
+            )
             session.steps = []
         case "event":
             raw = {key: value for key, value in message.items() if key != "session"}
@@ -102,8 +105,8 @@ def _add_message(message: Json, session: _RecordedSession, path: Path, problems:
             session.turns.append(turn)
         case "turn_failed":
             session.failed = True
-            said = str(message.get("message") or "no reason given")[:200]
-            problems.warning("recorded-failure", f"the agent failed in this session: {said}", path=path)
+            reason = str(message.get("message") or "no reason given")[:200]
+            problems.warning("recorded-failure", f"the agent failed in this session: {reason}", path=path)
         case "ended":
             state = message.get("state")
             session.state = state if isinstance(state, dict) else None
@@ -123,8 +126,8 @@ def _agents(raw: Any, path: Path, problems: Problems) -> tuple[AgentDetails, ...
 def _timings(raw: Any, path: Path, problems: Problems) -> Timings | None:
     if raw is None:
         return None
-    given = [raw.get(key) if isinstance(raw, dict) else None for key in ("total_s", "model_s", "tool_s")]
-    total, model, tool = (shapes.seconds(value) if isinstance(value, int | float) else None for value in given)
+    numbers = [raw.get(key) if isinstance(raw, dict) else None for key in ("total_s", "model_s", "tool_s")]
+    total, model, tool = (shapes.seconds(value) if isinstance(value, int | float) else None for value in numbers)
     if total is None:
         problems.error("wrong-type", f"expected {{total_s: seconds}}, found {described(raw)}", path=path)
         return None
@@ -171,12 +174,12 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     spans, or the events of one session.
     """
     problems = Problems(text, file=file)
-    first, _, rest = text[:65_536].lstrip(BYTE_ORDER_MARK).strip().partition("\n")
-    one_a_line = first.startswith("{") and first.rstrip().endswith("}") and rest.lstrip().startswith("{")
-    if one_a_line or (first.rstrip() == "{" and _NEXT_OBJECT.search(rest)):
+    first, _, remainder = text[:65_536].lstrip(BYTE_ORDER_MARK).strip().partition("\n")
+    one_a_line = first.startswith("{") and first.rstrip().endswith("}") and remainder.lstrip().startswith("{")
+    if one_a_line or (first.rstrip() == "{" and _NEXT_OBJECT.search(remainder)):
         return _reading(read_lines(text, problems), None, problems)
     reader = _RecordingReader(problems)
-    document = json_source.read(text, problems, each=reader.item, streamed=_STREAMED)
+    document = json_source.read(text, problems, consumer=reader.item, streamed=_STREAMED)
     if document is None:
         return RecordingReading(recordings=(), problems=problems.all())
     return _reading(*reader.conclude(document), problems)
@@ -209,8 +212,8 @@ def split_cases(text: str) -> CaseList | None:
     if not all(isinstance(name, str) and name for name in names):
         return None
     cases = tuple(zip(names, document[keys[0]], strict=True))
-    given = _fields(document).get("eval_set_id")
-    return CaseList(key=keys[0], eval_set_id=given if isinstance(given, str) else None, cases=cases)
+    eval_set_id = _fields(document).get("eval_set_id")
+    return CaseList(key=keys[0], eval_set_id=eval_set_id if isinstance(eval_set_id, str) else None, cases=cases)
 
 
 def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> RecordingReading:
@@ -258,15 +261,15 @@ class _RecordingReader:
             self._problems.error("not-a-recording", json_source.expected("recorded conversations", document))
             return [], None
         members = _fields(document.members)
-        given = members.get("eval_set_id")
+        eval_set_id = members.get("eval_set_id")
         if row := base.traces_of([document.members]):
             self.by_case = row.read_traces([document.members], self._problems)
         elif "events" in members:
             self._session(members)
         elif not members.keys() & _STREAMED:
-            found = json.dumps(sorted(document.members)[:5])
-            self._problems.error("not-a-recording", f"found neither results nor events, but {found}")
-        return self.by_case, given if isinstance(given, str) else None
+            keys = json.dumps(sorted(document.members)[:5])
+            self._problems.error("not-a-recording", f"found neither results nor events, but {keys}")
+        return self.by_case, eval_set_id if isinstance(eval_set_id, str) else None
 
     def _result(self, raw: Any, path: Path) -> None:
         fields = _fields(raw)
@@ -326,11 +329,11 @@ class _RecordingReader:
 
     def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:
         """Keep a conversation that was understood from beginning to end."""
-        whole = tuple(turn for turn in turns if turn is not None)
-        if whole and len(whole) == len(turns):
+        valid_turns = tuple(turn for turn in turns if turn is not None)
+        if valid_turns and len(valid_turns) == len(turns):
             final_state = state if isinstance(state, dict) else None
             # ADK writes what a turn was judged by into what the agent did; it is judged by what is asked of it now
-            done = tuple(replace(turn, rubrics=()) if turn.rubrics else turn for turn in whole)
+            done = tuple(replace(turn, rubrics=()) if turn.rubrics else turn for turn in valid_turns)
             self.by_case.append((name, Transcript(invocations=done, final_state=final_state)))
 
 

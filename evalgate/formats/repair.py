@@ -50,9 +50,11 @@ def lost_key(name: str, value: Any, beside: Collection[str]) -> str:
     """The key of a turn that an unknown one (in snake_case, `beside` those that were read) probably stands for, where
     dropping it would drop what is expected: calls where the turn has none, an answer where it has none, and whatever
     else is called expected; "" where nothing is lost."""
-    said = name.split("_")
-    is_expected = value is not None and not _EXPECTED.isdisjoint(said)
-    is_answer = said[-1] in _ANSWER and _TOOLS.isdisjoint(said) and isinstance(value, str | list | dict) and bool(value)
+    parts = name.split("_")
+    is_expected = value is not None and not _EXPECTED.isdisjoint(parts)
+    is_answer = (
+        parts[-1] in _ANSWER and _TOOLS.isdisjoint(parts) and isinstance(value, str | list | dict) and bool(value)
+    )
     if "intermediate_data" not in beside and _holds_calls(name, value):
         return "intermediate_data"
     if "final_response" not in beside and (is_answer or is_expected):
@@ -66,27 +68,27 @@ _NEVER_DROPPED = frozenset({"assertion", "assertions", "asserts", "prompt", "que
 def expects(name: str, value: Any) -> bool:
     """Whether a key beside the turns (in snake_case) says what is asked or expected there, so that to drop it would
     test less than its author wants."""
-    said = name.split("_")
+    parts = name.split("_")
     if not isinstance(value, str | list | dict) or not value or name in ("", "tools"):  # tools: those that there are
         return False
-    of_calls = isinstance(value, list) and not _TOOLS.isdisjoint(said)
-    return name in _NEVER_DROPPED or not _EXPECTED.isdisjoint(said) or of_calls or said[-1] in _ANSWER
+    of_calls = isinstance(value, list) and not _TOOLS.isdisjoint(parts)
+    return name in _NEVER_DROPPED or not _EXPECTED.isdisjoint(parts) or of_calls or parts[-1] in _ANSWER
 
 
-def tell_lost(key: str, value: Any, path: Path, problems: Problems, *, others: bool = False) -> None:
-    """That a key which expects something is not read, and what stands there. `others`: something else is expected of
+def tell_lost(key: str, value: Any, path: Path, problems: Problems, *, has_expectations: bool = False) -> None:
+    """That a key which expects something is not read, and what stands there. `has_expectations`: something else is expected of
     the agent all the same, so that what is only a remark on it does no harm."""
-    shown = json.dumps(value, ensure_ascii=False)
-    shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
+    text = json.dumps(value, ensure_ascii=False)
+    text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
     name, path = to_snake(key), (*path, key)
     hint = (
         "write answers as `final_response` and tool calls as `intermediate_data` of a turn, and what an answer must be "
     )
     hint += "as `rubrics`; or delete it"
-    if others and name not in _NEVER_DROPPED and name not in INVOCATION.others:
-        problems.warning("unused-key", f"`{key}` is not read: {shown}", path=path, hint=hint)
+    if has_expectations and name not in _NEVER_DROPPED and name not in INVOCATION.others:
+        problems.warning("unused-key", f"`{key}` is not read: {text}", path=path, hint=hint)
     else:
-        problems.error("unknown-key", f"`{key}` is not read, so this would be lost: {shown}", path=path, hint=hint)
+        problems.error("unknown-key", f"`{key}` is not read, so this would be lost: {text}", path=path, hint=hint)
 
 
 _SHOWN = 160
@@ -103,12 +105,12 @@ _LOST: Mapping[str, Callable[[str, Any, Collection[str]], str]] = {
 class Shape:
     """The keys of one kind of object: ADK's own, other names for them, and whether ADK lets unknown ones pass."""
 
-    def __init__(self, name: str, wire: type[Wire], /, *, is_open: bool = False, **others: str) -> None:
-        """`others`: ADK's key = other names for it, separated by blanks."""
+    def __init__(self, name: str, wire: type[Wire], /, *, is_open: bool = False, **alternatives: str) -> None:
+        """`alternatives`: ADK's key = other names for it, separated by blanks."""
         self.name = name
         self.known = frozenset(wire.model_fields)
         self.is_open = is_open
-        self.others = {alias: key for key, aliases in others.items() for alias in aliases.split()}
+        self.others = {alias: key for key, aliases in alternatives.items() for alias in aliases.split()}
 
 
 _CALLS = "expected_tool_use expected_tool_calls expected_tools tools tool_calls"
@@ -162,28 +164,28 @@ class Fields(JsonObject):
         present = {to_snake(key) for key in raw}
         for key, value in raw.items():
             name = to_snake(key)
-            meant = shape.others.get(name)
+            adk_key = shape.others.get(name)
             if name in shape.known:
                 if key not in (name, to_camel(name)):
                     _warning("adk-rejects-spelling", f"`{key}` is read as `{name}`", (*path, key), problems)
                 self[name], self.spelling[name] = value, key
-            elif meant is not None and meant not in present and meant not in self:
-                shown = "the expected tool calls" if meant == "intermediate_data" else f"`{meant}`"
-                _warning("adk-rejects-name", f"`{key}` is read as {shown}", (*path, key), problems)
-                self[meant], self.spelling[meant] = value, key
+            elif adk_key is not None and adk_key not in present and adk_key not in self:
+                meaning = "the expected tool calls" if adk_key == "intermediate_data" else f"`{adk_key}`"
+                _warning("adk-rejects-name", f"`{key}` is read as {meaning}", (*path, key), problems)
+                self[adk_key], self.spelling[adk_key] = value, key
             elif not shape.is_open:
                 unknown.append(key)
         lost = _LOST.get(shape.name)
         for key in unknown:
-            name, where = to_snake(key), (*path, key)
+            name, key_path = to_snake(key), (*path, key)
             near = words.nearest(name, shape.known - present, cutoff=0.8)
-            meant = near or ("" if lost is None or key.startswith("_") else lost(name, raw[key], self.keys()))
+            adk_key = near or ("" if lost is None or key.startswith("_") else lost(name, raw[key], self.keys()))
             if shape.name == "a turn" and name in _NEVER_DROPPED and raw[key]:
                 tell_lost(key, raw[key], path, problems)
-            elif meant:
-                problems.unknown_key(shape.name, path=where, near=meant, is_error=True)
+            elif adk_key:
+                problems.unknown_key(shape.name, path=key_path, near=adk_key, is_error=True)
             else:
-                _warning("adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored)", where, problems)
+                _warning("adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored)", key_path, problems)
 
     def under(self, key: str) -> Path:
         """The path of `key` as the file spells it."""
@@ -213,7 +215,7 @@ def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
         case["eval_id"] = str(case["eval_id"])
     case.repair("conversation", list, _each(repair_invocation), problems)
     _read_beside(raw, case, path, problems)
-    case.repair("conversation_scenario", dict, lambda value, *where: Fields(value, SCENARIO, *where), problems)
+    case.repair("conversation_scenario", dict, lambda value, *arguments: Fields(value, SCENARIO, *arguments), problems)
     case.repair("session_input", dict, _repair_session, problems)
     case.repair("rubrics", list, _repair_rubrics, problems)
     return case
@@ -222,9 +224,11 @@ def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
 def _read_beside(raw: Json, case: Fields, path: Path, problems: Problems) -> None:
     """Put what a case asks or expects beside its turns into the only turn that it can be of; all else is told."""
     beside = {key: to_snake(key) for key in raw.keys() - set(case.spelling.values()) if not key.startswith("_")}
-    meant = {key: INVOCATION.others.get(name, name) for key, name in beside.items() if name != "tools"}
-    of_turn = {key: raw[key] for key in raw if meant.get(key) in _OF_TURN and raw[key] is not None}
-    if case.keys().isdisjoint(("conversation", "conversation_scenario")) and "user_content" in map(meant.get, of_turn):
+    adk_keys = {key: INVOCATION.others.get(name, name) for key, name in beside.items() if name != "tools"}
+    of_turn = {key: raw[key] for key in raw if adk_keys.get(key) in _OF_TURN and raw[key] is not None}
+    if case.keys().isdisjoint(("conversation", "conversation_scenario")) and "user_content" in map(
+        adk_keys.get, of_turn
+    ):
         case["conversation"] = [repair_invocation(of_turn, path, problems)]
         beside = {key: name for key, name in beside.items() if key not in of_turn}
     if case.keys().isdisjoint(("conversation", "conversation_scenario")):
@@ -233,11 +237,11 @@ def _read_beside(raw: Json, case: Fields, path: Path, problems: Problems) -> Non
     listed = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
     absent = CASE.known - case.keys()
     for key, name in sorted(beside.items()):
-        if key in of_turn and _lend(raw[key], meant[key], listed, (*path, key), problems):
+        if key in of_turn and _lend(raw[key], adk_keys[key], listed, (*path, key), problems):
             continue
-        if expects(name, raw[key]) or meant.get(key) in _OF_TURN[1:]:
-            others = any(turn.get(each) for turn in listed for each in _OF_TURN[1:])
-            tell_lost(key, raw[key], path, problems, others=others)
+        if expects(name, raw[key]) or adk_keys.get(key) in _OF_TURN[1:]:
+            has_expectations = any(turn.get(field) for turn in listed for field in _OF_TURN[1:])
+            tell_lost(key, raw[key], path, problems, has_expectations=has_expectations)
         else:
             problems.unknown_key("a case", path=(*path, key), near=words.nearest(name, absent, cutoff=0.8))
 
@@ -245,22 +249,24 @@ def _read_beside(raw: Json, case: Fields, path: Path, problems: Problems) -> Non
 _OF_TURN = ("user_content", "final_response", "intermediate_data")
 
 
-def _lend(value: Any, meant: str, turns: list[Any], path: Path, problems: Problems) -> bool:
+def _lend(value: Any, adk_key: str, turns: list[Any], path: Path, problems: Problems) -> bool:
     """Whether a value that stands beside the turns could be read as what one of them lacks: an answer as the last
     one's, calls as the only one's; or says what stands there already."""
-    if not turns or (meant == "user_content" and len(turns) > 1):
+    if not turns or (adk_key == "user_content" and len(turns) > 1):
         return False
     last = turns[-1]
-    if last.get(meant) is not None:
-        return isinstance(value, str) and _texts(last[meant]) == value.strip()
-    if meant == "final_response" and isinstance(value, str | dict):
-        last[meant] = repair_content(value, path, problems, role="model")
-    elif meant == "intermediate_data" and len(turns) == 1 and isinstance(value, list):
-        last[meant] = _steps_of_tools(value, path, problems)
+    if last.get(adk_key) is not None:
+        return isinstance(value, str) and _texts(last[adk_key]) == value.strip()
+    if adk_key == "final_response" and isinstance(value, str | dict):
+        last[adk_key] = repair_content(value, path, problems, role="model")
+    elif adk_key == "intermediate_data" and len(turns) == 1 and isinstance(value, list):
+        last[adk_key] = _steps_of_tools(value, path, problems)
     else:
         return False
-    what = "expected answer" if meant == "final_response" else "expected tool calls"
-    message = f"`{path[-1]}` is read as the {what} of the {'turn' if len(turns) == 1 else 'last turn'}; ADK ignores it"
+    expectation = "expected answer" if adk_key == "final_response" else "expected tool calls"
+    message = (
+        f"`{path[-1]}` is read as the {expectation} of the {'turn' if len(turns) == 1 else 'last turn'}; ADK ignores it"
+    )
     problems.warning("adk-rejects-name", message, path=path)
     return True
 
@@ -284,11 +290,11 @@ def repair_invocation(raw: Any, path: Path, problems: Problems) -> Any:
     for key, role in (("user_content", "user"), ("final_response", "model")):
         if turn.get(key) is not None:
             turn[key] = repair_content(turn[key], turn.under(key), problems, role=role)
-    where = turn.under("intermediate_data")
+    data_path = turn.under("intermediate_data")
     if not isinstance(turn.get("intermediate_data"), list):
         turn.repair("intermediate_data", dict, _repair_steps, problems)
-    elif where[-1] in ("intermediate_data", "intermediateData"):
-        _warning("adk-rejects-shape", "a list of tool calls where ADK wants an object", where, problems)
+    elif data_path[-1] in ("intermediate_data", "intermediateData"):
+        _warning("adk-rejects-shape", "a list of tool calls where ADK wants an object", data_path, problems)
     turn.repair("intermediate_data", list, _steps_of_tools, problems)
     turn.repair("rubrics", list, _repair_rubrics, problems)
     return turn
@@ -309,21 +315,21 @@ def _repair_session(raw: JsonObject, path: Path, problems: Problems) -> JsonObje
 
 def _repair_rubrics(raw: list[Any], path: Path, problems: Problems) -> list[Any]:
     """Rubrics; a plain text is a rubric, and so is `{id, content: {text}}`."""
-    made: list[Any] = []
+    rubrics: list[Any] = []
     for i, rubric in enumerate(raw):
-        where = (*path, i)
+        rubric_path = (*path, i)
         if isinstance(rubric, str):
-            _warning("adk-rejects-shape", "a rubric as plain text; read as its text", where, problems)
-            made.append({"rubric_id": f"rubric_{i + 1}", "rubric_content": {"text_property": rubric}})
+            _warning("adk-rejects-shape", "a rubric as plain text; read as its text", rubric_path, problems)
+            rubrics.append({"rubric_id": f"rubric_{i + 1}", "rubric_content": {"text_property": rubric}})
             continue
         if isinstance(rubric, dict):
-            rubric = Fields(rubric, RUBRIC, where, problems)  # noqa: PLW2901 - the same rubric, in order
+            rubric = Fields(rubric, RUBRIC, rubric_path, problems)  # noqa: PLW2901 - the same rubric, in order
             content = rubric.get("rubric_content")
             text = content.get("text") if isinstance(content, dict) else content
             if isinstance(text, str):
                 rubric["rubric_content"] = {"text_property": text}
-        made.append(rubric)
-    return made
+        rubrics.append(rubric)
+    return rubrics
 
 
 def repair_content(raw: Any, path: Path, problems: Problems, *, role: str) -> Any:
@@ -337,8 +343,8 @@ def repair_content(raw: Any, path: Path, problems: Problems, *, role: str) -> An
     if not isinstance(raw, dict):
         return raw
     if raw and {to_snake(key) for key in raw}.isdisjoint({*CONTENT.known, *CONTENT.others}):
-        shown = listed_keys(raw)
-        problems.error("wrong-type", f"expected a content (`role`, `parts`) or plain text, found {shown}", path=path)
+        keys = listed_keys(raw)
+        problems.error("wrong-type", f"expected a content (`role`, `parts`) or plain text, found {keys}", path=path)
         return {"role": role, "parts": []}
     content = Fields(raw, CONTENT, path, problems)
     content.repair("parts", list, _each(_repair_part), problems)
@@ -372,8 +378,8 @@ def _repair_steps(raw: JsonObject, path: Path, problems: Problems) -> JsonObject
     if steps.under("tool_uses")[-1] in ("tool_uses", "toolUses"):
         steps.repair("tool_uses", list, _each(repair_call), problems)
     elif isinstance(steps.get("tool_uses"), list):  # under another name, a call may stand beside its result
-        made = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"), problems)
-        steps.update({**made, **{key: steps[key] for key in ("tool_responses",) if key in steps}})
+        tool_steps = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"), problems)
+        steps.update({**tool_steps, **{key: steps[key] for key in ("tool_responses",) if key in steps}})
     if steps.get("invocation_events") is not None and (steps.get("tool_uses") or steps.get("tool_responses")):
         message = "the steps are given twice; `invocation_events` is used, `tool_uses` and the other lists are ignored"
         _warning("adk-rejects-shape", message, path, problems)
@@ -403,8 +409,8 @@ def _repair_response(raw: Any, path: Path, problems: Problems) -> Any:
     response = Fields(raw, RESPONSE, path, problems)
     value = response.get("response")
     if value is not None and not isinstance(value, dict):
-        where = response.under("response")
-        _warning("adk-rejects-shape", "a response that is not an object; read as `result`", where, problems)
+        response_path = response.under("response")
+        _warning("adk-rejects-shape", "a response that is not an object; read as `result`", response_path, problems)
         response["response"] = _as_object(value)
     return response
 
@@ -458,10 +464,10 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case
         problems.error("no-conversation", f"{message}{listed_keys(raw)}", path=path)
         return None
     if isinstance(repaired, dict) and repaired.get("eval_id") is None:
-        made = f"case_{path[-1] if path else 0}"
-        message = f"the case has no `eval_id`; using {made}. ADK itself rejects this"
+        default_id = f"case_{path[-1] if path else 0}"
+        message = f"the case has no `eval_id`; using {default_id}. ADK itself rejects this"
         problems.warning("missing-eval-id", message, path=path)
-        repaired["eval_id"] = made
+        repaired["eval_id"] = default_id
     wire = problems.validated(EvalCaseWire, repaired, path=path)
     return wire.noun(place=place) if wire else None
 

@@ -52,7 +52,7 @@ def read(path: FilePath, *, shown_as: str) -> Source:
         raise UnavailableError(f"{shown_as} cannot be read: {error.strerror or error}") from error
     text = plain.decode(data, file=shown_as)
     if isinstance(text, Problem):
-        raise ConfigError(text.message, where=Place(file=shown_as), hint=text.hint)
+        raise ConfigError(text.message, place=Place(file=shown_as), hint=text.hint)
     encoding = next((name for mark, name in _UTF_16 if data.startswith(mark)), "utf-8")
     if encoding != "utf-8":  # the decoder gives the mark twice: as its own, and as that of UTF-8
         text = BYTE_ORDER_MARK + text.lstrip(BYTE_ORDER_MARK)
@@ -77,7 +77,7 @@ def save(source: Source, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         if path.read_bytes() != source.data:
-            raise ConfigError("was changed meanwhile", where=Place(file=str(source.path)), hint="Try again.")
+            raise ConfigError("was changed meanwhile", place=Place(file=str(source.path)), hint="Try again.")
         beside.replace(path)
     except OSError as error:
         raise UnavailableError(f"{source.path} cannot be written: {error.strerror or error}") from error
@@ -94,8 +94,8 @@ def create(path: FilePath, text: str, *, root: FilePath) -> None:
         with path.open("xb") as file:
             file.write(data)
     except FileExistsError:
-        shown = path.relative_to(root) if path.is_relative_to(root) else path
-        raise ConfigError(f"{shown} exists already") from None
+        label = path.relative_to(root) if path.is_relative_to(root) else path
+        raise ConfigError(f"{label} exists already") from None
     except OSError as error:
         raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
 
@@ -118,29 +118,29 @@ def find(text: str, path: Path) -> ValueSpan | None:
 
 def replaced(text: str, path: Path, value: Any) -> str | None:
     """The text with another value at `path`; None where there is none."""
-    found = find(text, path)
-    if found is None:
+    span = find(text, path)
+    if span is None:
         return None
-    spelled = _spelled(text, value, start=found.start, old=text[found.start : found.end])
-    return f"{text[: found.start]}{spelled}{text[found.end :]}"
+    spelled = _spelled(text, value, start=span.start, old=text[span.start : span.end])
+    return f"{text[: span.start]}{spelled}{text[span.end :]}"
 
 
 def inserted(text: str, path: Path, value: Any) -> str | None:
     """The text with one more member, the last, in the object at all but the end of `path`; None where there is no such
     object, or it has that key."""
-    found, key = find(text, path[:-1]), path[-1]
-    if found is None or not isinstance(found.value, dict) or key in found.value:
+    span, key = find(text, path[:-1]), path[-1]
+    if span is None or not isinstance(span.value, dict) or key in span.value:
         return None
     name = f"{_dumps(text, key)}: "
-    if not found.value:
-        return f"{text[: found.start]}{{{name}{_spelled(text, value, start=found.start, old='')}}}{text[found.end :]}"
-    last = list(found.value)[-1]
-    before = find(text, (*path[:-1], last))
-    assert before is not None
-    lead = _lead(text, before.start)
-    gap = f"{_newline(text)}{lead}" if _is_on_lines(text, found.start) else " "
-    spelled = _spelled(text, value, start=before.start, old="")
-    return f"{text[: before.end]},{gap}{name}{spelled}{text[before.end :]}"
+    if not span.value:
+        return f"{text[: span.start]}{{{name}{_spelled(text, value, start=span.start, old='')}}}{text[span.end :]}"
+    last = list(span.value)[-1]
+    last_span = find(text, (*path[:-1], last))
+    assert last_span is not None
+    lead = _lead(text, last_span.start)
+    gap = f"{_newline(text)}{lead}" if _is_on_lines(text, span.start) else " "
+    spelled = _spelled(text, value, start=last_span.start, old="")
+    return f"{text[: last_span.end]},{gap}{name}{spelled}{text[last_span.end :]}"
 
 
 def put(text: str, path: Path, value: Any) -> str | None:
@@ -150,14 +150,14 @@ def put(text: str, path: Path, value: Any) -> str | None:
 
 def appended(text: str, path: Path, value: Any) -> str | None:
     """The text with one more item, the last, in the list at `path`; None where there is no such list."""
-    found = find(text, path)
-    if found is None or not isinstance(found.value, list):
+    span = find(text, path)
+    if span is None or not isinstance(span.value, list):
         return None
-    if not found.value:
-        return f"{text[: found.start]}{_spelled(text, [value], start=found.start, old='')}{text[found.end :]}"
-    last = find(text, (*path, len(found.value) - 1))
+    if not span.value:
+        return f"{text[: span.start]}{_spelled(text, [value], start=span.start, old='')}{text[span.end :]}"
+    last = find(text, (*path, len(span.value) - 1))
     assert last is not None
-    on_lines = "\n" in text[found.start : last.start]
+    on_lines = "\n" in text[span.start : last.start]
     gap = f"{_newline(text)}{_lead(text, last.start)}" if on_lines else " "
     spelled = _spelled(text, value, start=last.start, old=text[last.start : last.end])
     return f"{text[: last.end]},{gap}{spelled}{text[last.end :]}"
@@ -166,17 +166,17 @@ def appended(text: str, path: Path, value: Any) -> str | None:
 def removed(text: str, path: Path) -> str | None:
     """The text without the item of a list at `path`, and without the comma that it no longer needs; None where there is
     none."""
-    found, number = find(text, path), path[-1] if path else ""
-    if found is None or not isinstance(number, int):
+    span, number = find(text, path), path[-1] if path else ""
+    if span is None or not isinstance(number, int):
         return None
     items = find(text, path[:-1])
     assert items is not None
-    before = find(text, (*path[:-1], number - 1)) if number else None
-    after = find(text, (*path[:-1], number + 1))
-    if before is not None:
-        return f"{text[: before.end]}{text[found.end :]}"
-    if after is not None:
-        return f"{text[: found.start]}{text[after.start :]}"
+    previous_span = find(text, (*path[:-1], number - 1)) if number else None
+    next_span = find(text, (*path[:-1], number + 1))
+    if previous_span is not None:
+        return f"{text[: previous_span.end]}{text[span.end :]}"
+    if next_span is not None:
+        return f"{text[: span.start]}{text[next_span.start :]}"
     return f"{text[: items.start]}[]{text[items.end :]}"
 
 
@@ -213,14 +213,14 @@ def _lead(text: str, at: int) -> str:
 
 def _unit(text: str) -> str:
     """By how much the file is indented: what its first indented line begins with."""
-    found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else "  "
+    match = re.search(r"\n([ \t]+)\S", text)
+    return match[1] if match else "  "
 
 
 def _is_on_lines(text: str, at: int) -> bool:
     """Whether the object or list around a place has its members on lines of their own."""
-    rest = re.compile(r"[\[{][ \t]*\r?\n").match(text, at)
-    return rest is not None or (text[text.rfind("\n", 0, at) + 1 : at].count("{") == 0 and "\n" in text)
+    match = re.compile(r"[\[{][ \t]*\r?\n").match(text, at)
+    return match is not None or (text[text.rfind("\n", 0, at) + 1 : at].count("{") == 0 and "\n" in text)
 
 
 def pointer(path: Sequence[str | int]) -> str:

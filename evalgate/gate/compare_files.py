@@ -47,8 +47,8 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     What head relaxes is told as far as the files show it: thresholds, criteria and cases. Raises ConfigError where a
     file cannot be read or holds a shard.
     """
-    theirs, ours = whole(base, of="the base"), whole(head, of="the head")
-    return _written(settings, context, ours, theirs)
+    base_results, head_results = whole(base, of="the base"), whole(head, of="the head")
+    return _written(settings, context, head_results, base_results)
 
 
 def report(settings: Settings, context: Context, *, results: Path) -> Report:
@@ -64,43 +64,49 @@ def beside(settings: Settings, context: Context, *, head: Stored, base: Stored |
     return decision.decide(*_compared(settings, context, head, base), context, was_run=False)
 
 
-def _written(settings: Settings, context: Context, ours: Stored, theirs: Stored | None) -> Report:
-    measurement, rules = _compared(settings, context, ours, theirs)
+def _written(settings: Settings, context: Context, head_results: Stored, base_results: Stored | None) -> Report:
+    measurement, rules = _compared(settings, context, head_results, base_results)
     report = decision.decide(measurement, rules, context, was_run=False)
     report = decision.publish(report, measurement, rules, context)
     context.present(report)
     return report
 
 
-def _compared(settings: Settings, context: Context, ours: Stored, theirs: Stored | None) -> tuple[Measurement, Rules]:
+def _compared(
+    settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
+) -> tuple[Measurement, Rules]:
     """What is decided on, and by which rules."""
-    settings = settings.model_copy(update={"adk_compat": ours.deviations.are_taken_back})
-    if theirs is None:
-        rules = baseline_rules.of(settings, ours.run.suites, None)
-        rules = replace(rules, edits=ours.edits)  # what their run knew of the base's rules
-        head = replace(ours.run, suites=rules.suites)
-        return Measurement(head=head, comparisons=[None], problems=ours.problems), rules
-    origin = BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at)
-    renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
-    own = BaseRules(suites=theirs.run.suites, policy=load.policy_of(settings, ours.run.suites))
-    project = BaseProject(rules=own, renamed=renamed)
-    rules = baseline_rules.of(settings, ours.run.suites, Base(origin=origin, project=project))
-    held = quarantine.of_checkout(settings, rules.suites, today=context.now.date())
-    known = ours.comparison if _are_sides(theirs, ours) else None  # what their run knew of both
+    settings = settings.model_copy(update={"adk_compat": head_results.deviations.are_taken_back})
+    if base_results is None:
+        rules = baseline_rules.of(settings, head_results.run.suites, None)
+        rules = replace(rules, edits=head_results.edits)  # what their run knew of the base's rules
+        head = replace(head_results.run, suites=rules.suites)
+        return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
+    origin = BaseOrigin(source=BaseSource.FILE, commit=base_results.run.commit, measured_at=base_results.run.started_at)
+    renamed = baseline_base.renames(base_results.run.suites, head_results.run.suites)
+    base_rules = BaseRules(suites=base_results.run.suites, policy=load.policy_of(settings, head_results.run.suites))
+    project = BaseProject(rules=base_rules, renamed=renamed)
+    rules = baseline_rules.of(settings, head_results.run.suites, Base(origin=origin, project=project))
+    quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.now.date())
+    stored_comparison = (
+        head_results.comparison if _are_sides(base_results, head_results) else None
+    )  # what their run knew of both
     # the base ran by head's criteria, so that its own are not in its results
-    edits, books = (rules.edits, rules.books) if known is None else (ours.edits, rules.books[:1])
-    rules = replace(rules, quarantined=held, edits=edits, books=books)
-    head_run = replace(ours.run, suites=rules.suites)
-    base_run, notes = _base_to_compare(theirs, ours, rules.suites, renamed)
-    if theirs.version != ours.version:
-        notes.append(f"the base was measured with evalgate {theirs.version}, head with {ours.version}")
-    told = stores.aged(origin, settings=settings, now=context.now, notes=notes)
-    comparisons = _comparisons(rules, head_run, base_run, told, known)
+    edits, books = (rules.edits, rules.books) if stored_comparison is None else (head_results.edits, rules.books[:1])
+    rules = replace(rules, quarantined=quarantined_cases, edits=edits, books=books)
+    head_run = replace(head_results.run, suites=rules.suites)
+    base_run, notes = _base_to_compare(base_results, head_results, rules.suites, renamed)
+    if base_results.version != head_results.version:
+        notes.append(f"the base was measured with evalgate {base_results.version}, head with {head_results.version}")
+    base_origin = stores.aged(origin, settings=settings, current_moment=context.now, notes=notes)
+    comparisons = _comparisons(rules, head_run, base_run, base_origin, stored_comparison)
     return Measurement(head=head_run, base=base_run, comparisons=comparisons, problems=settings.problems), rules
 
 
-def _comparisons(rules: Rules, head: Run, base: Run, origin: BaseOrigin, known: Comparison | None) -> list[Comparison]:
-    """By each rule book. `known`: what one run of both sides knew of them."""
+def _comparisons(
+    rules: Rules, head: Run, base: Run, origin: BaseOrigin, stored_comparison: Comparison | None
+) -> list[Comparison]:
+    """By each rule book. `stored_comparison`: what one run of both sides knew of them."""
     unpaired = _unpaired(head, base)
     return [
         failures.compare(
@@ -111,9 +117,9 @@ def _comparisons(rules: Rules, head: Run, base: Run, origin: BaseOrigin, known: 
                 recorded=failures.recorded_of(head),
                 unpaired=unpaired,
                 shown=rules.quarantined,
-                unchanged=known.unchanged if known is not None else (),
+                unchanged=stored_comparison.unchanged if stored_comparison is not None else (),
                 # one run, which ran all of the base beside the head
-                is_together=known is not None and known.origin.source is BaseSource.RERUN,
+                is_together=stored_comparison is not None and stored_comparison.origin.source is BaseSource.RERUN,
             ),
             origin=origin,
         )
@@ -135,9 +141,9 @@ class _Renamed:
 
 def _are_sides(base: Stored, head: Stored) -> bool:
     """Whether the files are the two sides of one run, wherever the base's conversations come from."""
-    told = head.comparison
+    comparison = head.comparison
     same = head.run.started_at == base.run.started_at
-    return same and told is not None and told.origin.commit == base.run.commit
+    return same and comparison is not None and comparison.origin.commit == base.run.commit
 
 
 def whole(path: Path, *, of: str) -> Stored:
@@ -146,19 +152,19 @@ def whole(path: Path, *, of: str) -> Stored:
     if read.run.shard is not None:
         raise ConfigError(
             f"{of} is shard {read.run.shard} of a run".lstrip(),
-            where=Place(file=str(path)),
+            place=Place(file=str(path)),
             hint="Merge the shards: `evalgate merge`.",
         )
     return read
 
 
 def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
-    ours, theirs = _contents(head), _contents(base)
-    unpaired = dict.fromkeys(sorted(theirs.keys() - ours.keys()), CaseStatus.REMOVED)
-    for key, content in ours.items():
-        if key not in theirs:
+    head_contents, base_contents = _contents(head), _contents(base)
+    unpaired = dict.fromkeys(sorted(base_contents.keys() - head_contents.keys()), CaseStatus.REMOVED)
+    for key, content in head_contents.items():
+        if key not in base_contents:
             unpaired[key] = CaseStatus.NEW
-        elif theirs[key] != content:
+        elif base_contents[key] != content:
             unpaired[key] = CaseStatus.CHANGED
     return unpaired
 
@@ -180,48 +186,52 @@ def _base_to_compare(
 
     `suites`: head's, with the criteria that decide. `renamed`: the base's name of a file by head's.
     """
-    run, names = base.run, {then: now for now, then in renamed.items()}
-    then = tuple(replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
-    other = dict(_changed_criteria(base, head, suites, then))
-    notes = dict.fromkeys(f"scores of {name} are not compared: it {why}" for (_, name), why in sorted(other.items()))
+    run, names = base.run, {base_key: head_key for head_key, base_key in renamed.items()}
+    base_suites = tuple(replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
+    other = dict(_changed_criteria(base, head, suites, base_suites))
+    notes = dict.fromkeys(
+        f"scores of {name} are not compared: it {reason}" for (_, name), reason in sorted(other.items())
+    )
 
-    def trial(known: GradedTrial, other: Mapping[tuple[str, str], str]) -> GradedTrial:
-        key = known.key.renamed(names)
+    def trial(graded_trial: GradedTrial, other: Mapping[tuple[str, str], str]) -> GradedTrial:
+        key = graded_trial.key.renamed(names)
         grades = {
             name: NotEvaluated(reason=Reason.NOT_APPLICABLE, message=f"the criterion {other[key.suite, name]}")
             if (key.suite, name) in other
             else grade
-            for name, grade in known.grades.items()
+            for name, grade in graded_trial.grades.items()
         }
-        return replace(known, key=key, grades=grades)
+        return replace(graded_trial, key=key, grades=grades)
 
     return replace(
         run,
-        suites=then,
-        trials=tuple(trial(known, other) for known in run.trials),
-        confirmations=tuple(trial(known, {}) for known in run.confirmations),
+        suites=base_suites,
+        trials=tuple(trial(graded_trial, other) for graded_trial in run.trials),
+        confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
         transcripts=_Renamed(transcripts=run.transcripts, names=renamed),
-        fingerprints={(names.get(suite, suite), case): known for (suite, case), known in run.fingerprints.items()},
+        fingerprints={
+            (names.get(suite, suite), case): fingerprint for (suite, case), fingerprint in run.fingerprints.items()
+        },
     ), list(notes)
 
 
 def _changed_criteria(
-    base: Stored, head: Stored, suites: Sequence[Suite], before: Sequence[Suite]
+    base: Stored, head: Stored, suites: Sequence[Suite], base_suites: Sequence[Suite]
 ) -> Iterator[tuple[tuple[str, str], str]]:
-    """Criteria by suite key and name that scored something else on the base, and in which way. `before`: the base's
+    """Criteria by suite key and name that scored something else on the base, and in which way. `base_suites`: the base's
     suites under head's names."""
-    old = {suite.key: suite for suite in before}
+    old = {suite.key: suite for suite in base_suites}
     for suite in suites:
-        then = {use.name: use for use in old[suite.key].criteria} if suite.key in old else {}
+        base_uses = {use.name: use for use in old[suite.key].criteria} if suite.key in old else {}
         for use in suite.criteria:
-            if use.name not in then:
+            if use.name not in base_uses:
                 continue
-            was, now = then[use.name].prompt_version, head.prompt_of(suite.key, use.name)
-            if _settings(then[use.name], base) != _settings(use, head):
+            base_version, head_version = base_uses[use.name].prompt_version, head.prompt_of(suite.key, use.name)
+            if _settings(base_uses[use.name], base) != _settings(use, head):
                 yield (suite.key, use.name), "had different options on the base"
-            elif was != now:
-                told = f"version {was or 'unknown'}, now {now or 'unknown'}"
-                yield (suite.key, use.name), f"used a different judge prompt on the base ({told})"
+            elif base_version != head_version:
+                versions = f"version {base_version or 'unknown'}, now {head_version or 'unknown'}"
+                yield (suite.key, use.name), f"used a different judge prompt on the base ({versions})"
             # sides of one run are scored by head's code; else all that the agent read must be equal, a custom metric
             # included
             elif use.code is not None and not (

@@ -91,12 +91,12 @@ def decide(
 
 def _drift(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
     """That the provider's model moved, where the history of base runs shows it; every reader must know."""
-    found = None if rules.shard is not None else history.drift(head, deviations=rules.settings.deviations)
-    if found is None:
+    drift = None if rules.shard is not None else history.drift(head, deviations=rules.settings.deviations)
+    if drift is None:
         return
-    does = f"passes {words.percent(found.after)} instead of {words.percent(found.before)} of runs"
+    does = f"passes {words.percent(drift.after)} instead of {words.percent(drift.before)} of runs"
     message = (
-        f"since {found.since[:10]} the unchanged agent of the base branch {does} ({words.evidence(found.evidence)})"
+        f"since {drift.since[:10]} the unchanged agent of the base branch {does} ({words.evidence(drift.evidence)})"
     )
     hint = "The model moved, or a judge or a service, and not this change. Results from before are not compared with."
     yield errors.warning("provider-drift", message, hint=hint)
@@ -108,7 +108,7 @@ def _draft(
     """The report by one rule book."""
     run, settings = book.applied(head), rules.settings
     policy = book.policy if rules.shard is None else replace(book.policy, fail_on=frozenset())
-    verdict, lacking = verdict_of(run, comparison, policy=policy, shown=rules.quarantined, was_run=was_run)
+    verdict, lacking = verdict_of(run, comparison, policy=policy, quarantined_cases=rules.quarantined, was_run=was_run)
     return Report(
         run=run,
         verdict=verdict,
@@ -131,10 +131,10 @@ def verdict_of(
     comparison: Comparison | None,
     *,
     policy: Policy,
-    shown: Mapping[CaseKey, Quarantine],
+    quarantined_cases: Mapping[CaseKey, Quarantine],
     was_run: bool = False,
 ) -> tuple[Verdict, tuple[Problem, ...]]:
-    """The verdict in words, and a warning where files lack fresh runs that failures ask for. `shown`: cases that never
+    """The verdict in words, and a warning where files lack fresh runs that failures ask for. `quarantined_cases`: cases that never
     decide; `was_run`: see `decide`."""
     compared = comparison if comparison is not None and comparison.base is not None else None
     book: Book | None = None
@@ -147,13 +147,15 @@ def verdict_of(
             policy=policy,
             recorded=failures.recorded_of(run),
             unpaired={case.key: case.status for case in compared.cases} if compared else {},
-            shown=shown,
+            shown=quarantined_cases,
             unchanged=compared.unchanged if compared else (),
             is_together=compared is None or compared.origin.source is BaseSource.RERUN,
         )
         (book, reruns), cases = sides.settled, sides.both[0].verdicts
         lacking = frozenset(rerun.key for rerun in reruns)
-    verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=shown, book=book, decided=cases)
+    verdict = comparison_verdict.decide(
+        run, policy, comparison=comparison, unreliable=quarantined_cases, book=book, decided=cases
+    )
     verdict = sentences.with_reasons(verdict, run, comparison, policy)
     if not lacking:
         return verdict, ()
@@ -184,10 +186,12 @@ def publish(
     texts = [(name, reports.RENDERERS[name].file_name, iter([text])) for name, text in rendered.items() if text]
     texts += _results(report, measurement.base, outcomes)
     files: Mapping[str, str] = {}
-    why = places.why_not(settings.root, settings.output, trusted=True)  # an agent may have put a link there meanwhile
+    reason = places.why_not(
+        settings.root, settings.output, trusted=True
+    )  # an agent may have put a link there meanwhile
     to = settings.root / settings.output
-    if why:
-        message = f"no report is written: the path {why}"
+    if reason:
+        message = f"no report is written: the path {reason}"
         unwritten: tuple[Problem, ...] = (errors.warning("not-written", message, Place(file=settings.output)),)
     else:
         files, unwritten = output.write_all(texts, to) if write is None else write(texts, to, report)
@@ -203,18 +207,18 @@ def _results(
         causes = reports.causes_of(report)
         yield "results", RESULTS, results_file.render_results(report, outcomes=outcomes[0], causes=causes)
     if base is not None and len(outcomes) > 1:
-        known = report.comparison if report.comparison is not None and report.comparison.base is base else None
-        decided = {} if known is None else known.base_decided
+        comparison = report.comparison if report.comparison is not None and report.comparison.base is base else None
+        decided = {} if comparison is None else comparison.base_decided
         verdict = comparison_verdict.decide(base, report.policy, comparison=None, decided=decided)
         verdict = sentences.with_reasons(verdict, base, None, report.policy)
-        own = Report(
+        base_report = Report(
             run=replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
             verdict=verdict,
             policy=report.policy,
             version=report.version,
             exit_code=exit_code_of(base, verdict),
         )
-        yield "base", BASE_RESULTS, results_file.render_results(own, outcomes=outcomes[1])
+        yield "base", BASE_RESULTS, results_file.render_results(base_report, outcomes=outcomes[1])
 
 
 def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:

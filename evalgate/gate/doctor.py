@@ -75,7 +75,7 @@ class Section:
     def exit_code(self) -> ExitCode:
         """What a run could not do better than: 2 where files or settings are wrong, as of `validate`; 3 where
         something would keep cases from being measured."""
-        wrong = {problem.code for problem in errors_in(each.problem for each in self.checks if each.problem)}
+        wrong = {problem.code for problem in errors_in(check.problem for check in self.checks if check.problem)}
         if wrong - NOT_OF_FILES:
             return ExitCode.CONFIG
         return ExitCode.NOT_MEASURED if wrong else ExitCode.PASS
@@ -100,79 +100,79 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     project = prepare.prepare(settings, environ=context.environ)
     judges = discovery_project.asking(settings, project.suites, context.environ)
     judges = replace(judges, keys=criteria_judges.key_names(settings, project.suites, judges.environ))
-    known = _Known(context, project, judges)
+    state = _Known(context, project, judges)
     with ExitStack() as stack:
-        known.isolated = stack.enter_context(measure.isolated(settings, [settings.root], context))
-        for suite in sorted((*project.suites, *project.unread), key=lambda each: each.key):
-            checks = [*_files(suite, known), *_judges(suite, known), *_agent(suite, known)]
+        state.isolated = stack.enter_context(measure.isolated(settings, [settings.root], context))
+        for suite in sorted((*project.suites, *project.unread), key=lambda suite: suite.key):
+            checks = [*_files(suite, state), *_judges(suite, state), *_agent(suite, state)]
             yield Section(title=suite.key, checks=tuple(checks), is_suite=True)
-    rest = [each for each in project.problems if each not in known.told and each.code not in OF_JUDGES]
-    shared = [Check(label="project", problem=each) for each in rest if each.severity is not Severity.NOTE]
+    problems = [problem for problem in project.problems if problem not in state.told and problem.code not in OF_JUDGES]
+    shared = [Check(label="project", problem=problem) for problem in problems if problem.severity is not Severity.NOTE]
     yield Section(title="shared by all suites", checks=(*shared, *_machine(settings, context, project)))
-    yield Section(title=workflows.FOLDER, checks=tuple(_workflows(known)))
+    yield Section(title=workflows.FOLDER, checks=tuple(_workflows(state)))
 
 
 # --- a suite ------------------------------------------------------------------------------------------
 
 
-def _files(suite: Suite, known: _Known) -> Iterator[Check]:
+def _files(suite: Suite, state: _Known) -> Iterator[Check]:
     """The evaluation file and its criteria, with what `validate` says of them."""
     source = suite.criteria_source
-    where = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
+    origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
     cases = suite.eval_set.cases
     turns = sum(1 if case.conversation is None else len(case.conversation) for case in cases)
-    found: dict[str, list[Problem]] = {"cases": [], "criteria": []}
-    for problem in known.project.problems:
+    problems_by_label: dict[str, list[Problem]] = {"cases": [], "criteria": []}
+    for problem in state.project.problems:
         place = problem.place.file if problem.place else ""
         is_own = place in (suite.key, source.file) and problem.code not in OF_JUDGES | OF_AGENTS
         if is_own and problem.severity is not Severity.NOTE:
             is_of_criteria = place == source.file or "criteria" in problem.code
-            found["criteria" if is_of_criteria else "cases"].append(problem)
+            problems_by_label["criteria" if is_of_criteria else "cases"].append(problem)
     listed = ", ".join(use.name for use in suite.criteria if not use.informational)
-    texts = {"cases": f"{len(cases)} ({words.counted(turns, 'turn')})", "criteria": f"{listed}, from {where}"}
-    for label, problems in found.items():
+    texts = {"cases": f"{len(cases)} ({words.counted(turns, 'turn')})", "criteria": f"{listed}, from {origin}"}
+    for label, problems in problems_by_label.items():
         if not errors_in(problems):
             yield Check(label=label, text=texts[label])
-        yield from (Check(label=label, problem=each) for each in problems if each not in known.told)
-        known.told.update(problems)
+        yield from (Check(label=label, problem=problem) for problem in problems if problem not in state.told)
+        state.told.update(problems)
 
 
-def _judges(suite: Suite, known: _Known) -> Iterator[Check]:
+def _judges(suite: Suite, state: _Known) -> Iterator[Check]:
     """Whether every model that judges, or plays users, could be asked."""
-    settings, environ = known.project.settings, known.judges.environ
+    settings, environ = state.project.settings, state.judges.environ
     defaults = criteria_judges.defaults_of(settings)
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
     missing += user.missing([suite], defaults, environ)
-    yield from (Check(label="judge", problem=each) for each in missing if each not in known.told)
-    known.told.update(missing)
-    asked = criteria_judges.models_of(settings, [suite])
-    if asked and not missing:
+    yield from (Check(label="judge", problem=problem) for problem in missing if problem not in state.told)
+    state.told.update(missing)
+    models = criteria_judges.models_of(settings, [suite])
+    if models and not missing:
         keys = sorted(criteria_judges.key_names(settings, [suite], environ))
         by = "recorded replies" if defaults.client == "replay" else f"key in {words.listed(keys)}" if keys else "no key"
-        yield Check(label="judge", text=f"{words.listed(asked)}: {by}")
-        if not keys and any(model.startswith("vertex") for model in asked):
+        yield Check(label="judge", text=f"{words.listed(models)}: {by}")
+        if not keys and any(model.startswith("vertex") for model in models):
             yield cloud_credentials(environ)
 
 
-def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
+def _agent(suite: Suite, state: _Known) -> Iterator[Check]:
     """The suite's agent: where it is, its environment, what it reads, and whether it can be imported."""
-    use, key, project = suite.agent, fingerprints.agent_key(suite.agent), known.project
+    use, key, project = suite.agent, fingerprints.agent_key(suite.agent), state.project
     settings = project.settings
     driver, found_by = agents.DRIVERS.get(use.driver), f" ({use.found_by})" if use.found_by else ""
     name = f"{use.driver} {driver.label(use.options) if driver else ''}"
-    if key in known.agents:
-        yield Check(label="agent", text=f"{name}, looked at for {known.agents[key]}")
+    if key in state.agents:
+        yield Check(label="agent", text=f"{name}, looked at for {state.agents[key]}")
         return
     wrong = [problem for problem in project.problems if problem.code in OF_AGENTS and _is_of(problem, suite)]
-    wrong = [problem for problem in wrong if problem.severity is not Severity.NOTE and problem not in known.told]
-    known.told.update(wrong)
+    wrong = [problem for problem in wrong if problem.severity is not Severity.NOTE and problem not in state.told]
+    state.told.update(wrong)
     yield from (Check(label="agent", problem=problem) for problem in wrong)
     if use.found_by == discovery_agents.UNKNOWN.found_by:
         if not wrong:
             yield Check(label="agent", text="none found, as said above")
         return
     if errors_in(wrong):  # there is nothing to open
-        known.agents[key] = suite.key
+        state.agents[key] = suite.key
         return
     yield Check(label="agent", text=f"{name}{found_by}")
     try:
@@ -181,8 +181,8 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
         return
     if not suite.eval_set.cases:  # there is nothing to open a conversation for
         return
-    known.agents[key] = suite.key
-    agent = _opened(suite, known)
+    state.agents[key] = suite.key
+    agent = _opened(suite, state)
     needs, python = None, ""
     if isinstance(options, PythonOptions):
         needs = python_env.needs_of(python_process.wanted_of(use.options, settings.root))
@@ -193,7 +193,7 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
             yield Check(label="start", problem=_not_loaded(agent, needs, python, settings.root))
         return
     if surroundings := agent.surroundings():
-        yield from _models(surroundings, use, known)
+        yield from _models(surroundings, use, state)
     yield Check(label="start", text="loaded, and a conversation was opened")
 
 
@@ -206,14 +206,14 @@ def _is_of(problem: Problem, suite: Suite) -> bool:
     return problem.code == "agent-missing" and place is not None and place.json_path.startswith(rule)
 
 
-def _opened(suite: Suite, known: _Known) -> Agent | AgentFailure:
+def _opened(suite: Suite, state: _Known) -> Agent | AgentFailure:
     """The agent, closed after a conversation; or why none can be opened."""
-    settings, context = known.project.settings, known.context
-    sandboxes = None if known.isolated is None else known.isolated.sides[measure.HEAD]
+    settings, context = state.project.settings, state.context
+    sandboxes = None if state.isolated is None else state.isolated.sides[measure.HEAD]
     case = suite.eval_set.cases[0]
-    keys = known.judges.keys
-    opened = opening.opened([suite], settings, context, root=settings.root, judge_keys=keys, sandboxes=sandboxes)
-    with opened as pools:
+    keys = state.judges.keys
+    agent_pools = opening.opened([suite], settings, context, root=settings.root, judge_keys=keys, sandboxes=sandboxes)
+    with agent_pools as pools:
         agent = pools[fingerprints.agent_key(suite.agent)]
         try:
             with agent.converse(case, TrialKey(suite=suite.key, case_id=case.case_id)):
@@ -262,7 +262,7 @@ def _not_loaded(failure: AgentFailure, needs: Needs | None, python: str, root: P
 def _machine(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
     yield _base(settings, context, project)
     for label, place in (("reports", settings.root / settings.output), ("cache", context.cache)):
-        above = next(each for each in (place, *place.parents) if each.exists())
+        above = next(folder for folder in (place, *place.parents) if folder.exists())
         if above.is_dir() and os.access(above, os.W_OK):
             yield Check(label=label, text=f"{_short(place)} is writable")
         else:
@@ -275,15 +275,15 @@ def _machine(settings: Settings, context: Context, project: Project) -> Iterator
             hint = f"Make room, or choose a cache on another disk (`--cache`): {words.size(LEAST_DISK_BYTES)} are safe."
             scarce = errors.warning("disk-space", f"only {message}", hint=hint)
             yield Check(label="disk", text=message, problem=scarce if free < LEAST_DISK_BYTES else None)
-    why = isolation.why_not()
+    reason = isolation.why_not()
     if context.isolate:
         yield Check(label="isolation", text="agents run as other users, apart from evalgate")
-    elif context.workflow_run and why:
-        message = f"agents run with the rights of this step and can read what it can read: {why}"
+    elif context.workflow_run and reason:
+        message = f"agents run with the rights of this step and can read what it can read: {reason}"
         problem = errors.warning("not-isolated", message, hint="Use the action, or a job that runs as root.")
         yield Check(label="isolation", problem=problem)
     else:
-        how = f"not possible here: {why}" if why else "possible here: --isolate"
+        how = f"not possible here: {reason}" if reason else "possible here: --isolate"
         yield Check(label="isolation", text=f"agents run with your rights ({how}); the action keeps them apart")
 
 
@@ -303,8 +303,8 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
         return Check(label="base", text="not looked at: no evaluation file can be run")
     is_shallow = (source.common_dir / "shallow").is_file()
     quiet = replace(context, watcher=SilentWatcher())
-    asked = settings.model_copy(update={"baseline": "rerun", "given": {**settings.given, "baseline": "rerun"}})
-    with baseline_base.opened(asked, project.sound(), quiet) as (base, _):
+    rerun_settings = settings.model_copy(update={"baseline": "rerun", "given": {**settings.given, "baseline": "rerun"}})
+    with baseline_base.opened(rerun_settings, project.sound(), quiet) as (base, _):
         assert base is not None
     commit, notes = base.origin.commit, "; ".join(base.origin.notes)
     if not commit or notes:
@@ -323,19 +323,19 @@ def _no_base(message: str, hint: str) -> Check:
     return Check(label="base", problem=errors.warning("base-unknown", message, hint=hint))
 
 
-def _workflows(known: _Known) -> Iterator[Check]:
+def _workflows(state: _Known) -> Iterator[Check]:
     """The workflows that run evalgate: permissions, the token, and the variables that agents would get there."""
-    settings = known.project.settings
-    found = list(workflows.steps_of(isolation.top_of(settings.root)))
-    if not found:
+    settings = state.project.settings
+    steps = list(workflows.steps_of(isolation.top_of(settings.root)))
+    if not steps:
         problem = errors.note("workflow-missing", "no workflow runs evalgate yet", hint="evalgate init")
         yield Check(label="workflow", problem=problem)
-    keys = [] if settings.skip_judged else keys_of_judges(settings, known.project.suites)
-    for step in found:
+    keys = [] if settings.skip_judged else keys_of_judges(settings, state.project.suites)
+    for step in steps:
         if isinstance(step, Problem):
             yield Check(label="workflow", problem=step)
             continue
-        unset = unset_in_workflow(step, sorted(known.needed), settings, for_judges=keys)
+        unset = unset_in_workflow(step, sorted(state.needed), settings, for_judges=keys)
         wrong: list[Problem | None] = [*workflows.problems(step), *unset]
         text = f"{step.place.file}:{step.place.line}: permissions and variables are there"
         yield from (Check(label="workflow", text=text, problem=problem) for problem in wrong or [None])
@@ -355,35 +355,37 @@ class Check:
     detail: str = ""
 
 
-def _models(surroundings: Surroundings, use: AgentUse, known: _Known) -> Iterator[Check]:
+def _models(surroundings: Surroundings, use: AgentUse, state: _Known) -> Iterator[Check]:
     """Whether the models of a loaded agent could be asked: by a key, or by way of Vertex AI."""
-    variables = AgentVariables.of(known.project.settings, known.context, known.judges.keys)
+    variables = AgentVariables.of(state.project.settings, state.context, state.judges.keys)
     passed, there = variables.environment(), surroundings.variables
-    from_outside = {*passed, *dotenv.of_agent(use, known.project.settings.root)}
+    from_outside = {*passed, *dotenv.of_agent(use, state.project.settings.root)}
     by_keys: dict[tuple[str, ...], list[str]] = {}
     for name in surroundings.models:
         by_keys.setdefault(agent_source.keys_of(name), []).append(name)
     flag, *of_vertex = agent_source.VERTEX
     for keys, names in by_keys.items():
-        shown = words.listed(names)
+        model_names = words.listed(names)
         if keys == GOOGLE_KEYS and flag in there:
             missing = [name for name in of_vertex if name not in there]
-            known.needed |= {name for name in agent_source.VERTEX if name not in there or name in from_outside}
-            known.needed.add(workflows.CREDENTIALS)
-            yield _model(f"{shown} by way of Vertex AI", missing, "project and location are set", variables)
+            state.needed |= {name for name in agent_source.VERTEX if name not in there or name in from_outside}
+            state.needed.add(workflows.CREDENTIALS)
+            yield _model(f"{model_names} by way of Vertex AI", missing, "project and location are set", variables)
             if not missing and (workflows.CREDENTIALS in passed or workflows.CREDENTIALS not in there):
                 yield cloud_credentials(passed)
         elif keys:
             has = [key for key in keys if key in there]
-            known.needed |= {has[0]} & from_outside if has else {keys[0]}
-            yield _model(shown, () if has else keys, f"{has[0]} is set" if has else "", variables)
+            state.needed |= {has[0]} & from_outside if has else {keys[0]}
+            yield _model(model_names, () if has else keys, f"{has[0]} is set" if has else "", variables)
 
 
-def _model(shown: str, missing: Sequence[str], text: str, variables: AgentVariables) -> Check:
+def _model(model_names: str, missing: Sequence[str], text: str, variables: AgentVariables) -> Check:
     if not missing:
-        return Check(label="model", text=f"{shown}: {text}")
-    why, _, hint = variables.why_lacking(missing).partition("; ")
-    return Check(label="model", problem=errors.error("model-key-missing", f"{shown} cannot be asked: {why}", hint=hint))
+        return Check(label="model", text=f"{model_names}: {text}")
+    reason, _, hint = variables.why_lacking(missing).partition("; ")
+    return Check(
+        label="model", problem=errors.error("model-key-missing", f"{model_names} cannot be asked: {reason}", hint=hint)
+    )
 
 
 def needs_naming(name: str) -> bool:
@@ -393,15 +395,15 @@ def needs_naming(name: str) -> bool:
 
 def cloud_credentials(environ: Environ) -> Check:
     """Whether credentials of Google Cloud are in a file; a machine of Google Cloud has others, which are not asked."""
-    named = environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip()
+    path = environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip()
     home = environ.get("HOME", "")
-    file = Path(named) if named else Path(home, ".config", "gcloud", "application_default_credentials.json")
+    file = Path(path) if path else Path(home, ".config", "gcloud", "application_default_credentials.json")
     if file.is_file():
-        by = "GOOGLE_APPLICATION_CREDENTIALS" if named else "gcloud's application default"
+        by = "GOOGLE_APPLICATION_CREDENTIALS" if path else "gcloud's application default"
         return Check(label="credentials", text=f"of Google Cloud: {by}")
     message = (
         "GOOGLE_APPLICATION_CREDENTIALS names a file that does not exist"
-        if named
+        if path
         else "no credentials of Google Cloud were found; only a machine of Google Cloud has them anyway"
     )
     hint = "gcloud auth application-default login"
@@ -432,8 +434,8 @@ def unset_in_workflow(
         yield errors.warning("workflow-variable", message, step.place, "\n".join(["At the step:", *_env(judges)]))
     if not absent:
         return
-    named = dict.fromkeys([*step.env, *(name for name in missing if needs_naming(name))])
-    lines = ["At the step:", *(["    with:", f"      env: {', '.join(named)}"] if named else [])]
+    names = dict.fromkeys([*step.env, *(name for name in missing if needs_naming(name))])
+    lines = ["At the step:", *(["    with:", f"      env: {', '.join(names)}"] if names else [])]
     lines += _env([name for name in absent if name not in step.variables and name != workflows.CREDENTIALS])
     if workflows.CREDENTIALS in absent and workflows.CREDENTIALS not in step.variables:
         lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")

@@ -63,25 +63,25 @@ class Earlier:
 
     def other_agents(self, session: Session) -> int:
         """How many other agents this pull request's runs measured before: each had its chance of a false alarm."""
-        head, others = session.sides[HEAD], list[Mapping[str, Inputs]]()
+        head, other_inputs = session.sides[HEAD], list[Mapping[str, Inputs]]()
         for entry in self.entries:
             inputs = entry.journal.inputs
             is_own = entry.is_head and self.store is not None and entry.scope == self.store.scope
             is_other = is_own and not all(head.inputs.stands(key, inputs[key]) for key in inputs)
-            if is_other and "@refs/pull/" in entry.scope and not any(_agree(inputs, other) for other in others):
-                others.append(inputs)
-        return len(others)
+            if is_other and "@refs/pull/" in entry.scope and not any(_agree(inputs, other) for other in other_inputs):
+                other_inputs.append(inputs)
+        return len(other_inputs)
 
     def take(self, session: Session, rules: Rules) -> tuple[TakenOver, ...]:
         """Put what is known into the journals of the sides; what was taken over of each."""
-        taken = tuple(TakenOver() for _ in session.sides)
+        takeovers = tuple(TakenOver() for _ in session.sides)
         if baseline_base.clock_based([rules.policy], rules.suites):
-            return taken
-        for side, known in zip(session.sides, taken, strict=True):
+            return takeovers
+        for side, takeover in zip(session.sides, takeovers, strict=True):
             for suite in side.suites:
                 if suite.key not in side.shared:
-                    known.join(reuse.take(self.entries, suite, side, repeats=session.settings.runs))
-        return taken
+                    takeover.join(reuse.take(self.entries, suite, side, repeats=session.settings.runs))
+        return takeovers
 
     def is_same_agent(self, suite: Suite) -> bool:
         """Whether nothing differs between the checkouts of both sides that a suite's agent read in an earlier run; or
@@ -131,16 +131,16 @@ def opened(
     context: Context,
     *,
     is_fresh: bool,
-    moved: datetime | None = None,
+    drift_time: datetime | None = None,
 ) -> Iterator[Earlier]:
     """What is known from before. `is_fresh`: this run itself is to be one that others use, so it takes nothing over.
-    `moved`: when the provider's model last did, before which nothing counts."""
+    `drift_time`: when the provider's model last did, before which nothing counts."""
     settings = rules.settings
     tops = [isolation.top_of(settings.root), *([base.top] if base is not None and base.top is not None else [])]
     apart = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
     trees = tuple(_tree(top, [*apart, context.cache], settings.root, context) for top in tops)
     store = _store(rules, context) if settings.reuse_days else None
-    oldest = max(filter(None, (context.now - timedelta(days=settings.reuse_days), moved)))
+    oldest = max(filter(None, (context.now - timedelta(days=settings.reuse_days), drift_time)))
     with ExitStack() as stack:
         earlier = Earlier(trees=trees, store=store, is_part=bool(settings.shard))
         if store is not None or settings.resume:
@@ -163,14 +163,14 @@ def _entries(
         context.say(f"what earlier runs measured is not read: {error.strerror or error}")
         return ()
     forever = results_stores.NEVER
-    left = list(_left(settings, context, store, scratch, oldest=forever if settings.resume else oldest))
-    for entry in left:
+    leftovers = list(_left(settings, context, store, scratch, oldest=forever if settings.resume else oldest))
+    for entry in leftovers:
         stack.callback(entry.journal.close)
     # a scheduled run, or one that somebody starts by hand, asks how the agent is now
     is_asked_anew = context.workflow_run and not (context.is_pull_request or events.is_of_repository(context.environ))
     if is_fresh or is_asked_anew or store is None:
-        return () if settings.fresh else left
-    return [*left, *stack.enter_context(store.opened(scratch, oldest=oldest, say=context.say))]
+        return () if settings.fresh else leftovers
+    return [*leftovers, *stack.enter_context(store.opened(scratch, oldest=oldest, say=context.say))]
 
 
 def _left(
@@ -180,9 +180,11 @@ def _left(
     Raises ConfigError where `resume` would continue what a commit brought along."""
     for side, name in enumerate(JOURNALS):
         path = settings.root / settings.output / name
-        left = journal.peek(path)
-        is_wanted = settings.resume or (context.keep and context.is_attended and left is not None and not left.finished)
-        if left is None or not is_wanted or not journal.is_free(path):
+        leftover = journal.peek(path)
+        is_wanted = settings.resume or (
+            context.keep and context.is_attended and leftover is not None and not leftover.finished
+        )
+        if leftover is None or not is_wanted or not journal.is_free(path):
             continue
         is_committed = git.first_committed([path], settings.root, context.environ) is not None
         if is_committed and not settings.resume:
@@ -190,7 +192,7 @@ def _left(
         if is_committed and not context.is_attended:
             raise _not_continued(path, "is part of the commit", settings)
         repository = context.workflow_run.partition("/actions/")[0]
-        if repository and left.workflow_run.partition("/actions/")[0] != repository:
+        if repository and leftover.workflow_run.partition("/actions/")[0] != repository:
             raise _not_continued(path, f"was not written by a workflow run of {repository}", settings)
         copy = scratch / name
         shutil.copyfile(path, copy)
@@ -204,16 +206,16 @@ def _left(
             context.say(f"{path}: {lines} cannot be read; those runs are repeated")
         if store is not None:  # for whoever is killed before it is taken over
             try:
-                store.put(path, side=side, started_at=results_stores.moment(left.started_at))
+                store.put(path, side=side, started_at=results_stores.moment(leftover.started_at))
             except EvalgateError as error:
                 context.say(f"what an interrupted run measured is not kept: {error.message}")
         yield entry
 
 
-def _not_continued(path: Path, why: str, settings: Settings) -> ConfigError:
+def _not_continued(path: Path, reason: str, settings: Settings) -> ConfigError:
     return ConfigError(
-        f"{why}, so --resume does not continue from it",
-        where=Place(file=os.path.relpath(path, settings.root)),
+        f"{reason}, so --resume does not continue from it",
+        place=Place(file=os.path.relpath(path, settings.root)),
         hint=f"Delete it, and add `{settings.output}/` to .gitignore.",
     )
 
@@ -253,11 +255,11 @@ def _store(rules: Rules, context: Context) -> Store | None:
     )
 
 
-def told(taken: TakenOver, *, is_attended: bool) -> Iterator[Problem]:
+def told(takeover: TakenOver, *, is_attended: bool) -> Iterator[Problem]:
     """That results are not of today."""
-    if taken.keys:
-        runs = words.counted(sum(key.is_first for key in taken.keys), "run")
-        since = f", the oldest of {taken.since[:16].replace('T', ' ')} UTC" if taken.since else ""
+    if takeover.keys:
+        runs = words.counted(sum(key.is_first for key in takeover.keys), "run")
+        since = f", the oldest of {takeover.since[:16].replace('T', ' ')} UTC" if takeover.since else ""
         message = f"{runs} of head are earlier results{since}: nothing that the agent reads or runs in has changed"
         hint = "`--fresh` measures all again." if is_attended else "`reuse-days: 0` runs an unchanged agent again."
         yield errors.note("earlier-results", message, hint=hint)

@@ -36,9 +36,9 @@ from evalgate.values import frozen_dataclass
 def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:
     """The file of a case, and the case as it stands there now. Raises ConfigError, UnavailableError."""
     suite, _ = key
-    why = places.why_not(root, suite)
-    if why:
-        raise ConfigError(f"the path {why}", where=Place(file=suite))
+    reason = places.why_not(root, suite)
+    if reason:
+        raise ConfigError(f"the path {reason}", place=Place(file=suite))
     path = root / suite
     return path, _find_in(rewrite.read(path, shown_as=suite).text, key)
 
@@ -72,7 +72,7 @@ def change(
     file, case_id = key
     ids = [rubric.rubric_id for rubric in rubrics or ()]
     if len({*ids}) != len(ids) or not all(ids) or not all(rubric.text.strip() for rubric in rubrics or ()):
-        raise ConfigError("each rubric needs an id of its own and a text", where=Place(file=file))
+        raise ConfigError("each rubric needs an id of its own and a text", place=Place(file=file))
 
     def made(text: str) -> str:
         for turn in sorted({*answers, *calls}):
@@ -108,7 +108,7 @@ def _change(root: Path, key: CaseKey, version: str, make: Callable[[str], str]) 
 def _insist_on(version: str, case: Case | None, key: CaseKey) -> None:
     if case is None or version_of(case) != version:
         message = f"case {key[1]!r} was changed meanwhile"
-        raise ConfigError(message, where=Place(file=key[0]), hint="Look at it again, then change it.")
+        raise ConfigError(message, place=Place(file=key[0]), hint="Look at it again, then change it.")
 
 
 # --- what failed, accepted -----------------------------------------------------------------------
@@ -146,31 +146,35 @@ class Proposal:
     changes: tuple[TurnEdit, ...]
 
 
-def is_wanted(each: Known, *, only_new: bool) -> bool:
+def is_wanted(stored_case: Known, *, only_new: bool) -> bool:
     """Whether a case failed; of those that are new, the base is known not to have failed it, or not to have it."""
-    return each.verdict.kind is not VerdictKind.PASS and (not only_new or each.is_new or each.origin in NEW)
+    return stored_case.verdict.kind is not VerdictKind.PASS and (
+        not only_new or stored_case.is_new or stored_case.origin in NEW
+    )
 
 
-def propose(each: Known, *, root: Path, parts: Sequence[str] = (), run: int | None = None) -> Proposal:
+def propose(stored_case: Known, *, root: Path, parts: Sequence[str] = (), run: int | None = None) -> Proposal:
     """What accepting a case would change. `parts`: `calls`, `answer`; () for those that its criteria found wrong;
     `run`: which of its runs, from 1.
 
     Raises LeftAsItIs where nothing is known of what the agent does, or runs differ and none is chosen.
     """
-    path, case = _current(each, root)
-    failing = [verdict for verdict in each.verdict.criteria if verdict.kind is VerdictKind.FAIL]
-    if each.verdict.kind is VerdictKind.PASS and not parts:
+    path, case = _current(stored_case, root)
+    failing = [verdict for verdict in stored_case.verdict.criteria if verdict.kind is VerdictKind.FAIL]
+    if stored_case.verdict.kind is VerdictKind.PASS and not parts:
         raise LeftAsItIs("it passes")
-    if each.is_flaky:  # one run's answer would be no better an expectation than the one that is there
+    if stored_case.is_flaky:  # one run's answer would be no better an expectation than the one that is there
         raise LeftAsItIs("it is flaky: reruns did not confirm its failure")
-    if each.verdict.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
-        raise LeftAsItIs(f"it was not measured: {each.verdict.reason or each.verdict.kind.value.replace('_', ' ')}")
+    if stored_case.verdict.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
+        raise LeftAsItIs(
+            f"it was not measured: {stored_case.verdict.reason or stored_case.verdict.kind.value.replace('_', ' ')}"
+        )
     of_calls = "calls" in parts if parts else any(verdict.name in CALLS for verdict in failing)
     of_answer = "answer" in parts if parts else any(verdict.name in ANSWER for verdict in failing)
     if not of_calls and not of_answer:
         names = words.listed([verdict.name for verdict in failing])
         raise LeftAsItIs(f"it fails {names}, which compare with no expectation in its file (--calls, --answer)")
-    actual = _chosen(each, of_calls=of_calls, of_answer=of_answer, run=run)
+    actual = _chosen(stored_case, of_calls=of_calls, of_answer=of_answer, run=run)
     conversation = case.conversation or ()
     if len(actual) != len(conversation):
         turn_count = words.counted(len(actual), "turn")
@@ -179,20 +183,20 @@ def propose(each: Known, *, root: Path, parts: Sequence[str] = (), run: int | No
         _accepted(
             at,
             expected,
-            given,
+            actual_turn,
             of_calls=of_calls,
-            of_answer=of_answer and (bool(parts) or _is_wrong(at, failing, each)),
+            of_answer=of_answer and (bool(parts) or _is_wrong(at, failing, stored_case)),
         )
-        for at, (expected, given) in enumerate(zip(conversation, actual, strict=True))
+        for at, (expected, actual_turn) in enumerate(zip(conversation, actual, strict=True))
     ]
-    found = tuple(change for change in changes if change.answer is not None or change.with_calls)
-    if not found:
+    turn_edits = tuple(change for change in changes if change.answer is not None or change.with_calls)
+    if not turn_edits:
         raise LeftAsItIs("its calls and answers are those that it expects")
-    for change in found:
+    for change in turn_edits:
         calls = [[call.name, call.args] for call in change.actual.tool_calls] if change.with_calls else []
         if REDACTED in json.dumps([calls, change.answer], default=str):
             raise LeftAsItIs("a secret was taken out of what the agent said, so it is not known whole")
-    return Proposal(known=each, path=path, version=version_of(case), turns=len(conversation), changes=found)
+    return Proposal(known=stored_case, path=path, version=version_of(case), turns=len(conversation), changes=turn_edits)
 
 
 def apply(proposal: Proposal) -> str:
@@ -215,18 +219,18 @@ def write(proposal: Proposal) -> None:
     rewrite.save(source, apply(proposal))
 
 
-def _current(each: Known, root: Path) -> tuple[Path, Case]:
+def _current(stored_case: Known, root: Path) -> tuple[Path, Case]:
     """The file and the case as it stands there now."""
-    suite, _ = each.key
+    suite, _ = stored_case.key
     try:
-        path, case = find(root, each.key)
+        path, case = find(root, stored_case.key)
     except ConfigError as error:
-        why = ""
+        reason = ""
         if any(problem.code == "not-an-eval-set" for problem in error.problems):
             text = rewrite.read(root / suite, shown_as=suite).text
-            why = next(filter(None, (row.why_unchanged(text, file=suite) for row in FORMATS.values())), "")
-        if why:
-            raise LeftAsItIs(why) from None
+            reason = next(filter(None, (row.why_unchanged(text, file=suite) for row in FORMATS.values())), "")
+        if reason:
+            raise LeftAsItIs(reason) from None
         wrong = errors_in(error.problems)
         raise LeftAsItIs(f"its file cannot be changed: {wrong[0] if wrong else error.message}") from error
     except UnavailableError as error:
@@ -235,30 +239,32 @@ def _current(each: Known, root: Path) -> tuple[Path, Case]:
         raise LeftAsItIs("it is no longer in its file")
     if case.conversation is None:
         raise LeftAsItIs("a simulated user speaks, so no turn of it is written down")
-    now = fingerprints.of_case(case, task=fingerprints.of_task(case, simulator=each.suite.simulator))
-    if each.stored.run.fingerprints.get(each.key) != now:
+    fingerprint = fingerprints.of_case(case, task=fingerprints.of_task(case, simulator=stored_case.suite.simulator))
+    if stored_case.stored.run.fingerprints.get(stored_case.key) != fingerprint:
         raise LeftAsItIs("it was changed since it ran: run it again")
     return path, case
 
 
-def _chosen(each: Known, *, of_calls: bool, of_answer: bool, run: int | None) -> Sequence[Invocation]:
+def _chosen(stored_case: Known, *, of_calls: bool, of_answer: bool, run: int | None) -> Sequence[Invocation]:
     """What the agent did in the run that is chosen, or in all of them."""
-    trials = sorted(each.trials, key=lambda trial: trial.key)
+    trials = sorted(stored_case.trials, key=lambda trial: trial.key)
     if run is not None:
         trials = [trial for trial in trials if trial.key.is_first and trial.key.number == run - 1]
         if not trials:
             raise LeftAsItIs(f"it has no run {run}")
-    seen: dict[str, Sequence[Invocation]] = {}
+    variants: dict[str, Sequence[Invocation]] = {}
     for trial in trials:
-        found = each.stored.outcomes.find(trial.key)
-        if found is None:
+        transcript = stored_case.stored.outcomes.find(trial.key)
+        if transcript is None:
             raise LeftAsItIs("the agent failed" if trial.failure is not None else "what the agent did was not kept")
-        calls = [[[call.name, call.args or {}] for call in turn.tool_calls] for turn in found.invocations]
-        answers = [turns.answer_text(turn.final_response) for turn in found.invocations]
-        seen[json.dumps([calls if of_calls else 0, answers if of_answer else 0], default=str)] = found.invocations
-    if len(seen) > 1:
+        calls = [[[call.name, call.args or {}] for call in turn.tool_calls] for turn in transcript.invocations]
+        answers = [turns.answer_text(turn.final_response) for turn in transcript.invocations]
+        variants[json.dumps([calls if of_calls else 0, answers if of_answer else 0], default=str)] = (
+            transcript.invocations
+        )
+    if len(variants) > 1:
         raise LeftAsItIs(f"its {len(trials)} runs differ: choose one with --run 1 ... --run {len(trials)}")
-    return next(iter(seen.values()), ())
+    return next(iter(variants.values()), ())
 
 
 def _accepted(at: int, expected: Invocation, actual: Invocation, *, of_calls: bool, of_answer: bool) -> TurnEdit:
@@ -272,12 +278,12 @@ def _accepted(at: int, expected: Invocation, actual: Invocation, *, of_calls: bo
     )
 
 
-def _is_wrong(at: int, failing: Sequence[CriterionVerdict], each: Known) -> bool:
+def _is_wrong(at: int, failing: Sequence[CriterionVerdict], stored_case: Known) -> bool:
     """Whether a criterion of answers is below its threshold in a turn, or does not say which turn it is about."""
     for verdict in failing:
         if verdict.name not in ANSWER or verdict.threshold is None:
             continue
-        for trial in each.trials:
+        for trial in stored_case.trials:
             grade = trial.grades.get(verdict.name)
             value = grade.turns[at] if grade is not None and at < len(grade.turns) else None
             if value is None or value < verdict.threshold:

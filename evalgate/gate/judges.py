@@ -20,19 +20,19 @@ def asked(suites: Iterable[Suite], settings: Settings) -> tuple[AskedJudge, ...]
     """Who judges each criterion of settled suites, once; nobody where no judge is asked."""
     if settings.skip_judged:
         return ()
-    found = [
+    asked_judges = [
         AskedJudge(criterion=use.name, judge=judge)
         for suite in suites
         for use in suite.criteria
         if (judge := judges.judge_of(use)) is not None
     ]
-    return tuple(each for at, each in enumerate(found) if each not in found[:at])
+    return tuple(asked_judge for at, asked_judge in enumerate(asked_judges) if asked_judge not in asked_judges[:at])
 
 
 def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
     """Who judged the criteria that have a score in results that were read, once; each with the version of its question
     that the file tells, "" where it does not. At most MOST_JUDGES: anybody may have written the file."""
-    run, found = stored.run, list[AskedJudge]()
+    run, asked_judges = stored.run, list[AskedJudge]()
     scored = {
         (trial.key.suite, name)
         for trial in run.trials
@@ -45,9 +45,9 @@ def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
             with suppress(ValidationError):
                 if (suite.key, use.name) in scored:
                     judge = judges.judge_of(use, prompt_version=use.prompt_version)
-            asked = None if judge is None else AskedJudge(criterion=use.name, judge=judge)
-            if asked is not None and asked not in found:
-                found.append(asked)
-            if len(found) == MOST_JUDGES:
-                return tuple(found)
-    return tuple(found)
+            asked_judge = None if judge is None else AskedJudge(criterion=use.name, judge=judge)
+            if asked_judge is not None and asked_judge not in asked_judges:
+                asked_judges.append(asked_judge)
+            if len(asked_judges) == MOST_JUDGES:
+                return tuple(asked_judges)
+    return tuple(asked_judges)

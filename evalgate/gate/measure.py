@@ -90,12 +90,12 @@ def opened(session: GateSession, context: Context) -> Iterator[Session]:
             environ=session.judges.environ,
             cache=context.cache,
             say=context.say,
-            now=context.now,
+            moment=context.now,
             limiters=limiters,
         )
         panel = stack.enter_context(judging)
         trials = Session(
-            settings, watcher=context.watcher, now=context.now, panel=panel, limiters=limiters, shard=rules.shard
+            settings, watcher=context.watcher, moment=context.now, panel=panel, limiters=limiters, shard=rules.shard
         )
         watches = stack.enter_context(Watches.opened(trees))
         roots = list(dict.fromkeys(root for root, _, _ in checkouts))
@@ -106,13 +106,15 @@ def opened(session: GateSession, context: Context) -> Iterator[Session]:
             stack.enter_context(open_agents(suites, settings, context, root=root, sandboxes=sandbox))
             for (root, suites, _), sandbox in zip(checkouts, sandboxes, strict=False)
         ]
-        built = _criteria(rules, [suites for _, suites, _ in checkouts], pools, panel, scored=context.scored)
+        criteria_by_suite = _criteria(
+            rules, [suites for _, suites, _ in checkouts], pools, panel, scored=context.scored
+        )
         for number, (root, suites, skipped) in enumerate(checkouts):
             side = Side(
                 trials,
                 suites,
                 agents=pools[number],
-                criteria=built,
+                criteria=criteria_by_suite,
                 journal=session.journals[number],
                 inputs=_inputs(
                     session,
@@ -175,10 +177,12 @@ def isolated(settings: Settings, roots: Sequence[Path], context: Context) -> Ite
     if not context.isolate:
         yield None
         return
-    private = [settings.root / each for each in (settings.output, settings.baseline_folder, kept.FOLDER) if each]
-    opened = isolation.opened(roots, cache=context.cache, private=private, environ=context.environ, say=context.say)
-    with opened as others:
-        yield others
+    private = [settings.root / folder for folder in (settings.output, settings.baseline_folder, kept.FOLDER) if folder]
+    isolation_context = isolation.opened(
+        roots, cache=context.cache, private=private, environ=context.environ, say=context.say
+    )
+    with isolation_context as isolated_users:
+        yield isolated_users
 
 
 def _criteria(
@@ -199,17 +203,17 @@ def _criteria(
         run_metric = None if agent is None else agent.run_metric
         return CriterionServices(deviations=settings.deviations, run_metric=run_metric, judge=judge)
 
-    built = {}
+    criteria_by_suite = {}
     for suites in zip(*sides, strict=True):
         agents = [pool.get(fingerprints.agent_key(suite.agent)) for suite, pool in zip(suites, pools, strict=True)]
         head, base = agents[HEAD], agents[BASE] if len(agents) > 1 else None
-        built[suites[HEAD].key] = {
+        criteria_by_suite[suites[HEAD].key] = {
             use.name: _skipped
             if scored is not None and use.name not in scored
             else criteria.build(use, services(base if use.metric else head))
             for use in suites[HEAD].criteria
         }
-    return built
+    return criteria_by_suite
 
 
 def _skipped(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Criterion
@@ -244,15 +248,15 @@ class _Measuring:
     def carry_out(self) -> Measurement:
         """The first runs, then what the purse asks for."""
         session, runs = self._session, self._rules.settings.runs
-        known, sides = self._base, session.sides
+        base, sides = self._base, session.sides
         self._taken = self._gate.earlier.take(session, self._rules)
         if self._is_attended and self._taken[HEAD].keys:
             count = words.counted(len(self._taken[HEAD].keys), "run")
             session.watcher.say(f"{count} known from earlier (`--fresh` measures all again)")
-        if known is not None and known.stored is not None and len(sides) > 1:
+        if base is not None and base.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
-            stored = [task for task in tasks if task.side == BASE and task.suite.key in known.reusable]
-            results = reuse.take_results(known.stored, stored, sides[BASE], renamed=known.project.renamed)
+            stored = [task for task in tasks if task.side == BASE and task.suite.key in base.reusable]
+            results = reuse.take_results(base.stored, stored, sides[BASE], renamed=base.project.renamed)
             self._taken[BASE].join(results)
         expected = prepare.tell_expected(self._open(runs), session.settings)
         if expected:
@@ -291,7 +295,7 @@ class _Measuring:
 
     def _runs_to_confirm(self) -> int:
         """The trials that confirming one failure may take of a budget."""
-        if not self._is_rerun or all(asked.policy.threshold is ThresholdRule.ALL for asked in self._rules.books):
+        if not self._is_rerun or all(book.policy.threshold is ThresholdRule.ALL for book in self._rules.books):
             return 0
         sides = len(self._session.sides)
         return RUNS_TO_CONFIRM if sides == 1 else PAIRS_TO_CONFIRM * sides
@@ -302,16 +306,16 @@ class _Measuring:
         if not self._is_rerun:
             return
         while not session.stop.is_set():
-            every, wanted = self._sides(), Counter[Rerun]()
+            every, reruns = self._sides(), Counter[Rerun]()
             for sides in every:
-                wanted |= Counter(sides.settled[1])  # a run is a bet in each of the books
-            if not wanted:
+                reruns |= Counter(sides.settled[1])  # a run is a bet in each of the books
+            if not reruns:
                 self._settled = every
                 break
             if not is_told:
                 session.watcher.say("Rerunning what failed, to see whether it lasts")
                 is_told = True
-            if not session.rerun([*wanted.elements()]):  # cut off
+            if not session.rerun([*reruns.elements()]):  # cut off
                 break
 
     def _open(self, repeats: int) -> Iterator[Task]:
@@ -342,9 +346,11 @@ class _Measuring:
             message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
             hint = "Also limit `tokens` or `agent_calls`."
             yield errors.warning("price-unknown", message, hint=hint)
-        told, known = self._session.budget.untold
-        if known:
-            message = f"the agent's events tell of {told:,} tokens, the answers of its models of {known:,}"
+        event_tokens, answer_tokens = self._session.budget.untold
+        if answer_tokens:
+            message = (
+                f"the agent's events tell of {event_tokens:,} tokens, the answers of its models of {answer_tokens:,}"
+            )
             hint = (
                 "The larger number counts; agents that tools run, and callbacks that change answers, make them differ."
             )
@@ -356,42 +362,42 @@ class _Measuring:
 
     def _sides(self) -> list[Sides]:
         """Both sides as they are now, by each rule book."""
-        known, rules, head = self._base, self._rules, self._head_run()
+        compared_base, rules, head = self._base, self._rules, self._head_run()
         base, unpaired, shared, is_together = None, NOTHING, frozenset[str](), True
-        if known is not None and len(self._session.sides) > 1:
-            base, shared = self._base_run(known), self._session.sides[BASE].shared
-            is_together = self._origin(known, head).source is BaseSource.RERUN
+        if compared_base is not None and len(self._session.sides) > 1:
+            base, shared = self._base_run(compared_base), self._session.sides[BASE].shared
+            is_together = self._origin(compared_base, head).source is BaseSource.RERUN
             # new cases, deleted ones, and what stored results cannot be compared in
-            unpaired = baseline_base.unpaired(known, rules.suites, plan=self._planned)
-            unpaired |= self._taken[BASE].unpaired if known.root is None else {}
+            unpaired = baseline_base.unpaired(compared_base, rules.suites, plan=self._planned)
+            unpaired |= self._taken[BASE].unpaired if compared_base.root is None else {}
         return [
             Sides(
-                head=asked.applied(head),
-                base=base and asked.applied(base),
-                policy=asked.policy,
+                head=divided_book.applied(head),
+                base=base and divided_book.applied(base),
+                policy=divided_book.policy,
                 recorded=failures.recorded_of(head),
                 unpaired=unpaired,
                 shown=rules.quarantined,
                 unchanged=shared,
                 is_together=is_together,
             )
-            for asked in (book.divided(2**self._others) for book in rules.books)
+            for divided_book in (book.divided(2**self._others) for book in rules.books)
         ]
 
     def _compared(self, every: Sequence[Sides]) -> Sequence[Comparison | None]:
-        known, rules, head = self._base, self._rules, every[0].head
-        if known is None:
+        base, rules, head = self._base, self._rules, every[0].head
+        if base is None:
             return (None,) * len(every)
         if every[0].base is None:
             comparison = Comparison(
-                origin=known.origin,
-                problem=known.problem,
-                no_agent=known.no_agent,
-                base_failed=known.base_failed,
+                origin=base.origin,
+                problem=base.problem,
+                no_agent=base.no_agent,
+                base_failed=base.base_failed,
             )
             return (comparison,) * len(every)
         shared = self._session.sides[BASE].shared
-        origin, edited = self._origin(known, head), baseline_base.edited(known, rules.suites, shared)
+        origin, edited = self._origin(base, head), baseline_base.edited(base, rules.suites, shared)
         unread = self._unread(shared) if shared else ()
         return [
             failures.compare(sides, origin=origin, edited=edited, unread=unread, cause=self._cause) for sides in every
@@ -413,7 +419,7 @@ class _Measuring:
         run = reuse.marked(self._session.run(side), self._taken[BASE])
         run, self._cause = failures.marked(run, base, settings=self._rules.settings, suites=self._rules.suites)
         trials, repeats = run.trials, run.repeats
-        if base.root is None and base.stored is not None and not side.shared >= {each.key for each in run.suites}:
+        if base.root is None and base.stored is not None and not side.shared >= {suite.key for suite in run.suites}:
             repeats = min(base.stored.run.repeats, repeats)
             trials = tuple(trial for trial in trials if trial.failure is None and trial.key.number < repeats)
         return replace(
@@ -430,7 +436,7 @@ class _Measuring:
 
     def _placed(self, trial: GradedTrial) -> GradedTrial:
         """A trial of the base, told apart where it did not run beside head's."""
-        measured_at = [taken.keys.get(trial.key, "") for taken in self._taken]
+        measured_at = [takeover.keys.get(trial.key, "") for takeover in self._taken]
         is_beside = measured_at[HEAD] == measured_at[BASE] or trial.key.suite in self._session.sides[BASE].shared
         return trial if is_beside else replace(trial, apart=True)
 
@@ -438,9 +444,9 @@ class _Measuring:
         side = self._session.sides[BASE]
         reused = side.graded.keys() & self._taken[BASE].keys.keys()
         origin = base.origin
-        source, own = origin.source, sum(key.suite not in side.shared for key in side.graded)
+        source, trial_count = origin.source, sum(key.suite not in side.shared for key in side.graded)
         if base.root is not None and reused:
-            source = BaseSource.STORE if len(reused) == own else BaseSource.MIXED
+            source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)
         notes = [*baseline_base.environments(base, head, self._session.run(side), reused=suites)]
         notes += [f"the base's agent failed, and the cause may be this change: {self._cause}"] if self._cause else []
@@ -449,6 +455,6 @@ class _Measuring:
             source=source,
             measured_at=origin.measured_at or (self._taken[BASE].since if reused else ""),
             reused=len(reused),
-            run=0 if base.root is None else own - len(reused),
+            run=0 if base.root is None else trial_count - len(reused),
             notes=(*origin.notes, *notes),
         )

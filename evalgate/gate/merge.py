@@ -37,17 +37,17 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     heads, bases = _read(places, settings, context)
     head = shards.join(heads)
     # as it was measured, on both sides
-    own = {"adk_compat": head.deviations.are_taken_back}
-    settings = settings.model_copy(update={**own, "given": {**settings.given, **own}})
+    overrides = {"adk_compat": head.deviations.are_taken_back}
+    settings = settings.model_copy(update={**overrides, "given": {**settings.given, **overrides}})
     _insist_at_home(head.run, settings, context)
     with ExitStack() as stack:
-        rules, ruling = _rules(settings, head.run.suites, heads, context)
-        keeping = settings if context.on_base_branch else rules.settings
-        history = stack.enter_context(results_history.opened(keeping, context))
-        cases, told = quarantine.in_force(settings, head.run.suites, ruling, context, past=history.past)
+        rules, rule_base = _rules(settings, head.run.suites, heads, context)
+        history_settings = settings if context.on_base_branch else rules.settings
+        history = stack.enter_context(results_history.opened(history_settings, context))
+        cases, notices = quarantine.in_force(settings, head.run.suites, rule_base, context, past=history.past)
         rules = replace(rules, quarantined=cases)
         base = shards.join(bases) if bases and head.comparison is not None else None
-        remarks = (*settings.problems, *rules.problems, *history.problems, *told, *head.problems)
+        remarks = (*settings.problems, *rules.problems, *history.problems, *notices, *head.problems)
         measurement = Measurement(
             head=head.run,
             base=None if base is None else base.run,
@@ -71,9 +71,9 @@ def _read(
     """The shards of both sides, head's and the base's."""
     files = _files(places, apart=settings.root / settings.output)
     if not files:
-        where = ", ".join(str(place) for place in places) or "nowhere"
+        location = ", ".join(str(place) for place in places) or "nowhere"
         raise UnavailableError(
-            f"no {RESULTS} of a shard in {where}",
+            f"no {RESULTS} of a shard in {location}",
             hint="All shards failed early, or their results were not downloaded: see their jobs.",
         )
     beside = [path.with_name(BASE_RESULTS) for path in files]
@@ -84,7 +84,7 @@ def _read(
     bases = shards.parts_of(_read_part(path, context, commit="") for path in beside)
     for part in bases:
         if shards.shard_of(part).fingerprint != shards.shard_of(heads[0]).fingerprint:
-            raise ConfigError("shards come from different runs", where=Place(file=part.file))
+            raise ConfigError("shards come from different runs", place=Place(file=part.file))
     return heads, bases
 
 
@@ -97,7 +97,7 @@ def _insist_not_committed(places: Sequence[Path], files: Sequence[Path], setting
     if brought is not None:
         raise ConfigError(
             "is part of the commit, not a result of this workflow",
-            where=Place(file=os.path.relpath(brought, settings.root)),
+            place=Place(file=os.path.relpath(brought, settings.root)),
             hint="Delete it from the commit, and unpack the shards' artifacts into a folder of their own.",
         )
 
@@ -117,44 +117,44 @@ def _insist_at_home(run: Run, settings: Settings, context: Context) -> None:
     here = events.root_of(settings.root, context.links)
     if None in (run.root, here) or run.root == here:
         return
-    theirs, ours = (f"`{root}`" if root else "the top of the repository" for root in (run.root, here))
+    shard_folder, merge_folder = (f"`{root}`" if root else "the top of the repository" for root in (run.root, here))
     raise ConfigError(
-        f"the shards ran in {theirs}, but this merge runs in {ours}",
+        f"the shards ran in {shard_folder}, but this merge runs in {merge_folder}",
         hint=f"Use the shards' `root`: `{run.root or '.'}`, from the top of the repository.",
     )
 
 
 def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
     """Every results.json, each once; those of an earlier merge (`apart`) are left aside unless they are named."""
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for place in places:
         if place.is_dir():
             inside = sorted(place.rglob(RESULTS))
-            found |= dict.fromkeys(path for path in inside if not path.absolute().is_relative_to(apart.absolute()))
+            paths |= dict.fromkeys(path for path in inside if not path.absolute().is_relative_to(apart.absolute()))
         elif place.is_file():
-            found[place] = None
+            paths[place] = None
         else:
             raise ConfigError(
                 "does not exist",
-                where=Place(file=str(place)),
+                place=Place(file=str(place)),
                 hint="Paths are relative to the working directory (in a workflow: the workspace), not to `root`.",
             )
-    return list(found)
+    return list(paths)
 
 
 def _rules(
     settings: Settings, suites: tuple[Suite, ...], heads: Sequence[Stored], context: Context
 ) -> tuple[Rules, Base | None]:
     """By which rule books the shards are decided, and the base. Which base it is, the shards say."""
-    told = (part.comparison.origin for part in heads if part.comparison is not None)
-    commits = (origin.commit for origin in told if origin.source is not BaseSource.FILE)
+    origins = (part.comparison.origin for part in heads if part.comparison is not None)
+    commits = (origin.commit for origin in origins if origin.source is not BaseSource.FILE)
     picked = next((commit for commit in commits if commit), settings.base)
     if not (picked or context.event_base or context.is_pull_request):
         book = RuleBook(policy=load.policy_of(settings, suites))
         return Rules(settings=settings, suites=suites, books=(book,)), None
     # its code and its rules, whatever was run of it
-    given = {**settings.given, "baseline": "rerun"}
-    settings = settings.model_copy(update={"baseline": "rerun", "given": given})
+    raw_settings = {**settings.given, "baseline": "rerun"}
+    settings = settings.model_copy(update={"baseline": "rerun", "given": raw_settings})
     chosen = settings.model_copy(update={"base": picked})
     with baseline_base.opened(chosen, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git did not find it
@@ -172,7 +172,7 @@ def _compared(head: Stored, base: Stored | None, book: RuleBook, rules: Rules) -
         book.applied(head.run),
         run,
         policy=book.policy,
-        shown=rules.quarantined,
+        quarantined_cases=rules.quarantined,
         lacking="no shard has base results",
     )
 
@@ -183,5 +183,5 @@ def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[
     for part in heads if have else ():
         shard = shards.shard_of(part)
         if shard.index not in have and shard.index in shard.homes.values():
-            why = (part.comparison and part.comparison.problem) or "it had no baseline"
-            yield errors.warning("shard-without-base", f"shard {shard} has no base results: {why}")
+            reason = (part.comparison and part.comparison.problem) or "it had no baseline"
+            yield errors.warning("shard-without-base", f"shard {shard} has no base results: {reason}")

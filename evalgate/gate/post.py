@@ -64,38 +64,42 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
     finished = _finished_run(event, client)
     if finished.conclusion in NOT_RUN:
         return PostOutcome(why=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}")
-    found = forks.find_by_head(client, event)
-    if not found:
+    pulls = forks.find_by_head(client, event)
+    if not pulls:
         return PostOutcome(
             why=f"no open pull request has the head commit {event.head.sha[:7]}: it was closed or updated"
         )
-    if len(found) > 1:
-        numbers = ", ".join(f"#{pull.number}" for pull in found)
+    if len(pulls) > 1:
+        numbers = ", ".join(f"#{pull.number}" for pull in pulls)
         raise UnavailableError(
             f"several pull requests have the head commit {event.head.sha[:7]}: {numbers}; nothing is posted"
         )
     with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
         head, base = _fetched(settings, event, client, Path(folder), finished=finished)
     report = decide(settings, head, base, links=links)
-    lead = markdown.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
+    lead = markdown.alert("IMPORTANT", CLAIMED) if pulls[0].is_fork else ""
     client.end_within(PUBLISHING_S)
-    problems = _posted(settings, client, found[0], report, job=job, lead=lead)
-    wanted = (settings.comment != "off") + settings.check_run
+    problems = _posted(settings, client, pulls[0], report, job=job, lead=lead)
+    channel_count = (settings.comment != "off") + settings.check_run
     summary = "\n\n".join(part for part in (lead, reports.render_summary(report)) if part)
-    return PostOutcome(report=report, problems=tuple(problems), summary=summary, done=len(problems) < max(wanted, 1))
+    return PostOutcome(
+        report=report, problems=tuple(problems), summary=summary, done=len(problems) < max(channel_count, 1)
+    )
 
 
 def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
     """The report on claimed results, by the settings' policy; what they say of verdicts is not looked at."""
     run = replace(head.run, commit=links.commit, shard=None)
     policy = load.policy_of(settings.model_copy(update={"adk_compat": head.deviations.are_taken_back}), run.suites)
-    held = quarantine.of_checkout(settings, run.suites, today=dt.datetime.now(dt.UTC).date())
-    comparison, theirs = None, None if base is None else base.run
+    quarantined_cases = quarantine.of_checkout(settings, run.suites, today=dt.datetime.now(dt.UTC).date())
+    comparison, base_run = None, None if base is None else base.run
     if head.comparison is not None:
         # by whose rules their run was decided is one more claim; here they are the settings'
         lacking = "there are no base results"
-        comparison = failures.again(head.comparison, run, theirs, policy=policy, shown=held, lacking=lacking)
-    verdict, problems = decision.verdict_of(run, comparison, policy=policy, shown=held)
+        comparison = failures.again(
+            head.comparison, run, base_run, policy=policy, quarantined_cases=quarantined_cases, lacking=lacking
+        )
+    verdict, problems = decision.verdict_of(run, comparison, policy=policy, quarantined_cases=quarantined_cases)
     return Report(
         run=run,
         verdict=verdict,
@@ -104,7 +108,10 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         edits=replace(head.edits, by_base=False),
         asked=judges.asked_then(head),
         # that the model moved is for the base branch's history to say, not for a claim
-        problems=(*problems, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),
+        problems=(
+            *problems,
+            *(problem for problem in head.problems[:MOST_PROBLEMS] if problem.code != "provider-drift"),
+        ),
         links=links,
         version=__version__,
     )
@@ -122,13 +129,15 @@ def _fetched(
     settings: Settings, event: EventContext, client: Client, folder: Path, *, finished: FinishedRun
 ) -> tuple[Stored, Stored | None]:
     name = settings.artifact
-    named = [each for each in artifacts.list_of_run(client, finished.id, name=name) if not each.expired]
-    if not named:
+    candidates = [
+        candidate for candidate in artifacts.list_of_run(client, finished.id, name=name) if not candidate.expired
+    ]
+    if not candidates:
         raise UnavailableError(
             f"the finished run has no artifact {name!r}",
             hint="Upload the report folder there with actions/upload-artifact, `if: always()`.",
         )
-    artifact = named[0]
+    artifact = candidates[0]
     sha = (artifact.workflow_run.head_sha or "").lower() if artifact.workflow_run else ""
     if sha and sha != event.head.sha:
         raise ConfigError(f"the artifact is from commit {sha[:7]}, but the finished run from {event.head.sha[:7]}")
@@ -165,8 +174,8 @@ def _posted(settings: Settings, client: Client, pull: Pull, report: Report, *, j
         try:
             _post_check_run(client, pull, report, decided, job=job, lead=lead)
         except GitHubFailed as failed:
-            what = "no check run" if failed.not_permitted else "the check run could not be posted"
-            problems.append(errors.warning("not-posted", f"{what}: {failed.message}", hint=failed.hint))
+            outcome = "no check run" if failed.not_permitted else "the check run could not be posted"
+            problems.append(errors.warning("not-posted", f"{outcome}: {failed.message}", hint=failed.hint))
     return problems
 
 

@@ -34,12 +34,12 @@ from evalgate.values import Environ, frozen_dataclass
 def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = False) -> Project:
     """Find and check all that a run needs. Raises NothingToDo where nothing matched; files that are not
     run count with `unrun_suffices`."""
-    found = project.prepare(settings, environ=environ, unrun_suffices=unrun_suffices)
-    more = () if found.fatal() else _checked(settings, found.sound())
+    prepared_project = project.prepare(settings, environ=environ, unrun_suffices=unrun_suffices)
+    more = () if prepared_project.fatal() else _checked(settings, prepared_project.sound())
     if (settings.root / OLD_QUARANTINE).is_file():
         message, hint = "is not read any more", "Write `quarantine:` in evalgate.yml (docs/quarantine.md)."
         more += (errors.error("quarantine-moved", message, Place(file=OLD_QUARANTINE), hint),)
-    return replace(found, problems=(*found.problems, *more))
+    return replace(prepared_project, problems=(*prepared_project.problems, *more))
 
 
 def discover(settings: Settings, context: Context) -> Project:
@@ -62,15 +62,15 @@ def _checked(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]
     return tuple(problem for row in FORMATS.values() for problem in row.check(settings, suites))
 
 
-def insist(found: Project, *, strict: bool) -> Project:
+def insist(project: Project, *, strict: bool) -> Project:
     """The project that is run: an evaluation file with errors of its own is a suite that says why it is not measured.
 
     Raises ConfigError with every problem where one concerns the whole run, where nothing sound is left, and where
     `strict` asks for more.
     """
-    if found.fatal() or not (found.sound() or found.only_not_run()) or (strict and found.stops(strict=True)):
-        raise ConfigError.collected(found.problems)
-    return found.set_apart()
+    if project.fatal() or not (project.sound() or project.only_not_run()) or (strict and project.stops(strict=True)):
+        raise ConfigError.collected(project.problems)
+    return project.set_apart()
 
 
 def tell_keys(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Problem]:
@@ -120,12 +120,12 @@ def make_context(settings: Settings, *, environ: Environ, watcher: Watcher, **mo
 def cache_of(settings: Settings, environ: Environ, *, say: Callable[[str], None]) -> Path:
     """The absolute folder of the agents' environments and the judges' verdicts; the user's where the named one is part
     of the commit: a change could bring the verdicts on itself along."""
-    own = platformdirs.user_cache_path("evalgate").absolute()
-    named = Path(settings.cache).expanduser().absolute() if settings.cache else own
-    if not git.first_committed([named], settings.root, environ):
-        return named
-    say(f"the cache {settings.cache or named} contains committed files and was ignored")
-    return own if own != named else Path(tempfile.mkdtemp(prefix="evalgate-"))
+    user_cache = platformdirs.user_cache_path("evalgate").absolute()
+    cache = Path(settings.cache).expanduser().absolute() if settings.cache else user_cache
+    if not git.first_committed([cache], settings.root, environ):
+        return cache
+    say(f"the cache {settings.cache or cache} contains committed files and was ignored")
+    return user_cache if user_cache != cache else Path(tempfile.mkdtemp(prefix="evalgate-"))
 
 
 # --- what it takes at the least ------------------------------------------------------------------
@@ -164,20 +164,20 @@ def estimate(suite: Suite, settings: Settings) -> Estimate:
 
 def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
     """What is expected of these trials, in a sentence; "" where no model is asked."""
-    calls, asked, least_usd = 0, 0, 0.0
+    calls, judge_calls, least_usd = 0, 0, 0.0
     replayed = criteria_judges.defaults_of(settings).client == "replay"
     for task in tasks:
         calls += _calls(task.case) if agents.is_asked(task.suite.agent) else 0
         for model, count in () if replayed else _questions(task.suite, task.case, settings):
             name = models.parse_name(model)
-            asked += count
+            judge_calls += count
             least_usd += count * (models.cost_usd(model=name.name, provider=name.priced_as, usage=LEAST) or 0.0)
     cost = f"{words.dollars(least_usd)} or more; " if least_usd else ""
-    said = (
+    parts = (
         words.counted(calls, "agent model call") if calls else "",
-        f"{words.counted(asked, 'judge call')} ({cost}cached replies are free)" if asked else "",
+        f"{words.counted(judge_calls, 'judge call')} ({cost}cached replies are free)" if judge_calls else "",
     )
-    expected = " and ".join(each for each in said if each)
+    expected = " and ".join(part for part in parts if part)
     return f"expecting at least {expected}" if expected else ""
 
 

@@ -49,20 +49,20 @@ class _Progress:
         self.total, self.done, self._run = trials, done, 0
         self._started = self._counted_from = time.monotonic()
 
-    def add(self, outcome: Outcome, seconds: float, *, of_base: bool, kind: VerdictKind | None, known: bool) -> str:
+    def add(self, outcome: Outcome, seconds: float, *, of_base: bool, kind: VerdictKind | None, is_known: bool) -> str:
         """Count a trial; what it says of an agent that failed, the first time."""
-        if not self._run and not known:  # what came before it was installing: none of the others waits for that
+        if not self._run and not is_known:  # what came before it was installing: none of the others waits for that
             self._counted_from = max(self._started, time.monotonic() - seconds)
         self.done += 1
-        self._run += not known
+        self._run += not is_known
         if kind is not None and not of_base:
             self.kinds[kind] += 1
         if not isinstance(outcome, AgentFailure):
             return ""
         who = "simulated user" if outcome.kind is FailureKind.SIMULATOR else "agent"
-        said = f"{'the base: ' if of_base else ''}the {who} failed: {outcome.message}"
-        self.failures[said] += 1
-        return said if self.failures[said] == 1 else ""
+        message = f"{'the base: ' if of_base else ''}the {who} failed: {outcome.message}"
+        self.failures[message] += 1
+        return message if self.failures[message] == 1 else ""
 
     @property
     def seconds(self) -> float:
@@ -75,12 +75,12 @@ class _Progress:
 
     def pace(self) -> str:
         """`2.5/s, about 40 s left`; "" where that is not known yet, or all is done."""
-        seconds, left = time.monotonic() - self._counted_from, self.total - self.done
-        if seconds < ENOUGH_S or not self._run or left <= 0:
+        seconds, remaining_trials = time.monotonic() - self._counted_from, self.total - self.done
+        if seconds < ENOUGH_S or not self._run or remaining_trials <= 0:
             return ""
         rate = self._run / seconds
-        shown = f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"
-        return f"{shown}, about {words.seconds(round(left / rate))} left"
+        rate_text = f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"
+        return f"{rate_text}, about {words.seconds(round(remaining_trials / rate))} left"
 
 
 class PlainWatcher:
@@ -96,12 +96,14 @@ class PlainWatcher:
         self._spoke = 0.0
         self._began = time.monotonic() if times else None
 
-    def begin(self, *, trials: int, done: int, why: str = "") -> None:
+    def begin(self, *, trials: int, done: int, reason: str = "") -> None:
         """See Watcher."""
         self._now.begin(trials=trials, done=done)
-        self._reruns = " reruns" if why else ""
+        self._reruns = " reruns" if reason else ""
         self._spoke = time.monotonic()
-        self.say(f"{words.counted(trials, 'rerun')} {why}" if why else f"running {words.counted(trials, 'trial')}")
+        self.say(
+            f"{words.counted(trials, 'rerun')} {reason}" if reason else f"running {words.counted(trials, 'trial')}"
+        )
 
     def trial_done(
         self,
@@ -111,20 +113,20 @@ class PlainWatcher:
         *,
         of_base: bool = False,
         kind: VerdictKind | None = None,
-        known: bool = False,
+        is_known: bool = False,
         judges_usd: float = 0.0,  # noqa: ARG002 - the shape of Watcher
     ) -> None:
         """See Watcher."""
         with self._lock:
-            new_failure = self._now.add(outcome, seconds, of_base=of_base, kind=kind, known=known)
-            now = time.monotonic()
-            speaks = now - self._spoke >= self._every_s
-            self._spoke = now if speaks else self._spoke
+            new_failure = self._now.add(outcome, seconds, of_base=of_base, kind=kind, is_known=is_known)
+            moment = time.monotonic()
+            speaks = moment - self._spoke >= self._every_s
+            self._spoke = moment if speaks else self._spoke
             began = self._began
-            if not known:
+            if not is_known:
                 self._began = None
-        if began is not None and not known:
-            self.say(f"time: first trial after {now - began:.1f} s")
+        if began is not None and not is_known:
+            self.say(f"time: first trial after {moment - began:.1f} s")
         if new_failure:
             self.say(f"{key}: {new_failure}")
         if speaks:
@@ -140,12 +142,12 @@ class PlainWatcher:
         self.say(self._state())
 
     def _state(self) -> str:
-        now = self._now
-        failures = sum(now.failures.values())
+        tally = self._now
+        failures = sum(tally.failures.values())
         parts = (
-            f"{now.done}/{now.total}{self._reruns} in {words.seconds(now.seconds)}",
-            now.counts(),
-            now.pace(),
+            f"{tally.done}/{tally.total}{self._reruns} in {words.seconds(tally.seconds)}",
+            tally.counts(),
+            tally.pace(),
             words.counted(failures, "agent failure") if failures else "",
         )
         return ", ".join(part for part in parts if part)
@@ -161,12 +163,12 @@ class LiveWatcher:
         from rich.table import Column  # noqa: PLC0415 - as said above
 
         console = Console(file=stream)
-        told = Column(ratio=1, no_wrap=True)  # where there is no room, its end is what is missing
+        column = Column(ratio=1, no_wrap=True)  # where there is no room, its end is what is missing
         self._progress = progress.Progress(
             *([progress.BarColumn(bar_width=20)] if console.width >= BAR_FROM else []),
             progress.MofNCompleteColumn(),
             progress.TimeElapsedColumn(),
-            progress.TextColumn("{task.description}", markup=False, table_column=told),
+            progress.TextColumn("{task.description}", markup=False, table_column=column),
             console=console,
             transient=True,
             expand=True,
@@ -178,13 +180,13 @@ class LiveWatcher:
         self._agents_usd = 0.0
         self._judges_usd = 0.0
 
-    def begin(self, *, trials: int, done: int, why: str = "") -> None:
+    def begin(self, *, trials: int, done: int, reason: str = "") -> None:
         """See Watcher."""
         self._now.begin(trials=trials, done=done)
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._progress.start()
-        self._why = f"rerunning {why}" if why else ""
+        self._why = f"rerunning {reason}" if reason else ""
         self._task = self._progress.add_task(self._why, total=trials, completed=done)
 
     def trial_done(
@@ -195,15 +197,15 @@ class LiveWatcher:
         *,
         of_base: bool = False,
         kind: VerdictKind | None = None,
-        known: bool = False,
+        is_known: bool = False,
         judges_usd: float = 0.0,
     ) -> None:
         """See Watcher."""
         if self._task is None:
             return
-        cost = 0.0 if known else sum(cost or 0.0 for _, _, cost in budget.costs_of(outcome))
+        cost = 0.0 if is_known else sum(cost or 0.0 for _, _, cost in budget.costs_of(outcome))
         with self._lock:
-            self._now.add(outcome, seconds, of_base=of_base, kind=kind, known=known)
+            self._now.add(outcome, seconds, of_base=of_base, kind=kind, is_known=is_known)
             self._agents_usd += cost
             self._judges_usd = max(self._judges_usd, judges_usd)
             self._progress.update(self._task, advance=1, description=self._state())
@@ -217,12 +219,12 @@ class LiveWatcher:
         self._progress.stop()
 
     def _state(self) -> str:
-        now, usd = self._now, self._agents_usd + self._judges_usd
-        failures = sum(now.failures.values())
+        tally, usd = self._now, self._agents_usd + self._judges_usd
+        failures = sum(tally.failures.values())
         parts = (
             self._why,
-            now.counts(),
-            now.pace(),
+            tally.counts(),
+            tally.pace(),
             words.dollars(usd) if usd else "",
             words.counted(failures, "agent failure") if failures else "",
         )

@@ -32,16 +32,16 @@ def record_simulated(root: Path, *, results: Path, into: str) -> tuple[Path, str
     written = [adk_shapes.case_json(case) for case in cases]
     name = f"recorded_{fingerprints.digest(written)[:8]}"
     path = root / into / f"{name}.evalset.json"
-    whole = {"eval_set_id": name, "name": name, "description": DESCRIPTION, "eval_cases": written}
-    rewrite.create(path, json.dumps(whole, indent=2, ensure_ascii=False) + "\n", root=root)
-    rest = f"; {words.counted(left_out, 'scenario')} had none" if left_out else ""
-    return path, words.counted(len(cases), "conversation") + rest
+    document = {"eval_set_id": name, "name": name, "description": DESCRIPTION, "eval_cases": written}
+    rewrite.create(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n", root=root)
+    addition = f"; {words.counted(left_out, 'scenario')} had none" if left_out else ""
+    return path, words.counted(len(cases), "conversation") + addition
 
 
 def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
     """A case for each scenario: its first conversation, what the agent did in it as the reference; and how many
     scenarios have none."""
-    made: list[Case] = []
+    new_cases: list[Case] = []
     left_out = 0
     names: set[str] = set()
     for suite in run.suites:
@@ -51,16 +51,20 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
             # the conversation of the first repeat that came to its end
             repeats = range(run.repeats)
             keys = [TrialKey(suite=suite.key, case_id=case.case_id, number=number) for number in repeats]
-            ended = (found.invocations for key in keys if (found := run.transcripts.find(key)) and found.invocations)
+            ended = (
+                transcript.invocations
+                for key in keys
+                if (transcript := run.transcripts.find(key)) and transcript.invocations
+            )
             first = next(ended, None)
             if first is None:
                 left_out += 1
                 continue
             name = _unused(case.case_id, names)
             names.add(name)
-            turns = tuple(_turn(each) for each in first)
-            made.append(replace(case, case_id=name, scenario=None, conversation=turns, place=None))
-    return tuple(made), left_out
+            turns = tuple(_turn(turn) for turn in first)
+            new_cases.append(replace(case, case_id=name, scenario=None, conversation=turns, place=None))
+    return tuple(new_cases), left_out
 
 
 def _unused(case_id: str, names: Container[str]) -> str:
@@ -105,59 +109,59 @@ def read_recordings(path: Path, *, sessions: Sequence[str] = ()) -> tuple[list[R
     reading = recordings.parse_recordings(rewrite.read(path, shown_as=str(path)).text, file=str(path))
     if not reading.recordings or errors_in(reading.problems):
         raise ConfigError.collected(reading.problems)
-    names = [each.case_id for each in reading.recordings]
-    for wanted in sessions:
-        if wanted not in names:
-            near = words.nearest(wanted, names)
+    names = [recording.case_id for recording in reading.recordings]
+    for session in sessions:
+        if session not in names:
+            near = words.nearest(session, names)
             hint = f"Did you mean {near!r}?" if near else f"It has {words.listed(names, limit=5)}."
-            raise ConfigError(f"has no session {wanted!r}", where=Place(file=str(path)), hint=hint)
-    chosen = [each for each in reading.recordings if not sessions or each.case_id in sessions]
+            raise ConfigError(f"has no session {session!r}", place=Place(file=str(path)), hint=hint)
+    chosen = [recording for recording in reading.recordings if not sessions or recording.case_id in sessions]
     return chosen, reading.problems
 
 
-def add(target: Path, found: Sequence[Recording], *, name: str, redact: Callable[[str], str]) -> list[Case]:
+def add(target: Path, new_recordings: Sequence[Recording], *, name: str, redact: Callable[[str], str]) -> list[Case]:
     """Write conversations as the last cases of an evaluation set, which is made where it is not there yet. `name`: the
     id of the only one; empty: the sessions' own ids. Secrets are written as `***`.
 
     Raises ConfigError where the file is no evaluation set in ADK's current format, UnavailableError where it cannot be
     written.
     """
-    shown, stem = str(target), target.name.partition(".")[0]
-    source = rewrite.read(target, shown_as=shown) if target.exists() else None
+    display_path, stem = str(target), target.name.partition(".")[0]
+    source = rewrite.read(target, shown_as=display_path) if target.exists() else None
     text = json.dumps({"eval_set_id": stem, "name": stem, "eval_cases": []}, indent=2) + "\n"
     names: set[str] = set()
     if source is not None:
         text = source.text
-        reading = eval_set.parse_eval_set(text, file=shown)
+        reading = eval_set.parse_eval_set(text, file=display_path)
         if reading.eval_set is None:
             raise ConfigError.collected(reading.problems)
         names = {case.case_id for case in reading.eval_set.cases}
-    made: list[Case] = []
-    for each in found:
-        _insist_on_questions(each, shown)
-        turns = tuple(_turn(turn) for turn in each.transcript.invocations)
-        case = Case(case_id=_unused(name or each.case_id or stem, names), conversation=turns)
+    new_cases: list[Case] = []
+    for recording in new_recordings:
+        _insist_on_questions(recording, display_path)
+        turns = tuple(_turn(turn) for turn in recording.transcript.invocations)
+        case = Case(case_id=_unused(name or recording.case_id or stem, names), conversation=turns)
         names.add(case.case_id)
-        made.append(case)
-        told = json.dumps(adk_shapes.case_json(case), ensure_ascii=False)
+        new_cases.append(case)
+        case_text = json.dumps(adk_shapes.case_json(case), ensure_ascii=False)
         # half a character, which no file can hold
-        value = json.loads(redact(told.encode("utf-8", "replace").decode()))
+        value = json.loads(redact(case_text.encode("utf-8", "replace").decode()))
         keys = ("eval_cases", "evalCases")
         changed = next((new for key in keys if (new := rewrite.appended(text, (key,), value)) is not None), None)
         if changed is None:
             hint = "`evalgate migrate` writes old formats in ADK's current one."
-            raise ConfigError("has no list `eval_cases` to add to", where=Place(file=shown), hint=hint)
+            raise ConfigError("has no list `eval_cases` to add to", place=Place(file=display_path), hint=hint)
         text = changed
     if source is not None:
         rewrite.save(source, text)
     else:
         rewrite.create(target, text, root=target.parent)
-    return made
+    return new_cases
 
 
-def _insist_on_questions(found: Recording, shown: str) -> None:
+def _insist_on_questions(recording: Recording, display_path: str) -> None:
     """Raises ConfigError where nothing could be asked again."""
-    for number, turn in enumerate(found.transcript.invocations, 1):
+    for number, turn in enumerate(recording.transcript.invocations, 1):
         if not turn.user_content.parts:
-            message = f"session {found.case_id[:100]!r} cannot be a case: in turn {number} the user says nothing"
-            raise ConfigError(message, where=Place(file=shown), hint="Its log needs the user's events, too.")
+            message = f"session {recording.case_id[:100]!r} cannot be a case: in turn {number} the user says nothing"
+            raise ConfigError(message, place=Place(file=display_path), hint="Its log needs the user's events, too.")

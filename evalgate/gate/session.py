@@ -55,8 +55,8 @@ class GateSession:
 
     def past(self) -> dict[CaseKey, tuple[PastCase, ...]]:
         """How each case ended before, oldest first: in base runs, and in the runs that this machine kept."""
-        own = {} if self.write is None else kept.of_cases(self.project.settings.root)
-        return {**self.history.of_cases(), **own}
+        machine_cases = {} if self.write is None else kept.of_cases(self.project.settings.root)
+        return {**self.history.of_cases(), **machine_cases}
 
     def finish(self, report: Report) -> None:
         """End the journals of a complete run: nothing continues it."""
@@ -89,12 +89,12 @@ def opened(project: Project, bases: tuple[Base | None, Base | None], context: Co
         history = stack.enter_context(results_history.opened(settings, context))
         shard = shards.of(rules.settings, rules.suites)
         suites = rules.suites if shard is None else shards.own(rules.suites, shard)
-        cases, told = quarantine.in_force(project.settings, suites, rule_base, context, past=history.past)
-        problems = (*rules.problems, *remarks, *history.problems, *told)
+        cases, notices = quarantine.in_force(project.settings, suites, rule_base, context, past=history.past)
+        problems = (*rules.problems, *remarks, *history.problems, *notices)
         rules = replace(rules, suites=suites, shard=shard, quarantined=cases, problems=problems)
         take_out = redact.redactor_of_files({**context.environ, **judges.environ})
-        moved = results_history.drifted_at(history.past)
-        earlier = gate_earlier.opened(rules, base, context, is_fresh=history.is_wanted, moved=moved)
+        drift_time = results_history.drifted_at(history.past)
+        earlier = gate_earlier.opened(rules, base, context, is_fresh=history.is_wanted, drift_time=drift_time)
         # what is measured is kept as it comes: head's, and the base's where anything of it is measured
         names = gate_earlier.JOURNALS[: 1 if base is None or base.problem else 2]
         yield GateSession(
@@ -109,11 +109,11 @@ def opened(project: Project, bases: tuple[Base | None, Base | None], context: Co
         )
 
 
-def _insist_ready(rules: Rules, own: Settings, context: Context) -> None:
-    """Raises ConfigError where other settings than head's `own` decide, and ask for what is not there: a judge's key, a
+def _insist_ready(rules: Rules, head_settings: Settings, context: Context) -> None:
+    """Raises ConfigError where other settings than head's `head_settings` decide, and ask for what is not there: a judge's key, a
     calibration."""
     settings = rules.settings
-    if settings is own:
+    if settings is head_settings:
         return
     problems = (
         *prepare.unready(settings, rules.suites, environ=context.environ),
@@ -129,11 +129,11 @@ def _insist_ready(rules: Rules, own: Settings, context: Context) -> None:
 def _journal(name: str, settings: Settings, context: Context, take_out: Callable[[str], str]) -> Journal:
     """Raises UnavailableError."""
     path = settings.root / settings.output / name
-    why = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
-    if not why and path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve()):
-        why = "is a symbolic link to another folder"
-    if why:
-        raise UnavailableError(f"the journal {path} {why}", hint="Remove it, or give another folder as `output`.")
+    reason = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
+    if not reason and path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve()):
+        reason = "is a symbolic link to another folder"
+    if reason:
+        raise UnavailableError(f"the journal {path} {reason}", hint="Remove it, or give another folder as `output`.")
     about = {"evalgate": __version__, "started_at": context.now.isoformat(timespec="seconds")}
     run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
     return Journal.create(path, about={**about, **run}, redact=take_out)
@@ -147,7 +147,7 @@ def _writer(settings: Settings, context: Context, take_out: Callable[[str], str]
     return partial(
         kept.write,
         root=settings.root,
-        now=context.now,
+        moment=context.now,
         is_selected=bool(settings.paths or settings.grep),
         redact=lambda text: reports.without(text, take_out),
     )

@@ -84,13 +84,15 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     top = isolation.top_of(settings.root)
     read = reader(settings.root)
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
-    known = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
+    known_uses = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
     rules, chosen, undecided = render_rules(settings, project)
-    sources = [agent_source.of_agent(use, read) for use in (*known, *chosen)]
+    sources = [agent_source.of_agent(use, read) for use in (*known_uses, *chosen)]
     values, for_judges, uses_cloud = _variables_for(settings, project, sources)
     action = action or publisher() or ACTION
     root = "" if settings.root == top else settings.root.relative_to(top).as_posix()
-    files = {WORKFLOW: render_workflow(values, others=for_judges, root=root, action=action, signs_in=uses_cloud)}
+    files = {
+        WORKFLOW: render_workflow(values, judge_variables=for_judges, root=root, action=action, signs_in=uses_cloud)
+    }
     if rules:
         names = config_gate_file.NAMES
         name = next((name for name in names if (settings.root / name).is_file()), names[0])
@@ -152,8 +154,8 @@ def needed_by(source: AgentSource) -> list[str]:
             names |= {*agent_source.VERTEX, workflows.CREDENTIALS}
         elif is_google or not source.has_own_key:
             names |= {*agent_source.keys_of(model)[:1]}
-    wanted = (name for name in names - source.sets.keys() if AgentVariables(environ={}, names=[name]).passes(name))
-    return sorted(name for name in wanted if not variables.matches(name, variables.HARMLESS))
+    candidates = (name for name in names - source.sets.keys() if AgentVariables(environ={}, names=[name]).passes(name))
+    return sorted(name for name in candidates if not variables.matches(name, variables.HARMLESS))
 
 
 def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
@@ -188,12 +190,12 @@ def template() -> str:
 def render_workflow(
     values: Mapping[str, str],
     *,
-    others: Mapping[str, str] | None = None,
+    judge_variables: Mapping[str, str] | None = None,
     root: str = "",
     action: str = ACTION,
     signs_in: bool = False,
 ) -> str:
-    """The template with these variables for the agent, and the `others` for judges; one without a value is set by
+    """The template with these variables for the agent, and the `judge_variables` for judges; one without a value is set by
     another step. `root`: below the repository's top; "" for the top. `signs_in`: to Google Cloud, without a key."""
     inputs = {
         "root": root and _scalar(root),
@@ -201,7 +203,9 @@ def render_workflow(
     }
     text = template()
     step = text[text.index(f"      - uses: {ACTION}") :]
-    written = f"      - uses: {action}\n" + _lines("with", inputs) + _lines("env", {**values, **(others or {})})
+    written = (
+        f"      - uses: {action}\n" + _lines("with", inputs) + _lines("env", {**values, **(judge_variables or {})})
+    )
     if signs_in:
         text = text.replace("checks: write}", "checks: write, id-token: write}")
         written = SIGNING_IN + written
@@ -220,15 +224,15 @@ def _scalar(text: str) -> str:
 def publisher() -> str:
     """The action that this evalgate was installed from, where that is known to be a repository at GitHub; else ""."""
     try:
-        told = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
-        url = str(told.get("url", ""))
+        direct_url = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+        url = str(direct_url.get("url", ""))
         if url.startswith("file://"):
             source = git.find_source(Path(url.removeprefix("file://")))
             url = (source.common_dir / "config").read_text(encoding="utf-8", errors="replace")
     except (metadata.PackageNotFoundError, OSError, ValueError, AttributeError, UnavailableError):
         return ""
-    found = _ORIGIN.search(url)
-    return f"{found[1]}/evalgate/gate@v1" if found else ""
+    match = _ORIGIN.search(url)
+    return f"{match[1]}/evalgate/gate@v1" if match else ""
 
 
 # --- evalgate.yml -------------------------------------------------------------------------------------
@@ -243,15 +247,17 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
         return "", [], ()
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
-    others = list(agent_source.find_frameworks(discovery_agents.code_files(settings.root), reader(settings.root)))
+    framework_agents = list(
+        agent_source.find_frameworks(discovery_agents.code_files(settings.root), reader(settings.root))
+    )
     suites: dict[tuple[str, ...], list[str]] = {}
     uses: dict[str, AgentUse] = {}
     for key in lost:
-        found = discovery_agents.find_agent(key, folders=folders)
-        candidates = others
-        if isinstance(found, Ambiguous):
-            candidates = [AgentUse(driver=agents.DEFAULT, options={"path": path}) for path in found.candidates]
-        by_text = {f"# or {', '.join(_options(each))}": each for each in candidates}
+        choice = discovery_agents.find_agent(key, folders=folders)
+        candidates = framework_agents
+        if isinstance(choice, Ambiguous):
+            candidates = [AgentUse(driver=agents.DEFAULT, options={"path": path}) for path in choice.candidates]
+        by_text = {f"# or {', '.join(_options(use))}": use for use in candidates}
         uses |= by_text
         suites.setdefault(tuple(by_text), []).append(key)
     lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
@@ -274,11 +280,11 @@ def _options(use: AgentUse) -> list[str]:
 def _added(rules: str, *, to: str) -> str:
     """What stands in a file with the agents below it; the agents alone, where they cannot be added like that."""
     text = f"{to.rstrip()}\n\n{rules}" if to.strip() else rules
-    before, after = (yaml.load(each, file="") for each in (to, text))
-    if isinstance(before, Problem) or isinstance(after, Problem) or not isinstance(after.raw, dict):
+    old_document, new_document = (yaml.load(source, file="") for source in (to, text))
+    if isinstance(old_document, Problem) or isinstance(new_document, Problem) or not isinstance(new_document.raw, dict):
         return rules
-    rest = {name: value for name, value in after.raw.items() if name != "agents"}
-    return text if rest == (before.raw or {}) else rules
+    other_settings = {name: value for name, value in new_document.raw.items() if name != "agents"}
+    return text if other_settings == (old_document.raw or {}) else rules
 
 
 def _text_of(file: Path) -> str | None:
@@ -289,9 +295,9 @@ def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | 
     """Path, text and what stands there now (None for nothing) of each file that is not written as it should be."""
     for path, text in starter.files.items():
         file = starter.top / path
-        now = _text_of(file)
-        if now != text and not (path == WORKFLOW and starter.elsewhere and not force):
-            yield path, text, now
+        current_text = _text_of(file)
+        if current_text != text and not (path == WORKFLOW and starter.elsewhere and not force):
+            yield path, text, current_text
 
 
 def write(starter: Starter, path: str, text: str) -> str:

@@ -48,11 +48,11 @@ LIMITS = Limits()
 
 def list_of_run(client: Client, run_id: int, *, name: str) -> tuple[Artifact, ...]:
     """The artifacts of one workflow run called `name`, newest first. Raises GitHubFailed."""
-    found = client.fetch_all(
+    artifacts = client.fetch_all(
         github_client.LIST_RUN_ARTIFACTS, Artifact, query={"name": name}, under="artifacts", run_id=run_id
     )
-    named = (each for each in found if each.name == name)
-    return tuple(sorted(named, key=lambda each: (each.created_at or "", each.id), reverse=True))
+    matches = (artifact for artifact in artifacts if artifact.name == name)
+    return tuple(sorted(matches, key=lambda artifact: (artifact.created_at or "", artifact.id), reverse=True))
 
 
 def download(client: Client, artifact: Artifact, *, most_bytes: int = MOST_ZIP_BYTES) -> bytes:
@@ -63,8 +63,8 @@ def download(client: Client, artifact: Artifact, *, most_bytes: int = MOST_ZIP_B
     content = client.download(
         github_client.DOWNLOAD_ARTIFACT, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
     )
-    kind, _, said = (artifact.digest or "").partition(":")
-    if kind == "sha256" and said and said.lower() != hashlib.sha256(content).hexdigest():
+    kind, _, digest = (artifact.digest or "").partition(":")
+    if kind == "sha256" and digest and digest.lower() != hashlib.sha256(content).hexdigest():
         message = f"the download of the artifact {artifact.name} is corrupt: its digest does not match"
         raise GitHubFailed(GitHubFault.MALFORMED, message, hint="Run the job again.")
     return content
@@ -75,13 +75,13 @@ def fetch_files(client: Client, artifact: Artifact, *, into: Path, names: Collec
 
     Raises GitHubFailed, and OSError of `into`.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for name, content in extract(download(client, artifact), names=names).items():
-        found[name] = into / name
-        found[name].unlink(missing_ok=True)  # a link that lies there already would be written through
-        with found[name].open("xb") as file:
+        paths[name] = into / name
+        paths[name].unlink(missing_ok=True)  # a link that lies there already would be written through
+        with paths[name].open("xb") as file:
             file.write(content)
-    return found
+    return paths
 
 
 def extract(archive: bytes, *, names: Collection[str], limits: Limits = LIMITS) -> dict[str, bytes]:
@@ -90,32 +90,32 @@ def extract(archive: bytes, *, names: Collection[str], limits: Limits = LIMITS) 
     Files that the archive does not have are missing in the result, others are not looked at. Whatever the archive says
     of paths, sizes and kinds is not believed. Raises GitHubFailed(MALFORMED or TOO_LARGE).
     """
-    wanted = frozenset(names)
-    for name in wanted:
+    name_set = frozenset(names)
+    for name in name_set:
         if not _PLAIN_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not a plain file name")
-    found: dict[str, bytes] = {}
-    left = limits.total_bytes
+    contents: dict[str, bytes] = {}
+    remaining_bytes = limits.total_bytes
     try:
         _check_count(archive, limits)
-        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
-            for name, entry in _chosen(opened, wanted, limits).items():
-                found[name] = _unpacked(opened, entry, most=min(left, limits.file_bytes))
-                left -= len(found[name])
+        with zipfile.ZipFile(io.BytesIO(archive)) as zip_file:
+            for name, entry in _chosen(zip_file, name_set, limits).items():
+                contents[name] = _unpacked(zip_file, entry, most=min(remaining_bytes, limits.file_bytes))
+                remaining_bytes -= len(contents[name])
     except _UNREADABLE as error:
         raise _broken(f"it cannot be read ({error})") from None
-    return found
+    return contents
 
 
-def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], limits: Limits) -> dict[str, zipfile.ZipInfo]:
-    entries = opened.infolist()
+def _chosen(zip_file: zipfile.ZipFile, names: frozenset[str], limits: Limits) -> dict[str, zipfile.ZipInfo]:
+    entries = zip_file.infolist()
     if len(entries) > limits.entries:
         raise _too_large(f"{len(entries):,} entries")
     chosen: dict[str, zipfile.ZipInfo] = {}
     for entry in entries:
         # `orig_filename`: zipfile cuts `filename` at a zero byte, and makes backslashes slashes elsewhere.
         name, mode = entry.orig_filename, entry.external_attr >> 16
-        if name not in wanted:
+        if name not in names:
             continue
         if name in chosen:
             raise _broken(f"`{name}` appears twice")
@@ -131,8 +131,8 @@ def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], limits: Limits) -> 
     return chosen
 
 
-def _unpacked(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, *, most: int) -> bytes:
-    with opened.open(entry) as source:
+def _unpacked(zip_file: zipfile.ZipFile, entry: zipfile.ZipInfo, *, most: int) -> bytes:
+    with zip_file.open(entry) as source:
         content = source.read(most + 1)
     if len(content) > most:
         raise _too_large(f"`{entry.orig_filename}` unpacks to more than {most:,} bytes")
@@ -150,9 +150,9 @@ def _check_count(archive: bytes, limits: Limits) -> None:
         raise _too_large(f"{entries:,} entries")
 
 
-def _broken(what: str) -> GitHubFailed:
-    return GitHubFailed(GitHubFault.MALFORMED, f"the artifact's archive is not used: {what}")
+def _broken(reason: str) -> GitHubFailed:
+    return GitHubFailed(GitHubFault.MALFORMED, f"the artifact's archive is not used: {reason}")
 
 
-def _too_large(what: str) -> GitHubFailed:
-    return GitHubFailed(GitHubFault.TOO_LARGE, f"the artifact's archive is not used: {what} exceeds the limit")
+def _too_large(subject: str) -> GitHubFailed:
+    return GitHubFailed(GitHubFault.TOO_LARGE, f"the artifact's archive is not used: {subject} exceeds the limit")

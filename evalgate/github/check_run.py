@@ -61,22 +61,22 @@ def complete(
 
     The conclusion goes out with the first fifty, or without any, should GitHub refuse those. The rest is added later.
     """
-    rows = [_row(each) for each in annotations[:MOST_ANNOTATIONS]]
+    rows = [_row(remark) for remark in annotations[:MOST_ANNOTATIONS]]
     batches = [rows[at : at + BATCH] for at in range(0, len(rows), BATCH)]
     first = batches[0] if batches else []
     ending = {"status": "completed", "conclusion": conclusion.value, "completed_at": _now()}
-    shown = _shown(output)
+    document = _shown(output)
     left_out = len(annotations) - len(first)
     try:
-        _update(client, check, {**ending, "output": {**shown, "annotations": first}})
+        _update(client, check, {**ending, "output": {**document, "annotations": first}})
     except GitHubFailed as failed:
         if failed.kind is not GitHubFault.INVALID or not first:
             raise
-        _update(client, check, {**ending, "output": shown})
+        _update(client, check, {**ending, "output": document})
         left_out = len(annotations)
     for batch in batches[1:]:
         try:
-            _update(client, check, {"output": {**shown, "annotations": batch}})
+            _update(client, check, {"output": {**document, "annotations": batch}})
         except GitHubFailed as failed:
             if failed.kind is not GitHubFault.INVALID:
                 break  # limits, faults: the verdict stands there, and that is what counts
@@ -90,21 +90,21 @@ def fit(parts: Sequence[str], *, most_bytes: int = MOST_BYTES) -> str:
 
     A first part that alone is too large is cut at the end of a line.
     """
-    told = [part for part in parts if part.strip()]
-    text = "\n\n".join(told)
+    sections = [part for part in parts if part.strip()]
+    text = "\n\n".join(sections)
     if _size(text) <= most_bytes:
         return text
     note = "_{} left out because of GitHub's size limit: see the job summary._"
     room = most_bytes - _size(note) - 20
-    kept: list[str] = []
-    for part in told:
+    fitting_sections: list[str] = []
+    for part in sections:
         if _size(part) + 2 <= room:
-            kept.append(part)
+            fitting_sections.append(part)
             room -= _size(part) + 2
-    left_out = note.format(words.counted(len(told) - len(kept), "section"))
-    if not kept:
-        kept, left_out = [_cut(told[0], room)], note.format("The rest was")
-    return "\n\n".join([*kept, left_out])
+    left_out = note.format(words.counted(len(sections) - len(fitting_sections), "section"))
+    if not fitting_sections:
+        fitting_sections, left_out = [_cut(sections[0], room)], note.format("The rest was")
+    return "\n\n".join([*fitting_sections, left_out])
 
 
 def _update(client: Client, check: CheckRun, body: Mapping[str, Any]) -> None:
@@ -112,8 +112,8 @@ def _update(client: Client, check: CheckRun, body: Mapping[str, Any]) -> None:
 
 
 def _shown(output: Output) -> JsonObject:
-    shown = {"title": plain.label(output.title, _LONGEST_TITLE), "summary": fit(output.summary)}
-    return {**shown, "text": fit(output.text)} if output.text else shown
+    document = {"title": plain.label(output.title, _LONGEST_TITLE), "summary": fit(output.summary)}
+    return {**document, "text": fit(output.text)} if output.text else document
 
 
 def _row(remark: Remark) -> JsonObject:
@@ -139,5 +139,5 @@ def _cut(text: str, most_bytes: int) -> str:
     encoded = text.encode("utf-8", "replace")
     if len(encoded) <= most_bytes:
         return text
-    kept = encoded[: max(most_bytes, 0)].decode("utf-8", "ignore")
-    return kept.rpartition("\n")[0] or kept
+    prefix = encoded[: max(most_bytes, 0)].decode("utf-8", "ignore")
+    return prefix.rpartition("\n")[0] or prefix

@@ -289,8 +289,8 @@ class Client:
 
     def copy(self, *, timeout_s: float, patience_s: float) -> Client:
         """A further client of the same repository, for another thread."""
-        given = {"repository": self.repository, "token": self._token, "api_url": self._api_url}
-        return Client(**given, timeout_s=timeout_s, patience_s=patience_s)
+        arguments = {"repository": self.repository, "token": self._token, "api_url": self._api_url}
+        return Client(**arguments, timeout_s=timeout_s, patience_s=patience_s)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -321,20 +321,20 @@ class Client:
 
         def parse(body: bytes) -> list[Reply]:
             try:
-                found = json.loads(body)
+                document = json.loads(body)
             except RecursionError:
                 raise ValueError("nested too deeply") from None
-            return adapter.validate_python(found.get(under) if under and isinstance(found, dict) else found)
+            return adapter.validate_python(document.get(under) if under and isinstance(document, dict) else document)
 
         url = self._url(endpoint, values, {**(query or {}), "per_page": str(PAGE_SIZE)})
-        found: list[Reply] = []
+        replies: list[Reply] = []
         for _ in range(MOST_PAGES):
             answer, url = self._answer(endpoint, url)
-            found += _parsed(endpoint, answer, parse)
+            replies += _parsed(endpoint, answer, parse)
             links = parse_header_links(answer.headers.get("link", ""))
             following = next((link["url"] for link in links if link.get("rel") == "next"), "")
             if not following:
-                return found
+                return replies
             url = _within(url, following, endpoint)
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
@@ -449,7 +449,7 @@ def limit_wait(answer: Answer) -> float | None:
     """Seconds that an answer asks to wait; None where it tells of no limit. Primary limits come with
     `x-ratelimit-remaining: 0` and a reset time, secondary ones with `Retry-After` or only in words, as 403, 429, or 422
     for content that was created too quickly."""
-    asked_s = http.parse_retry_after(answer.headers, now=datetime.fromtimestamp(time.time(), tz=UTC))
+    asked_s = http.parse_retry_after(answer.headers, current_moment=datetime.fromtimestamp(time.time(), tz=UTC))
     if asked_s is not None or answer.status not in _LIMITED:
         return asked_s
     exhausted = answer.headers.get("x-ratelimit-remaining") == "0"
@@ -466,10 +466,10 @@ def _parsed(endpoint: Endpoint, answer: Answer, parse: Callable[[bytes], Parsed]
         return parse(answer.body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        why = f"does not match the API: {words.fault_with_place(first)}"
+        reason = f"does not match the API: {words.fault_with_place(first)}"
     except (ValueError, RecursionError):
-        why = "is not JSON"
-    raise _unreadable(endpoint, answer, why)
+        reason = "is not JSON"
+    raise _unreadable(endpoint, answer, reason)
 
 
 # --- failures in words ----------------------------------------------------------------------------------
@@ -479,15 +479,15 @@ def _of_answer(endpoint: Endpoint, answer: Answer, *, hidden: str = "") -> GitHu
     """The failure that an answer with a status from 400 on tells of."""
     status = answer.status
     kind = _KINDS.get(status, GitHubFault.SERVER if status >= 500 else GitHubFault.REFUSED)
-    said = _without(hidden, _said(answer.body))
-    words = f"could not {endpoint.doing}: GitHub answered {status}{f' ({said})' if said else ''}"
+    message = _without(hidden, _said(answer.body))
+    words = f"could not {endpoint.doing}: GitHub answered {status}{f' ({message})' if message else ''}"
     wait_s = limit_wait(answer) if status in _LIMITED else None
     if wait_s is not None:
         kind = GitHubFault.RATE_LIMITED
         until = datetime.fromtimestamp(time.time() + wait_s, tz=UTC).strftime("%H:%M:%S UTC")
         words = f"{words}; it asks for a pause of {wait_s:.0f} s, until {until}"
     hint = _HINTS.get(kind, "").replace("NEEDS", endpoint.needs)
-    if kind is GitHubFault.FORBIDDEN and "locked" in said.lower():
+    if kind is GitHubFault.FORBIDDEN and "locked" in message.lower():
         hint = _LOCKED
     elif kind is GitHubFault.FORBIDDEN and "x-github-sso" in answer.headers:
         hint = _SSO
@@ -523,15 +523,15 @@ def _said(content: bytes) -> str:
         return "an HTML page instead of JSON" if content.lstrip()[:1] == b"<" else ""
     if not isinstance(body, dict):
         return ""
-    said = [str(body.get("message") or "")]
+    messages = [str(body.get("message") or "")]
     errors = body.get("errors")
-    for each in errors[:5] if isinstance(errors, list) else ():
-        if isinstance(each, Mapping):
-            place = ".".join(str(each[key]) for key in ("resource", "field") if each.get(key))
-            said.append(f"{place} {each.get('message') or each.get('code') or ''}".strip())
+    for error in errors[:5] if isinstance(errors, list) else ():
+        if isinstance(error, Mapping):
+            place = ".".join(str(error[key]) for key in ("resource", "field") if error.get(key))
+            messages.append(f"{place} {error.get('message') or error.get('code') or ''}".strip())
         else:
-            said.append(str(each))
-    return plain.label("; ".join(word for word in said if word), _LONGEST_SAYING) if any(said) else ""
+            messages.append(str(error))
+    return plain.label("; ".join(word for word in messages if word), _LONGEST_SAYING) if any(messages) else ""
 
 
 def _without(secret: str, text: str) -> str:
@@ -541,10 +541,10 @@ def _without(secret: str, text: str) -> str:
 def _origin(url: str) -> tuple[str, str, int | None] | None:
     """Scheme, host in lower case and port; None where `url` is no address of HTTP."""
     try:
-        found = http.origin(url)
+        origin = http.origin(url)
     except ExchangeFailed:
         return None
-    return found if found[0] in ("http", "https") and found[1] else None
+    return origin if origin[0] in ("http", "https") and origin[1] else None
 
 
 def _within(base: str, reference: str, endpoint: Endpoint) -> str:

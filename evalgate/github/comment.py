@@ -55,9 +55,9 @@ def render(job: Job, *, headline: str, details: str = "") -> str:
     marker = f"{_MARKER.format(key=key_of(job.name))}{job.run}.{job.attempt}.{job.once} -->"
     title = f"### {markdown.prose(plain.label(job.name, 60))}\n\n" if job.name else ""
     text = f"{marker}\n{title}{_plain(headline)}"
-    whole = f"{text}\n\n{_plain(details)}".rstrip()
-    if markdown.length(whole) <= LIMIT:
-        return whole
+    full_text = f"{text}\n\n{_plain(details)}".rstrip()
+    if markdown.length(full_text) <= LIMIT:
+        return full_text
     note = f"\n\n{markdown.alert('NOTE', _NO_ROOM)}"
     return f"{text[: LIMIT // 2 - len(note)]}{note}"  # half of it, should each character count twice
 
@@ -81,39 +81,44 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
     GitHubFailed, also where another job of the same run has written there.
     """
     login = fetch_user(client)
-    made: Comment | None = None
+    new_comment: Comment | None = None
     for tries in range(_MOST_TRIES + 1):
-        found = _ours(client, number, name, login)
+        comments = _ours(client, number, name, login)
         try:
-            if not found:
+            if not comments:
                 if not create:
                     return Posted.ABSENT
-                made = client.send(github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number)
-                login = made.user.login if made.user else login  # an app knows its name only now
+                new_comment = client.send(
+                    github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number
+                )
+                login = new_comment.user.login if new_comment.user else login  # an app knows its name only now
                 continue
-            return _update(client, found, text, made=made, name=name)
+            return _update(client, comments, text, new_comment=new_comment, name=name)
         except GitHubFailed as failed:
             # It may have been created all the same, or somebody removed it meanwhile: look again.
-            again = failed.kind is GitHubFault.NOT_FOUND if found else failed.kind in AMBIGUOUS
+            again = failed.kind is GitHubFault.NOT_FOUND if comments else failed.kind in AMBIGUOUS
             if not again or tries == _MOST_TRIES:
                 raise
     raise GitHubFailed(GitHubFault.CONFLICT, "could not comment on the pull request: the comment keeps disappearing")
 
 
-def _update(client: Client, found: list[Comment], text: str, *, made: Comment | None, name: str) -> Posted:
+def _update(client: Client, comments: list[Comment], text: str, *, new_comment: Comment | None, name: str) -> Posted:
     """Bring the oldest comment up to date, unless a newer run wrote one, and remove its doubles."""
-    own, own_job = run_of(text, name)
-    newest, job = max((run_of(each.body or "", name) for each in found), key=lambda each: each[0])
-    if own[0] and newest == own and job != own_job:
+    own_run, own_job = run_of(text, name)
+    newest, job = max((run_of(comment.body or "", name) for comment in comments), key=lambda pair: pair[0])
+    if own_run[0] and newest == own_run and job != own_job:
         raise GitHubFailed(
             GitHubFault.CONFLICT,
             "another job of this workflow run wrote the comment of the gate with this name",
             hint="Give each job its own `name` (an input of the action).",
         )
-    oldest, doubles, posted = found[0], found[1:], Posted.UPDATED
-    if newest > own:
-        doubles, posted = [each for each in doubles if made and each.id == made.id], Posted.SUPERSEDED
-    elif made is not None and oldest.id == made.id:
+    oldest, doubles, posted = comments[0], comments[1:], Posted.UPDATED
+    if newest > own_run:
+        doubles, posted = (
+            [comment for comment in doubles if new_comment and comment.id == new_comment.id],
+            Posted.SUPERSEDED,
+        )
+    elif new_comment is not None and oldest.id == new_comment.id:
         posted = Posted.CREATED
     else:
         client.send(github_client.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id)
@@ -124,23 +129,23 @@ def _update(client: Client, found: list[Comment], text: str, *, made: Comment | 
 
 def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:
     """Which run and attempt, and which job of it, wrote a comment of the gate `name`; zeros where it does not say."""
-    found = _WRITTEN_BY.match(text[len(_MARKER.format(key=key_of(name))) :])
-    return ((int(found[1]), int(found[2])), found[3]) if found else ((0, 0), "")
+    match = _WRITTEN_BY.match(text[len(_MARKER.format(key=key_of(name))) :])
+    return ((int(match[1]), int(match[2])), match[3]) if match else ((0, 0), "")
 
 
 def _ours(client: Client, number: int, name: str, login: str) -> list[Comment]:
     """The gate's comments, oldest first: by the token's own user, and with our marker first; no quotation has both."""
     marker = _MARKER.format(key=key_of(name))
-    found = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
-    ours = [
-        each
-        for each in found
-        if each.user is not None
-        and each.user.login.lower() == login.lower()
-        and (each.user.type == "Bot" or not login.endswith("[bot]"))
-        and (each.body or "").startswith(marker)
+    comments = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
+    gate_comments = [
+        comment
+        for comment in comments
+        if comment.user is not None
+        and comment.user.login.lower() == login.lower()
+        and (comment.user.type == "Bot" or not login.endswith("[bot]"))
+        and (comment.body or "").startswith(marker)
     ]
-    return sorted(ours, key=lambda each: each.id)
+    return sorted(gate_comments, key=lambda comment: comment.id)
 
 
 def _plain(text: str) -> str:

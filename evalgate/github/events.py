@@ -117,10 +117,10 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
     kind = EventKind.OTHER if name else EventKind.NONE
     with suppress(ValueError):
         kind = EventKind(name)
-    whole = payload if isinstance(payload, Mapping) else {}
+    document = payload if isinstance(payload, Mapping) else {}
     if not name:
         return EventContext(kind=kind)
-    repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_part(whole, "repository"))
+    repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_part(document, "repository"))
     about: JsonObject = {"kind": kind, "name": _text(name), "repository": repository}
     parsers = {
         EventKind.PULL_REQUEST: _pull_request,
@@ -131,7 +131,7 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
         EventKind.WORKFLOW_DISPATCH: _dispatch,
     }
     if kind in parsers:
-        return parsers[kind](whole, environ, about)
+        return parsers[kind](document, environ, about)
     # a schedule runs on the default branch alone
     scheduled = kind is EventKind.SCHEDULE
     return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), on_default_branch=scheduled, **about)
@@ -149,14 +149,14 @@ def _pull_request(payload: Json, _: Mapping[str, str], about: JsonObject) -> Eve
 
 
 def _push(payload: Json, _: Mapping[str, str], about: JsonObject) -> EventContext:
-    after, ref = _sha(payload.get("after")), _text(payload.get("ref"))
+    head_sha, ref = _sha(payload.get("after")), _text(payload.get("ref"))
     deleted = payload.get("deleted") is True
-    if not ref or (not after and not deleted):
+    if not ref or (not head_sha and not deleted):
         raise _unreadable("push", "ref and after")
     default = _text(_part(payload, "repository").get("default_branch"))
     return EventContext(
         base_sha=_sha(payload.get("before")),
-        head=Head(sha=after, ref=ref.removeprefix("refs/heads/")),
+        head=Head(sha=head_sha, ref=ref.removeprefix("refs/heads/")),
         on_default_branch=bool(default) and ref == f"refs/heads/{default}" and not deleted,
         **about,
     )
@@ -296,4 +296,4 @@ def root_of(root: Path, links: Links) -> str | None:
 
 
 def _repository(folders: Iterable[Path]) -> Path | None:
-    return next((each for each in folders if (each / ".git").exists()), None)
+    return next((folder for folder in folders if (folder / ".git").exists()), None)

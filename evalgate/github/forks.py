@@ -88,7 +88,7 @@ def resolve(event: EventContext, client: Client) -> EventContext:
     pull = client.fetch(FETCH_PULL, Pull, pull_number=event.number)
     if event.head.sha != pull.head.sha:
         commits = client.fetch_all(LIST_PULL_COMMITS, Commit, pull_number=event.number)
-        if event.head.sha not in {each.sha for each in commits}:
+        if event.head.sha not in {commit.sha for commit in commits}:
             raise ConfigError(
                 f"workflow_dispatch: {event.head.sha[:7]} is not a commit of pull request #{event.number}, whose head "
                 f"is {pull.head.sha[:7]}",
@@ -108,19 +108,19 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
     from evalgate.github import client as github_client  # noqa: PLC0415 - see above
 
     try:
-        found = client.fetch_all(github_client.LIST_COMMIT_PULLS, github_client.Pull, commit_sha=event.head.sha)
+        pulls = client.fetch_all(github_client.LIST_COMMIT_PULLS, github_client.Pull, commit_sha=event.head.sha)
     except github_client.GitHubFailed as failed:
         # 422: a commit that this repository does not know, as of a fork whose branch was removed.
         if failed.kind not in (github_client.GitHubFault.INVALID, github_client.GitHubFault.NOT_FOUND):
             raise
-        found = []
-    matching = _with_head(found, event.head.sha, client.repository)
+        pulls = []
+    matching = _with_head(pulls, event.head.sha, client.repository)
     owner = event.head.repository.partition("/")[0]
     if not matching and owner and event.head.ref:
         query = {"state": "open", "head": f"{owner}:{event.head.ref}"}
         listed = client.fetch_all(github_client.LIST_PULLS, github_client.Pull, query=query)
         matching = _with_head(listed, event.head.sha, client.repository)
-    return tuple(sorted(matching, key=lambda each: each.number))
+    return tuple(sorted(matching, key=lambda pull: pull.number))
 
 
 def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
@@ -136,7 +136,7 @@ def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
 
 def _check_checkout(sha: str, root: Path) -> None:
     """Raises ConfigError unless exactly the commit that was reviewed is checked out, without the token."""
-    folder = next((each for each in (root, *root.parents) if (each / ".git").is_dir()), None)
+    folder = next((candidate for candidate in (root, *root.parents) if (candidate / ".git").is_dir()), None)
     if folder is None or _text(folder / ".git" / "HEAD").strip() != sha:
         raise ConfigError(
             f"workflow_dispatch: the input `sha` is {sha[:7]}, and another commit is checked out",

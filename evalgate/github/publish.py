@@ -46,8 +46,8 @@ _REASON_WIDTH = 2_000
 
 def job_of(environ: Environ, settings: Settings, *, address: str) -> Job:
     """The job that a runner's environment describes."""
-    told = (environ.get(f"GITHUB_RUN_{name}", "") for name in ("ID", "ATTEMPT"))
-    run, attempt = (int(text) if text.isascii() and text.isdigit() else 0 for text in told)
+    texts = (environ.get(f"GITHUB_RUN_{name}", "") for name in ("ID", "ATTEMPT"))
+    run, attempt = (int(text) if text.isascii() and text.isdigit() else 0 for text in texts)
     return Job(name=settings.name, run=run, attempt=attempt, address=address)
 
 
@@ -71,8 +71,8 @@ def decided(report: Report, *, when: str, redact: Callable[[str], str] = str) ->
     takes secrets out."""
     headline = wording.headline(report) if report.run.complete else "cancelled"
     title = plain.clip_end(plain.one_line(f"{headline}: {report.verdict.reason}"), _TITLE_WIDTH)
-    head, rest = (redact(render(report)) for render in (comment.render_head, comment.render_rest))
-    output = Output(title=redact(title), summary=[head], text=[rest])
+    head, details = (redact(render(report)) for render in (comment.render_head, comment.render_rest))
+    output = Output(title=redact(title), summary=[head], text=[details])
     return Decided(
         conclusion=conclusion_of(report),
         output=output,
@@ -118,8 +118,8 @@ def conclusion_of(report: Report) -> Conclusion:
 
 
 def _why(reason: str) -> str:
-    said = markdown.prose(plain.keep_advice(plain.one_line(reason), _REASON_WIDTH))
-    return markdown.alert("CAUTION", f"**No verdict**: {said}")
+    text = markdown.prose(plain.keep_advice(plain.one_line(reason), _REASON_WIDTH))
+    return markdown.alert("CAUTION", f"**No verdict**: {text}")
 
 
 class Posting:
@@ -138,7 +138,7 @@ class Posting:
         *,
         head_sha: str,
         number: int | None,
-        now: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic,
         redact: Callable[[str], str] = str,
     ) -> None:
         self._client = client
@@ -149,7 +149,7 @@ class Posting:
         self._comment: str = settings.comment if number is not None else "off"
         self._may_check = bool(head_sha)
         self._wants_check = settings.check_run and self._may_check
-        self._now = now
+        self._now = clock
         self._check: CheckRun | None = None
         self._completed = False
         self._tells_progress = True
@@ -166,7 +166,7 @@ class Posting:
 
     def watch(self, watcher: Watcher) -> Watcher:
         """The watcher, which tells of progress here as well."""
-        return ProgressWatcher(watcher, self._tell_progress, now=self._now)
+        return ProgressWatcher(watcher, self._tell_progress, clock=self._now)
 
     def prepare(self, report: Report) -> None:
         """Take the report in: its conversations can be read now, and not any more when the run is over."""
@@ -310,33 +310,33 @@ class Posting:
 class ProgressWatcher:
     """A watcher that hands on, counts, and calls `tell(done, total)` once a run is long, then ever more seldom."""
 
-    def __init__(self, inner: Watcher, tell: Callable[[int, int], object], *, now: Callable[[], float]) -> None:
+    def __init__(self, inner: Watcher, tell: Callable[[int, int], object], *, clock: Callable[[], float]) -> None:
         self._inner = inner
         self._tell = tell
-        self._now = now
-        self._started = now()
+        self._now = clock
+        self._started = clock()
         self._told: float | None = None
         self._total = 0
         self._done = 0
         self._lock = threading.Lock()
 
-    def begin(self, *, trials: int, done: int, why: str = "") -> None:
+    def begin(self, *, trials: int, done: int, reason: str = "") -> None:
         """See Watcher; further runs add to the first ones."""
         with self._lock:
             self._total += trials
             self._done += done
-        self._inner.begin(trials=trials, done=done, why=why)
+        self._inner.begin(trials=trials, done=done, reason=reason)
 
     def trial_done(self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, **more: Any) -> None:
         """See Watcher."""
         self._inner.trial_done(key, outcome, seconds, **more)
         with self._lock:
             self._done += 1
-            now = self._now()
-            elapsed = now - self._started
-            due = self._told is None or now - self._told >= max(EVERY_S, elapsed * SHARE)
+            moment = self._now()
+            elapsed = moment - self._started
+            due = self._told is None or moment - self._told >= max(EVERY_S, elapsed * SHARE)
             if due and elapsed >= QUIET_S and self._done < self._total:
-                self._told = now
+                self._told = moment
                 self._tell(self._done, self._total)
 
     def say(self, line: str) -> None:

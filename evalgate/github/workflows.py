@@ -74,8 +74,8 @@ def steps_of(top: Path) -> Iterator[GateStep | Problem]:
 
 
 def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
-    named = workflow.get("on", workflow.get(True))  # which YAML reads as true
-    events = frozenset(str(each) for each in (named if isinstance(named, list | dict) else [named]))
+    triggers = workflow.get("on", workflow.get(True))  # which YAML reads as true
+    events = frozenset(str(trigger) for trigger in (triggers if isinstance(triggers, list | dict) else [triggers]))
     for name, job in _mapping(workflow.get("jobs")).items():
         listed = _mapping(job).get("steps")
         checkout: Json | None = None
@@ -88,8 +88,8 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
                 exported = OF_SIGNING_IN
             if not _USES.fullmatch(uses):
                 continue
-            given = (job.get("permissions"), workflow.get("permissions"))
-            permissions = next((each for each in given if each is not None), None)
+            candidates = (job.get("permissions"), workflow.get("permissions"))
+            permissions = next((candidate for candidate in candidates if candidate is not None), None)
             yield GateStep(
                 place=places("jobs", name, "steps", at, "uses"),
                 uses=uses,
@@ -111,9 +111,9 @@ def problems(step: GateStep) -> Iterator[Problem]:
         message = f"`{step.uses}` names no owner yet: {PLACEHOLDER} stands for the publisher of the action"
         yield errors.error("workflow-owner", message, step.place, f"Write the publisher in place of {PLACEHOLDER}.")
     if missing := tuple(_missing(step)):
-        what = ", ".join(f"`{name}: {right}` ({why})" for name, right, why in missing)
+        permissions = ", ".join(f"`{name}: {right}` ({purpose})" for name, right, purpose in missing)
         lines = "\n".join(f"      {name}: {right}" for name, right, _ in missing)
-        message = f"the job has no permission {what}"
+        message = f"the job has no permission {permissions}"
         yield errors.warning("workflow-permissions", message, step.place, f"Add to the job:\n    permissions:\n{lines}")
     if step.measures and step.checkout is None:
         message = "no step before it checks the repository out"
@@ -128,19 +128,19 @@ def problems(step: GateStep) -> Iterator[Problem]:
 
 def _missing(step: GateStep) -> Iterator[tuple[str, str, str]]:
     """The permissions that a job lacks: name, right and what it is for."""
-    wanted = [("contents", "read", "the checkout")] if step.measures else []
+    permissions = [("contents", "read", "the checkout")] if step.measures else []
     if "shard" not in step.inputs and step.inputs.get("comment") != "off":
-        wanted += [("pull-requests", "write", "the comment"), ("checks", "write", "the check run")]
+        permissions += [("pull-requests", "write", "the comment"), ("checks", "write", "the check run")]
     granted = step.permissions
     if granted is None:  # the repository's own setting decides: mostly to read only
         granted = {"contents": "read"}
-    for name, right, why in wanted:
+    for name, right, purpose in permissions:
         if isinstance(granted, str):
             has = granted == "write-all" or (granted == "read-all" and right == "read")
         else:
             has = granted.get(name) in (right, "write")
         if not has:
-            yield name, right, why
+            yield name, right, purpose
 
 
 def _mapping(value: Any) -> Mapping[Any, Any]:
@@ -148,7 +148,7 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
 
 
 def _texts(value: Any) -> Mapping[str, str] | None:
-    return {str(key): str(each) for key, each in value.items()} if isinstance(value, dict) else None
+    return {str(key): str(element) for key, element in value.items()} if isinstance(value, dict) else None
 
 
 def _shown(value: Any) -> str:

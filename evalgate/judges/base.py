@@ -73,11 +73,11 @@ class JudgeFailureKind(enum.StrEnum):
     what: str
     step: str
 
-    def __new__(cls, value: str, what: str, step: str) -> Self:
+    def __new__(cls, value: str, description: str, step: str) -> Self:
         """A kind by its value, in words."""
         kind = str.__new__(cls, value)
         kind._value_ = value
-        kind.what, kind.step = what, step
+        kind.what, kind.step = description, step
         return kind
 
 
@@ -351,9 +351,9 @@ def failure(
     if setting.vertex:
         keys = "the Google Cloud credentials"
     # foreign words on one line, markup of an error page taken out, and no longer than bearable
-    said = " ".join(re.sub(r"<(style|script).*?</\1>|<[^<>]*>", " ", detail[:_MOST_READ], flags=re.DOTALL).split())
-    said = said if len(said) <= _LONGEST_DETAIL else f"{said[: _LONGEST_DETAIL - 3]}..."
-    message = f"judge `{setting.model}`: {kind.what}{f' ({said})' if said else ''}; {kind.step.format(keys=keys)}"
+    excerpt = " ".join(re.sub(r"<(style|script).*?</\1>|<[^<>]*>", " ", detail[:_MOST_READ], flags=re.DOTALL).split())
+    excerpt = excerpt if len(excerpt) <= _LONGEST_DETAIL else f"{excerpt[: _LONGEST_DETAIL - 3]}..."
+    message = f"judge `{setting.model}`: {kind.what}{f' ({excerpt})' if excerpt else ''}; {kind.step.format(keys=keys)}"
     message = setting.redact(message)
     if setting.api_key:
         message = message.replace(setting.api_key, "***")
@@ -362,8 +362,8 @@ def failure(
 
 def kind_of_status(status: int) -> JudgeFailureKind:
     """What an HTTP status says by itself."""
-    rest = JudgeFailureKind.BAD_REQUEST if 400 <= status < 500 else JudgeFailureKind.SERVER_ERROR
-    return _STATUSES.get(status, rest)
+    fallback = JudgeFailureKind.BAD_REQUEST if 400 <= status < 500 else JudgeFailureKind.SERVER_ERROR
+    return _STATUSES.get(status, fallback)
 
 
 ADK_MODEL = "gemini-2.5-flash"

@@ -132,7 +132,7 @@ class Clients:
         return self._drivers.get(client), JudgeSetting(
             model=name.name,
             base_url=base_url,
-            api_key=next((found for each in key_names if (found := environment.get(each, "").strip())), ""),
+            api_key=next((api_key for key_name in key_names if (api_key := environment.get(key_name, "").strip())), ""),
             api_key_env=() if is_keyless else key_names,
             vertex=vertex,
             environment=environment,
@@ -150,9 +150,9 @@ def _unknown_model(model: str) -> str:
 
 
 def _redactor(environment: Environ, key_name: str) -> Callable[[str], str]:
-    named = environment.get(key_name, "").strip() if key_name else ""
+    secret = environment.get(key_name, "").strip() if key_name else ""
     general = redact.redactor(environment)
-    return (lambda text: general(text.replace(named, "***"))) if named else general
+    return (lambda text: general(text.replace(secret, "***"))) if secret else general
 
 
 def key_names(
@@ -165,18 +165,20 @@ def key_names(
     """The variables that hold what these models are asked with."""
     clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
     secrets = {clients.secret(model) for model in models}
-    return variables_with(secrets, environment, named={defaults.api_key_env})
+    return variables_with(secrets, environment, secret_names={defaults.api_key_env})
 
 
-def variables_with(secrets: Iterable[str], environment: Environ, *, named: Container[str] = ()) -> frozenset[str]:
+def variables_with(
+    secrets: Iterable[str], environment: Environ, *, secret_names: Container[str] = ()
+) -> frozenset[str]:
     """The variables with one of these values. Of a short one, which may be a word that others are set to as well, only
-    those that are `named`, or named like a secret."""
+    those of `secret_names`, and those named like a secret."""
     values = {secret.strip() for secret in secrets} - {""}
     return frozenset(
         name
         for name, value in environment.items()
         if value.strip() in values
-        and (len(value.strip()) >= redact.SHORTEST_SECRET or redact.is_named(name) or name in named)
+        and (len(value.strip()) >= redact.SHORTEST_SECRET or redact.is_named(name) or name in secret_names)
     )
 
 
@@ -192,4 +194,4 @@ def missing(
     Asks nobody and spends nothing.
     """
     clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
-    return {model: said for model in dict.fromkeys(models) if (said := clients.missing(model))}
+    return {model: reason for model in dict.fromkeys(models) if (reason := clients.missing(model))}

@@ -59,12 +59,12 @@ def _client(setting: JudgeSetting) -> Client:
     from google import genai  # noqa: PLC0415 - takes a second or more to load, only where a judge is asked
     from google.genai import types  # noqa: PLC0415 - as above
 
-    found = _VERSION_IN_URL.match(setting.base_url)
+    match = _VERSION_IN_URL.match(setting.base_url)
     # google-genai before 3.0, and so google-adk, asks the Gemini API's v1beta; since 3.0 its default is v1, which not
     # every endpoint of one's own has
-    named = setting.environment.get("GOOGLE_GENAI_API_VERSION", "").strip()
-    version = None if setting.vertex else "v1beta" if named in ("", "beta") else named
-    base_url, version = (found[1], found[2]) if found else (setting.base_url or None, version)
+    api_version = setting.environment.get("GOOGLE_GENAI_API_VERSION", "").strip()
+    version = None if setting.vertex else "v1beta" if api_version in ("", "beta") else api_version
+    base_url, version = (match[1], match[2]) if match else (setting.base_url or None, version)
     options = types.HttpOptions(
         base_url=base_url,
         api_version=version,
@@ -97,7 +97,7 @@ class GeminiJudge(Judge):
         try:
             config = _config(request)
         except ValidationError as error:
-            fields = ", ".join(".".join(map(str, each["loc"])) for each in error.errors()[:3])
+            fields = ", ".join(".".join(map(str, detail["loc"])) for detail in error.errors()[:3])
             return base.failure(JudgeFailureKind.BAD_REQUEST, setting, detail=f"judge_model_config: {fields}")
         try:
             response = self._client.models.generate_content(model=setting.model, contents=request.prompt, config=config)
@@ -151,10 +151,10 @@ def _reply_of(response: types.GenerateContentResponse, setting: JudgeSetting) ->
 
 
 def _usage_of(response: types.GenerateContentResponse) -> Usage | None:
-    found = response.usage_metadata
-    if found is None:
+    metadata = response.usage_metadata
+    if metadata is None:
         return None
-    return Usage(**{ours: shapes.count(getattr(found, theirs)) for theirs, ours in adk_shapes.USAGE.items()})
+    return Usage(**{field: shapes.count(getattr(metadata, attribute)) for attribute, field in adk_shapes.USAGE.items()})
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -165,15 +165,15 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     from google.genai import errors  # noqa: PLC0415 - see `open_client`
 
     if isinstance(error, errors.APIError):
-        found = getattr(getattr(error, "response", None), "headers", None) or {}
-        headers = {str(name).lower(): str(value) for name, value in found.items()}
+        raw_headers = getattr(getattr(error, "response", None), "headers", None) or {}
+        headers = {str(name).lower(): str(value) for name, value in raw_headers.items()}
         return _api_failure(error.code, error.details, setting, headers=headers, message=error.message)
     if isinstance(error, auth_errors.GoogleAuthError):
         out_of_reach = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if out_of_reach else JudgeFailureKind.UNAUTHORIZED
         return base.failure(kind, setting, detail=str(error))
     # The client moved from httpx to httpx2, and lets the errors of either through: told apart by name.
-    names = {each.__name__ for each in type(error).__mro__}
+    names = {error_class.__name__ for error_class in type(error).__mro__}
     if "TimeoutException" in names or isinstance(error, TimeoutError):
         return base.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
     if names & {"TransportError", "InvalidURL"} or isinstance(error, OSError):
@@ -189,17 +189,17 @@ def _api_failure(
 ) -> JudgeFailure:
     inner = body.get("error", body) if isinstance(body, Mapping) else {}
     listed = inner.get("details") if isinstance(inner, Mapping) else None
-    details = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    details = [detail for detail in listed if isinstance(detail, Mapping)] if isinstance(listed, list) else []
     kind = base.kind_of_status(status)
-    reasons = {str(each.get("reason")) for each in details}
+    reasons = {str(detail.get("reason")) for detail in details}
     if kind is JudgeFailureKind.BAD_REQUEST and reasons & {"API_KEY_INVALID", "API_KEY_EXPIRED"}:
         kind = JudgeFailureKind.UNAUTHORIZED  # the Gemini API says 400 to a wrong key
     elif kind is JudgeFailureKind.BAD_REQUEST and "FAILED_PRECONDITION" in str(body):
         kind = JudgeFailureKind.FORBIDDEN  # no service in this country, or no billing
     elif kind is JudgeFailureKind.RATE_LIMITED and is_daily_quota(details):
         kind = JudgeFailureKind.QUOTA_SPENT
-    said = parse_google(details)
-    wait = http.parse_retry_after(headers, now=datetime.now(UTC)) if said is None else said
+    delay = parse_google(details)
+    wait = http.parse_retry_after(headers, current_moment=datetime.now(UTC)) if delay is None else delay
     return base.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait)
 
 
@@ -210,9 +210,9 @@ _DAILY = re.compile(r"per[-_ ]?day", re.IGNORECASE)
 def parse_google(details: Iterable[Any]) -> float | None:
     """Seconds to wait by a `google.rpc.RetryInfo` among the details of an error; Gemini sends no header."""
     for detail in _typed(details, "RetryInfo"):
-        found = _DURATION.match(str(detail.get("retryDelay", "")))
-        if found:
-            return float(found[1])
+        match = _DURATION.match(str(detail.get("retryDelay", "")))
+        if match:
+            return float(match[1])
     return None
 
 
@@ -229,7 +229,11 @@ def is_daily_quota(details: Iterable[Any]) -> bool:
 
 
 def _typed(details: Iterable[Any], name: str) -> Iterable[Mapping[str, Any]]:
-    return (each for each in details if isinstance(each, Mapping) and str(each.get("@type", "")).endswith(f".{name}"))
+    return (
+        detail
+        for detail in details
+        if isinstance(detail, Mapping) and str(detail.get("@type", "")).endswith(f".{name}")
+    )
 
 
 DRIVER = JudgeDriver(name="gemini", missing=missing, open=open_client)

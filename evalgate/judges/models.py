@@ -73,7 +73,9 @@ ENDPOINTS: Final[Mapping[str, ModelHost]] = MappingProxyType(
 
 
 _HOSTS_OF_GOOGLE = r"generativelanguage\.googleapis\.com|([a-z0-9-]+-)?aiplatform\.googleapis\.com"
-_HOSTS = "|".join(re.escape(each.base_url.split("/")[2]) for each in ENDPOINTS.values() if "https:" in each.base_url)
+_HOSTS = "|".join(
+    re.escape(endpoint.base_url.split("/")[2]) for endpoint in ENDPOINTS.values() if "https:" in endpoint.base_url
+)
 _OF_PROVIDER = re.compile(rf"https://({_HOSTS}|{_HOSTS_OF_GOOGLE})(/[A-Za-z0-9._~/-]*)?")
 
 
@@ -105,17 +107,17 @@ def parse_name(written: str) -> ModelName:
     if _VERTEX_NAME.fullmatch(written):
         return _vertex(written)
     bare = written.removeprefix("models/")
-    prefix, _, rest = bare.partition("/")
-    if not rest:
-        prefix, rest = next((each for each, pattern in _BARE.items() if pattern.match(bare)), ""), bare
+    prefix, _, name = bare.partition("/")
+    if not name:
+        prefix, name = next((candidate for candidate, pattern in _BARE.items() if pattern.match(bare)), ""), bare
     if prefix == EVALUATION:
-        return ModelName(client=EVALUATION, provider=EVALUATION, name=rest, vertex=True)
+        return ModelName(client=EVALUATION, provider=EVALUATION, name=name, vertex=True)
     if prefix in ("gemini", "google"):
-        return ModelName(client="gemini", provider="google", name=rest, priced_as="google")
+        return ModelName(client="gemini", provider="google", name=name, priced_as="google")
     if prefix in ("vertex_ai", "vertexai"):
-        return _vertex(rest)
+        return _vertex(name)
     if prefix in ENDPOINTS:
-        return ModelName(client="openai", provider=prefix, name=rest, priced_as=ENDPOINTS[prefix].priced_as)
+        return ModelName(client="openai", provider=prefix, name=name, priced_as=ENDPOINTS[prefix].priced_as)
     return ModelName(client="", provider="", name=written)
 
 

@@ -136,18 +136,18 @@ def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
     return reply
 
 
-def _usage_of(found: Any) -> Usage | None:
+def _usage_of(usage: Any) -> Usage | None:
     """Tokens as Gemini counts them: thoughts apart from the answer."""
-    if not isinstance(found, Mapping):
+    if not isinstance(usage, Mapping):
         return None
-    thoughts = _count(found.get("completion_tokens_details"), "reasoning_tokens")
-    output = _count(found, "completion_tokens")
+    thoughts = _count(usage.get("completion_tokens_details"), "reasoning_tokens")
+    output = _count(usage, "completion_tokens")
     return Usage(
-        prompt_tokens=_count(found, "prompt_tokens"),
-        cached_tokens=_count(found.get("prompt_tokens_details"), "cached_tokens"),
+        prompt_tokens=_count(usage, "prompt_tokens"),
+        cached_tokens=_count(usage.get("prompt_tokens_details"), "cached_tokens"),
         candidates_tokens=None if output is None else max(0, output - (thoughts or 0)),
         thoughts_tokens=thoughts,
-        total_tokens=_count(found, "total_tokens"),
+        total_tokens=_count(usage, "total_tokens"),
     )
 
 
@@ -164,7 +164,7 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
 
     if isinstance(error, openai.APITimeoutError):
         return base.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
-    too_large = next((each for each in (error, error.__cause__) if isinstance(each, ExchangeFailed)), None)
+    too_large = next((cause for cause in (error, error.__cause__) if isinstance(cause, ExchangeFailed)), None)
     if too_large is not None:
         return base.failure(JudgeFailureKind.MALFORMED, setting, detail=str(too_large))
     if isinstance(error, openai.APIConnectionError):
@@ -173,7 +173,7 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
         return _status_failure(error, setting)
     if isinstance(error, ValueError | openai.APIResponseValidationError):
         return base.failure(JudgeFailureKind.MALFORMED, setting, detail=type(error).__name__)
-    names = {each.__name__ for each in type(error).__mro__}
+    names = {error_class.__name__ for error_class in type(error).__mro__}
     kind = JudgeFailureKind.CONNECTION if "TransportError" in names else JudgeFailureKind.BAD_REQUEST
     return base.failure(kind, setting, detail=f"{type(error).__name__}: {error}")
 
@@ -185,7 +185,7 @@ def _status_failure(error: Any, setting: JudgeSetting) -> JudgeFailure:
     headers = {str(name).lower(): str(value) for name, value in error.response.headers.items()}
     body = error.body if isinstance(error.body, Mapping) else {}
     detail = f"{error.status_code} {body.get('message') or error.message}"
-    wait = http.parse_retry_after(headers, now=datetime.now(UTC))
+    wait = http.parse_retry_after(headers, current_moment=datetime.now(UTC))
     return base.failure(kind, setting, detail=detail, retry_after_s=wait)
 
 

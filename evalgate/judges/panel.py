@@ -111,7 +111,7 @@ class VotingPanel:
 
     def vote_all(self, ballots: Sequence[SampledRequest]) -> tuple[VoteResult, ...]:
         """See JudgePanel. A ballot's next wave starts when its last one is in, whatever the others do."""
-        asked: list[list[Sample]] = [[] for _ in ballots]
+        samples_by_ballot: list[list[Sample]] = [[] for _ in ballots]
         waves: list[list[Future[Sample]]] = [[] for _ in ballots]
         owner: dict[Future[Sample], int] = {}
 
@@ -120,7 +120,9 @@ class VotingPanel:
                 return
             ballot = ballots[which]
             pool = self._pool(ballot.request.model)
-            waves[which] = [pool.submit(self._sample, ballot, index) for index in next_samples(ballot, asked[which])]
+            waves[which] = [
+                pool.submit(self._sample, ballot, index) for index in next_samples(ballot, samples_by_ballot[which])
+            ]
             owner.update((future, which) for future in waves[which])
 
         for which in range(len(ballots)):
@@ -131,9 +133,9 @@ class VotingPanel:
                 if all(future.done() for future in waves[which]):
                     for future in waves[which]:
                         owner.pop(future, None)
-                    asked[which].extend(future.result() for future in waves[which])
+                    samples_by_ballot[which].extend(future.result() for future in waves[which])
                     start(which)
-        return tuple(decide(ballot, samples) for ballot, samples in zip(ballots, asked, strict=True))
+        return tuple(decide(ballot, samples) for ballot, samples in zip(ballots, samples_by_ballot, strict=True))
 
     def _pool(self, model: str) -> ThreadPoolExecutor:
         """The threads that ask a model: its own, since those that wait for one that is down would keep others
@@ -152,7 +154,7 @@ class VotingPanel:
         except JudgeFailed as failed:
             return Sample(index=index, failure=failed.failure)
         votes: dict[str, Vote] = dict(ballot.parse(reply))
-        texts, cached, asked = [reply.text], reply.cached, [request]
+        texts, cached, requests = [reply.text], reply.cached, [request]
         # ADK's arithmetic has no second question for what was passed over; what may be a quote is no vote there either
         lacking = tuple(
             item
@@ -162,17 +164,17 @@ class VotingPanel:
         if lacking and ballot.again is not None:
             later: Mapping[str, Vote] = {}
             with suppress(JudgeFailed):  # without a second reply the items stay passed over
-                asked.append(replace(request, prompt=ballot.again(reply, lacking)))
-                second = self.ask(asked[-1])
+                requests.append(replace(request, prompt=ballot.again(reply, lacking)))
+                second = self.ask(requests[-1])
                 later = ballot.parse(second)
                 texts.append(second.text)
                 cached = cached and second.cached
             for item in lacking:
                 votes |= confirmed(item, votes.pop(item, None), later.get(item))
-        kept = {item: votes[item] for item in ballot.items if item in votes}
-        if len(kept) < len(ballot.items):
-            self._forget(*asked)
-        return Sample(index=index, votes=kept, text="\n".join(texts), cached=cached)
+        final_votes = {item: votes[item] for item in ballot.items if item in votes}
+        if len(final_votes) < len(ballot.items):
+            self._forget(*requests)
+        return Sample(index=index, votes=final_votes, text="\n".join(texts), cached=cached)
 
     # --- one question -----------------------------------------------------------------------------
 
@@ -181,15 +183,15 @@ class VotingPanel:
         if self._ended.is_set():
             raise JudgeFailed(_STOPPED)
         address = judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
-        found = self._remembered(request, address)
-        if found is not None:
-            return found
+        cached_reply = self._remembered(request, address)
+        if cached_reply is not None:
+            return cached_reply
         with self._lock:
             future = self._under_way.get(address)
-            mine = future is None
+            is_first = future is None
             if future is None:
                 future = self._under_way[address] = Future()
-        if not mine:
+        if not is_first:
             reply = replace(future.result(), cached=True)
             self._ledger.read(request)
             return reply
@@ -206,11 +208,11 @@ class VotingPanel:
                 self._under_way.pop(address, None)
 
     def _remembered(self, request: JudgeRequest, address: str) -> JudgeReply | None:
-        found = self._cache.read(address) if self._cache is not None else None
-        if found is not None:
+        cached_reply = self._cache.read(address) if self._cache is not None else None
+        if cached_reply is not None:
             self._ledger.read(request)
-            self._keep(request, found, fresh=False)
-        return found
+            self._keep(request, cached_reply, fresh=False)
+        return cached_reply
 
     def _fetch(self, request: JudgeRequest) -> JudgeReply:
         refusal = self._refusals.get(request.model)
@@ -340,14 +342,14 @@ def next_samples(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int
     `samples`: those asked so far, which are the first ones. A wave is as long as the longest-lasting item needs at
     the least, so that no sample is asked that could have been spared.
     """
-    asked = len(samples)
-    left = ballot.num_samples - asked
-    if left <= 0 or any(sample.failure and sample.failure.kind in FINAL for sample in samples):
+    sample_count = len(samples)
+    remaining_count = ballot.num_samples - sample_count
+    if remaining_count <= 0 or any(sample.failure and sample.failure.kind in FINAL for sample in samples):
         return ()
     if ballot.exhaustive or not ballot.deviations.spared_samples:
-        return tuple(range(asked, ballot.num_samples))
+        return tuple(range(sample_count, ballot.num_samples))
     size = max((_needed(_count(ballot, item, samples)) for item in ballot.items), default=0)
-    return tuple(range(asked, asked + size))
+    return tuple(range(sample_count, sample_count + size))
 
 
 def decide(ballot: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
@@ -371,9 +373,9 @@ def _needed(count: VoteCount) -> int:
     if _decided(count) is not None:
         return 0
     for more in range(1, count.left + 1):
-        others = count.open - more
-        wins = count.positives + more > count.negatives + others
-        loses = count.negatives + more >= count.positives + others
+        remainder = count.open - more
+        wins = count.positives + more > count.negatives + remainder
+        loses = count.negatives + more >= count.positives + remainder
         if wins or loses:
             return more
     return 0
@@ -405,8 +407,8 @@ def _count(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> Vote
 def _why_undecided(item: str, count: VoteCount, samples: Sequence[Sample]) -> tuple[Undecided, str]:
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
-        told = next((failure for failure in failures if failure.kind in FINAL), failures[0])
-        return Undecided.UNAVAILABLE, f"{_part(len(failures), len(samples))} failed: {told.message}"
+        cause = next((failure for failure in failures if failure.kind in FINAL), failures[0])
+        return Undecided.UNAVAILABLE, f"{_part(len(failures), len(samples))} failed: {cause.message}"
     if not samples:
         return Undecided.UNAVAILABLE, "the judge was not asked"
     about = f" about `{item}`" if item else ""

@@ -48,9 +48,9 @@ class Piece:
 
 def fence(pieces: Sequence[Piece]) -> tuple[str, str]:
     """The code of the marker lines, and the pieces between these, in order; what is invisible in them is shown."""
-    shown = [Piece(name=piece.name, text=reveal(piece.text)) for piece in pieces]
-    code = pick_code(codes_of(shown), (piece.text for piece in shown))
-    return code, "\n\n".join(between(piece, code) for piece in shown)
+    visible_pieces = [Piece(name=piece.name, text=reveal(piece.text)) for piece in pieces]
+    code = pick_code(codes_of(visible_pieces), (piece.text for piece in visible_pieces))
+    return code, "\n\n".join(between(piece, code) for piece in visible_pieces)
 
 
 def begin_line(name: str, code: str) -> str:
@@ -65,7 +65,7 @@ def end_line(name: str, code: str) -> str:
 
 def reveal(text: str) -> str:
     """Characters that a reader cannot see but a model can (zero width, direction overrides, tags) by their number."""
-    visible = _HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+    visible = _HIDDEN.sub(lambda match: f"<U+{ord(match[0]):04X}>", text)
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", visible)
 
 
@@ -133,10 +133,10 @@ class Reply(str):
 
     asked: Question | None
 
-    def __new__(cls, text: str, asked: Question | None = None) -> Self:
-        """The text of a reply to `asked`."""
+    def __new__(cls, text: str, question: Question | None = None) -> Self:
+        """The text of a reply to `question`."""
         reply = super().__new__(cls, text)
-        reply.asked = asked
+        reply.asked = question
         return reply
 
 
@@ -163,9 +163,9 @@ def build_question(
 def with_instruction(system: str, config: Json) -> tuple[str, Json]:
     """The system prompt with the `system_instruction` of the config after it, and the config without. Sent in the
     config, it would replace the rules at one provider and be refused by others."""
-    own = [text_of_instruction(config[name]) for name in SYSTEM_INSTRUCTION if config.get(name)]
-    rest = {name: value for name, value in config.items() if name not in SYSTEM_INSTRUCTION}
-    return "\n".join(each for each in (system, *own) if each), rest
+    instructions = [text_of_instruction(config[name]) for name in SYSTEM_INSTRUCTION if config.get(name)]
+    remaining_config = {name: value for name, value in config.items() if name not in SYSTEM_INSTRUCTION}
+    return "\n".join(text for text in (system, *instructions) if text), remaining_config
 
 
 _BRIEFLY: Final = "Give the object alone, with empty reasons and excerpts, and quote nothing."
@@ -203,8 +203,13 @@ def answer_of(invocation: Invocation, *, intermediate: bool = False, with_though
 
 def instructions_of(invocations: Iterable[Invocation]) -> str:
     """What each agent was told, by name."""
-    told = {agent.name: agent.instructions for each in invocations for agent in each.agents if agent.instructions}
-    return as_json(told) if told else ""
+    instructions = {
+        agent.name: agent.instructions
+        for invocation in invocations
+        for agent in invocation.agents
+        if agent.instructions
+    }
+    return as_json(instructions) if instructions else ""
 
 
 def tools_of(invocations: Iterable[Invocation]) -> str:
@@ -226,25 +231,25 @@ def tools_of_agent(agent: AgentDetails) -> list[Any]:
 def steps_of(invocation: Invocation) -> str:
     """Every tool call in order, with its response."""
     responses = list(invocation.tool_responses)
-    shown = []
+    steps = []
     for number, call in enumerate(invocation.tool_calls):
         response = _response_to(call, responses)
         if response is not None:
             responses.remove(response)
-        shown.append(
+        steps.append(
             {"step": number, "tool": call.name, "args": call.args, "response": response.response if response else None}
         )
-    return as_json(shown) if shown else ""
+    return as_json(steps) if steps else ""
 
 
 def grounding_of(events: Sequence[Event]) -> str:
     """What model-internal tools, as a search, reported of their sources."""
-    found = [
+    sources = [
         {"step": number, "author": event.author, "grounding": event.grounding}
         for number, event in enumerate(events)
         if event.grounding
     ]
-    return as_json(found) if found else ""
+    return as_json(sources) if sources else ""
 
 
 def events_shown(events: Sequence[Event]) -> list[JsonObject]:
@@ -272,13 +277,13 @@ def conversation_of(invocations: Sequence[Invocation]) -> str:
 
 
 def _texts(parts: Iterable[Part], *, with_thoughts: bool, with_attachments: bool) -> str:
-    found = []
+    texts = []
     for part in parts:
         if isinstance(part, Text) and part.text and (with_thoughts or not part.thought):
-            found.append(part.text)
+            texts.append(part.text)
         elif isinstance(part, Attachment) and with_attachments:
-            found.append(f"[{_named(part)}]")
-    return "\n".join(found)
+            texts.append(f"[{_named(part)}]")
+    return "\n".join(texts)
 
 
 def _entry(part: Part) -> JsonObject | None:
@@ -303,8 +308,8 @@ def _named(part: Attachment) -> str:
 def _response_to(call: ToolCall, responses: Sequence[ToolResponse]) -> ToolResponse | None:
     """By the call's id where it has one, else the next response of the tool's name."""
     if call.id is not None:
-        return next((each for each in responses if each.id == call.id), None)
-    return next((each for each in responses if each.id is None and each.name == call.name), None)
+        return next((response for response in responses if response.id == call.id), None)
+    return next((response for response in responses if response.id is None and response.name == call.name), None)
 
 
 # --- the reply ------------------------------------------------------------------------------------
@@ -355,11 +360,11 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     """The thoughts that a text opens with, and the rest; None where nobody can tell where they end."""
     start = text.lstrip()
     lowered = start[:12].lower()
-    name = next((each for each in _THOUGHTS if lowered.startswith(f"<{each}>")), None)
+    name = next((tag for tag in _THOUGHTS if lowered.startswith(f"<{tag}>")), None)
     if name is None:
         return "", text
-    thoughts, *rest = re.split(f"</{name}>", start[len(name) + 2 :], flags=re.IGNORECASE)
-    return (thoughts, rest[0]) if len(rest) == 1 else None
+    thoughts, *remainder = re.split(f"</{name}>", start[len(name) + 2 :], flags=re.IGNORECASE)
+    return (thoughts, remainder[0]) if len(remainder) == 1 else None
 
 
 def _ends_thoughts(text: str) -> bool:
@@ -376,63 +381,65 @@ def state(
     several: bool = False,
 ) -> Statement:
     """What a reply says under one of the keys: in JSON, else in what `lines` finds in its rows; `several` is a list."""
-    asked = text.asked if isinstance(text, Reply) else None
-    own = split_thoughts(text) if len(text) <= LONGEST_REPLY else None
-    if own is None:
-        return Statement(asked=asked)
-    body, code = _without_fence(own[1].strip()), asked.code if asked else ""
-    is_torn = asked is not None and any(_ends_thoughts(piece.text) for piece in asked.pieces)
-    whole = _whole(body)
-    if whole is not None:
-        written = whole.get("code") if code and isinstance(whole, dict) else None
+    question = text.asked if isinstance(text, Reply) else None
+    text_parts = split_thoughts(text) if len(text) <= LONGEST_REPLY else None
+    if text_parts is None:
+        return Statement(asked=question)
+    body, code = _without_fence(text_parts[1].strip()), question.code if question else ""
+    is_torn = question is not None and any(_ends_thoughts(piece.text) for piece in question.pieces)
+    document = _whole(body)
+    if document is not None:
+        written = document.get("code") if code and isinstance(document, dict) else None
         sure = written == code if written else not is_torn
-        entries = () if _is_quoted(body, asked) else _entries(whole, keys, several=several)
-        return Statement(entries=entries, sure=sure, asked=asked)
+        entries = () if _is_quoted(body, question) else _entries(document, keys, several=several)
+        return Statement(entries=entries, sure=sure, asked=question)
     objects = [(span, value, _entries(value, keys, several=several)) for span, value in _objects(body)]
     coded = [entries for _, value, entries in objects if code and list(value.items())[-1:] == [("code", code)]]
     if coded:
-        return Statement(entries=coded[0] if all(each == coded[0] for each in coded) else (), asked=asked)
-    spoken = [each for each in objects if each[2]]
+        return Statement(entries=coded[0] if all(candidate == coded[0] for candidate in coded) else (), asked=question)
+    spoken = [candidate for candidate in objects if candidate[2]]
     if not spoken:
-        return _state_in_lines(body, keys, lines, asked)
-    return _state_in_objects(body, spoken, asked, is_torn=is_torn)
+        return _state_in_lines(body, keys, lines, question)
+    return _state_in_objects(body, spoken, question, is_torn=is_torn)
 
 
 def _state_in_objects(
     body: str,
     spoken: Sequence[tuple[tuple[int, int], JsonObject, list[JsonObject]]],
-    asked: Question | None,
+    question: Question | None,
     *,
     is_torn: bool,
 ) -> Statement:
     """What objects without the code say: where each stands, the object, its entries. They count where nothing else is
     said, and one that stands before or behind the text alone may."""
     if not _has_words(_outside(body, [span for span, _, _ in spoken])):
-        is_copied = any(_is_quoted(body[start:end], asked) for (start, end), _, _ in spoken)
+        is_copied = any(_is_quoted(body[start:end], question) for (start, end), _, _ in spoken)
         together = spoken[:1] if all(value == spoken[0][1] for _, value, _ in spoken) else spoken
-        entries = [] if is_copied else [entry for _, _, each in together for entry in each]
-        return Statement(entries=entries, sure=not is_torn, asked=asked)
+        entries = [] if is_copied else [entry for _, _, group in together for entry in group]
+        return Statement(entries=entries, sure=not is_torn, asked=question)
     (start, end), first, entries = spoken[0]
     beside = _outside(body, [(start, end)])
     is_alone = len(spoken) == 1 and "code" not in first and not (_has_words(body[:start]) and _has_words(body[end:]))
-    return Statement(entries=entries if is_alone else (), sure=False, prose=beside, rest=beside, asked=asked)
+    return Statement(entries=entries if is_alone else (), sure=False, prose=beside, rest=beside, asked=question)
 
 
-def _is_quoted(text: str, asked: Question | None) -> bool:
+def _is_quoted(text: str, question: Question | None) -> bool:
     """Whether what is judged holds a text letter by letter, spaces aside: then it is nobody's verdict."""
     bare = "".join(text.split())
-    return asked is not None and any(bare in "".join(piece.text.split()) for piece in asked.pieces)
+    return question is not None and any(bare in "".join(piece.text.split()) for piece in question.pieces)
 
 
 def _state_in_lines(
-    body: str, keys: frozenset[str], lines: Callable[[Rows], list[JsonObject]], asked: Question | None
+    body: str, keys: frozenset[str], lines: Callable[[Rows], list[JsonObject]], question: Question | None
 ) -> Statement:
     rows = text_rows(body)
     entries = lines(rows)
-    said = {str(entry[key]) for entry in entries for key in keys if key in entry}
+    verdict_texts = {str(entry[key]) for entry in entries for key in keys if key in entry}
     prose = "\n".join(value for key, value in rows if not key)
-    rest = "\n".join(f"{key}: {value}" for key, value in rows if key not in keys or value not in said)
-    return Statement(entries=entries, sure=False, in_lines=True, prose=prose, rest=rest, asked=asked)
+    remaining_text = "\n".join(
+        f"{key}: {value}" for key, value in rows if key not in keys or value not in verdict_texts
+    )
+    return Statement(entries=entries, sure=False, in_lines=True, prose=prose, rest=remaining_text, asked=question)
 
 
 def _whole(body: str) -> Any:
@@ -450,10 +457,10 @@ def _whole(body: str) -> Any:
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> JsonObject:
     """An object, its keys lowered; one that says the same thing twice had two authors. Raises ValueError."""
-    found = {name.strip().lower(): value for name, value in pairs}
-    if len(found) < len(pairs):
+    fields = {name.strip().lower(): value for name, value in pairs}
+    if len(fields) < len(pairs):
         raise ValueError("a key is there twice")
-    return found
+    return fields
 
 
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_no_key_twice)
@@ -461,22 +468,22 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_no_key_twice)
 
 def _without_fence(body: str) -> str:
     """What one code fence around a whole text holds."""
-    first, _, rest = body.partition("\n")
-    opened = _FENCE.fullmatch(first.rstrip())
-    return rest[: -len(opened[1])].strip() if opened and rest.endswith(opened[1]) else body
+    first, _, content = body.partition("\n")
+    opening = _FENCE.fullmatch(first.rstrip())
+    return content[: -len(opening[1])].strip() if opening and content.endswith(opening[1]) else body
 
 
 def _objects(text: str) -> list[tuple[tuple[int, int], JsonObject]]:
     """Every outermost JSON object amid a text, with where it stands."""
-    found, place = [], text.find("{")
+    objects, place = [], text.find("{")
     for _ in range(_MOST_STARTS):
         if place < 0:
             break
         value, end = _object_at(text, place)
         if value is not None:
-            found.append(((place, end), value))
+            objects.append(((place, end), value))
         place = text.find("{", end)
-    return found
+    return objects
 
 
 def _object_at(text: str, place: int) -> tuple[JsonObject | None, int]:
@@ -494,8 +501,8 @@ def _entries(value: Any, keys: frozenset[str], *, several: bool) -> list[JsonObj
     nothing but names. What stands deeper, or beside, is something that it tells of."""
     for _ in range(_MOST_WRAPS):
         if isinstance(value, list) and (several or len(value) != 1):
-            found = [each for each in value if isinstance(each, dict) and not keys.isdisjoint(each)]
-            return found if several or len(found) == len(value) else []
+            entries = [member for member in value if isinstance(member, dict) and not keys.isdisjoint(member)]
+            return entries if several or len(entries) == len(value) else []
         if isinstance(value, list):
             (value,) = value
         elif not isinstance(value, dict):
@@ -504,7 +511,7 @@ def _entries(value: Any, keys: frozenset[str], *, several: bool) -> list[JsonObj
             value = value["verdicts"]
         elif not keys.isdisjoint(value):
             return [value]
-        elif len(inner := [each for name, each in value.items() if name != "code"]) == 1:
+        elif len(inner := [member for name, member in value.items() if name != "code"]) == 1:
             (value,) = inner
         else:
             return []
@@ -528,23 +535,23 @@ def text_rows(text: str) -> list[tuple[str, str]]:
 
     The key of prose is "".
     """
-    made = []
+    rows = []
     for line in text.splitlines():
         head, colon, value = line.replace("\uff1a", ":", 1).partition(":")
         key = head.lstrip(_MARKS).rstrip(" \t*_`\"'")
         if colon and _LINE_KEY.fullmatch(key):
-            made.append((_SEPARATORS.sub("_", key.lower()), value.strip()))
+            rows.append((_SEPARATORS.sub("_", key.lower()), value.strip()))
         elif _has_words(line):
-            made.append(("", line))
-    return made
+            rows.append(("", line))
+    return rows
 
 
-def verdict_lines(rows: Rows, *, known: Collection[str], label: str) -> list[tuple[str, str]]:
+def verdict_lines(rows: Rows, *, keys: Collection[str], label: str) -> list[tuple[str, str]]:
     """The `key: value` lines of a reply that speaks of several things.
 
-    None where the line of a label is followed by one that has no `known` key: it is quoted, as far as anybody can tell.
+    None where the line of a label is followed by one that has none of the `keys`: it is quoted, as far as anybody can tell.
     """
-    if any(key == label and after not in known for (key, _), (after, _) in itertools.pairwise(rows)):
+    if any(key == label and next_key not in keys for (key, _), (next_key, _) in itertools.pairwise(rows)):
         return []
     return [row for row in rows if row[0]]
 
@@ -552,21 +559,21 @@ def verdict_lines(rows: Rows, *, known: Collection[str], label: str) -> list[tup
 def json_entries(text: str, *, key: str) -> list[JsonObject]:
     """Every object, however deep it stands, that has `key`; keys are lowered. Python's single-quoted form is read where
     JSON's is not."""
-    found = [value for _, value in _objects(text)]
-    if not found and "{" in text:
+    objects = [value for _, value in _objects(text)]
+    if not objects and "{" in text:
         value, _ = _object_at(_in_json(text[text.index("{") :]), 0)
-        found = [value] if value is not None else []
-    return [entry for value in found for entry in _entries_with(value, key)]
+        objects = [value] if value is not None else []
+    return [entry for value in objects for entry in _entries_with(value, key)]
 
 
 def _entries_with(value: Any, key: str) -> Iterator[JsonObject]:
     if isinstance(value, dict):
         if key in value:
             yield value
-        value = [each for name, each in value.items() if name != key]
+        value = [member for name, member in value.items() if name != key]
     if isinstance(value, list):
-        for each in value:
-            yield from _entries_with(each, key)
+        for member in value:
+            yield from _entries_with(member, key)
 
 
 def read_label(value: Any, labels: Collection[str]) -> str | None:
@@ -581,9 +588,9 @@ def read_label(value: Any, labels: Collection[str]) -> str | None:
         return None
     text = _MARKUP.sub(" ", unicodedata.normalize("NFKC", value)).casefold()
     alone, _, reason = _REASONED.sub(r"\1\n\2", _LEADING.sub("", text), count=1).partition("\n")
-    word, spoken = ("_".join(_WORD.findall(each)) for each in (alone, reason))
-    others = any(f"_{each}_" in f"_{spoken}_" for each in labels if each != word)
-    return None if word not in labels or others or spoken.partition("_")[0] not in _REASON else word
+    word, spoken = ("_".join(_WORD.findall(part)) for part in (alone, reason))
+    is_ambiguous = any(f"_{label}_" in f"_{spoken}_" for label in labels if label != word)
+    return None if word not in labels or is_ambiguous or spoken.partition("_")[0] not in _REASON else word
 
 
 def prose_of(entry: Json, *keys: str) -> str:
@@ -610,24 +617,24 @@ def plain_text(text: str) -> str:
 def _in_json(text: str) -> str:
     """JSON of Python's spelling: single quotes, True, None, a comma before a closing bracket. Empty where a quote is
     left open."""
-    made, place = [], 0
+    tokens, place = [], 0
     while place < len(text):
         token = _TOKEN.match(text, place)
         if token is None:
             return ""
-        made.append(_json_form(token[0]))
+        tokens.append(_json_form(token[0]))
         place = token.end()
-    return "".join(made)
+    return "".join(tokens)
 
 
 def _json_form(token: str) -> str:
     if token.startswith("'"):
-        inner = re.sub(r"\\.|\"", lambda found: _ESCAPES.get(found[0], found[0]), token[1:-1], flags=re.DOTALL)
+        inner = re.sub(r"\\.|\"", lambda match: _ESCAPES.get(match[0], match[0]), token[1:-1], flags=re.DOTALL)
         return f'"{inner}"'
     if token.startswith('"'):
         return token
-    named = re.sub(r"\b(True|False|None)\b", lambda found: _PYTHON[found[0]], token)
-    return re.sub(r",(?=\s*+[}\]])", "", named)
+    json_text = re.sub(r"\b(True|False|None)\b", lambda match: _PYTHON[match[0]], token)
+    return re.sub(r",(?=\s*+[}\]])", "", json_text)
 
 
 _TOKEN = re.compile(r"\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|[^\"']++", re.DOTALL)
@@ -640,16 +647,16 @@ _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 def parse_label(text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = ("verdict",)) -> Mapping[str, Vote]:
     """The vote of a reply under the item "". Two different labels in one reply, or none of them, are no vote."""
-    said = state(text, frozenset(keys), lines=partial(_labels_at_ends, keys=keys))
-    found = [(entry[key], entry) for entry in said.entries for key in keys if key in entry]
-    if not found:
+    statement = state(text, frozenset(keys), lines=partial(_labels_at_ends, keys=keys))
+    verdicts = [(entry[key], entry) for entry in statement.entries for key in keys if key in entry]
+    if not verdicts:
         return {}
-    rationale = next((reason for _, entry in found if (reason := prose_of(entry, *_REASON_KEYS))), "").strip(" \"',")
-    words = {read_label(value, labels) for value, _ in found}
-    if len(words) > 1 or any(_says_another(entry, words, labels, keys) for _, entry in found):
-        both = " and ".join(as_written(value) for value, _ in found[:3])
-        return {"": Vote(passed=None, label=both, rationale=rationale, sure=False)}
-    heard = own_word(said, labels=labels, keys=keys)(vote_of(found[0][0], labels, rationale=rationale))
+    rationale = next((reason for _, entry in verdicts if (reason := prose_of(entry, *_REASON_KEYS))), "").strip(" \"',")
+    words = {read_label(value, labels) for value, _ in verdicts}
+    if len(words) > 1 or any(_says_another(entry, words, labels, keys) for _, entry in verdicts):
+        label = " and ".join(as_written(value) for value, _ in verdicts[:3])
+        return {"": Vote(passed=None, label=label, rationale=rationale, sure=False)}
+    heard = own_word(statement, labels=labels, keys=keys)(vote_of(verdicts[0][0], labels, rationale=rationale))
     return {} if heard is None else {"": heard}
 
 
@@ -666,7 +673,7 @@ def _labels_at_ends(rows: Rows, *, keys: Sequence[str]) -> list[JsonObject]:
 
 
 def votes_by_item(
-    said: Statement,
+    statement: Statement,
     *,
     item_of: Callable[[Json], str | None],
     vote_in: Callable[[Json], Vote],
@@ -679,35 +686,35 @@ def votes_by_item(
     good is about nothing that was asked, or about an item for the second time, no good vote beside it counts.
     """
     votes: dict[str, Vote] = {}
-    is_torn, own = False, own_word(said, labels=labels, keys=(key,))
-    for entry in said.entries:
+    is_torn, vote_check = False, own_word(statement, labels=labels, keys=(key,))
+    for entry in statement.entries:
         item, vote = item_of(entry), vote_in(entry)
-        known = None if item is None else votes.get(item)
-        is_torn = is_torn or (not said.in_lines and not vote.passed and (item is None or known is not None))
-        if known is not None and known.passed is not vote.passed:
-            both = f"{known.label} and {vote.label}"
-            vote = Vote(passed=None, label=both, rationale=vote.rationale, sure=False)
-        heard = own(vote)
+        earlier_vote = None if item is None else votes.get(item)
+        is_torn = is_torn or (not statement.in_lines and not vote.passed and (item is None or earlier_vote is not None))
+        if earlier_vote is not None and earlier_vote.passed is not vote.passed:
+            label = f"{earlier_vote.label} and {vote.label}"
+            vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
+        heard = vote_check(vote)
         if item is not None and heard is not None:
             votes[item] = heard
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
 
 
-def own_word(said: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]) -> Callable[[Vote], Vote | None]:
+def own_word(statement: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]) -> Callable[[Vote], Vote | None]:
     """What becomes of a vote in a reply, as far as it is the judge's own word: None where it may well be quoted, not
     `sure` where it may."""
-    if said.sure:
+    if statement.sure:
         return lambda vote: vote
-    prose, rest = _worded(said.prose), _worded(said.rest)
-    is_beside_others = any(f"_{key}_{label}_" in rest for key in keys for label in labels)
-    named = {label for label in labels if f"_{label}_" in prose}
-    letters = [_letters(piece.text) for piece in said.asked.pieces] if said.asked is not None else []
+    prose, remaining_words = _worded(statement.prose), _worded(statement.rest)
+    is_beside_others = any(f"_{key}_{label}_" in remaining_words for key in keys for label in labels)
+    prose_labels = {label for label in labels if f"_{label}_" in prose}
+    letters = [_letters(piece.text) for piece in statement.asked.pieces] if statement.asked is not None else []
     judged = {label for label in labels if _is_spoken_of(letters, keys, label)}
 
     def heard(vote: Vote) -> Vote | None:
-        if vote.passed is False and (said.in_lines or not is_beside_others):
+        if vote.passed is False and (statement.in_lines or not is_beside_others):
             return vote  # nobody would plant it
-        if is_beside_others or (vote.passed and (named - {vote.label} or vote.label in judged)):
+        if is_beside_others or (vote.passed and (prose_labels - {vote.label} or vote.label in judged)):
             return None
         return replace(vote, sure=False)
 
@@ -721,7 +728,7 @@ def _worded(text: str) -> str:
 
 def _is_spoken_of(letters: Sequence[str], keys: Sequence[str], label: str) -> bool:
     """Whether what is judged has both the key and the label, whatever stands between and within them."""
-    return all(any(_letters(word) in each for word in words for each in letters) for words in (keys, [label]))
+    return all(any(_letters(word) in text for word in words for text in letters) for words in (keys, [label]))
 
 
 _LOOK_ALIKES = str.maketrans(
@@ -733,7 +740,7 @@ _LOOK_ALIKES = str.maketrans(
 
 def _letters(text: str) -> str:
     """The Latin letters and digits of a text without case, accents, look-alikes and JSON's numbers of characters."""
-    plain = re.sub(r"\\u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text)
+    plain = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
     plain = unicodedata.normalize("NFKD", plain).casefold().translate(_LOOK_ALIKES)
     return re.sub("[^a-z0-9]+", "", plain)
 

@@ -91,18 +91,18 @@ class CircuitBreaker:
         """Whether nothing has come of its last calls, often enough."""
         return self._exhausted >= self._limits.outage_after
 
-    def begin(self, now: float) -> float:
+    def begin(self, moment: float) -> float:
         """A call begins; when the model's time is up, while it is inside."""
         if not self._inside:
-            self._busy_since = now
+            self._busy_since = moment
         self._inside += 1
         return self._busy_since + self._limits.deadline_s - self._busy_s
 
-    def end(self, now: float) -> None:
+    def end(self, moment: float) -> None:
         """A call has ended, however it did."""
         self._inside -= 1
         if not self._inside:
-            self._busy_s += now - self._busy_since
+            self._busy_s += moment - self._busy_since
 
     def succeeded(self) -> None:
         """It answers."""
@@ -210,12 +210,12 @@ class RateLimiter:
         if failure.kind not in PRESSURE:
             return
         with self._changed:
-            now = self._clock.now()
+            moment = self._clock.now()
             if since >= self._shrunk_at:
                 self._limit = max(1.0, self._limit / 2)
-                self._shrunk_at = now
+                self._shrunk_at = moment
             if failure.retry_after_s:
-                self._paused_until = max(self._paused_until, now + failure.retry_after_s)
+                self._paused_until = max(self._paused_until, moment + failure.retry_after_s)
 
     def succeeded(self, *, peers: int | None = None) -> None:
         """Speed up a little: a call came through, here or elsewhere. A round of successes lets one more through.
@@ -235,9 +235,9 @@ class RateLimiter:
         queued = 0.0
         while True:
             with self._changed:
-                now = self._clock.now()
-                pause_s = self._paused_until - now
-                limit = self._past(max(now, self._paused_until), call_ends + queued, model_ends)
+                moment = self._clock.now()
+                pause_s = self._paused_until - moment
+                limit = self._past(max(moment, self._paused_until), call_ends + queued, model_ends)
                 if limit:
                     raise JudgeFailed(self._too_late(pause_s, model=model, limit=limit))
                 if pause_s <= 0:
@@ -245,7 +245,7 @@ class RateLimiter:
                         self._under_way[model] += 1
                         return queued
                     self._changed.wait()
-                    queued += self._clock.now() - now
+                    queued += self._clock.now() - moment
                     continue
             if not self._clock.sleep(pause_s):
                 raise JudgeFailed(self._too_late(pause_s, model=model, limit="deadline"))
@@ -253,8 +253,8 @@ class RateLimiter:
     def _has_room(self, model: str) -> bool:
         """Whether one more call may start. An eighth is kept for models that have none under way: one that hangs would
         hold them all."""
-        others = any(not self._under_way[each] for each in self._breakers)
-        kept_free = self.calls_at_once // 8 if others and self._under_way[model] else 0
+        has_idle_models = any(not self._under_way[other_model] for other_model in self._breakers)
+        kept_free = self.calls_at_once // 8 if has_idle_models and self._under_way[model] else 0
         return self._under_way.total() < max(1, self.calls_at_once - kept_free)
 
     # --- waits and ends ---------------------------------------------------------------------------
@@ -289,9 +289,9 @@ class RateLimiter:
     def _too_late(self, pause_s: float, *, model: str, limit: str) -> JudgeFailure:
         name = self._provider or "the judge"
         if pause_s > 0:
-            told = words.seconds(pause_s)
+            pause = words.seconds(pause_s)
             message = (
-                f"{name} asks for a pause of {told}, which is longer than this run waits; "
+                f"{name} asks for a pause of {pause}, which is longer than this run waits; "
                 f"run it again later, or raise `judge: {{{limit}: ...}}`"
             )
             return JudgeFailure(kind=JudgeFailureKind.RATE_LIMITED, message=message, retry_after_s=pause_s)
@@ -360,19 +360,19 @@ class TrialLimiter:
 
     def __call__(self, agent: str, attempt: Callable[[], Outcome]) -> Outcome:
         """See Pace."""
-        held = self._enter(agent)
+        limiters = self._enter(agent)
         began = self._limiters.clock.now()
         try:
             outcome = attempt()
         finally:
             with self._changed:
-                self._under_way.subtract(held)
+                self._under_way.subtract(limiters)
                 self._changed.notify_all()
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-        named = {event.model_version for turn in turns for event in turn.events or () if event.model_version}
-        found = {provider for name in named if (provider := models.parse_name(name).provider)}
+        model_names = {event.model_version for turn in turns for event in turn.events or () if event.model_version}
+        providers = {provider for name in model_names if (provider := models.parse_name(name).provider)}
         with self._changed:
-            self._providers[agent] = self._providers.get(agent, frozenset()) | found
+            self._providers[agent] = self._providers.get(agent, frozenset()) | providers
         for limiter in self._limiters_of(agent):
             if not isinstance(outcome, AgentFailure):
                 limiter.succeeded(peers=self._trials_at_once)
@@ -389,12 +389,12 @@ class TrialLimiter:
         patience_ends = clock.now() + LONGEST_PAUSE_S
         while True:
             limiters = self._limiters_of(agent)
-            pause_s = min(max(each.pause_s for each in limiters), patience_ends - clock.now())
+            pause_s = min(max(limiter.pause_s for limiter in limiters), patience_ends - clock.now())
             if pause_s > 0 and not self._stop.is_set() and clock.sleep(min(pause_s, LOOK_S)):
                 continue
             with self._changed:
-                room = {each: max(1, round(self._trials_at_once * each.share)) for each in limiters}
-                if self._stop.is_set() or all(self._under_way[each] < room[each] for each in limiters):
+                room = {limiter: max(1, round(self._trials_at_once * limiter.share)) for limiter in limiters}
+                if self._stop.is_set() or all(self._under_way[limiter] < room[limiter] for limiter in limiters):
                     self._under_way.update(limiters)
                     return limiters
                 self._changed.wait(LOOK_S)

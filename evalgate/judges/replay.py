@@ -27,13 +27,13 @@ def read_recordings(path: Path) -> Mapping[str, CachedReply]:
 
     Raises OSError where the path cannot be read.
     """
-    found: dict[str, CachedReply] = {}
+    entries: dict[str, CachedReply] = {}
     for file in sorted(path.glob("**/*.jsonl")) if path.is_dir() else [path]:
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
             with suppress(ValueError):
                 entry = cache.parse_entry(line)
-                found[entry.address] = entry
-    return found
+                entries[entry.address] = entry
+    return entries
 
 
 def digest(path: str) -> str:
@@ -67,12 +67,18 @@ class Recorder:
         with self._lock:
             if not self._path.exists():
                 return
-            kept = sorted(
+            entries = sorted(
                 read_recordings(self._path).values(),
-                key=lambda each: (each.criterion, each.model, str(each.repeat), each.sample, each.address),
+                key=lambda cached_reply: (
+                    cached_reply.criterion,
+                    cached_reply.model,
+                    str(cached_reply.repeat),
+                    cached_reply.sample,
+                    cached_reply.address,
+                ),
             )
             ordered = self._path.with_suffix(".ordered")
-            ordered.write_text("".join(cache.render_entry(entry) + "\n" for entry in kept), encoding="utf-8")
+            ordered.write_text("".join(cache.render_entry(entry) + "\n" for entry in entries), encoding="utf-8")
             ordered.replace(self._path)
 
 

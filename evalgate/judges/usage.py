@@ -76,7 +76,7 @@ def check_priced(limits: BudgetRule, prices: dict[str, bool]) -> None:
 
     Raises ConfigError before anything is spent.
     """
-    unknown = sorted(model for model, known in prices.items() if not known)
+    unknown = sorted(model for model, is_known in prices.items() if not is_known)
     if limits.usd is not None and unknown:
         names = ", ".join(f"`{name}`" for name in unknown)
         raise ConfigError(

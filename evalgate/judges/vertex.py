@@ -70,7 +70,7 @@ class VertexEvaluation(Judge):
     def _reply(self, answer: Answer) -> JudgeReply | JudgeFailure:
         if not 200 <= answer.status < 300:
             kind = judges_base.kind_of_status(answer.status)
-            wait = http.parse_retry_after(answer.headers, now=datetime.now(UTC))
+            wait = http.parse_retry_after(answer.headers, current_moment=datetime.now(UTC))
             detail = f"{answer.status} {_message(answer)}"
             return judges_base.failure(kind, self._setting, detail=detail, retry_after_s=wait)
         try:
@@ -98,18 +98,18 @@ def _url(setting: JudgeSetting) -> str:
     location = setting.environment.get("GOOGLE_CLOUD_LOCATION", "").strip() or "us-central1"
     project = _project(setting.environment)
     regional = bool(project) and location != "global"
-    own = _VERSION_IN_URL.sub("", setting.base_url).rstrip("/")
-    base = own or f"https://{f'{location}-' if regional else ''}aiplatform.googleapis.com"
+    base_url = _VERSION_IN_URL.sub("", setting.base_url).rstrip("/")
+    base = base_url or f"https://{f'{location}-' if regional else ''}aiplatform.googleapis.com"
     parent = f"projects/{quote(project, safe='')}/locations/{quote(location, safe='')}/" if project else ""
     return f"{base}/v1beta1/{parent}:evaluateInstances"
 
 
 def _message(answer: Answer) -> str:
     try:
-        found = answer.json()["error"]["message"]
+        message = answer.json()["error"]["message"]
     except (ValueError, KeyError, TypeError):
         return answer.excerpt()
-    return str(found)
+    return str(message)
 
 
 DRIVER = JudgeDriver(name="vertex_evaluation", missing=missing, open=open_client)

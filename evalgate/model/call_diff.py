@@ -49,7 +49,7 @@ class CallLine:
 
 def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> bool:
     """Whether both call the same tools with the same arguments in the same order; the calls' ids are chance."""
-    one, other = ([_key(call) for call in each or ()] for each in (left, right))
+    one, other = ([_key(call) for call in calls or ()] for calls in (left, right))
     return one == other
 
 
@@ -58,8 +58,8 @@ def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Call
     the equal ones at the beginning are left out."""
     start = 0
     if max(len(expected), len(actual)) > MAX_CALLS:
-        both = enumerate(zip(expected, actual, strict=False))
-        unequal = (at for at, (one, other) in both if _key(one) != _key(other))
+        pairs = enumerate(zip(expected, actual, strict=False))
+        unequal = (at for at, (one, other) in pairs if _key(one) != _key(other))
         start = max(next(unequal, min(len(expected), len(actual))) - CONTEXT, 0)
     left, right = (calls[start : start + MAX_CALLS] for calls in (expected, actual))
     return tuple(_aligned(left, right, _key, lambda call: call.name))
@@ -67,19 +67,21 @@ def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Call
 
 def difference(pairs: Sequence[CallPair]) -> tuple[CallLine, ...]:
     """The aligned calls as lines; within a pair of one tool only the arguments that differ are marked."""
-    return tuple(line for each in pairs for line in _lines(each))
+    return tuple(line for call_pair in pairs for line in _lines(call_pair))
 
 
 def spell(call: ToolCall) -> str:
     """`book(city="Oslo", nights=2)`, long values clipped."""
-    shown = (f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}" for name, value in (call.args or {}).items())
-    return f"{_tool(call.name)}({', '.join(shown)})"
+    arguments = (
+        f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}" for name, value in (call.args or {}).items()
+    )
+    return f"{_tool(call.name)}({', '.join(arguments)})"
 
 
 def _aligned(
-    expected: Sequence[ToolCall], actual: Sequence[ToolCall], alike: Callable[[ToolCall], Any], *further: Any
+    expected: Sequence[ToolCall], actual: Sequence[ToolCall], alike: Callable[[ToolCall], Any], *fallbacks: Any
 ) -> list[CallPair]:
-    """Calls that are alike are pairs; those between them are aligned by what is alike `further`, else alone."""
+    """Calls that are alike are pairs; those between them are aligned by what is alike in `fallbacks`, else each on its own."""
     matcher = SequenceMatcher(
         None, [alike(call) for call in expected], [alike(call) for call in actual], autojunk=False
     )
@@ -88,26 +90,26 @@ def _aligned(
         left, right = expected[start:end], actual[other_start:other_end]
         if tag == "equal":
             pairs += [CallPair(expected=one, actual=other) for one, other in zip(left, right, strict=True)]
-        elif further:
-            pairs += _aligned(left, right, *further)
+        elif fallbacks:
+            pairs += _aligned(left, right, *fallbacks)
         else:
             pairs += [CallPair(expected=call, actual=None) for call in left]
             pairs += [CallPair(expected=None, actual=call) for call in right]
     return pairs
 
 
-def _lines(each: CallPair) -> list[CallLine]:
-    if each.expected is None:
-        return [CallLine(mark="+", text=spell(each.actual))] if each.actual is not None else []
-    if each.actual is None:
-        return [CallLine(mark="-", text=spell(each.expected))]
-    if each.same:
-        return [CallLine(mark=" ", text=spell(each.actual))]
-    expected, actual = spell(each.expected), spell(each.actual)
-    left, right = each.expected.args or {}, each.actual.args or {}
+def _lines(call_pair: CallPair) -> list[CallLine]:
+    if call_pair.expected is None:
+        return [CallLine(mark="+", text=spell(call_pair.actual))] if call_pair.actual is not None else []
+    if call_pair.actual is None:
+        return [CallLine(mark="-", text=spell(call_pair.expected))]
+    if call_pair.same:
+        return [CallLine(mark=" ", text=spell(call_pair.actual))]
+    expected, actual = spell(call_pair.expected), spell(call_pair.actual)
+    left, right = call_pair.expected.args or {}, call_pair.actual.args or {}
     if expected != actual and len(left.keys() | right.keys()) <= 2 and max(len(expected), len(actual)) <= LINE_WIDTH:
         return [CallLine(mark="-", text=expected), CallLine(mark="+", text=actual)]
-    return _argument_lines(_tool(each.expected.name), left, right)
+    return _argument_lines(_tool(call_pair.expected.name), left, right)
 
 
 def _argument_lines(tool: str, expected: Json, actual: Json) -> list[CallLine]:
@@ -143,8 +145,8 @@ def _tool(name: str) -> str:
 
 
 def _name(name: str) -> str:
-    shown = plain.clip(name, NAME_WIDTH)
-    return shown if shown.isidentifier() else json.dumps(shown, ensure_ascii=False)
+    short_name = plain.clip(name, NAME_WIDTH)
+    return short_name if short_name.isidentifier() else json.dumps(short_name, ensure_ascii=False)
 
 
 def _key(call: ToolCall) -> tuple[str, str]:

@@ -146,7 +146,7 @@ class Invocation:
     @property
     def told_calls(self) -> tuple[tuple[Usage, str], ...]:
         """What its events tell of model calls, as `model_calls`."""
-        return tuple((each.usage, each.model_version or "") for each in self.events or () if each.usage is not None)
+        return tuple((event.usage, event.model_version or "") for event in self.events or () if event.usage is not None)
 
     def parts(self) -> Iterator[Part]:
         """All parts of all events, in order."""

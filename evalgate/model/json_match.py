@@ -55,8 +55,8 @@ class Matcher(Wire):
 
     @model_validator(mode="after")
     def _one_key(self) -> Self:
-        given = self.model_fields_set
-        if len(given) != 1 or (given & {"ignore", "any"} and not (self.ignore or self.any)):
+        keys = self.model_fields_set
+        if len(keys) != 1 or (keys & {"ignore", "any"} and not (self.ignore or self.any)):
             names = ", ".join(type(self).model_fields)
             raise ValueError(f"exactly one of {names}, the last two only as true")
         return self
@@ -126,11 +126,11 @@ def entries_differing(actual: Json, expected: Json, *, matchers: Mapping[str, Ma
     """
     differing = []
     for key in dict.fromkeys([*expected, *matchers]):
-        theirs, ours = actual.get(key, MISSING), expected.get(key, MISSING)
+        actual_value, expected_value = actual.get(key, MISSING), expected.get(key, MISSING)
         if (matcher := matchers.get(key)) is not None:
-            agrees = holds(matcher, theirs, ours)
+            agrees = holds(matcher, actual_value, expected_value)
         else:
-            agrees = includes(theirs, ours) if subset else theirs == ours
+            agrees = includes(actual_value, expected_value) if subset else actual_value == expected_value
         if not agrees:
             differing.append(key)
     if not subset:
@@ -148,7 +148,10 @@ def includes(actual: Any, expected: Any) -> bool:
         return (
             isinstance(actual, list | tuple)
             and len(actual) == len(expected)
-            and all(includes(theirs, ours) for theirs, ours in zip(actual, expected, strict=True))
+            and all(
+                includes(actual_element, expected_element)
+                for actual_element, expected_element in zip(actual, expected, strict=True)
+            )
         )
     return bool(actual == expected)
 

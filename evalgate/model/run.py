@@ -197,9 +197,11 @@ class Run:
     def tokens_beside(self, base: Run) -> tuple[int, int | None, int]:
         """The tokens that it took, those that the base took for the same runs (None where it tells of none), and how
         many runs these are."""
-        ours, theirs = ([*run.trials, *run.confirmations] for run in (self, base))
-        then = {trial.key: trial.tokens for trial in theirs if trial.tokens is not None}
-        if not then:
-            return sum(trial.tokens or 0 for trial in ours), None, 0
-        pairs = [(trial.tokens, then[trial.key]) for trial in ours if trial.tokens and trial.key in then]
-        return sum(now for now, _ in pairs), sum(before for _, before in pairs), len(pairs)
+        head_trials, base_trials = ([*run.trials, *run.confirmations] for run in (self, base))
+        base_tokens = {trial.key: trial.tokens for trial in base_trials if trial.tokens is not None}
+        if not base_tokens:
+            return sum(trial.tokens or 0 for trial in head_trials), None, 0
+        pairs = [
+            (trial.tokens, base_tokens[trial.key]) for trial in head_trials if trial.tokens and trial.key in base_tokens
+        ]
+        return sum(tokens for tokens, _ in pairs), sum(tokens for _, tokens in pairs), len(pairs)

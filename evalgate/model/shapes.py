@@ -54,9 +54,9 @@ def is_deep(value: Any, *, levels: int) -> bool:
     for _ in range(levels):
         level = [
             inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
+            for node in level
+            if isinstance(node, dict | list)
+            for inner in (node.values() if isinstance(node, dict) else node)
         ]
     return bool(level)
 

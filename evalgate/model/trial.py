@@ -133,15 +133,15 @@ class AgentFailure:
     def why(self) -> str:
         """`ModuleNotFoundError: No module named 'foo'`: in a line, bounded, without a full stop; where a file is
         lacking, what may be the reason on the base: a step before this one made it, in head's checkout alone."""
-        why = self.message
+        reason = self.message
         error = next((line for line in reversed(self.detail.splitlines()) if _ERROR.match(line)), "")
-        if self.kind is FailureKind.START and "cannot be loaded: " in why:
+        if self.kind is FailureKind.START and "cannot be loaded: " in reason:
             # what follows in the message is advice on an agent that the author of the change does not have to mend
-            why = error or why.partition("cannot be loaded: ")[2]
+            reason = error or reason.partition("cannot be loaded: ")[2]
         elif self.kind in (FailureKind.START, FailureKind.EXITED) and error:
-            why = f"{why}: {error}"
-        said = plain.clip_end(plain.one_line(why).rstrip("."), WHY_WIDTH)
-        return f"{said} (its checkout has only committed files)" if _NO_FILE.search(why) else said
+            reason = f"{reason}: {error}"
+        text = plain.clip_end(plain.one_line(reason).rstrip("."), WHY_WIDTH)
+        return f"{text} (its checkout has only committed files)" if _NO_FILE.search(reason) else text
 
 
 Outcome: TypeAlias = Transcript | AgentFailure

@@ -74,8 +74,8 @@ RENDERERS: Final[Table[Renderer]] = Table(
 def causes_of(report: Report) -> tuple[FailureCause, ...]:
     """Why cases do not pass, as all reports tell it."""
     return tuple(
-        FailureCause(cause=each.text, status=each.status, cases=tuple(case.verdict.key for case in each.cases))
-        for each in view.of(report).causes
+        FailureCause(cause=cause.text, status=cause.status, cases=tuple(case.verdict.key for case in cause.cases))
+        for cause in view.of(report).causes
     )
 
 

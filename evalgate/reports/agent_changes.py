@@ -43,10 +43,14 @@ def of(report: Report) -> tuple[AgentChange, ...]:
     comparison = report.comparison
     if comparison is None or comparison.base is None:
         return ()
-    every = (each for before, after in pairs(report.run, comparison.base) for each in _between(before, after))
-    found = dict.fromkeys(itertools.islice(every, MOST))
+    every = (
+        change
+        for base_description, head_description in pairs(report.run, comparison.base)
+        for change in _between(base_description, head_description)
+    )
+    changes = dict.fromkeys(itertools.islice(every, MOST))
     order = ("model", "instruction", "tool", "agent", "setting", "package", "file")
-    return tuple(sorted(found, key=lambda each: order.index(each.about)))
+    return tuple(sorted(changes, key=lambda change: order.index(change.about)))
 
 
 def is_same(report: Report) -> bool:
@@ -54,23 +58,25 @@ def is_same(report: Report) -> bool:
     comparison = report.comparison
     if comparison is None or comparison.base is None or of(report):
         return False
-    known = list(pairs(report.run, comparison.base))
-    return bool(known) and all(side.agents and side.packages and side.files for pair in known for side in pair)
+    description_pairs = list(pairs(report.run, comparison.base))
+    return bool(description_pairs) and all(
+        side.agents and side.packages and side.files for pair in description_pairs for side in pair
+    )
 
 
-def sentence(found: Sequence[AgentChange], mark: Callable[[str], str] = str) -> str:
+def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -> str:
     """`model of desk: a → b, instruction of desk (3 lines), google-adk 1.2.0 → 1.3.0 and 7 more packages`; files only
     where nothing else is known."""
-    own = [each.told(mark) for each in found if each.about not in ("package", "file")]
-    changed = [each for each in found if each.about == "package"]
-    few = changed if len(changed) <= PACKAGES else [each for each in changed if each.names[0] in FIRST][:PACKAGES]
-    packages, others = [each.told(mark) for each in few], len(changed) - len(few)
-    packages += [phrase("agent_packages", others, bool(packages))] if others else []
-    files = [] if own or packages else [each.told(mark) for each in found]
-    left = max(TOLD - len(packages), 1)
-    if len(own) > left:
-        own = [*own[: left - 1], phrase("agent_changes_left", len(own) - left + 1)]
-    return words.listed([*own, *packages, *files], limit=TOLD)
+    agent_texts = [change.told(mark) for change in changes if change.about not in ("package", "file")]
+    changed = [change for change in changes if change.about == "package"]
+    few = changed if len(changed) <= PACKAGES else [change for change in changed if change.names[0] in FIRST][:PACKAGES]
+    packages, other_count = [change.told(mark) for change in few], len(changed) - len(few)
+    packages += [phrase("agent_packages", other_count, bool(packages))] if other_count else []
+    files = [] if agent_texts or packages else [change.told(mark) for change in changes]
+    room = max(TOLD - len(packages), 1)
+    if len(agent_texts) > room:
+        agent_texts = [*agent_texts[: room - 1], phrase("agent_changes_left", len(agent_texts) - room + 1)]
+    return words.listed([*agent_texts, *packages, *files], limit=TOLD)
 
 
 def quoted(name: str) -> str:
@@ -80,90 +86,105 @@ def quoted(name: str) -> str:
 
 def pairs(head: Run, base: Run) -> Iterator[tuple[AgentDescription, AgentDescription]]:
     """Base's agent and head's of each suite, each pair once."""
-    theirs = {suite.key: fingerprints.agent_key(suite.agent) for suite in base.suites}
-    keys = ((theirs.get(suite.key, ""), fingerprints.agent_key(suite.agent)) for suite in head.suites)
-    for then, now in dict.fromkeys(keys):
-        if then in base.descriptions and now in head.descriptions:
-            yield base.descriptions[then], head.descriptions[now]
+    base_keys = {suite.key: fingerprints.agent_key(suite.agent) for suite in base.suites}
+    keys = ((base_keys.get(suite.key, ""), fingerprints.agent_key(suite.agent)) for suite in head.suites)
+    for base_key, head_key in dict.fromkeys(keys):
+        if base_key in base.descriptions and head_key in head.descriptions:
+            yield base.descriptions[base_key], head.descriptions[head_key]
 
 
-def _between(before: AgentDescription, after: AgentDescription) -> Iterator[AgentChange]:
-    if before.agents and after.agents:
-        yield from _agents({each.name: each for each in before.agents}, {each.name: each for each in after.agents})
-    if before.packages and after.packages:
-        changed = _changed(before.packages, after.packages)
+def _between(base_description: AgentDescription, head_description: AgentDescription) -> Iterator[AgentChange]:
+    if base_description.agents and head_description.agents:
+        yield from _agents(
+            {agent.name: agent for agent in base_description.agents},
+            {agent.name: agent for agent in head_description.agents},
+        )
+    if base_description.packages and head_description.packages:
+        changed = _changed(base_description.packages, head_description.packages)
         for name in sorted(changed, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name)):
-            then, now = changed[name]
-            if then and now:
-                yield _replaced("package", "{}", (name,), then, now)
+            base_version, head_version = changed[name]
+            if base_version and head_version:
+                yield _replaced("package", "{}", (name,), base_version, head_version)
             else:
-                yield AgentChange(about="package", text=phrase("package_change", then), names=(name, then or now))
-    if before.files and after.files:
-        for name, (then, now) in _changed(before.files, after.files).items():
-            yield AgentChange(about="file", text=phrase("file_change", then, now), names=(name,))
+                yield AgentChange(
+                    about="package",
+                    text=phrase("package_change", base_version),
+                    names=(name, base_version or head_version),
+                )
+    if base_description.files and head_description.files:
+        for name, (base_version, head_version) in _changed(base_description.files, head_description.files).items():
+            yield AgentChange(about="file", text=phrase("file_change", base_version, head_version), names=(name,))
 
 
-def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def _changed(base_texts: Mapping[str, str], head_texts: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """What differs by name; "" on the side that does not have it."""
-    pairs = {name: (before.get(name, ""), after.get(name, "")) for name in dict.fromkeys([*before, *after])}
+    pairs = {
+        name: (base_texts.get(name, ""), head_texts.get(name, "")) for name in dict.fromkeys([*base_texts, *head_texts])
+    }
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _replaced(about: str, text: str, names: tuple[str, ...], then: str, now: str) -> AgentChange:
-    named = (*names, then or phrase("not_set"), now or phrase("not_set"))
-    return AgentChange(about=about, text=f"{text} {{}} \N{RIGHTWARDS ARROW} {{}}", names=named)
+def _replaced(about: str, text: str, names: tuple[str, ...], base_text: str, head_text: str) -> AgentChange:
+    all_names = (*names, base_text or phrase("not_set"), head_text or phrase("not_set"))
+    return AgentChange(about=about, text=f"{text} {{}} \N{RIGHTWARDS ARROW} {{}}", names=all_names)
 
 
-def _agents(before: Mapping[str, LoadedAgent], after: Mapping[str, LoadedAgent]) -> Iterator[AgentChange]:
-    for name in dict.fromkeys([*before, *after]):
-        then, now = before.get(name), after.get(name)
-        if then is None or now is None:
-            yield AgentChange(about="agent", text=phrase("agent_change", then is None), names=(name,))
+def _agents(base_agents: Mapping[str, LoadedAgent], head_agents: Mapping[str, LoadedAgent]) -> Iterator[AgentChange]:
+    for name in dict.fromkeys([*base_agents, *head_agents]):
+        base_agent, head_agent = base_agents.get(name), head_agents.get(name)
+        if base_agent is None or head_agent is None:
+            yield AgentChange(about="agent", text=phrase("agent_change", base_agent is None), names=(name,))
         else:
-            yield from _agent(then, now, is_alone=len(before) == len(after) == 1)
-    yield from _models(before, after)
+            yield from _agent(base_agent, head_agent, is_alone=len(base_agents) == len(head_agents) == 1)
+    yield from _models(base_agents, head_agents)
 
 
-def _models(before: Mapping[str, LoadedAgent], after: Mapping[str, LoadedAgent]) -> Iterator[AgentChange]:
+def _models(base_agents: Mapping[str, LoadedAgent], head_agents: Mapping[str, LoadedAgent]) -> Iterator[AgentChange]:
     """Agents that changed alike are told as one."""
     of_change: dict[tuple[str, str], list[str]] = {}
-    for name in before.keys() & after.keys():
-        if before[name].model != after[name].model:
-            of_change.setdefault((before[name].model, after[name].model), []).append(name)
-    for (then, now), names in sorted(of_change.items()):
+    for name in base_agents.keys() & head_agents.keys():
+        if base_agents[name].model != head_agents[name].model:
+            of_change.setdefault((base_agents[name].model, head_agents[name].model), []).append(name)
+    for (base_model, head_model), names in sorted(of_change.items()):
         yield _replaced(
-            "model", phrase("models_change", len(names)), tuple(names if len(names) == 1 else ()), then, now
+            "model",
+            phrase("models_change", len(names)),
+            tuple(names if len(names) == 1 else ()),
+            base_model,
+            head_model,
         )
 
 
-def _agent(then: LoadedAgent, now: LoadedAgent, *, is_alone: bool) -> Iterator[AgentChange]:
-    name = now.name
+def _agent(base_agent: LoadedAgent, head_agent: LoadedAgent, *, is_alone: bool) -> Iterator[AgentChange]:
+    name = head_agent.name
     owner = () if is_alone else (name,)
-    yield from _text("instruction", "instruction", name, then.instruction, now.instruction)
-    for tool in dict.fromkeys([*then.tools, *now.tools]):
-        if tool not in now.tools or tool not in then.tools:
-            text = phrase("tool_change", tool in now.tools, is_alone)
+    yield from _text("instruction", "instruction", name, base_agent.instruction, head_agent.instruction)
+    for tool in dict.fromkeys([*base_agent.tools, *head_agent.tools]):
+        if tool not in head_agent.tools or tool not in base_agent.tools:
+            text = phrase("tool_change", tool in head_agent.tools, is_alone)
             yield AgentChange(about="tool", text=text, names=(tool, *owner))
-    for tool in (each for each in then.tools if each in now.tools):
-        yield from _tool(tool, then.tools[tool], now.tools[tool])
-    yield from _text("agent", "description", name, then.description, now.description)
-    if then.kind != now.kind:
-        yield _replaced("agent", phrase("class_change"), (name,), then.kind, now.kind)
-    yield from _text("agent", "sub_agents", name, "\n".join(then.sub_agents), "\n".join(now.sub_agents))
-    for setting, (was, is_now) in _changed(then.settings, now.settings).items():
-        yield _replaced("setting", phrase("setting_change", is_alone), (setting, *owner), was, is_now)
+    for tool in (tool_name for tool_name in base_agent.tools if tool_name in head_agent.tools):
+        yield from _tool(tool, base_agent.tools[tool], head_agent.tools[tool])
+    yield from _text("agent", "description", name, base_agent.description, head_agent.description)
+    if base_agent.kind != head_agent.kind:
+        yield _replaced("agent", phrase("class_change"), (name,), base_agent.kind, head_agent.kind)
+    yield from _text("agent", "sub_agents", name, "\n".join(base_agent.sub_agents), "\n".join(head_agent.sub_agents))
+    for setting, (base_text, head_text) in _changed(base_agent.settings, head_agent.settings).items():
+        yield _replaced("setting", phrase("setting_change", is_alone), (setting, *owner), base_text, head_text)
 
 
-def _tool(name: str, then: LoadedTool, now: LoadedTool) -> Iterator[AgentChange]:
-    before, after = ("\n".join(f"{key}: {kind}" for key, kind in each.parameters.items()) for each in (then, now))
-    yield from _text("tool", "parameters", name, before, after)
-    yield from _text("tool", "tool_description", name, then.description, now.description)
+def _tool(name: str, base_tool: LoadedTool, head_tool: LoadedTool) -> Iterator[AgentChange]:
+    base_parameters, head_parameters = (
+        "\n".join(f"{key}: {kind}" for key, kind in tool.parameters.items()) for tool in (base_tool, head_tool)
+    )
+    yield from _text("tool", "parameters", name, base_parameters, head_parameters)
+    yield from _text("tool", "tool_description", name, base_tool.description, head_tool.description)
 
 
-def _text(about: str, kind: str, name: str, before: str, after: str) -> Iterator[AgentChange]:
-    if before == after:
+def _text(about: str, kind: str, name: str, base_text: str, head_text: str) -> Iterator[AgentChange]:
+    if base_text == head_text:
         return
-    lines = diff.of_lines(plain.clip(before, TEXT), plain.clip(after, TEXT))
-    gone, come = (sum(each.mark == mark for each in lines) for mark in "-+")
+    lines = diff.of_lines(plain.clip(base_text, TEXT), plain.clip(head_text, TEXT))
+    gone, come = (sum(line.mark == mark for line in lines) for mark in "-+")
     text = phrase("text_change", kind, max(gone, come))
     yield AgentChange(about=about, text=text, names=(name,), lines=tuple(lines))

@@ -32,16 +32,18 @@ def render(report: Report) -> tuple[str, ...]:
     A part of a run tells its errors alone: what joins the parts tells the rest, once.
     """
     is_part = report.run.shard is not None
-    found = () if is_part else view.remarks(report)
+    remarks = () if is_part else view.remarks(report)
     problems = [
-        each.below(report.links.folder) for each in report.problems if each.severity is Severity.ERROR or not is_part
+        problem.below(report.links.folder)
+        for problem in report.problems
+        if problem.severity is Severity.ERROR or not is_part
     ]
     unscored = "" if is_part else wording.passed_unscored(report)
     kinds = [
-        _Kind.of(found, problems, severity=Severity.ERROR, limit=PER_LEVEL),
-        _Kind.of(found, problems, severity=Severity.WARNING, limit=PER_LEVEL - bool(unscored)),
+        _Kind.of(remarks, problems, severity=Severity.ERROR, limit=PER_LEVEL),
+        _Kind.of(remarks, problems, severity=Severity.WARNING, limit=PER_LEVEL - bool(unscored)),
         # the last notice counts the rest
-        _Kind.of(found, problems, severity=Severity.NOTE, limit=PER_LEVEL - 1),
+        _Kind.of(remarks, problems, severity=Severity.NOTE, limit=PER_LEVEL - 1),
     ]
     first = [workflow_commands.render_command("warning", unscored, title="evalgate")] if unscored else []
     return (*first, *(line for kind in kinds for line in kind.shown), *_rest(*kinds))
@@ -56,15 +58,17 @@ class _Kind:
     problems_left: int
 
     @classmethod
-    def of(cls, found: Sequence[Remark], problems: Sequence[Problem], *, severity: Severity, limit: int) -> _Kind:
+    def of(cls, remarks: Sequence[Remark], problems: Sequence[Problem], *, severity: Severity, limit: int) -> _Kind:
         of_cases = [
             workflow_commands.render_command(
-                each.level.value, each.message, file=each.file, line=each.line, title=each.title
+                remark.level.value, remark.message, file=remark.file, line=remark.line, title=remark.title
             )
-            for each in found
-            if each.level is severity
+            for remark in remarks
+            if remark.level is severity
         ]
-        of_problems = [workflow_commands.render_problem(_short(each)) for each in problems if each.severity is severity]
+        of_problems = [
+            workflow_commands.render_problem(_short(problem)) for problem in problems if problem.severity is severity
+        ]
         room = max(0, limit - len(of_cases))
         return cls(
             shown=(*of_cases[:limit], *of_problems[:room]),
@@ -121,9 +125,9 @@ def render_outputs(report: Report) -> Mapping[str, str]:
 
 
 def _scores(report: Report) -> str:
-    found: defaultdict[str, list[float]] = defaultdict(list)
-    for each in (each for case in report.verdict.cases for each in case.criteria):
-        known = [each.value] if each.value is not None and math.isfinite(each.value) else []
-        found[plain.label(each.name, NAME_LIMIT)] += known
-    means = {name: fmean(values) if values else None for name, values in list(found.items())[:NAMES]}
+    values_by_name: defaultdict[str, list[float]] = defaultdict(list)
+    for verdict in (verdict for case in report.verdict.cases for verdict in case.criteria):
+        scores = [verdict.value] if verdict.value is not None and math.isfinite(verdict.value) else []
+        values_by_name[plain.label(verdict.name, NAME_LIMIT)] += scores
+    means = {name: fmean(values) if values else None for name, values in list(values_by_name.items())[:NAMES]}
     return json.dumps(means, separators=(",", ":"))

@@ -46,8 +46,8 @@ def of(book: Book) -> Drawing | None:
     if len(worths) < 2 or max(worths) == min(worths):
         return None
     step = max(1, math.ceil(len(worths) / MOST_POINTS))
-    shown = [*range(0, len(worths) - 1, step), len(worths) - 1]
-    points = " ".join(f"{_across(at, len(worths))},{_down(worths[at])}" for at in shown)
+    positions = [*range(0, len(worths) - 1, step), len(worths) - 1]
+    points = " ".join(f"{_across(at, len(worths))},{_down(worths[at])}" for at in positions)
     falls = [
         BetLine(case=plain.label(bet.key[1], NAME_WIDTH), told=phrase("bet_fell", bet.worth))
         for bet in book.bets

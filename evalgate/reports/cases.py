@@ -120,13 +120,13 @@ class CaseView:
     @property
     def failing(self) -> tuple[CriterionVerdict, ...]:
         """The criteria that failed."""
-        return tuple(each for each in self.verdict.criteria if each.kind is VerdictKind.FAIL)
+        return tuple(verdict for verdict in self.verdict.criteria if verdict.kind is VerdictKind.FAIL)
 
     @property
     def unmeasured(self) -> tuple[CriterionVerdict, ...]:
         """The deciding criteria without a verdict."""
         undecided = (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
-        return tuple(each for each in self.verdict.criteria if each.kind in undecided)
+        return tuple(verdict for verdict in self.verdict.criteria if verdict.kind in undecided)
 
     @property
     def agent_failed(self) -> bool:
@@ -141,14 +141,16 @@ class CaseView:
     @property
     def skipped(self) -> bool:
         """Whether the user asked to leave out all that is unmeasured here."""
-        return bool(self.trials and self.unmeasured) and all(each.reason is Reason.SKIPPED for each in self.unmeasured)
+        return bool(self.trials and self.unmeasured) and all(
+            verdict.reason is Reason.SKIPPED for verdict in self.unmeasured
+        )
 
     @property
     def shortfall(self) -> float:
         """How far the worst criterion is from its threshold, in units of the threshold's size; 0.0 where none fails."""
-        known = ((each.value, each.threshold) for each in self.failing if each.value is not None)
+        pairs = ((verdict.value, verdict.threshold) for verdict in self.failing if verdict.value is not None)
         return max(
-            (abs(limit - value) / max(abs(limit), 1e-9) for value, limit in known if limit is not None), default=0.0
+            (abs(limit - value) / max(abs(limit), 1e-9) for value, limit in pairs if limit is not None), default=0.0
         )
 
     @property
@@ -176,7 +178,7 @@ class CaseView:
             origin += f", {phrase('reruns', reruns)}"
         if origin and (self.allowed == "" or self.verdict.quarantined):
             return phrase("nonblocking", origin)
-        return ", ".join(each for each in (origin, self.allowed) if each)
+        return ", ".join(text for text in (origin, self.allowed) if text)
 
     @property
     def reruns(self) -> Reruns | None:
@@ -199,12 +201,14 @@ class CaseView:
         if len(self.trials) < 2:
             return ()
         uses = {use.name: use for use in self.suite.criteria}
-        found = []
-        for each in self.verdict.criteria:
-            if each.kind is not None and each.name in uses:
-                known = {threshold.reaches(value, uses[each.name]) for value in each.values if value is not None}
-                found += [each] if len(known) > 1 else []
-        return tuple(found)
+        verdicts = []
+        for verdict in self.verdict.criteria:
+            if verdict.kind is not None and verdict.name in uses:
+                outcomes = {
+                    threshold.reaches(value, uses[verdict.name]) for value in verdict.values if value is not None
+                }
+                verdicts += [verdict] if len(outcomes) > 1 else []
+        return tuple(verdicts)
 
 
 def collect(report: Report) -> Iterator[CaseView]:
@@ -215,13 +219,13 @@ def collect(report: Report) -> Iterator[CaseView]:
     trials = pairing.by_case(report.run.trials)
     for suite in report.verdict.suites:
         if suite.suite in suites:
-            known = {case.case_id: case for case in suites[suite.suite].eval_set.cases}
+            cases_by_id = {case.case_id: case for case in suites[suite.suite].eval_set.cases}
             for verdict in suite.cases:
                 yield CaseView(
                     report=report,
                     verdict=verdict,
                     suite=suites[verdict.suite],
-                    case=known.get(verdict.case_id),
+                    case=cases_by_id.get(verdict.case_id),
                     trials=tuple(trials.get(verdict.key, ())),
                     label=known_labels[verdict.key],
                     compared=compared.get(verdict.key),
@@ -242,13 +246,13 @@ URGENCY: Final = (
 """Whose failures are told first; what has not failed keeps its place."""
 
 
-def worst_first(found: Sequence[CaseView]) -> tuple[CaseView, ...]:
+def worst_first(case_views: Sequence[CaseView]) -> tuple[CaseView, ...]:
     """What the change broke first, then the furthest below its threshold; equals keep their order."""
 
     def rank(case: CaseView) -> tuple[int, float]:
         return URGENCY.index(case.label) if case.label in URGENCY else len(URGENCY), -case.shortfall
 
-    return tuple(sorted(found, key=rank))
+    return tuple(sorted(case_views, key=rank))
 
 
 def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
@@ -272,18 +276,18 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
     regressed = any(gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL for gate in report.verdict.gates)
     compared = report.comparison.cases if regressed and report.comparison is not None else ()
     decisive = {case.key for case in compared if case.broken}
-    found: dict[CaseKey, str] = {}
+    reasons: dict[CaseKey, str] = {}
     for suite in report.verdict.suites:
         for case in suite.cases:
-            why = WITHIN.get(case.kind) if suite.kind is VerdictKind.PASS else None
+            reason = WITHIN.get(case.kind) if suite.kind is VerdictKind.PASS else None
             if suite.suite in report.policy.advisory:
-                why = "advisory"
+                reason = "advisory"
             elif case.quarantined or case.nonblocking is not None:
-                why = ""
-            is_worse = why == WITHIN[VerdictKind.FAIL] and case.key in decisive
-            if why is not None and case.kind is not VerdictKind.PASS and not is_worse:
-                found[case.key] = why and phrase(why)
-    return found
+                reason = ""
+            is_worse = reason == WITHIN[VerdictKind.FAIL] and case.key in decisive
+            if reason is not None and case.kind is not VerdictKind.PASS and not is_worse:
+                reasons[case.key] = reason and phrase(reason)
+    return reasons
 
 
 def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
@@ -326,10 +330,10 @@ def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], ...]:
         *(Change.IMPROVED, Change.NO_EVIDENCE),
     )
     deciding = sorted((row for row in comparison.criteria if row.rule.gating), key=lambda row: order.index(row.change))
-    others = [row for row in comparison.criteria if not row.rule.gating]
-    informational = [row for row in others if not row.rule.advisory]
-    told = {row.name for row in informational}
-    return deciding, informational, [row for row in others if row.rule.advisory and row.name not in told]
+    other_rows = [row for row in comparison.criteria if not row.rule.gating]
+    informational = [row for row in other_rows if not row.rule.advisory]
+    names = {row.name for row in informational}
+    return deciding, informational, [row for row in other_rows if row.rule.advisory and row.name not in names]
 
 
 def base_words(comparison: Comparison) -> str:

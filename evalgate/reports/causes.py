@@ -41,10 +41,10 @@ class Cause:
     cases: tuple[CaseView, ...]
 
 
-def of(found: Iterable[CaseView]) -> tuple[Cause, ...]:
+def of(case_views: Iterable[CaseView]) -> tuple[Cause, ...]:
     """The causes of all cases that do not pass: new ones first, then the most frequent."""
     groups: defaultdict[tuple[CaseLabel, str], list[CaseView]] = defaultdict(list)
-    for case in found:
+    for case in case_views:
         if case.kind is not VerdictKind.PASS:
             groups[case.label, cause(case)].append(case)
     order = sorted(groups.items(), key=lambda group: (STATUSES.index(group[0][0]), -len(group[1])))
@@ -53,28 +53,28 @@ def of(found: Iterable[CaseView]) -> tuple[Cause, ...]:
     )
 
 
-def worth_a_list(found: Sequence[Cause]) -> bool:
+def worth_a_list(causes: Sequence[Cause]) -> bool:
     """Whether a reader is helped by them before the cases: several share one. What broke the agent in all of them is
     told as one already."""
-    count = sum(len(each.cases) for each in found)
-    is_told = len(found) == 1 and not found[0].cases[0].failing
-    return count >= LEAST_CASES and count > len(found) and not is_told
+    count = sum(len(cause.cases) for cause in causes)
+    is_told = len(causes) == 1 and not causes[0].cases[0].failing
+    return count >= LEAST_CASES and count > len(causes) and not is_told
 
 
 def cause(case: CaseView) -> str:
     """The cause of one case that does not pass: what broke the agent, the calls that differ, the rubric that does not
     hold, else the criteria that miss their thresholds."""
     if not case.failing:
-        said = wording.why_unmeasured(case) if case.failure is None else _failure(case)
-        return plain.clip_end(VARYING.sub("#", plain.one_line(said)), LIMIT)
-    known = turns.of(case)
-    broken = known.notable
-    failing = {each.name for each in case.failing}
+        sentence = wording.why_unmeasured(case) if case.failure is None else _failure(case)
+        return plain.clip_end(VARYING.sub("#", plain.one_line(sentence)), LIMIT)
+    conversation = turns.of(case)
+    broken = conversation.notable
+    failing = {verdict.name for verdict in case.failing}
     # where a criterion of calls passes, calls that differ are allowed; where there is none, they are the best guess
     guess = () if any(map(_is_of_calls, (use.name for use in case.suite.criteria))) else broken
-    told = itertools.chain(_told(broken, known.findings, failing), *map(_calls, guess))
-    named = next(told, "")
-    return plain.clip_end(plain.one_line(named), LIMIT) or words.listed(_missed(case))
+    candidates = itertools.chain(_told(broken, conversation.findings, failing), *map(_calls, guess))
+    text = next(candidates, "")
+    return plain.clip_end(plain.one_line(text), LIMIT) or words.listed(_missed(case))
 
 
 def _is_of_calls(name: str) -> bool:
@@ -83,27 +83,29 @@ def _is_of_calls(name: str) -> bool:
 
 def _missed(case: CaseView) -> Iterator[str]:
     upside_down = {use.name for use in case.suite.criteria if use.lower_is_better}
-    for each in case.failing[:NAMED_ARGUMENTS]:
-        yield phrase("missed", plain.label(each.name, 60), each.name in upside_down)
+    for verdict in case.failing[:NAMED_ARGUMENTS]:
+        yield phrase("missed", plain.label(verdict.name, 60), verdict.name in upside_down)
 
 
 def _failure(case: CaseView) -> str:
     """Without the turn, which differs."""
     failure = case.failure
     assert failure is not None
-    said = plain.clip(failure.message, LIMIT * 2)
-    return said if said.startswith("the agent") else phrase("agent_cause", failure, said)
+    message = plain.clip(failure.message, LIMIT * 2)
+    return message if message.startswith("the agent") else phrase("agent_cause", failure, message)
 
 
 def _told(
-    broken: Sequence[Turn], whole: Sequence[tuple[str, Finding]], failing: frozenset[str] | set[str]
+    broken: Sequence[Turn], case_findings: Sequence[tuple[str, Finding]], failing: frozenset[str] | set[str]
 ) -> Iterator[str]:
     if any(map(_is_of_calls, failing)):
         for turn in broken:
             yield from _calls(turn)
     for turn in broken:
-        yield from (_finding(name, each) for name, each in turn.findings if name in failing and each.score == 0)
-    yield from (_finding(name, each) for name, each in whole if name in failing and each.score == 0)
+        yield from (
+            _finding(name, finding) for name, finding in turn.findings if name in failing and finding.score == 0
+        )
+    yield from (_finding(name, finding) for name, finding in case_findings if name in failing and finding.score == 0)
     if any(turn.actual is None for turn in broken):
         yield phrase("turn_missing")
 
@@ -116,11 +118,11 @@ def _calls(turn: Turn) -> Iterator[str]:
     """What is wrong with the calls of a turn; nothing where they are as expected."""
     if turn.expected_calls is None or turn.actual is None:
         return
-    pairs = [each for each in call_diff.pair(turn.expected_calls, turn.actual_calls or ()) if not each.same]
+    pairs = [pair for pair in call_diff.pair(turn.expected_calls, turn.actual_calls or ()) if not pair.same]
     if not pairs:
         return
-    missing = [each.expected.name for each in pairs if each.expected is not None and each.actual is None]
-    extra = [each.actual.name for each in pairs if each.actual is not None and each.expected is None]
+    missing = [pair.expected.name for pair in pairs if pair.expected is not None and pair.actual is None]
+    extra = [pair.actual.name for pair in pairs if pair.actual is not None and pair.expected is None]
     if sorted(missing) == sorted(extra) and missing:
         yield phrase("calls_reordered", words.listed(dict.fromkeys(missing), limit=3))
     elif missing and extra:
@@ -136,6 +138,10 @@ def _calls(turn: Turn) -> Iterator[str]:
 def _arguments(pair: CallPair) -> str:
     assert pair.expected is not None
     assert pair.actual is not None
-    left, right = pair.expected.args or {}, pair.actual.args or {}
-    names = [name for name in dict.fromkeys([*left, *right]) if left.get(name, pair) != right.get(name, pair)]
+    expected_arguments, actual_arguments = pair.expected.args or {}, pair.actual.args or {}
+    names = [
+        name
+        for name in dict.fromkeys([*expected_arguments, *actual_arguments])
+        if expected_arguments.get(name, pair) != actual_arguments.get(name, pair)
+    ]
     return phrase("call_arguments", pair.expected.name, words.listed(names, limit=NAMED_ARGUMENTS))

@@ -101,8 +101,8 @@ def render_rest(report: Report) -> str:
     again = markdown.tidy(comment.reproduce(v))
     asides = [comment.fixed(v), comment.excluded(v.comparison)] if v.comparison is not None else []
     asides += [_mixed(v, limit=MIXED), _problems(report, limit=PROBLEMS)]
-    kept = markdown.keep([markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again))
-    foot = _joined((*kept, again, comment.footer(v)))
+    fitting_asides = markdown.keep([markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again))
+    foot = _joined((*fitting_asides, again, comment.footer(v)))
     room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - markdown.length(foot) - 100
     fell = _falls(v, room=min(FALLS_ROOM, room), criteria=FALLS)
     return _joined((*_cases(v, room=room - markdown.length(fell)), fell, foot))
@@ -156,91 +156,104 @@ def _mark(text: str) -> str:
 
 
 def _problems(report: Report, *, limit: int) -> str:
-    found = [each for each in report.problems if each.code != edits.RELAXED]  # which the first line says
-    made: str = _macros("comment").problems(found, limit) if found else ""
-    return made
+    problems = [problem for problem in report.problems if problem.code != edits.RELAXED]  # which the first line says
+    text: str = _macros("comment").problems(problems, limit) if problems else ""
+    return text
 
 
 def _agent(report: Report) -> str:
     """One line on what changed in the agent."""
-    found = agent_changes.of(report)
-    return str(_macros("comment").agent_changed(agent_changes.sentence(found, markdown.code))) if found else ""
+    changes = agent_changes.of(report)
+    return str(_macros("comment").agent_changed(agent_changes.sentence(changes, markdown.code))) if changes else ""
 
 
 def _causes(v: View, *, limit: int) -> str:
-    made: str = _macros("comment").causes(v.causes, limit) if causes.worth_a_list(v.causes) else ""
-    return made
+    text: str = _macros("comment").causes(v.causes, limit) if causes.worth_a_list(v.causes) else ""
+    return text
 
 
 def _notices(v: View) -> str:
-    found = wording.notices(v.report, v.cases)
-    return "\n\n".join(f"**{each.title}**: {markdown.prose(plain.clip(each.text, NOTICE))}" for each in found)
+    notices = wording.notices(v.report, v.cases)
+    return "\n\n".join(f"**{notice.title}**: {markdown.prose(plain.clip(notice.text, NOTICE))}" for notice in notices)
 
 
 def _cases(v: View, *, room: int) -> tuple[str, ...]:
     """The groups of cases that did not pass. The later ones may take a share each; what they leave the first has, and
     what that leaves goes on to the next."""
     share = int(room * LATER_SHARE)
-    made = {group: _section(group, v, room=share, depth=depth) for group, depth in list(GROUPS.items())[1:]}
-    left = room - sum(map(markdown.length, made.values()))
+    sections = {group: _section(group, v, room=share, depth=depth) for group, depth in list(GROUPS.items())[1:]}
+    remaining_room = room - sum(map(markdown.length, sections.values()))
     for group, depth in GROUPS.items():
-        left += markdown.length(made.get(group, ""))
-        made[group] = _section(group, v, room=left, depth=depth)
-        left -= markdown.length(made[group])
-    return tuple(made[group] for group in GROUPS)
+        remaining_room += markdown.length(sections.get(group, ""))
+        sections[group] = _section(group, v, room=remaining_room, depth=depth)
+        remaining_room -= markdown.length(sections[group])
+    return tuple(sections[group] for group in GROUPS)
 
 
 def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
     """Whole cases, then lines, then a count; "" without any. GROUP_FROM and more unmeasured for one reason are one."""
-    found: Sequence[CaseView] = [case for case in v.cases if case.group == group]
-    if not found:
+    case_views: Sequence[CaseView] = [case for case in v.cases if case.group == group]
+    if not case_views:
         return ""
     if group in ("fail", "flaky"):
-        found = reports_cases.worst_first(found)
+        case_views = reports_cases.worst_first(case_views)
     comment = _macros("comment")
     by_reason: dict[str, list[CaseView]] = {}
-    for each in found if group == "not_measured" else ():
-        by_reason.setdefault(wording.why_unmeasured(each), []).append(each)
+    for case in case_views if group == "not_measured" else ():
+        by_reason.setdefault(wording.why_unmeasured(case), []).append(case)
     groups = sorted((group for group in by_reason.values() if len(group) >= GROUP_FROM), key=len, reverse=True)
-    few = [each for group in by_reason.values() if len(group) < GROUP_FROM for each in group]
-    alone = few if by_reason else found
-    items = [Item(line=comment.group_line(each), full=partial(_whole, comment.group, v, each)) for each in groups]
-    items += [Item(line=_line(v, each), full=partial(_whole, comment.case, v, each, depth.turns)) for each in alone]
-    heading = comment.heading(group, len(found))
+    few = [case for group in by_reason.values() if len(group) < GROUP_FROM for case in group]
+    alone = few if by_reason else case_views
+    items = [
+        Item(line=comment.group_line(case_group), full=partial(_whole, comment.group, v, case_group))
+        for case_group in groups
+    ]
+    items += [Item(line=_line(v, case), full=partial(_whole, comment.case, v, case, depth.turns)) for case in alone]
+    heading = comment.heading(group, len(case_views))
     filled = markdown.fill(items, room=room - markdown.length(heading) - 300, most=depth.cases)
     folded = bool(filled.full) and len(filled.lines) >= FOLD_FROM
     lines = markdown.tidy(comment.lines(filled.lines, folded)) if filled.lines else ""
-    rest = comment.left_out(v, filled.dropped, depth.summary).strip() if filled.dropped else ""
-    return _joined((heading, *filled.full, lines, rest))
+    remainder = comment.left_out(v, filled.dropped, depth.summary).strip() if filled.dropped else ""
+    return _joined((heading, *filled.full, lines, remainder))
 
 
 def _falls(v: View, *, room: int, criteria: int) -> str:
     """The criteria that fell, each with the cases that moved most; "" where none did."""
-    found, comment = moved.falls(v), _macros("comment")
+    falls, comment = moved.falls(v), _macros("comment")
     parts: list[str] = []
     is_news = False
-    left, told = room - 200, set[tuple[CaseKey, int]]()
-    for fall in found[:criteria]:
+    remaining_room, shown_turns = room - 200, set[tuple[CaseKey, int]]()
+    for fall in falls[:criteria]:
         heading = markdown.tidy(comment.fall(fall))
-        shown = fall.moved[:MOVED]
-        turns = {each: (each.case.verdict.key, each.turn.number if each.turn else 0) for each in shown}
+        moved_cases = fall.moved[:MOVED]
+        turns = {
+            moved_case: (moved_case.case.verdict.key, moved_case.turn.number if moved_case.turn else 0)
+            for moved_case in moved_cases
+        }
         # those that failed have their conversation above, and one turn is told once
-        whole = [each for each in shown if each.case.group not in ("fail", "flaky") and turns[each] not in told]
-        told.update(turns.values())
-        is_news = is_news or bool(whole)
-        items = [Item(line=comment.moved_line(v, each), full=partial(_whole, comment.moved, v, each)) for each in whole]
-        lines = [comment.moved_line(v, each) for each in shown if each not in whole]
-        taken = markdown.length(heading) + sum(map(markdown.length, lines)) + 100
-        filled = markdown.fill(items, room=left - taken, most=MOVED)
-        rest = len(fall.moved) - len(shown) + filled.dropped
-        every = [*lines, *filled.lines, *([str(comment.more(rest))] if rest else [])]
+        full_cases = [
+            moved_case
+            for moved_case in moved_cases
+            if moved_case.case.group not in ("fail", "flaky") and turns[moved_case] not in shown_turns
+        ]
+        shown_turns.update(turns.values())
+        is_news = is_news or bool(full_cases)
+        items = [
+            Item(line=comment.moved_line(v, moved_case), full=partial(_whole, comment.moved, v, moved_case))
+            for moved_case in full_cases
+        ]
+        lines = [comment.moved_line(v, moved_case) for moved_case in moved_cases if moved_case not in full_cases]
+        used_room = markdown.length(heading) + sum(map(markdown.length, lines)) + 100
+        filled = markdown.fill(items, room=remaining_room - used_room, most=MOVED)
+        remaining_count = len(fall.moved) - len(moved_cases) + filled.dropped
+        every = [*lines, *filled.lines, *([str(comment.more(remaining_count))] if remaining_count else [])]
         parts += [heading, *filled.full, *(["\n".join(every)] if every else [])]
-        left -= taken + sum(map(markdown.length, (*filled.full, *filled.lines)))
-    if len(found) > criteria:
-        parts.append(str(comment.more_criteria(len(found) - criteria)))
-    if not found:
+        remaining_room -= used_room + sum(map(markdown.length, (*filled.full, *filled.lines)))
+    if len(falls) > criteria:
+        parts.append(str(comment.more_criteria(len(falls) - criteria)))
+    if not falls:
         return ""
-    title = str(comment.falls_title(len(found), is_news))
+    title = str(comment.falls_title(len(falls), is_news))
     return _joined([title, *parts] if is_news else [title, *parts, "</details>"])
 
 
@@ -255,10 +268,10 @@ def _whole(macro: Callable[..., str], *about: object) -> str:
 
 
 def _mixed(v: View, *, limit: int) -> str:
-    found = [case for case in v.cases if case.mixed]
-    rows = [(case, verdict) for case in found for verdict in case.mixed]
-    made: str = _macros("comment").mixed(found, rows, limit) if rows else ""
-    return markdown.tidy(made)
+    case_views = [case for case in v.cases if case.mixed]
+    rows = [(case, verdict) for case in case_views for verdict in case.mixed]
+    text: str = _macros("comment").mixed(case_views, rows, limit) if rows else ""
+    return markdown.tidy(text)
 
 
 def _table(v: View, *, room: int) -> str:
@@ -281,23 +294,25 @@ def _joined(parts: Iterable[str]) -> str:
 
 @functools.cache
 def _macros(name: str) -> Any:
-    return templates.load(f"{name}.md.j2", package=__package__, known=_KNOWN)
+    return templates.load(f"{name}.md.j2", package=__package__, template_globals=_KNOWN)
 
 
 def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> Safe:
     """The tool calls as a diff block: `-` expected, `+` actual, blank both; wrapped, at most CALL_LINES lines."""
-    shown, left_out = reports_turns.call_lines(expected or (), actual or (), width=WIDTH, most=CALL_LINES)
-    rows = [f"{line.mark} {line.text}" for line in shown]
+    diff_lines, left_out = reports_turns.call_lines(expected or (), actual or (), width=WIDTH, most=CALL_LINES)
+    rows = [f"{line.mark} {line.text}" for line in diff_lines]
     rows += [phrase("diff_left", left_out)] if left_out else []
     return Safe(markdown.fence("\n".join(rows), language="diff"))
 
 
 def diff_answers(expected: str, actual: str, *, is_base: bool = False) -> Safe:
     """The answers and how to read them: short or unlike ones as a diff of lines, long and alike ones word by word."""
-    left, right = (plain.wrap(text, WIDTH) for text in diff.excerpts(expected.strip(), actual.strip(), ANSWER_LIMIT))
+    expected_lines, actual_lines = (
+        plain.wrap(text, WIDTH) for text in diff.excerpts(expected.strip(), actual.strip(), ANSWER_LIMIT)
+    )
     compared = diff.compare(expected, actual)
-    if max(len(left), len(right)) <= SHORT_LINES or compared.likeness < ALIKE:
-        rows = [*(f"- {line}" for line in left), *(f"+ {line}" for line in right)]
+    if max(len(expected_lines), len(actual_lines)) <= SHORT_LINES or compared.likeness < ALIKE:
+        rows = [*(f"- {line}" for line in expected_lines), *(f"+ {line}" for line in actual_lines)]
         block = markdown.fence("\n".join(rows), language="diff")
         return Safe(f"{phrase('answer_lines', is_base)}\n{block}")
     words_of = _word_difference(compared.pieces)
@@ -306,16 +321,16 @@ def diff_answers(expected: str, actual: str, *, is_base: bool = False) -> Safe:
 
 def _word_difference(pieces: Sequence[DiffPiece]) -> str:
     """Inside `<pre>`, which does not wrap on GitHub: so the lines are broken here."""
-    shown: list[str] = []
+    texts: list[str] = []
     column = 0
     for index, piece in enumerate(pieces):
         last = index == len(pieces) - 1
-        kept = _shortened(piece.text, first=index == 0, last=last) if piece.mark == "=" else piece.text
-        rows = plain.wrap(kept, WIDTH, start=column)
+        text = _shortened(piece.text, first=index == 0, last=last) if piece.mark == "=" else piece.text
+        rows = plain.wrap(text, WIDTH, start=column)
         column = plain.columns(rows[-1]) + (column if len(rows) == 1 else 0)
         escaped = markdown.escape_html("\n".join(rows))
-        shown.append({"=": escaped, "-": f"<del>{escaped}</del>", "+": f"<ins>{escaped}</ins>"}[piece.mark])
-    return "".join(shown)
+        texts.append({"=": escaped, "-": f"<del>{escaped}</del>", "+": f"<ins>{escaped}</ins>"}[piece.mark])
+    return "".join(texts)
 
 
 def _shortened(text: str, *, first: bool, last: bool) -> str:
@@ -335,14 +350,17 @@ POINT = "\N{BLACK CIRCLE}"
 def chart(rows: Sequence[CriterionComparison], *, limit: int) -> str:
     """Criteria on the scale 0 to 1 that decide, drawn in characters, each beside the tolerated drop:
     worse to the left, better to the right; "" where nothing moved."""
-    shown = [row for row in rows if row.rule.gating and row.delta is not None and abs(row.delta) <= 1][:limit]
-    reach = max((abs(row.delta or 0.0) for row in shown), default=0.0)
+    chart_rows = [row for row in rows if row.rule.gating and row.delta is not None and abs(row.delta) <= 1][:limit]
+    reach = max((abs(row.delta or 0.0) for row in chart_rows), default=0.0)
     if not reach:
         return ""
-    reach = max(reach, *(row.rule.floor for row in shown))
-    width = max(plain.columns(plain.label(row.name, CHART_NAME)) for row in shown)
+    reach = max(reach, *(row.rule.floor for row in chart_rows))
+    width = max(plain.columns(plain.label(row.name, CHART_NAME)) for row in chart_rows)
     return "\n".join(
-        [f"{'':{width}}  {phrase('chart_ends', HALF)}", *(_chart_line(row, reach=reach, width=width) for row in shown)]
+        [
+            f"{'':{width}}  {phrase('chart_ends', HALF)}",
+            *(_chart_line(row, reach=reach, width=width) for row in chart_rows),
+        ]
     )
 
 

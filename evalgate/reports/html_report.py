@@ -29,11 +29,11 @@ def render(report: Report) -> str:
 def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]:
     """The page for a server that it may ask, and its Content-Security-Policy. `script` runs before the page's own, to
     which it says what else to show (`evalgateLive`)."""
-    *vendored, own = SCRIPTS
-    whole = Safe("\n;").join([*map(_source, vendored), script, _source(own)])
+    *vendored, page_script = SCRIPTS
+    code = Safe("\n;").join([*map(_source, vendored), script, _source(page_script)])
     styles = Safe("\n").join([_source("report.css"), style])
-    policy = templates.html_policy(style=styles, script=whole, connects=True)
-    return _rendered(report, styles, whole, policy), policy
+    policy = templates.html_policy(style=styles, script=code, connects=True)
+    return _rendered(report, styles, code, policy), policy
 
 
 def _rendered(report: Report, style: Safe, script: Safe, policy: str) -> str:
@@ -51,7 +51,7 @@ def _source(name: str) -> Safe:
 
 @functools.cache
 def _page() -> Any:
-    return templates.load("report.html.j2", package=__package__, known=_KNOWN)
+    return templates.load("report.html.j2", package=__package__, template_globals=_KNOWN)
 
 
 _KNOWN = {

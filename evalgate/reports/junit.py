@@ -34,14 +34,14 @@ def render(report: Report) -> str:
     have three decimals, as the Jenkins schema asks; `file` and `line` are for annotating readers. Beside a base, a last
     testsuite has the answers of both gates: a regression may have no failing case.
     """
-    found: defaultdict[str, list[CaseView]] = defaultdict(list)
+    cases_by_suite: defaultdict[str, list[CaseView]] = defaultdict(list)
     for case in view.of(report).cases:
-        found[case.verdict.suite].append(case)
+        cases_by_suite[case.verdict.suite].append(case)
     root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
     suites: list[str] = []
     broken = view.of(report).broken
     parts = [
-        _closed(_broken_file(suite, report)) if suite in broken else _suite(suite, found[suite.suite], report)
+        _closed(_broken_file(suite, report)) if suite in broken else _suite(suite, cases_by_suite[suite.suite], report)
         for suite in report.verdict.suites
     ]
     parts += [_gates(report)] if report.comparison is not None else []
@@ -53,48 +53,48 @@ def render(report: Report) -> str:
     return "".join(['<?xml version="1.0" encoding="utf-8"?>\n', _opened(root, level=0), *suites, "\n</testsuites>\n"])
 
 
-def _suite(suite: SuiteVerdict, found: list[CaseView], report: Report) -> tuple[ET.Element, list[str]]:
+def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> tuple[ET.Element, list[str]]:
     """The testsuite without its test cases, and the text of these: as elements, many would fill the memory."""
-    counts = labels.count(case.label for case in found)
+    counts = labels.count(case.label for case in case_views)
     numbers = {name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()}
     head = _suite_element(suite, [], report, numbers)
     test_cases: list[str] = []
-    for start in range(0, len(found), CHUNK):
-        chunk = found[start : start + CHUNK]
+    for start in range(0, len(case_views), CHUNK):
+        chunk = case_views[start : start + CHUNK]
         element = _suite_element(suite, chunk, report, {})
         for name in COUNTS:
             head.set(name, str(int(head.get(name, "0")) + int(element.get(name, "0"))))
         for test_case, case in zip(element.iter("testcase"), chunk, strict=True):
             test_case.set("time", f"{case.seconds:.3f}")
         test_cases.append(_within(element))
-    head.set("time", f"{sum(case.seconds for case in found):.3f}")
+    head.set("time", f"{sum(case.seconds for case in case_views):.3f}")
     return head, test_cases
 
 
 def _gates(report: Report) -> tuple[ET.Element, list[str]]:
-    made = TestSuite(
+    test_suite = TestSuite(
         "evalgate",
         [_gate_case(gate, report) for gate in report.verdict.gates],
         timestamp=report.run.started_at[:19],
     )
-    return _closed(made)
+    return _closed(test_suite)
 
 
 def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
     """An evaluation file of which nothing could be measured: one test case, which is an error."""
     name = plain.visible(suite.suite)
-    made = TestCase(phrase("broken_file_case"), classname=name, file=name)
+    test_case = TestCase(phrase("broken_file_case"), classname=name, file=name)
     reason = wording.bounded(suite.reason, TEXT_LIMIT)
     if suite.advisory:
-        made.add_skipped_info(message=phrase("skipped", wording.kind_word(VerdictKind.NOT_MEASURED), reason))
+        test_case.add_skipped_info(message=phrase("skipped", wording.kind_word(VerdictKind.NOT_MEASURED), reason))
     else:
-        made.add_error_info(message=reason, error_type="not_measured")
-    return TestSuite(name, [made], timestamp=report.run.started_at[:19], file=name)
+        test_case.add_error_info(message=reason, error_type="not_measured")
+    return TestSuite(name, [test_case], timestamp=report.run.started_at[:19], file=name)
 
 
-def _closed(made: TestSuite) -> tuple[ET.Element, list[str]]:
+def _closed(test_suite: TestSuite) -> tuple[ET.Element, list[str]]:
     """A testsuite without its test cases, which took no time, and their text."""
-    element: ET.Element = made.build_xml_doc()
+    element: ET.Element = test_suite.build_xml_doc()
     element.attrib.pop("disabled", None)
     for test_case in element.iter("testcase"):
         test_case.set("time", "0.000")
@@ -106,29 +106,31 @@ def _closed(made: TestSuite) -> tuple[ET.Element, list[str]]:
 
 
 def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
-    made = TestCase(gate.gate.value, classname="evalgate")
+    test_case = TestCase(gate.gate.value, classname="evalgate")
     reason = wording.bounded(gate.reason, TEXT_LIMIT)
     decides = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
     match gate.kind:
         case VerdictKind.PASS if wording.unasked(gate, report):
-            made.add_skipped_info(message=reason)
+            test_case.add_skipped_info(message=reason)
         case VerdictKind.PASS:
-            made.stdout = reason
+            test_case.stdout = reason
         case VerdictKind.FAIL:
-            made.add_failure_info(message=reason, failure_type=gate.gate.value)
+            test_case.add_failure_info(message=reason, failure_type=gate.gate.value)
         case VerdictKind.NOT_MEASURED if decides:
-            made.add_error_info(message=reason, error_type="not_measured")
+            test_case.add_error_info(message=reason, error_type="not_measured")
         case VerdictKind.NOT_MEASURED | VerdictKind.INCONCLUSIVE:
-            made.add_skipped_info(message=phrase("skipped", wording.kind_word(gate.kind), reason))
-    return made
+            test_case.add_skipped_info(message=phrase("skipped", wording.kind_word(gate.kind), reason))
+    return test_case
 
 
 def _opened(element: ET.Element, *, level: int) -> str:
     """An element up to the place where further children of it go."""
     ET.indent(element, level=level)
     text = ET.tostring(element, encoding="unicode")
-    opened = f"{text.removesuffix(' />')}>" if text.endswith(" />") else text.removesuffix(f"</{element.tag}>").rstrip()
-    return f"\n{INDENT * level}{opened}" if level else opened
+    opening = (
+        f"{text.removesuffix(' />')}>" if text.endswith(" />") else text.removesuffix(f"</{element.tag}>").rstrip()
+    )
+    return f"\n{INDENT * level}{opening}" if level else opening
 
 
 def _within(suite: ET.Element) -> str:
@@ -139,7 +141,7 @@ def _within(suite: ET.Element) -> str:
 
 
 def _suite_element(
-    suite: SuiteVerdict, found: list[CaseView], report: Report, numbers: Mapping[str, str]
+    suite: SuiteVerdict, case_views: list[CaseView], report: Report, numbers: Mapping[str, str]
 ) -> ET.Element:
     about = {
         "verdict": wording.kind_word(suite.kind),
@@ -148,22 +150,22 @@ def _suite_element(
         "repeats": str(report.run.repeats),
         "commit": plain.one_line(report.links.commit or report.run.commit),
     }
-    made = TestSuite(
+    test_suite = TestSuite(
         plain.visible(suite.suite),
-        [_test_case(case) for case in found],
+        [_test_case(case) for case in case_views],
         timestamp=report.run.started_at[:19],
         file=plain.visible(suite.suite),
         properties={name: value for name, value in about.items() if value} | {**numbers},
     )
-    element: ET.Element = made.build_xml_doc()
+    element: ET.Element = test_suite.build_xml_doc()
     # The package writes float noise, leaves out a time of zero, and counts `disabled`, which Jenkins does not know.
     element.attrib.pop("disabled", None)
     return element
 
 
 def _test_case(case: CaseView) -> TestCase:
-    suffix = next((each for each in SUFFIXES if case.suite.key.endswith(each)), "")
-    made = TestCase(
+    suffix = next((ending for ending in SUFFIXES if case.suite.key.endswith(ending)), "")
+    test_case = TestCase(
         plain.visible(case.verdict.case_id) or "(empty)",
         classname=plain.visible(case.suite.key.removesuffix(suffix)),
         file=plain.visible(case.file),
@@ -174,22 +176,25 @@ def _test_case(case: CaseView) -> TestCase:
         case VerdictKind.PASS:
             pass
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if case.allowed is not None and not case.skipped:
-            made.add_skipped_info(message=phrase("allowed", case.failure_origin, _failure_message(case) or _why(case)))
+            test_case.add_skipped_info(
+                message=phrase("allowed", case.failure_origin, _failure_message(case) or _why(case))
+            )
         case VerdictKind.FAIL if not case.agent_failed:
-            made.add_failure_info(message=_failure_message(case), output=_body(case), failure_type="fail")
+            test_case.add_failure_info(message=_failure_message(case), output=_body(case), failure_type="fail")
         case VerdictKind.NOT_MEASURED if case.skipped:
-            made.add_skipped_info(message=_why(case))
+            test_case.add_skipped_info(message=_why(case))
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
-            made.add_error_info(message=_why(case), output=_body(case), error_type=_error_type(case))
+            test_case.add_error_info(message=_why(case), output=_body(case), error_type=_error_type(case))
         case VerdictKind.INCONCLUSIVE:
             reason = wording.bounded(case.verdict.reason, TEXT_LIMIT)
-            made.add_skipped_info(message=phrase("skipped", wording.kind_word(case.verdict.kind), reason))
-    return made
+            test_case.add_skipped_info(message=phrase("skipped", wording.kind_word(case.verdict.kind), reason))
+    return test_case
 
 
 def _failure_message(case: CaseView) -> str:
     return ", ".join(
-        f"{plain.one_line(each.name)} {words.against(each.value, each.threshold, met=False)}" for each in case.failing
+        f"{plain.one_line(verdict.name)} {words.against(verdict.value, verdict.threshold, met=False)}"
+        for verdict in case.failing
     )
 
 
@@ -220,8 +225,8 @@ def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
 
 
 def _body(case: CaseView) -> str:
-    shown = turns.of(case).notable
-    lines = [phrase("cause", causes.cause(case)), *(line for turn in shown for line in _turn_lines(turn))]
+    notable_turns = turns.of(case).notable
+    lines = [phrase("cause", causes.cause(case)), *(line for turn in notable_turns for line in _turn_lines(turn))]
     for trial in case.trials:
         if trial.failure is not None:
             lines += [phrase("failed_run", trial.key.number + 1, wording.failure_sentence(trial.failure))]

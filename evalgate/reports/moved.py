@@ -111,26 +111,26 @@ def falls(v: View) -> tuple[Fall, ...]:
     if comparison is None or comparison.base is None:
         return ()
     base = pairing.by_case(comparison.base.trials)
-    found = [_fall(row, v, base) for row in comparison.criteria if row.rule.gating and (row.drop or 0.0) > DUST]
-    return tuple(sorted((fall for fall in found if fall.moved), key=lambda fall: -_beyond(fall.row, fall.row.drop)))
+    all_falls = [_fall(row, v, base) for row in comparison.criteria if row.rule.gating and (row.drop or 0.0) > DUST]
+    return tuple(sorted((fall for fall in all_falls if fall.moved), key=lambda fall: -_beyond(fall.row, fall.row.drop)))
 
 
 def notable(v: View) -> Moved | None:
     """The case that fell furthest, where that is far enough to be told above all; cases that fail are told anyway."""
-    found = [each for fall in falls(v) for each in fall.moved if each.case.kind.value == "pass"]
-    worst = max(found, key=lambda each: _beyond(each.row, each.drop), default=None)
+    candidates = [moved_case for fall in falls(v) for moved_case in fall.moved if moved_case.case.kind.value == "pass"]
+    worst = max(candidates, key=lambda moved_case: _beyond(moved_case.row, moved_case.drop), default=None)
     return worst if worst is not None and worst.drop > max(worst.row.rule.floor, _notable(worst)) else None
 
 
-def sentence(each: Moved) -> str:
+def sentence(moved_case: Moved) -> str:
     """`` `x` of `case_7` fell: 1.00 → 0.00 in turn 2 of 3, which still passes. ``"""
-    names = [plain.label(name, NAME_WIDTH).replace("`", "'") for name in (each.row.name, each.case.case_id)]
-    return phrase("still_passing", *names, each.row.rule.lower_is_better, each.told)
+    names = [plain.label(name, NAME_WIDTH).replace("`", "'") for name in (moved_case.row.name, moved_case.case.case_id)]
+    return phrase("still_passing", *names, moved_case.row.rule.lower_is_better, moved_case.told)
 
 
-def _notable(each: Moved) -> float:
+def _notable(moved_case: Moved) -> float:
     """On an open scale (tokens, seconds) the tolerated drop is a share of the base's mean already."""
-    return NOTABLE if max(each.base, each.head) <= 1 else 0.0
+    return NOTABLE if max(moved_case.base, moved_case.head) <= 1 else 0.0
 
 
 def _beyond(row: CriterionComparison, drop: float | None) -> float:
@@ -139,11 +139,11 @@ def _beyond(row: CriterionComparison, drop: float | None) -> float:
 
 
 def _fall(row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[GradedTrial]]) -> Fall:
-    moved = sorted(_pairs(row, v, base), key=lambda each: -each.drop)
+    moved_cases = sorted(_pairs(row, v, base), key=lambda moved_case: -moved_case.drop)
     return Fall(
         row=row,
-        moved=tuple(each for each in moved if each.drop > DUST),
-        higher=sum(each.drop < -DUST for each in moved),
+        moved=tuple(moved_case for moved_case in moved_cases if moved_case.drop > DUST),
+        higher=sum(moved_case.drop < -DUST for moved_case in moved_cases),
     )
 
 
@@ -156,12 +156,12 @@ def _pairs(row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[Gr
             continue
         if all(use.name != row.name or use.informational for use in case.suite.criteria):
             continue
-        ours, theirs = (
-            [each.value for trial in side if (each := _score(trial, row.name)) is not None]
+        head_values, base_values = (
+            [score.value for trial in side if (score := _score(trial, row.name)) is not None]
             for side in (case.trials, base.get(case.verdict.key, ()))
         )
-        if ours and theirs:
-            yield Moved(case=case, row=row, base=fmean(theirs), head=fmean(ours))
+        if head_values and base_values:
+            yield Moved(case=case, row=row, base=fmean(base_values), head=fmean(head_values))
 
 
 def _score(trial: GradedTrial, name: str) -> Score | None:
@@ -170,20 +170,20 @@ def _score(trial: GradedTrial, name: str) -> Score | None:
 
 
 @lru_cache(maxsize=256)
-def _turn(moved: Moved) -> MovedTurn | None:
-    case, comparison = moved.case, moved.case.report.comparison
+def _turn(moved_case: Moved) -> MovedTurn | None:
+    case, comparison = moved_case.case, moved_case.case.report.comparison
     if case.led or comparison is None or comparison.base is None:
         return None
-    theirs = [trial for trial in comparison.base.trials if trial.key.case == case.verdict.key]
-    sign = -1.0 if moved.row.rule.lower_is_better else 1.0
-    ours = _conversations(case.report.run, case.trials, moved.row.name)
-    base = _conversations(comparison.base, theirs, moved.row.name)
-    if not ours or not base:
+    base_trials = [trial for trial in comparison.base.trials if trial.key.case == case.verdict.key]
+    sign = -1.0 if moved_case.row.rule.lower_is_better else 1.0
+    head = _conversations(case.report.run, case.trials, moved_case.row.name)
+    base = _conversations(comparison.base, base_trials, moved_case.row.name)
+    if not head or not base:
         return None
-    at = _furthest([score for score, _, _ in ours], [score for score, _, _ in base], sign)
-    _, repeat, head_turns = min(ours, key=lambda each: sign * _at(each[0], at))
+    at = _furthest([score for score, _, _ in head], [score for score, _, _ in base], sign)
+    _, repeat, head_turns = min(head, key=lambda conversation: sign * _at(conversation[0], at))
     # the base's run with the number of head's, where none of its others did better
-    _, _, base_turns = max(base, key=lambda each: (sign * _at(each[0], at), each[1] == repeat))
+    _, _, base_turns = max(base, key=lambda conversation: (sign * _at(conversation[0], at), conversation[1] == repeat))
     if at is None:
         pairs = enumerate(zip(head_turns, base_turns, strict=False))
         at = next((number for number, pair in pairs if not _alike(*pair)), 0)
@@ -197,12 +197,12 @@ Kept = Sequence[tuple[Score, int, Sequence[Invocation]]]
 
 def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Kept:
     """The scores of a case's runs with the turns that are kept of them."""
-    found = []
+    conversations = []
     for trial in trials:
         score, transcript = _score(trial, name), run.transcripts.find(trial.key)
         if score is not None and transcript is not None:
-            found.append((score, trial.key.number, transcript.invocations))
-    return found
+            conversations.append((score, trial.key.number, transcript.invocations))
+    return conversations
 
 
 def _at(score: Score, at: int | None) -> float:
@@ -212,15 +212,15 @@ def _at(score: Score, at: int | None) -> float:
 
 
 def _mean(scores: Sequence[Score], at: int) -> float | None:
-    known = [value for each in scores if at < len(each.turns) and (value := each.turns[at]) is not None]
-    return fmean(known) if known else None
+    turn_scores = [value for score in scores if at < len(score.turns) and (value := score.turns[at]) is not None]
+    return fmean(turn_scores) if turn_scores else None
 
 
-def _furthest(ours: Sequence[Score], theirs: Sequence[Score], sign: float) -> int | None:
+def _furthest(head_scores: Sequence[Score], base_scores: Sequence[Score], sign: float) -> int | None:
     """The turn whose mean fell furthest; None where the criterion has no scores by turn."""
     falls = []
-    for at in range(max((len(each.turns) for each in ours), default=0)):
-        head, base = _mean(ours, at), _mean(theirs, at)
+    for at in range(max((len(score.turns) for score in head_scores), default=0)):
+        head, base = _mean(head_scores, at), _mean(base_scores, at)
         if head is not None and base is not None:
             falls.append((sign * (base - head), -at))
     return -max(falls)[1] if falls else None

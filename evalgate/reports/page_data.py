@@ -58,9 +58,9 @@ def parts(v: View, *, room: int) -> Iterator[str]:
     suites = {suite.key: at for at, suite in enumerate(v.report.run.suites)}
     numbers = {name: at for at, name in enumerate(_deciding(v))}
     packer = _PackedCases()
-    then = v.report.comparison.base if v.report.comparison is not None else None
-    first = pairing.by_case(then.trials if then else ())
-    again = [pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, then)]
+    base_run = v.report.comparison.base if v.report.comparison is not None else None
+    first = pairing.by_case(base_run.trials if base_run else ())
+    again = [pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, base_run)]
     for cause, case in ordered:
         key = case.verdict.key
         base = first.get(key, ())
@@ -86,7 +86,7 @@ def _around(v: View, *, traces: int) -> JsonObject:
         "suites": [suite.key for suite in v.report.run.suites],
         "traces": traces,
         "statuses": [phrase("label_word", label) for label in causes.STATUSES],
-        "causes": [{"text": each.text, "status": each.status} for each in v.causes],
+        "causes": [{"text": cause.text, "status": cause.status} for cause in v.causes],
         "criteria": list(_deciding(v).values()),
         "head": v.head_commit[:12],
         "base": v.comparison.origin.commit[:12] if v.comparison else "",
@@ -127,9 +127,9 @@ class _PackedCases:
             self._cases, self._size = [], 0
 
 
-def _passed(found: Sequence[CaseView]) -> Iterator[CaseView]:
+def _passed(case_views: Sequence[CaseView]) -> Iterator[CaseView]:
     """Fixed ones first."""
-    passed = [case for case in found if case.kind is VerdictKind.PASS]
+    passed = [case for case in case_views if case.kind is VerdictKind.PASS]
     yield from sorted(passed, key=lambda case: case.label is not CaseLabel.FIXED)
 
 
@@ -144,10 +144,10 @@ PART: Final = re.compile(r'(<script type="text/plain">)([A-Za-z0-9+/=]*)(</scrip
 def changed(page: str, change: Callable[[str], str]) -> str:
     """A page with `change` made to all of its texts, packed ones too: to take secrets out."""
 
-    def repacked(found: re.Match[str]) -> str:
-        text = zlib.decompress(base64.b64decode(found[2]), -15).decode()
+    def repacked(match: re.Match[str]) -> str:
+        text = zlib.decompress(base64.b64decode(match[2]), -15).decode()
         clean = change(text)
-        return found[0] if clean == text else f"{found[1]}{_packed(clean)}{found[3]}"
+        return match[0] if clean == text else f"{match[1]}{_packed(clean)}{match[3]}"
 
     return PART.sub(repacked, change(page))
 
@@ -169,12 +169,12 @@ def _row(case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequenc
 
 def _words(case: CaseView, *more: str) -> list[str]:
     """Of the id, the file, what users say, the tools that are expected, and `more`."""
-    asked = (case.case.conversation if case.case else None) or ()
-    said = [turns.answer_text(turn.user_content) or "" for turn in asked[:10]]
+    conversation = (case.case.conversation if case.case else None) or ()
+    questions = [turns.answer_text(turn.user_content) or "" for turn in conversation[:10]]
     if case.case is not None and case.case.scenario is not None:
-        said.append(case.case.scenario.starting_prompt)
-    tools = dict.fromkeys(call.name for turn in asked for call in turn.tool_calls)
-    texts = (case.case_id, case.suite.key, *more, *(plain.clip(text, WORDS) for text in said), *tools)
+        questions.append(case.case.scenario.starting_prompt)
+    tools = dict.fromkeys(call.name for turn in conversation for call in turn.tool_calls)
+    texts = (case.case_id, case.suite.key, *more, *(plain.clip(text, WORDS) for text in questions), *tools)
     return [word for text in texts for word in text.split()]
 
 
@@ -190,12 +190,12 @@ def _sign(trial: GradedTrial, uses: Sequence[CriterionUse]) -> str:
 
 def _deciding(v: View) -> dict[tuple[str, str], JsonObject]:
     """The criteria that decide, by suite and name, and what must be known to judge by another threshold."""
-    found = {}
+    criteria = {}
     for suite in v.report.run.suites:
         for use in suite.criteria:
             if not use.informational and use.threshold is not None:
                 best = use.scale.lowest if use.lower_is_better else use.scale.highest
-                found[suite.key, use.name] = {
+                criteria[suite.key, use.name] = {
                     "name": use.name,
                     "suite": suite.key,
                     "file": suite.criteria_source.file,
@@ -206,7 +206,7 @@ def _deciding(v: View) -> dict[tuple[str, str], JsonObject]:
                     "adk": _as_adk(v, suite),
                     "object": bool(use.options),
                 }
-    return found
+    return criteria
 
 
 def _as_adk(v: View, suite: Suite) -> bool:
@@ -216,11 +216,11 @@ def _as_adk(v: View, suite: Suite) -> bool:
 
 def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]:
     """`[criterion, value of each run, ...]` for each criterion that decides."""
-    deciding = (each for each in case.verdict.criteria if each.threshold is not None)
+    deciding = (verdict for verdict in case.verdict.criteria if verdict.threshold is not None)
     return [
-        [numbers[case.verdict.suite, each.name], *each.values]
-        for each in deciding
-        if (case.verdict.suite, each.name) in numbers
+        [numbers[case.verdict.suite, verdict.name], *verdict.values]
+        for verdict in deciding
+        if (case.verdict.suite, verdict.name) in numbers
     ]
 
 
@@ -232,28 +232,34 @@ def _case(
     to confirm its failure."""
     comparison, head = case.report.comparison, case.report.run
     uses = {use.name: use for use in case.suite.criteria}
-    then = comparison.base if comparison is not None else None
-    base_values, held = _means(base), case.verdict.quarantine
+    base_run = comparison.base if comparison is not None else None
+    base_values, quarantine = _means(base), case.verdict.quarantine
     runs = {
         "head": [_run(head, trial, uses) for trial in (*case.trials, *again[0])],
-        "base": [] if then is None else [_run(then, trial, uses) for trial in (*base, *again[1])],
+        "base": [] if base_run is None else [_run(base_run, trial, uses) for trial in (*base, *again[1])],
     }
     traces = {side: [traced for _, traced in of_side] for side, of_side in runs.items()}
-    made = {
+    document = {
         **_asked(case.case, uses),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
-        "held": None if held is None else [held.owner, held.expires, held.reason],
+        "held": None if quarantine is None else [quarantine.owner, quarantine.expires, quarantine.reason],
         "past": [
-            {"at": each.at, "commit": each.commit, "kind": each.kind.value, "of": each.where, "said": each.said}
-            for each in v.report.past.get(case.verdict.key, ())
+            {
+                "at": past_case.at,
+                "commit": past_case.commit,
+                "kind": past_case.kind.value,
+                "of": past_case.where,
+                "said": past_case.said,
+            }
+            for past_case in v.report.past.get(case.verdict.key, ())
         ],
         "file": v.file_page(case),
         "note": turns.of(case).divergence if case.kind is not VerdictKind.PASS else "",
-        "criteria": [_criterion(each, base_values) for each in case.verdict.criteria],
-        "runs": {side: [told for told, _ in of_side] for side, of_side in runs.items()},
+        "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],
+        "runs": {side: [run for run, _ in of_side] for side, of_side in runs.items()},
     }
-    return made, {side: of_runs for side, of_runs in traces.items() if any(of_runs)}
+    return document, {side: of_runs for side, of_runs in traces.items() if any(of_runs)}
 
 
 def _asked(case: Case | None, uses: Mapping[str, CriterionUse]) -> JsonObject:
@@ -265,24 +271,24 @@ def _asked(case: Case | None, uses: Mapping[str, CriterionUse]) -> JsonObject:
     return {"expected": [_expected(turn, uses) for turn in case.conversation or ()], "about": about}
 
 
-def _criterion(each: CriterionVerdict, base: Mapping[str, float]) -> JsonObject:
+def _criterion(verdict: CriterionVerdict, base: Mapping[str, float]) -> JsonObject:
     return {
-        "name": each.name,
-        "kind": each.kind.value if each.kind else "",
-        "head": cases.number(each.value, each),
-        "base": cases.number(base.get(each.name), each),
-        "threshold": words.threshold(each.threshold),
-        "why": wording.unmeasured_sentence(each) if each.value is None else "",
+        "name": verdict.name,
+        "kind": verdict.kind.value if verdict.kind else "",
+        "head": cases.number(verdict.value, verdict),
+        "base": cases.number(base.get(verdict.name), verdict),
+        "threshold": words.threshold(verdict.threshold),
+        "why": wording.unmeasured_sentence(verdict) if verdict.value is None else "",
     }
 
 
 def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
+    values_by_name: dict[str, list[float]] = {}
     for trial in trials:
         for name, grade in trial.grades.items():
             if isinstance(grade, Score):
-                found.setdefault(name, []).append(grade.value)
-    return {name: sum(values) / len(values) for name, values in found.items()}
+                values_by_name.setdefault(name, []).append(grade.value)
+    return {name: sum(values) / len(values) for name, values in values_by_name.items()}
 
 
 def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> tuple[JsonObject, list[Any] | None]:
@@ -295,7 +301,7 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> tuple[J
     if trial.failure is not None and trial.failure.trace:
         traces.append(trial.failure.trace)
     parts = {name: grade.breakdown for name, grade in trial.grades.items() if isinstance(grade, Score)}
-    made = {
+    document = {
         "sign": _sign(trial, list(uses.values())),
         "again": not trial.key.is_first,
         "failure": None if trial.failure is None else _failure(trial.failure),
@@ -303,12 +309,12 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> tuple[J
         "tokens": trial.tokens,
         "grades": {name: _grade(grade) for name, grade in trial.grades.items()},
         "parts": {name: part for name, part in parts.items() if part},
-        "found": [_finding(name, each) for name, grade in trial.grades.items() for each in grade.findings],
+        "found": [_finding(name, finding) for name, grade in trial.grades.items() for finding in grade.findings],
         "turns": [{**_turn(turn), "scores": _scores(trial, at, uses.values())} for at, turn in enumerate(done)],
         "state": transcript.final_state if transcript is not None else None,
         "ended": transcript.ended_by.value if transcript is not None and transcript.ended_by else "",
     }
-    return made, traces if any(traces) else None
+    return document, traces if any(traces) else None
 
 
 def _failure(failure: AgentFailure) -> list[Any]:
@@ -339,26 +345,26 @@ def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
 
 def _turn(turn: Invocation) -> JsonObject:
     """What the user said, the steps in their order, the answer; `more`: what of both is no text to be read."""
-    user, answer = (turns.answer_text(each) for each in (turn.user_content, turn.final_response))
-    made: JsonObject = {"user": user or "", "answer": answer}
-    parts = [part for each in (turn.user_content, turn.final_response) if each for part in each.parts]
+    user, answer = (turns.answer_text(content) for content in (turn.user_content, turn.final_response))
+    document: JsonObject = {"user": user or "", "answer": answer}
+    parts = [part for content in (turn.user_content, turn.final_response) if content for part in content.parts]
     more = [adk_shapes.part_json(part) for part in parts if not isinstance(part, Text) or part.thought]
     if turn.events is not None:
-        made["events"] = [_event(each) for each in turn.events]
-        if answer is None and any(turns.answer_text(each.content) for each in turn.events):
-            made["note"] = phrase("no_final_answer")
+        document["events"] = [_event(event) for event in turn.events]
+        if answer is None and any(turns.answer_text(event.content) for event in turn.events):
+            document["note"] = phrase("no_final_answer")
     if more:
-        made["more"] = more
+        document["more"] = more
     if turn.rubrics:
-        made["rubrics"] = [adk_shapes.rubric_json(each) for each in turn.rubrics]
+        document["rubrics"] = [adk_shapes.rubric_json(rubric) for rubric in turn.rubrics]
     if turn.timings is not None:
-        made["s"] = [turn.timings.total_s, turn.timings.model_s, turn.timings.tool_s]
-    return made
+        document["s"] = [turn.timings.total_s, turn.timings.model_s, turn.timings.tool_s]
+    return document
 
 
 def _event(event: Event) -> JsonObject:
-    made = adk_shapes.event_json(event)
-    return made if event.at is None else made | {"at": event.at}
+    document = adk_shapes.event_json(event)
+    return document if event.at is None else document | {"at": event.at}
 
 
 def _shortened(value: Any) -> Any:
@@ -376,5 +382,5 @@ def _finding(name: str, finding: Finding) -> JsonObject:
         "subject": finding.subject,
         "text": finding.text,
         "tally": turns.tally(finding),
-        "samples": [[each.label or phrase("no_verdict"), each.text] for each in finding.opinions],
+        "samples": [[opinion.label or phrase("no_verdict"), opinion.text] for opinion in finding.opinions],
     }

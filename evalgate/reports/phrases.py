@@ -15,4 +15,4 @@ def phrase(name: str, /, *values: object, **named_values: object) -> str:
 
 @functools.cache
 def _macros() -> Any:
-    return templates.load("sentences.txt.j2", package=__package__, known={"words": words})
+    return templates.load("sentences.txt.j2", package=__package__, template_globals={"words": words})

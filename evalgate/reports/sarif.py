@@ -47,8 +47,8 @@ def render(report: Report) -> str:
     A result is known again by criterion, file, case and turn, whatever the agent's words and the line are this time.
     Source: OASIS SARIF 2.1.0; GitHub's subset and limits.
     """
-    found = ((case, verdict) for case in view.of(report).cases for verdict in case.verdict.criteria)
-    of_rules = (alert for case, verdict in found if verdict.name in RULES for alert in _alerts(case, verdict))
+    pairs = ((case, verdict) for case in view.of(report).cases for verdict in case.verdict.criteria)
+    of_rules = (alert for case, verdict in pairs if verdict.name in RULES for alert in _alerts(case, verdict))
     alerts = sorted(of_rules, key=lambda alert: not alert.failed)
     used = {use.name for suite in report.run.suites for use in suite.criteria}
     run: JsonObject = {
@@ -85,8 +85,8 @@ def _alerts(case: CaseView, verdict: CriterionVerdict) -> Iterator[Alert]:
 
 def _result(alert: Alert, report: Report) -> JsonObject:
     uri = quote(report.links.place(alert.case.file).lstrip("/"), safe="/")
-    known = [alert.verdict.name, alert.case.verdict.suite, alert.case.case_id, alert.turn]
-    fingerprint = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
+    identity = [alert.verdict.name, alert.case.verdict.suite, alert.case.case_id, alert.turn]
+    fingerprint = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
     return {
         "ruleId": alert.verdict.name,
         "level": "error" if alert.failed else "note",
@@ -120,8 +120,8 @@ def _message(alert: Alert) -> str:
 def _line(finding: Finding, criterion: str) -> str:
     label = plain.label(finding.label, 60) if finding.label else phrase("finding_label", criterion)
     subject = f"“{plain.label(finding.subject, SUBJECT_LIMIT)}”: " if finding.subject.strip() else ""
-    why = plain.one_line(plain.clip(finding.text, REASON_LIMIT))
-    return f"{subject}{label}{f': {why}' if why else ''}"
+    reason = plain.one_line(plain.clip(finding.text, REASON_LIMIT))
+    return f"{subject}{label}{f': {reason}' if reason else ''}"
 
 
 def _rule(name: str) -> JsonObject:
@@ -144,12 +144,14 @@ def _invocation(report: Report, *, left_out: int) -> JsonObject:
         for case in view.of(report).cases
         for verdict in case.verdict.criteria
     )
-    told = []
+    messages = []
     if unmeasured:
-        told.append(phrase("alerts_unmeasured", unmeasured))
+        messages.append(phrase("alerts_unmeasured", unmeasured))
     if left_out:
-        told.append(phrase("alerts_left", left_out))
+        messages.append(phrase("alerts_left", left_out))
     invocation: JsonObject = {"executionSuccessful": report.run.complete and not unmeasured}
-    if told:
-        invocation["toolExecutionNotifications"] = [{"level": "warning", "message": {"text": text}} for text in told]
+    if messages:
+        invocation["toolExecutionNotifications"] = [
+            {"level": "warning", "message": {"text": text}} for text in messages
+        ]
     return invocation

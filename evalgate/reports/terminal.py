@@ -56,35 +56,35 @@ def render(report: Report, *, width: int = 0, color: bool = False, everything: b
     command.
     """
     v = view.of(report)
-    where = "report.html" if "html" in report.files else ""
+    report_file = "report.html" if "html" in report.files else ""
     unscored = wording.passed_unscored(report)
     warned = _wrapped(Line(unscored and phrase("warning", unscored), "yellow"), width)
-    broken = _broken(v.cases, width, where=where)
+    broken = _broken(v.cases, width, report_file=report_file)
     criteria = _criteria(v, width, everything=everything)
     compared = _compared(v, width, everything=everything)
-    verdict = (each for line in _decided(v) for each in _wrapped(line, width))
+    verdict = (wrapped_line for line in _decided(v) for wrapped_line in _wrapped(line, width))
     lines: list[Line] = []
     for part in (warned, _broken_files(v), broken, _causes(v, width), criteria, compared, verdict):
-        made = list(part)
-        lines += [BLANK, *made] if lines and made else made
+        part_lines = list(part)
+        lines += [BLANK, *part_lines] if lines and part_lines else part_lines
     return _shown(lines, color=color, folder=folder)
 
 
 def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
     """Why one case (its suite and its name) did not pass, and what differed; "" where it did or is not there."""
-    found = next((case for case in view.of(report).cases if case.verdict.key == key), None)
-    if found is None:
+    case = next((case for case in view.of(report).cases if case.verdict.key == key), None)
+    if case is None:
         return ""
-    why = wording.why(found, width=NAME_WIDTH)
-    lines = [Line(why), *_difference(found, width or LOG_WIDTH)] if why else []
-    if found.failure is not None and not found.failing:
-        lines += [Line(f"    | {line}") for line in wording.last_words(found.failure).splitlines()]
+    reason = wording.why(case, width=NAME_WIDTH)
+    lines = [Line(reason), *_difference(case, width or LOG_WIDTH)] if reason else []
+    if case.failure is not None and not case.failing:
+        lines += [Line(f"    | {line}") for line in wording.last_words(case.failure).splitlines()]
     return _shown(lines).rstrip("\n")
 
 
-def link(shown: str, path: str) -> str:
+def link(label: str, path: str) -> str:
     """A name that leads to a file, at terminals that know of links (OSC 8); others show the name."""
-    return f"\x1b]8;;file://{quote(path)}\x1b\\{shown}\x1b]8;;\x1b\\"
+    return f"\x1b]8;;file://{quote(path)}\x1b\\{label}\x1b]8;;\x1b\\"
 
 
 def _shown(lines: Iterable[Line], *, color: bool = False, folder: str = "") -> str:
@@ -94,11 +94,11 @@ def _shown(lines: Iterable[Line], *, color: bool = False, folder: str = "") -> s
 def _painted(line: Line, *, color: bool, folder: str) -> str:
     text = workflow_commands.disarm(line.text)
     if folder and line.file:
-        shown = text.rfind(line.file)
-        if shown >= 0:
+        position = text.rfind(line.file)
+        if position >= 0:
             path, _, number = line.file.rpartition(":")
             path = f"{folder}/{path if number.isdecimal() else line.file}"
-            text = text[:shown] + link(line.file, path) + text[shown + len(line.file) :]
+            text = text[:position] + link(line.file, path) + text[position + len(line.file) :]
     return f"\x1b[{CODES[line.style]}m{text}\x1b[0m" if color and line.style and text else text
 
 
@@ -107,14 +107,14 @@ def _name(text: str) -> str:
 
 
 def _broken_files(v: View) -> Iterator[Line]:
-    for each in v.broken[:GROUPS]:
-        yield Line(phrase("broken_file", _name(each.suite), plain.one_line(each.reason)), "yellow")
+    for suite in v.broken[:GROUPS]:
+        yield Line(phrase("broken_file", _name(suite.suite), plain.one_line(suite.reason)), "yellow")
 
 
-def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Line]:
-    """Failures first, the worst of them on top; cases that say the same are one. `where`: a file with all of them."""
-    broken = [*cases.worst_first([case for case in found if case.kind is VerdictKind.FAIL])]
-    broken += [case for case in found if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)]
+def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> Iterator[Line]:
+    """Failures first, the worst of them on top; cases that say the same are one. `report_file`: a file with all of them."""
+    broken = [*cases.worst_first([case for case in case_views if case.kind is VerdictKind.FAIL])]
+    broken += [case for case in case_views if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)]
     groups: dict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = {}
     for at, case in enumerate(broken):
         differs = tuple(_difference(case, width or LOG_WIDTH)) if at < TOLD_WHOLE else ()
@@ -123,19 +123,23 @@ def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Li
     if signs & {"- ", "+ "}:
         yield Line(phrase("legend", "= " in signs), "dim")
     quoted: set[str] = set()
-    for (word, why, differs), own in list(groups.items())[:GROUPS]:
-        who, file = _who(own, width)
-        yield Line(f"{word}: {who}", "yellow" if own[0].is_let_pass else KINDS[own[0].kind], file)
-        told = plain.keep_advice(why, WHY_LIMIT)
-        yield from (Line(f"    {line}") for line in (plain.wrap(told, width - 4) if width else [told]))
+    for (word, reason, differs), group_cases in list(groups.items())[:GROUPS]:
+        who, file = _who(group_cases, width)
+        yield Line(f"{word}: {who}", "yellow" if group_cases[0].is_let_pass else KINDS[group_cases[0].kind], file)
+        text = plain.keep_advice(reason, WHY_LIMIT)
+        yield from (Line(f"    {line}") for line in (plain.wrap(text, width - 4) if width else [text]))
         yield from differs
-        last = "" if own[0].failure is None or own[0].failing else wording.last_words(own[0].failure)
+        last = (
+            ""
+            if group_cases[0].failure is None or group_cases[0].failing
+            else wording.last_words(group_cases[0].failure)
+        )
         if last not in quoted:
             quoted.add(last)
             yield from (Line(f"    | {line}", "dim") for line in last.splitlines())
-    left_out = len(broken) - sum(len(own) for own in list(groups.values())[:GROUPS])
+    left_out = len(broken) - sum(len(group_cases) for group_cases in list(groups.values())[:GROUPS])
     if left_out:
-        yield Line(phrase("more_cases", left_out, where))
+        yield Line(phrase("more_cases", left_out, report_file))
 
 
 def _causes(v: View, width: int) -> Iterator[Line]:
@@ -143,37 +147,37 @@ def _causes(v: View, width: int) -> Iterator[Line]:
     if not causes.worth_a_list(v.causes):
         return
     yield Line(phrase("causes_title"), "bold")
-    shown = v.causes[:CAUSES]
-    widths = max(len(f"{len(each.cases):,}") for each in shown), max(len(each.status) for each in shown)
-    for each in shown:
-        start = f"  {len(each.cases):>{widths[0]},}  {each.status:<{widths[1]}}  "
-        first, *rest = plain.wrap(each.text, max(width - len(start), 20)) if width else [each.text]
+    top_causes = v.causes[:CAUSES]
+    widths = max(len(f"{len(cause.cases):,}") for cause in top_causes), max(len(cause.status) for cause in top_causes)
+    for cause in top_causes:
+        start = f"  {len(cause.cases):>{widths[0]},}  {cause.status:<{widths[1]}}  "
+        first, *other_lines = plain.wrap(cause.text, max(width - len(start), 20)) if width else [cause.text]
         yield Line(start + first)
-        yield from (Line(" " * len(start) + line) for line in rest)
+        yield from (Line(" " * len(start) + line) for line in other_lines)
     if len(v.causes) > CAUSES:
         yield Line(f"  {phrase('more_causes', len(v.causes) - CAUSES)}", "dim")
 
 
-def _who(own: Sequence[CaseView], width: int) -> tuple[str, str]:
+def _who(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
     """The names of cases; the place of a single one, and that place where it is shown whole."""
-    names = [_name(case.case_id) for case in own]
-    if len(own) > 1:
-        return phrase("cases_line", len(own), words.listed(names, limit=NAMED_CASES)), ""
+    names = [_name(case.case_id) for case in case_views]
+    if len(case_views) > 1:
+        return phrase("cases_line", len(case_views), words.listed(names, limit=NAMED_CASES)), ""
     room = max(width - plain.columns(names[0]) - 20, 20) if width else NAME_WIDTH * 2
-    place = own[0].place
-    shown = plain.label(place, room)
-    return f"{names[0]} ({shown})", place if shown == place else ""
+    place = case_views[0].place
+    label = plain.label(place, room)
+    return f"{names[0]} ({label})", place if label == place else ""
 
 
 def _difference(case: CaseView, width: int) -> Iterator[Line]:
     """The first turn that went wrong: expected (`-`) beside actual (`+`), and what criteria found in it."""
-    known = turns.of(case)
-    if case.agent_failed or not case.failing or not known.turns:
+    conversation = turns.of(case)
+    if case.agent_failed or not case.failing or not conversation.turns:
         return
-    turn, *others = known.notable
-    if len(known.turns) > 1:
+    turn, *other_turns = conversation.notable
+    if len(conversation.turns) > 1:
         user = plain.label(turn.user, max(width - 24, 20)) if turn.user.strip() else ""
-        yield Line(f"    {phrase('turn', turn.number, len(known.turns), user)}", "dim")
+        yield Line(f"    {phrase('turn', turn.number, len(conversation.turns), user)}", "dim")
     if turn.actual is None:
         yield Line(f"    {phrase('turn_not_reached')}")
         return
@@ -181,15 +185,18 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
     yield from _answers(turn, width - 6)
     if case.is_new:
         yield from _base(turn, width - 6)
-    for said in _findings(turn)[:FINDINGS]:
-        yield Line(f"    {plain.clip_end(said, WHY_WIDTH)}", "dim")
-    if others:
-        yield Line(f"    {phrase('more_turns', len(others))}", "dim")
+    for finding in _findings(turn)[:FINDINGS]:
+        yield Line(f"    {plain.clip_end(finding, WHY_WIDTH)}", "dim")
+    if other_turns:
+        yield Line(f"    {phrase('more_turns', len(other_turns))}", "dim")
 
 
 def _findings(turn: Turn) -> list[str]:
-    found = ((_name(name), each.label, each.subject, each.text) for name, each in turns.shown_findings(turn.findings))
-    return [plain.one_line(": ".join(filter(None, parts))) for parts in found]
+    rows = (
+        (_name(name), finding.label, finding.subject, finding.text)
+        for name, finding in turns.shown_findings(turn.findings)
+    )
+    return [plain.one_line(": ".join(filter(None, parts))) for parts in rows]
 
 
 def _calls(turn: Turn, width: int) -> Iterator[Line]:
@@ -197,9 +204,9 @@ def _calls(turn: Turn, width: int) -> Iterator[Line]:
         yield from _call_lines(turn.expected_calls or (), turn.actual_calls or (), width)
 
 
-def _call_lines(left: Sequence[ToolCall], right: Sequence[ToolCall], width: int) -> Iterator[Line]:
-    shown, left_out = turns.call_lines(left, right, width=width, most=CALL_LINES)
-    yield from (Line(f"    {line.mark} {line.text}", MARKS[line.mark]) for line in shown)
+def _call_lines(left_calls: Sequence[ToolCall], right_calls: Sequence[ToolCall], width: int) -> Iterator[Line]:
+    diff_lines, left_out = turns.call_lines(left_calls, right_calls, width=width, most=CALL_LINES)
+    yield from (Line(f"    {line.mark} {line.text}", MARKS[line.mark]) for line in diff_lines)
     if left_out:
         yield Line(f"      {phrase('more_lines', left_out)}", "dim")
 
@@ -249,18 +256,23 @@ def render_whole_case(case: CaseView, *, width: int = 0, color: bool = False, fo
     lines = [Line(f"{wording.kind_word(case.kind)}: {who}", KINDS[case.kind], file)]
     lines += _wrapped(Line(wording.why(case, width=NAME_WIDTH)), width)
     table = [_columns("case_columns")]
-    for each in case.verdict.criteria:
-        kind = phrase("informational") if each.kind is None else wording.kind_word(each.kind)
-        said = f"{kind}: {wording.unmeasured_sentence(each)}" if each.value is None else kind
-        shown = (_name(each.name), cases.number(each.value, each), words.threshold(each.threshold), plain.flat(said))
-        table.append(shown)
+    for verdict in case.verdict.criteria:
+        kind = phrase("informational") if verdict.kind is None else wording.kind_word(verdict.kind)
+        remark = f"{kind}: {wording.unmeasured_sentence(verdict)}" if verdict.value is None else kind
+        cells = (
+            _name(verdict.name),
+            cases.number(verdict.value, verdict),
+            words.threshold(verdict.threshold),
+            plain.flat(remark),
+        )
+        table.append(cells)
     head, *rows = plain.table(table, right=range(1, 3))
     lines += [BLANK, Line(head, "bold")]
-    for each, row in zip(case.verdict.criteria, rows, strict=True):
-        lines.append(Line(row, "" if each.kind is None else KINDS[each.kind]))
-    known = turns.of(case)
+    for verdict, row in zip(case.verdict.criteria, rows, strict=True):
+        lines.append(Line(row, "" if verdict.kind is None else KINDS[verdict.kind]))
+    conversation = turns.of(case)
     lines += [BLANK, Line(case.run_shown)] if case.run_shown else []
-    for turn in known.turns:
+    for turn in conversation.turns:
         lines += [BLANK, *_turn(turn, width or LOG_WIDTH)]
     if case.failure is not None:
         lines += [BLANK, *(Line(f"| {line}", "dim") for line in wording.last_words(case.failure).splitlines())]
@@ -282,8 +294,8 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
     else:
         answer = phrase("nothing_answered") if turn.actual_answer is None else turn.actual_answer
         yield from (Line(f"      {row}") for row in plain.wrap(plain.flat(answer), width - 6))
-    for said in _findings(turn):
-        yield from (Line(f"    {row}", "dim") for row in plain.wrap(said, width - 4))
+    for finding in _findings(turn):
+        yield from (Line(f"    {row}", "dim") for row in plain.wrap(finding, width - 4))
 
 
 def render_change(
@@ -294,7 +306,7 @@ def render_change(
     lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
     if calls and expected.events is None:
         spelled = [call_diff.spell(call) for call in actual.tool_calls] or [phrase("nothing_called")]
-        lines = [*(line for each in spelled for line in _said("+", each, room)), *lines]
+        lines = [*(line for call_text in spelled for line in _said("+", call_text, room)), *lines]
     elif answer and turn.expected_answer is None:
         lines += _said("+", turn.actual_answer or "", room)
     return _shown(lines, color=color)
@@ -333,8 +345,8 @@ def _compared(v: View, width: int, *, everything: bool) -> Iterator[Line]:
     comparison = v.comparison
     if comparison is None:
         return
-    deciding, *others = cases.rows(comparison)
-    yield from _changes([*deciding, *(row for rows in others for row in rows if everything)], width)
+    deciding, *other_rows = cases.rows(comparison)
+    yield from _changes([*deciding, *(row for rows in other_rows for row in rows if everything)], width)
     origin = comparison.origin
     base = phrase("base_line", plain.one_line(origin.commit[:7]), cases.base_words(comparison))
     yield from _wrapped(Line(base), width)
@@ -361,18 +373,18 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
         for row in rows
     ]
     lines: list[str] = []
-    kept: tuple[int, ...]
-    for kept in ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 5), (0, 1, 2, 3)):
-        lines = list(plain.table([[row[at] for at in kept] for row in cells], right=range(1, min(len(kept), 5))))
+    columns: tuple[int, ...]
+    for columns in ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 5), (0, 1, 2, 3)):
+        lines = list(plain.table([[row[at] for at in columns] for row in cells], right=range(1, min(len(columns), 5))))
         if not width or max(map(plain.columns, lines)) <= width:
             break
-    if 5 not in kept:
+    if 5 not in columns:
         lines = [lines[0], *(f"{line}\n  {row[5]}" for line, row in zip(lines[1:], cells[1:], strict=True))]
     yield Line(lines[0], "bold")
     for row, line in zip(rows, lines[1:], strict=True):
         kind = cases.KINDS[row.change]
         style = KINDS[kind] if row.rule.gating and kind is not VerdictKind.INCONCLUSIVE else ""
-        yield from (Line(each, style) for each in line.splitlines())
+        yield from (Line(text_line, style) for text_line in line.splitlines())
 
 
 def _wrapped(line: Line, width: int) -> Iterator[Line]:
@@ -383,15 +395,15 @@ def _wrapped(line: Line, width: int) -> Iterator[Line]:
 def _fallen(fall: Fall, width: int) -> Iterator[Line]:
     """A criterion that fell, the cases that moved most, and the calls of the first of them that still passes."""
     yield from _wrapped(Line(f"{_name(fall.row.name)} {fall.told}", "yellow"), width)
-    shown = fall.moved[:MOVED]
-    for each in shown:
-        origin = f" ({each.case.failure_origin})" if each.case.failure_origin else ""
-        yield from _wrapped(Line(f"  {_name(each.case.case_id)} {each.told}{origin}"), width)
-    if len(fall.moved) > len(shown):
-        yield Line(f"  {phrase('more_cases', len(fall.moved) - len(shown), '')}", "dim")
-    turn = shown[0].turn
-    if shown[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
-        yield Line(f"    {_name(shown[0].case.case_id)}: {phrase('legend_base')}", "dim")
+    moved_cases = fall.moved[:MOVED]
+    for moved_case in moved_cases:
+        origin = f" ({moved_case.case.failure_origin})" if moved_case.case.failure_origin else ""
+        yield from _wrapped(Line(f"  {_name(moved_case.case.case_id)} {moved_case.told}{origin}"), width)
+    if len(fall.moved) > len(moved_cases):
+        yield Line(f"  {phrase('more_cases', len(fall.moved) - len(moved_cases), '')}", "dim")
+    turn = moved_cases[0].turn
+    if moved_cases[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
+        yield Line(f"    {_name(moved_cases[0].case.case_id)}: {phrase('legend_base')}", "dim")
         yield from _call_lines(turn.base.tool_calls, turn.head.tool_calls, (width or LOG_WIDTH) - 6)
 
 
@@ -401,13 +413,13 @@ def _decided(v: View) -> Iterator[Line]:
     for notice in wording.notices(report, v.cases):
         yield Line(plain.one_line(f"{notice.title}: {notice.text}"))
     answers = wording.answers(report)
-    for each in answers:
-        word_of = "" if each.kind is None else f"{wording.kind_word(each.kind)}. "
-        yield Line(f"{each.question}: {word_of}{each.reason}", "" if each.kind is None else KINDS[each.kind])
+    for answer in answers:
+        word_of = "" if answer.kind is None else f"{wording.kind_word(answer.kind)}. "
+        yield Line(f"{answer.question}: {word_of}{answer.reason}", "" if answer.kind is None else KINDS[answer.kind])
     reason = wording.bounded(report.verdict.reason, REASON_LIMIT)
     word = wording.kind_word(report.verdict.kind).upper()
-    shown = wording.headline(report).upper() if answers else f"{word}: {reason}"
-    yield Line(shown, KINDS[report.verdict.kind])
+    headline = wording.headline(report).upper() if answers else f"{word}: {reason}"
+    yield Line(headline, KINDS[report.verdict.kind])
     if report.edits.decide and not report.verdict.blocks:
         yield Line(edits.rules(report.edits, mark=_name), "yellow")
     fell = moved.notable(v)

@@ -40,14 +40,14 @@ def line(trend: Trend) -> str:
 
 def figures(trend: Trend) -> tuple[str, str, str, str]:
     """The lowest, the highest and the last mean of the base runs, and this run's."""
-    known = [value for value in trend.means if value is not None]
-    told = words.score if max(map(abs, (*known, trend.now or 0.0))) <= 1 else words.amount
-    low, high, last = (told(value) for value in (min(known), max(known), known[-1]))
-    return low, high, last, told(trend.now)
+    means = [value for value in trend.means if value is not None]
+    formatter = words.score if max(map(abs, (*means, trend.now or 0.0))) <= 1 else words.amount
+    low, high, last = (formatter(value) for value in (min(means), max(means), means[-1]))
+    return low, high, last, formatter(trend.now)
 
 
 def title(trends: Sequence[Trend]) -> str:
     """`Criteria in the last 12 runs of the base branch, 2026-01-02 to 2026-01-20`."""
     first = trends[0]
-    days = " to ".join(dict.fromkeys(each[:10] for each in (first.since, first.until) if each))
+    days = " to ".join(dict.fromkeys(moment[:10] for moment in (first.since, first.until) if moment))
     return phrase("trend", len(first.means), days)

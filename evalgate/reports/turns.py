@@ -88,7 +88,7 @@ class Turn:
     def has_no_final_answer(self) -> bool:
         """Whether the agent has no answer because none of what it said is marked as final."""
         events = (self.actual and self.actual.events) or ()
-        return self.actual_answer is None and any(answer_text(each.content) for each in events)
+        return self.actual_answer is None and any(answer_text(event.content) for event in events)
 
     @property
     def below(self) -> tuple[TurnScore, ...]:
@@ -126,20 +126,22 @@ def of(case: CaseView) -> Conversation:
     trial = case.shown
     expected = (case.case.conversation if case.case else None) or ()
     if trial is None:
-        unrun = (Turn(number=at, expected=asked, actual=None, asked=True) for at, asked in enumerate(expected, 1))
+        unrun = (
+            Turn(number=at, expected=invocation, actual=None, asked=True) for at, invocation in enumerate(expected, 1)
+        )
         return Conversation(turns=tuple(unrun))
-    kept = _turns_of(case.report.run, trial.key) if trial.failure is None or case.led else None
-    actual = kept if trial.failure is None else trial.failure.partial
-    sides = _sides(case, trial, actual if kept is None else kept)
+    recorded_turns = _turns_of(case.report.run, trial.key) if trial.failure is None or case.led else None
+    actual = recorded_turns if trial.failure is None else trial.failure.partial
+    sides = _sides(case, trial, actual if recorded_turns is None else recorded_turns)
     divergence = "" if sides is None else _divergence(case, *sides)
-    found = tuple(_findings(None, trial=trial))
+    findings = tuple(_findings(None, trial=trial))
     if actual is None:
-        return Conversation(findings=found, divergence=divergence)
+        return Conversation(findings=findings, divergence=divergence)
     base = _base(case, trial, sides)
     led = case.case is None or case.case.conversation is None
     uses = case.suite.criteria if case.case is None else case.suite.criteria_of(case.case)
     # compared as it is by default, it finds what the calls, expected beside actual, show anyway
-    told = {use.name for use in uses if use.name == TRAJECTORY and not use.options.keys() - {"threshold"}}
+    trajectory_names = {use.name for use in uses if use.name == TRAJECTORY and not use.options.keys() - {"threshold"}}
     turns = (
         Turn(
             number=at + 1,
@@ -148,11 +150,11 @@ def of(case: CaseView) -> Conversation:
             asked=at < len(expected) or led,
             base=base[at] if at < len(base) else None,
             scores=tuple(scores(at, trial=trial, uses=uses)),
-            findings=tuple(each for each in _findings(at + 1, trial=trial) if each[0] not in told),
+            findings=tuple(pair for pair in _findings(at + 1, trial=trial) if pair[0] not in trajectory_names),
         )
         for at in range(max(len(expected), len(actual)))
     )
-    return Conversation(turns=tuple(turns), findings=found, divergence=divergence)
+    return Conversation(turns=tuple(turns), findings=findings, divergence=divergence)
 
 
 def answer_text(content: Content | None) -> str | None:
@@ -172,12 +174,12 @@ def tally(finding: Finding) -> str:
 
 
 def call_lines(
-    left: Sequence[ToolCall], right: Sequence[ToolCall], *, width: int, most: int
+    left_calls: Sequence[ToolCall], right_calls: Sequence[ToolCall], *, width: int, most: int
 ) -> tuple[Sequence[call_diff.CallLine], int]:
     """The difference of calls, wrapped: `most` lines of it around what differs, and how many are left out."""
     lines = [
         call_diff.CallLine(mark=line.mark, text=text)
-        for line in call_diff.difference(call_diff.pair(left, right))
+        for line in call_diff.difference(call_diff.pair(left_calls, right_calls))
         for text in plain.wrap(plain.flat(line.text or f"    {phrase('equal_arguments', line.equal)}"), width)
     ]
     return diff.nearby(lines, most)
@@ -226,8 +228,8 @@ def _base(
     if case.led:
         if sides is None:
             return ()
-        found = divergence.compare(*sides, hears_calls=True)
-        return sides[0][: len(sides[0]) if found is None or found.users is None else found.users - 1]
+        difference = divergence.compare(*sides, hears_calls=True)
+        return sides[0][: len(sides[0]) if difference is None or difference.users is None else difference.users - 1]
     runs = comparison.base.repeats
     for number in (trial.key.number, *range(runs)):
         key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, number=number)
@@ -250,22 +252,29 @@ def _sides(
 
 def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
     """Where the run that is shown leaves the base's run with the same number, and what either agent said there."""
-    found = divergence.compare(base, head, hears_calls=case.suite.simulator.include_function_calls)
-    if found is None:
+    difference = divergence.compare(base, head, hears_calls=case.suite.simulator.include_function_calls)
+    if difference is None:
         return phrase("same_conversation")
-    if found.answers is None:
-        return phrase("user_diverges", found.users)
-    left, right = base[found.answers - 1], head[found.answers - 1]
+    if difference.answers is None:
+        return phrase("user_diverges", difference.users)
+    base_turn, head_turn = base[difference.answers - 1], head[difference.answers - 1]
     longer = ""
-    if found.users is not None and found.users > min(len(base), len(head)):
+    if difference.users is not None and difference.users > min(len(base), len(head)):
         longer = "base" if len(base) > len(head) else "head"
-    return phrase("agents_diverge", found.answers, _said(left, right), _said(right, left), found.users, longer)
+    return phrase(
+        "agents_diverge",
+        difference.answers,
+        _said(base_turn, head_turn),
+        _said(head_turn, base_turn),
+        difference.users,
+        longer,
+    )
 
 
 def _said(turn: Invocation, other: Invocation) -> str:
     """What an agent said in a turn, or what it called where it said the same as the other."""
-    told, compared = (answer_text(each.final_response) for each in (turn, other))
-    if told == compared:
+    answer, compared = (answer_text(invocation.final_response) for invocation in (turn, other))
+    if answer == compared:
         calls = ", ".join(call_diff.spell(call) for call in turn.tool_calls)
         return phrase("agent_called", plain.clip_end(calls, QUOTE_WIDTH))
-    return phrase("agent_said", None if told is None else plain.clip_end(plain.flat(told), QUOTE_WIDTH))
+    return phrase("agent_said", None if answer is None else plain.clip_end(plain.flat(answer), QUOTE_WIDTH))

@@ -160,10 +160,10 @@ def count(report: Report) -> Totals:
         stored = comparison.origin.source is BaseSource.STORE
         spent += [trial for trial in comparison.base.trials if not stored and not trial.reused]
         spent += [trial for trial in comparison.base.confirmations if not trial.reused]
-    known = [trial.tokens for trial in spent if trial.tokens is not None]
+    token_counts = [trial.tokens for trial in spent if trial.tokens is not None]
     return Totals(
         cases=labels.count(labels.of(report.verdict, comparison).values()),
-        tokens=sum(known) if known else None,
+        tokens=sum(token_counts) if token_counts else None,
         agent_s=sum(trial.seconds for trial in spent),
     )
 
@@ -171,15 +171,15 @@ def count(report: Report) -> Totals:
 def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
     """Every criterion of every suite, in the suites' order."""
     verdicts = {suite.suite: suite.cases for suite in report.verdict.suites}
-    made: list[CriterionTotals] = []
+    all_totals: list[CriterionTotals] = []
     for suite in report.run.suites:
-        found: defaultdict[str, list[CriterionVerdict]] = defaultdict(list)
+        verdicts_by_name: defaultdict[str, list[CriterionVerdict]] = defaultdict(list)
         for case in verdicts.get(suite.key, ()):
-            for each in case.criteria:
-                found[each.name].append(each)
+            for verdict in case.criteria:
+                verdicts_by_name[verdict.name].append(verdict)
         for use in suite.criteria if suite.key in verdicts else ():
-            values = [each.value for each in found[use.name] if each.value is not None]
-            kinds = [each.kind for each in found[use.name]]
+            values = [verdict.value for verdict in verdicts_by_name[use.name] if verdict.value is not None]
+            kinds = [verdict.kind for verdict in verdicts_by_name[use.name]]
             failed = kinds.count(VerdictKind.FAIL)
             # An informational criterion decides nothing: all that it has are values and gaps.
             passed = len(values) if use.informational else kinds.count(VerdictKind.PASS)
@@ -193,8 +193,8 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
                 failed=failed,
                 not_evaluated=len(kinds) - passed - failed,
             )
-            made.append(totals)
-    return tuple(made)
+            all_totals.append(totals)
+    return tuple(all_totals)
 
 
 def judge_cost(use: JudgeUse, *, is_alone: bool = True) -> str:
@@ -209,10 +209,10 @@ def judges_summary(uses: Sequence[JudgeUse]) -> str:
     """`36 calls, 84 cached, $0.02`; "" where no judge was asked."""
     if not uses:
         return ""
-    whole = model_run.total_of(uses)
-    failed = sum(whole.failures.values())
+    total = model_run.total_of(uses)
+    failed = sum(total.failures.values())
     played = sum(use.calls for use in uses if use.criterion == USER_SIMULATOR)
-    return phrase("judges", whole, played, failed, judge_cost(whole, is_alone=False))
+    return phrase("judges", total, played, failed, judge_cost(total, is_alone=False))
 
 
 def asked_by(use: JudgeUse) -> str:
@@ -254,7 +254,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
         statistics = phrase("statistics", report.version, comparison.book.needed)
     head_commit = report.links.commit or report.run.commit
     base_commit = "" if comparison is None else comparison.origin.commit
-    found = [
+    candidates = [
         _fact(
             "commit",
             phrase("commit", head_commit[:SHA], head_commit and report.run.dirty),
@@ -265,12 +265,12 @@ def facts(report: Report) -> tuple[Fact, ...]:
             _fact(name, *("" if run is None else _listed(of_run(run)) for run in (report.run, base)), beside=beside)
             for name, of_run in RUN_FACTS.items()
         ),
-        *(_judge(asked, beside=beside) for asked in report.asked[:JUDGES]),
+        *(_judge(asked_judge, beside=beside) for asked_judge in report.asked[:JUDGES]),
         _one_fact("judge", phrase("more_criteria", more), beside=beside) if more > 0 else None,
         _one_fact("statistics", statistics, beside=beside) if statistics else None,
     ]
-    known = tuple(fact for fact in found if fact is not None)
-    return known if [fact.name for fact in known] != [phrase("fact", "commit")] else ()
+    present_facts = tuple(fact for fact in candidates if fact is not None)
+    return present_facts if [fact.name for fact in present_facts] != [phrase("fact", "commit")] else ()
 
 
 def _one_fact(name: str, text: str, *, beside: bool, of: str = "") -> Fact:
@@ -288,7 +288,7 @@ def _fact(name: str, head: str, base: str, *, beside: bool) -> Fact | None:
 
 def _environment(about: Mapping[str, str]) -> str:
     """`google-adk 2.13.0, Python 3.11.4, packages 1a2b3c4d5e6f7a8b`, as far as the worker told."""
-    framework = " ".join(each for each in (about.get("framework", ""), about.get("framework_version", "")) if each)
+    framework = " ".join(part for part in (about.get("framework", ""), about.get("framework_version", "")) if part)
     return phrase("environment", framework, about.get("python", ""), about.get("requirements", ""))
 
 
@@ -306,9 +306,9 @@ RUN_FACTS: Final[Mapping[str, Callable[[Run], Iterable[str]]]] = {
 """What is told of each side's run."""
 
 
-def _judge(asked: AskedJudge, *, beside: bool) -> Fact:
+def _judge(asked_judge: AskedJudge, *, beside: bool) -> Fact:
     """`gemini-2.5-flash, 5 samples, prompt 3`: the same one judges both sides."""
-    return _one_fact("judge", phrase("judge", asked.judge), beside=beside, of=asked.criterion)
+    return _one_fact("judge", phrase("judge", asked_judge.judge), beside=beside, of=asked_judge.criterion)
 
 
 def _listed(values: Iterable[str]) -> str:
@@ -329,18 +329,18 @@ class Remark:
 def remarks(report: Report) -> tuple[Remark, ...]:
     """Errors for failing cases; warnings for those not measured, those that the base fails as well, those that decide
     nothing, and for rules of its own by which alone the change passes, where their line is known; worst first."""
-    found = of(report).cases
-    failing = reports_cases.worst_first([each for each in found if _has_failed(each)])
+    case_views = of(report).cases
+    failing = reports_cases.worst_first([case for case in case_views if _has_failed(case)])
     unknown = [
-        each for each in found if each.kind is not VerdictKind.PASS and not _has_failed(each) and not each.skipped
+        case for case in case_views if case.kind is not VerdictKind.PASS and not _has_failed(case) and not case.skipped
     ]
-    loud = [each for each in failing if not _is_warning(each)]
-    quiet = [each for each in failing if _is_warning(each)]
+    loud = [case for case in failing if not _is_warning(case)]
+    quiet = [case for case in failing if _is_warning(case)]
     is_relaxed = report.edits.decide and not report.verdict.blocks
     return (
-        *(_remark(each, Severity.ERROR, report.links) for each in loud),
-        *(_remark(each, Severity.WARNING, report.links) for each in (*unknown, *quiet)),
-        *(_remark_of(each, report.links) for each in report.edits.rules() if is_relaxed and each.place is not None),
+        *(_remark(case, Severity.ERROR, report.links) for case in loud),
+        *(_remark(case, Severity.WARNING, report.links) for case in (*unknown, *quiet)),
+        *(_remark_of(edit, report.links) for edit in report.edits.rules() if is_relaxed and edit.place is not None),
     )
 
 
@@ -363,7 +363,7 @@ def _is_warning(case: CaseView) -> bool:
 
 
 def _remark(case: CaseView, level: Severity, links: Links) -> Remark:
-    lines = [f"{plain.label(each.name, TITLE_LIMIT)} {reports_cases.against(each)}" for each in case.failing]
+    lines = [f"{plain.label(verdict.name, TITLE_LIMIT)} {reports_cases.against(verdict)}" for verdict in case.failing]
     lines.append(case.failure_origin)
     if not case.failing:
         lines = [wording.why_unmeasured(case), "" if case.failure is None else wording.last_words(case.failure)]

@@ -159,10 +159,10 @@ def passed_unscored(report: Report) -> str:
     first of them did; "" where none does."""
     passed = {case.key: case for case in report.verdict.cases if case.kind is VerdictKind.PASS}
     without = [
-        (key, each.name, unmeasured_sentence(each))
+        (key, verdict.name, unmeasured_sentence(verdict))
         for key, case in passed.items()
-        for each in case.criteria
-        if each.kind is VerdictKind.NOT_MEASURED and each.reason in UNSCORED
+        for verdict in case.criteria
+        if verdict.kind is VerdictKind.NOT_MEASURED and verdict.reason in UNSCORED
     ]
     in_part = [
         (trial.key.case, name, bounded(grade.lacking, WHY_LIMIT))
@@ -206,8 +206,8 @@ def why(case: CaseView, *, width: int) -> str:
     """What is wrong with a case, and whose failure it is; "" of one that passed. Names take at most `width`."""
     if not case.failing:
         return "" if case.kind is VerdictKind.PASS else why_unmeasured(case)
-    below = (f"{plain.label(each.name, width)} {reports_cases.against(each)}" for each in case.failing)
-    return ", ".join(each for each in (*below, case.failure_origin) if each)
+    below = (f"{plain.label(verdict.name, width)} {reports_cases.against(verdict)}" for verdict in case.failing)
+    return ", ".join(text for text in (*below, case.failure_origin) if text)
 
 
 def next_step(report: Report, *, lies: Lies = "below") -> str:
@@ -236,7 +236,7 @@ class Notice:
 
 
 DRIFT = "provider-drift"
-OF_QUARANTINE = frozenset(f"quarantine-{each}" for each in ("expires", "expired", "too-long", "broken", "changed-case"))
+OF_QUARANTINE = frozenset(f"quarantine-{kind}" for kind in ("expires", "expired", "too-long", "broken", "changed-case"))
 """Codes of what becomes of an entry, and of its case."""
 NOTICED = 5
 """How many cases a notice names."""
@@ -331,7 +331,7 @@ def _after_fail(report: Report) -> str:
         return phrase("step_stricter", edits.rules(report.edits, mark=plain.quoted))
     if comparison is not None and comparison.is_untouched(report.run):
         return _not_by_the_agent(report, comparison)
-    kinds = {each.gate: each.kind for each in report.verdict.gates}
+    kinds = {gate.gate: gate.kind for gate in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
         return phrase("step_regression")
     origins = {case.origin for case in comparison.cases if case.origin} if comparison else set()
@@ -349,7 +349,7 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
         if any(case.quarantined for case in report.verdict.cases):
             return phrase("step_all_quarantined")
         return phrase("step_advisory", lies)
-    threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)
+    threshold = next((gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD), None)
     unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
     is_whole = all(case.kind is not VerdictKind.NOT_MEASURED for case in report.verdict.cases)
     if report.run.truncated and (is_whole or (comparison is not None and comparison.problem and not unmeasured)):
@@ -362,18 +362,18 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
 def reproduce(report: Report) -> str:
     """The command that shows the same locally: where there is a base, with the very commit that was compared with. ""
     where no command is known. A command that cannot be read as words is returned as it is."""
-    told = report.reproduce.strip()
+    command = report.reproduce.strip()
     base = report.comparison.origin.commit if report.comparison is not None else ""
     is_commit = len(base) >= SHA_WIDTH and set(base) <= HEX
-    if not told.startswith("evalgate run") or len(told) > COMMAND_LIMIT or not is_commit:
-        return told
+    if not command.startswith("evalgate run") or len(command) > COMMAND_LIMIT or not is_commit:
+        return command
     try:
-        parts = shlex.split(told)
+        parts = shlex.split(command)
     except ValueError:
-        return told
-    kept = [
+        return command
+    arguments = [
         word
-        for before, word in zip(["", *parts], parts, strict=False)
-        if "--base" not in (before, word) and not word.startswith("--base=")
+        for previous_word, word in zip(["", *parts], parts, strict=False)
+        if "--base" not in (previous_word, word) and not word.startswith("--base=")
     ]
-    return shlex.join([*kept, "--base", base[:SHA_WIDTH]])
+    return shlex.join([*arguments, "--base", base[:SHA_WIDTH]])

@@ -362,7 +362,7 @@ def _suite_lines(
     yield _opened(head, "cases")
     for number, (case, case_verdict) in enumerate(zip(suite.eval_set.cases, verdict.cases, strict=True)):
         key = (suite.key, case.case_id)
-        told: JsonObject = {
+        fields: JsonObject = {
             **_case_head(case),
             "fingerprint": report.run.fingerprints.get(key) or fingerprints.of_case(case),
             "eval_case": adk_shapes.case_json(case),
@@ -372,12 +372,12 @@ def _suite_lines(
             "quarantined": case_verdict.quarantined,
             "quarantine": case_verdict.quarantine and shapes.written(QuarantineEntry, case_verdict.quarantine),
             "shard": report.run.homes.get(key),
-            "trials": [_trial(each, outcomes) for each in by_case.get(key, ())],
+            "trials": [_trial(trial, outcomes) for trial in by_case.get(key, ())],
         }
-        told = {name: value for name, value in told.items() if value}
-        text = shapes.encode(told)
-        if shapes.may_be_not_finite(text) and (places := shapes.not_finite_places(told["eval_case"])):
-            text = shapes.encode({**told, "not_finite": places})
+        fields = {name: value for name, value in fields.items() if value}
+        text = shapes.encode(fields)
+        if shapes.may_be_not_finite(text) and (places := shapes.not_finite_places(fields["eval_case"])):
+            text = shapes.encode({**fields, "not_finite": places})
         yield (",\n" if number else "\n") + text.decode()
     yield "]}"
 
@@ -388,13 +388,13 @@ def _case_head(case: Case) -> JsonObject:
 
 
 def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
-    told: JsonObject = _TRIAL.dump_python(trial, mode="json", exclude_defaults=True, exclude={"key", "failure"})
+    fields: JsonObject = _TRIAL.dump_python(trial, mode="json", exclude_defaults=True, exclude={"key", "failure"})
     key = trial.key
-    told |= ({} if key.is_first else {"purpose": key.purpose}) | ({"number": key.number} if key.number else {})
+    fields |= ({} if key.is_first else {"purpose": key.purpose}) | ({"number": key.number} if key.number else {})
     if trial.seconds:
-        told["seconds"] = round(trial.seconds, 4)
+        fields["seconds"] = round(trial.seconds, 4)
     outcome = outcomes.find_json(trial.key)
-    return told if outcome is None else told | {"outcome": outcome}
+    return fields if outcome is None else fields | {"outcome": outcome}
 
 
 def _suite_head(suite: Suite, report: Report) -> JsonObject:
@@ -424,25 +424,27 @@ def _shard(shard: Shard, report: Report) -> JsonObject:
         cases = []
         for case in suite.eval_set.cases:
             key = (suite.key, case.case_id)
-            told = {
+            fields = {
                 **_case_head(case),
                 "fingerprint": shard.fingerprints.get(key, ""),
                 "shard": shard.homes[key],
             }
-            cases.append({name: value for name, value in told.items() if value})
+            cases.append({name: value for name, value in fields.items() if value})
         plan.append({**_suite_head(suite, report), "cases": cases})
     return shapes.written(ShardEntry, shard, plan=[]) | {"plan": plan}
 
 
 def _criterion(use: CriterionUse, *, suite: str, report: Report) -> JsonObject:
-    told = shapes.written(
+    fields = shapes.written(
         CriterionEntry,
         use,
         fingerprint=fingerprints.of_criterion(use, version=report.version, deviations=report.policy.deviations),
         calibration=None,
     )
-    judged = next((each for each in report.judged if (each.suite, each.criterion) == (suite, use.name)), None)
-    return told if judged is None else {**told, "calibration": results_judged.judged_json(judged)}
+    judged = next(
+        (criterion for criterion in report.judged if (criterion.suite, criterion.criterion) == (suite, use.name)), None
+    )
+    return fields if judged is None else {**fields, "calibration": results_judged.judged_json(judged)}
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -458,8 +460,8 @@ class StoredOutcomes:
     @classmethod
     def joined(cls, several: Sequence[StoredOutcomes]) -> StoredOutcomes:
         """Those of several files, which have no trial in common."""
-        raw = {key: outcome for each in several for key, outcome in each.raw.items()}
-        return cls(raw, {address: details for each in several for address, details in each.agents().items()})
+        raw = {key: outcome for part in several for key, outcome in part.raw.items()}
+        return cls(raw, {address: details for part in several for address, details in part.agents().items()})
 
     def find(self, key: TrialKey) -> Transcript | None:
         """See `model.Transcripts`; an outcome that cannot be read is none."""
@@ -503,7 +505,7 @@ class Stored:
 
     def prompt_of(self, suite: str, name: str) -> str:
         """Version of the question to a criterion's judge, "" where the file does not tell."""
-        uses = (use for each in self.run.suites if each.key == suite for use in each.criteria)
+        uses = (use for stored_suite in self.run.suites if stored_suite.key == suite for use in stored_suite.criteria)
         return next((use.prompt_version for use in uses if use.name == name), "")
 
 
@@ -532,19 +534,21 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
     if version is None:
         raise _refused("does not fit results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
     if type(version) is not int or version != SCHEMA_VERSION:
-        shown = repr(version)[:40]
-        why = f"has schema_version {shown}; this version of evalgate reads {SCHEMA_VERSION}"
-        raise _refused(why, place=place, of=of, hint="Run evalgate again to make a new one: results are not converted.")
+        version_text = repr(version)[:40]
+        reason = f"has schema_version {version_text}; this version of evalgate reads {SCHEMA_VERSION}"
+        raise _refused(
+            reason, place=place, of=of, hint="Run evalgate again to make a new one: results are not converted."
+        )
     try:
         return _stored(ResultsFile.model_validate(raw), file=place.file)
     except ValidationError as error:
-        path, why = shapes.where(raw, error)
+        path, reason = shapes.where(raw, error)
         at = Place(file=place.file, json_path=json_source.path_text(path))
-        raise _refused(f"does not fit results.json: {why}", place=at, of=of, hint=NEEDED) from error
+        raise _refused(f"does not fit results.json: {reason}", place=at, of=of, hint=NEEDED) from error
 
 
-def _refused(why: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
-    return ConfigError(f"{of} {why}".lstrip(), where=place, hint=hint)
+def _refused(reason: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
+    return ConfigError(f"{of} {reason}".lstrip(), place=place, hint=hint)
 
 
 def _trials(read: Any) -> tuple[dict[TrialKey, JsonObject], list[GradedTrial]]:
@@ -563,7 +567,7 @@ def _trials(read: Any) -> tuple[dict[TrialKey, JsonObject], list[GradedTrial]]:
 
 def _stored(read: Any, *, file: str) -> Stored:
     raw, graded = _trials(read)
-    agents = {address: shapes.parse_agents(each) for address, each in read.agent_details.items()}
+    agents = {address: shapes.parse_agents(details) for address, details in read.agent_details.items()}
     outcomes = StoredOutcomes(raw, agents)
     suites = tuple(_suite(suite) for suite in read.suites)
     keys = [fingerprints.agent_key(suite.agent) for suite in suites]
@@ -572,8 +576,8 @@ def _stored(read: Any, *, file: str) -> Stored:
         Run,
         read,
         suites=suites,
-        trials=tuple(each for each in graded if each.key.is_first),
-        confirmations=tuple(each for each in graded if not each.key.is_first),
+        trials=tuple(trial for trial in graded if trial.key.is_first),
+        confirmations=tuple(trial for trial in graded if not trial.key.is_first),
         transcripts=outcomes,
         models=frozenset(read.models),
         agents={key: suite.agent.about for key, suite in zip(keys, read.suites, strict=True)},
@@ -641,12 +645,12 @@ TOLD: Final = (
 
 def _told(read: Any) -> Comparison:
     cases = tuple(
-        CaseComparison(suite=each.suite, case_id=each.case_id, status=each.status, head=None, base=None, why=each.why)
-        for each in read.cases
-        if each.status is not CaseStatus.PAIRED
+        CaseComparison(suite=case.suite, case_id=case.case_id, status=case.status, head=None, base=None, why=case.why)
+        for case in read.cases
+        if case.status is not CaseStatus.PAIRED
     )
-    told = {name: getattr(read, name) for name in TOLD}
-    return Comparison(cases=cases, **told)
+    fields = {name: getattr(read, name) for name in TOLD}
+    return Comparison(cases=cases, **fields)
 
 
 # --- results that a stranger made: nothing in them may cost more than results of that size do -----
@@ -713,14 +717,14 @@ def _insist_possible(run: Run, place: Place) -> None:
         raise _untrusted("has an invalid number of repeats", place)
     if len(cases) > MOST_CASES or len(cases) * run.repeats > MOST_TRIALS or len(run.trials) > MOST_TRIALS:
         raise _untrusted(f"has {len(cases):,} cases, each {run.repeats:,} times, which exceeds the limit", place)
-    for what, keys in (
+    for noun, keys in (
         ("evaluation file", [suite.key for suite in run.suites]),
         ("case", cases),
         ("criterion", names),
         ("run of a case", [trial.key for trial in (*run.trials, *run.confirmations)]),
     ):
         if len(set(keys)) != len(keys):
-            raise _untrusted(f"has the same {what} twice", place)
+            raise _untrusted(f"has the same {noun} twice", place)
     if any(
         trial.key.number >= (run.repeats if trial.key.is_first else MOST_RUNS)
         for trial in (*run.trials, *run.confirmations)
@@ -728,5 +732,5 @@ def _insist_possible(run: Run, place: Place) -> None:
         raise _untrusted("has a run of a case with an invalid repeat number", place)
 
 
-def _untrusted(what: str, place: Place) -> ConfigError:
-    return ConfigError(what, where=place, hint="It is not used because it came from a pull request.")
+def _untrusted(message: str, place: Place) -> ConfigError:
+    return ConfigError(message, place=place, hint="It is not used because it came from a pull request.")

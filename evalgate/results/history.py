@@ -130,7 +130,7 @@ class History:
         past = self.past or PastRuns()
         runs = {run.number: run for run in past.runs[-RECENT:]}
         return {
-            key: tuple(_past_case(each, runs[each.number]) for each in case.outcomes if each.number in runs)
+            key: tuple(_past_case(outcome, runs[outcome.number]) for outcome in case.outcomes if outcome.number in runs)
             for key, case in past.by_case().items()
         }
 
@@ -140,15 +140,15 @@ class History:
         past = self.past or PastRuns()
         if self.is_wanted and not self.settings.shard and run.complete and not run.truncated:
             past = update(past, summary_of(run, run.commit, deviations=deviations))
-        found = recent_drift(past)
-        is_recent = found is not None and (self.context.now - results_stores.moment(found.since)).days <= DRIFT_DAYS
-        return found if is_recent else None
+        drift = recent_drift(past)
+        is_recent = drift is not None and (self.context.now - results_stores.moment(drift.since)).days <= DRIFT_DAYS
+        return drift if is_recent else None
 
     @property
     def is_wanted(self) -> bool:
         """Whether the run is one of the base branch, which others are compared with."""
-        wanted = self.settings.save_baseline
-        return wanted == "always" or (wanted == "auto" and self.context.on_base_branch)
+        mode = self.settings.save_baseline
+        return mode == "always" or (mode == "auto" and self.context.on_base_branch)
 
     def keep(self, report: Report) -> Report:
         """Keep a complete run on the base branch, whatever its verdict; the report, with what could not be kept."""
@@ -165,7 +165,7 @@ class History:
         commit = run.commit or (self.repo.head if self.repo is not None else "")
         revise = add_run(summary_of(run, commit, deviations=report.policy.deviations), warn=self.context.say)
         try:
-            self.store.save(commit, Path(results), now=self.context.now, revise=revise)
+            self.store.save(commit, Path(results), current_moment=self.context.now, revise=revise)
         except EvalgateError as error:
             message = f"the results were not stored in the {self.store.name}: {error.message}"
             return replace(report, problems=(*report.problems, errors.warning("not-kept", message, hint=error.hint)))
@@ -182,10 +182,10 @@ def opened(settings: Settings, context: Context) -> Iterator[History]:
         return
     with contextlib.ExitStack() as stack:
         try:
-            found = git.open_repository(
+            repository = git.open_repository(
                 settings.root, environ=context.environ, token=context.token, under=context.cache / "bases"
             )
-            repo = stack.enter_context(found)
+            repo = stack.enter_context(repository)
             store = results_stores.opened(settings, repo, root=settings.root, say=context.say)
         except EvalgateError as error:
             context.say(f"stored base results cannot be used: {error.message}")
@@ -208,10 +208,10 @@ def opened(settings: Settings, context: Context) -> Iterator[History]:
 
 def _past_case(outcome: PastOutcome, run: PastRun) -> PastCase:
     kind = VerdictKind.PASS if outcome.passes == outcome.runs else VerdictKind.FAIL
-    said = f"{outcome.passes} of {words.counted(outcome.runs, 'run')} passed"
+    text = f"{outcome.passes} of {words.counted(outcome.runs, 'run')} passed"
     if not outcome.measured:
-        kind, said = VerdictKind.NOT_MEASURED, "not measured"
-    return PastCase(at=run.at, commit=run.commit, kind=kind, where="base branch", said=said)
+        kind, text = VerdictKind.NOT_MEASURED, "not measured"
+    return PastCase(at=run.at, commit=run.commit, kind=kind, where="base branch", said=text)
 
 
 BROKEN_RUNS: Final = 3
@@ -224,13 +224,13 @@ def is_broken(case: CaseHistory) -> bool:
     return len(measured) == BROKEN_RUNS and not any(outcome.passes for outcome in measured)
 
 
-def trends(past: PastRuns, now: Mapping[str, float], *, recent: int = RECENT) -> tuple[Trend, ...]:
+def trends(past: PastRuns, means: Mapping[str, float], *, recent: int = RECENT) -> tuple[Trend, ...]:
     """How each criterion of this run went in the last base runs, where at least two of them have it.
 
-    `now`: this run's means, in the order of the answer.
+    `means`: this run's means, in the order of the answer.
     """
     runs = past.runs[-recent:]
-    found = [
+    candidates = [
         Trend(
             criterion=name,
             means=tuple(run.means.get(name) for run in runs),
@@ -238,9 +238,9 @@ def trends(past: PastRuns, now: Mapping[str, float], *, recent: int = RECENT) ->
             since=runs[0].at if runs else "",
             until=runs[-1].at if runs else "",
         )
-        for name, mean in now.items()
+        for name, mean in means.items()
     ]
-    return tuple(each for each in found if sum(mean is not None for mean in each.means) >= 2)
+    return tuple(trend for trend in candidates if sum(mean is not None for mean in trend.means) >= 2)
 
 
 # --- one run more --------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def means_of(run: Run) -> dict[str, float]:
             value = pairing.value_of(trial, name)
             if value is not None:
                 values[name].append(value)
-    return {name: fmean(each) for name, each in values.items()}
+    return {name: fmean(scores) for name, scores in values.items()}
 
 
 def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
@@ -295,18 +295,22 @@ def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
     runs = (*past.runs, replace(new.runs[0], number=number))[-last:]
     cases = past.by_case()
     for case in new.cases:
-        before = cases.get((case.suite, case.case_id))
-        same = before is not None and before.fingerprint == case.fingerprint
-        kept = [each for each in before.outcomes if each.number < number] if before is not None and same else []
-        outcomes = (*kept, case.outcomes[0]._replace(number=number))
+        past_case = cases.get((case.suite, case.case_id))
+        same = past_case is not None and past_case.fingerprint == case.fingerprint
+        earlier_outcomes = (
+            [outcome for outcome in past_case.outcomes if outcome.number < number]
+            if past_case is not None and same
+            else []
+        )
+        outcomes = (*earlier_outcomes, case.outcomes[0]._replace(number=number))
         cases[case.suite, case.case_id] = replace(case, outcomes=outcomes)
     recent = []
     for _, case in sorted(cases.items()):
-        outcomes = tuple(each for each in case.outcomes if each.number >= runs[0].number)
+        outcomes = tuple(outcome for outcome in case.outcomes if outcome.number >= runs[0].number)
         if outcomes:
             recent.append(replace(case, outcomes=outcomes))
-    made = PastRuns(runs=runs, cases=tuple(recent))
-    return replace(made, runs=(*runs[:-1], replace(runs[-1], drift=_look(made))))
+    history = PastRuns(runs=runs, cases=tuple(recent))
+    return replace(history, runs=(*runs[:-1], replace(runs[-1], drift=_look(history))))
 
 
 # --- drift ---------------------------------------------------------------------------------------
@@ -315,11 +319,11 @@ def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
 def _look(past: PastRuns) -> Drift | None:
     """Whether the last runs differ from those before, of the same agent: looked at by the first run of a day, once, and
     since the last drift."""
-    *before, last = past.runs
-    if not last.agent or any(run.at[:10] == last.at[:10] for run in before):
+    *earlier_runs, last = past.runs
+    if not last.agent or any(run.at[:10] == last.at[:10] for run in earlier_runs):
         return None
     stretch = [last]
-    for run in reversed(before):
+    for run in reversed(earlier_runs):
         if run.agent != last.agent or run.drift is not None:
             break
         stretch.insert(0, run)
@@ -341,21 +345,23 @@ def _turn(runs: Sequence[PastRun], outcomes: Sequence[Mapping[CaseKey, float]]) 
     for window in windows:
         later, earlier = outcomes[-window:], outcomes[-2 * window : -window]
         pairs = [
-            (then[key], now[key]) for now, then in zip(later, earlier, strict=True) for key in sorted(now.keys() & then)
+            (old_rates[key], new_rates[key])
+            for new_rates, old_rates in zip(later, earlier, strict=True)
+            for key in sorted(new_rates.keys() & old_rates)
         ]
-        falls = [before - after for before, after in pairs]
+        falls = [old_rate - new_rate for old_rate, new_rate in pairs]
         evidence = fmean(book.evidence([sign * fall for fall in falls], tolerated=0.0) for sign in (1, -1))
         total += evidence / len(windows)
         if pairs and evidence > best.evidence:
-            before, after = (fmean(values) for values in zip(*pairs, strict=True))
-            best = Drift(since=runs[-window].at, before=before, after=after, evidence=evidence)
+            old_mean, new_mean = (fmean(values) for values in zip(*pairs, strict=True))
+            best = Drift(since=runs[-window].at, before=old_mean, after=new_mean, evidence=evidence)
     return replace(best, evidence=total) if total >= NEEDED else None
 
 
 def recent_drift(past: PastRuns) -> Drift | None:
     """The last drift that was found, of the agent that the base branch still has."""
-    found = next((run for run in reversed(past.runs) if run.drift is not None), None)
-    return found.drift if found is not None and past.runs[-1].agent in ("", found.agent) else None
+    drift_run = next((run for run in reversed(past.runs) if run.drift is not None), None)
+    return drift_run.drift if drift_run is not None and past.runs[-1].agent in ("", drift_run.agent) else None
 
 
 def drifted_at(past: PastRuns | None) -> datetime | None:

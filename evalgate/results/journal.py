@@ -146,8 +146,8 @@ class Journal:
 
     def measured_at(self, address: str) -> str:
         """When the trial with this address was run, ISO 8601; "" where nobody says."""
-        told = self._read(self._trials[address]).get("measured_at") or self.about.get("started_at", "")
-        return told if isinstance(told, str) else ""
+        timestamp = self._read(self._trials[address]).get("measured_at") or self.about.get("started_at", "")
+        return timestamp if isinstance(timestamp, str) else ""
 
     def grade(self, address: str) -> Grade | None:
         """The grade with this address, None where there is none."""
@@ -182,19 +182,19 @@ class Journal:
         """The grade as it may be shown."""
         if self._redact is str:
             return grade
-        told = shapes.grade_json(grade)
-        clean = self._without_secrets(told, shapes.parse_grade)
-        return grade if clean is told else shapes.parse_grade(clean)
+        fields = shapes.grade_json(grade)
+        clean = self._without_secrets(fields, shapes.parse_grade)
+        return grade if clean is fields else shapes.parse_grade(clean)
 
     # --- what is new -----------------------------------------------------------------------------
 
     def add_trial(self, address: str, trial: Trial, *, agent: str = "", measured_at: str = "") -> None:
         """Keep a finished trial. `agent`: see `add_inputs`. `measured_at`: of one that was taken over, ISO 8601. Raises
         UnavailableError where the disk takes no more."""
-        seen: dict[str, tuple[AgentDetails, ...]] = {}
-        told = shapes.outcome_json(trial.outcome, agents_seen=seen, address=fingerprints.digest)
-        outcome = self._without_secrets(told, lambda raw: shapes.parse_outcome(raw, agents_seen={}))
-        if outcome is not told:
+        agents_seen: dict[str, tuple[AgentDetails, ...]] = {}
+        fields = shapes.outcome_json(trial.outcome, agents_seen=agents_seen, address=fingerprints.digest)
+        outcome = self._without_secrets(fields, lambda raw: shapes.parse_outcome(raw, agents_seen={}))
+        if outcome is not fields:
             outcome["redacted"] = True
         line = {
             "trial": address,
@@ -207,7 +207,7 @@ class Journal:
             line["measured_at"] = measured_at
         if agent in self.inputs:
             line["asked"] = [agent, len(self.inputs[agent].answers)]
-        for agents_address, agents in seen.items():
+        for agents_address, agents in agents_seen.items():
             self._add_agents(agents_address, agents)
         place = self._append(line)
         with self._lock:
@@ -255,21 +255,21 @@ class Journal:
     def _add_agents(self, address: str, agents: tuple[AgentDetails, ...]) -> None:
         with self._lock:  # until it is written: no other thread's trial may stand before what it refers to
             if address not in self._agents_written:
-                told = {"details": shapes.agents_json(agents)}
-                told = self._without_secrets(told, lambda raw: shapes.parse_agents(raw["details"]))
-                self._append({"agents": address, **told})
+                fields = {"details": shapes.agents_json(agents)}
+                fields = self._without_secrets(fields, lambda raw: shapes.parse_agents(raw["details"]))
+                self._append({"agents": address, **fields})
                 self._agents_written.add(address)
-                agents = shapes.parse_agents(told["details"])
+                agents = shapes.parse_agents(fields["details"])
                 self._agents[address] = agents
 
-    def _without_secrets(self, told: JsonObject, parse: Callable[[JsonObject], object]) -> JsonObject:
+    def _without_secrets(self, fields: JsonObject, parse: Callable[[JsonObject], object]) -> JsonObject:
         """The same where it has none, or one that is a word of the layout. As text: a secret may stand at any depth."""
         if self._redact is str:
-            return told
-        text = shapes.encode(told).decode()
+            return fields
+        text = shapes.encode(fields).decode()
         clean = self._redact(text)
         if clean == text:
-            return told
+            return fields
         # a secret that is JSON itself may reach over the quotes of several texts
         for as_text in (True, False):
             with suppress(ValueError, KeyError, RecursionError):
@@ -277,9 +277,9 @@ class Journal:
                     json.loads(clean) if as_text else mapped_json(json.loads(text), self._clean, key=self._redact)
                 )
                 parse(read)
-                if read.get("kind") == told.get("kind"):
-                    return told if read == told else read
-        return told
+                if read.get("kind") == fields.get("kind"):
+                    return fields if read == fields else read
+        return fields
 
     def _clean(self, value: Any) -> Any:
         return self._redact(value) if isinstance(value, str) else value
@@ -313,19 +313,19 @@ class Journal:
                 raise UnavailableError(f"the journal {self.path} is closed")
             try:
                 untouched = os.fstat(self._writer.fileno()).st_size == self._end
-                left = memoryview(data)
-                while left:
-                    left = left[self._writer.write(left) :]
+                remaining_bytes = memoryview(data)
+                while remaining_bytes:
+                    remaining_bytes = remaining_bytes[self._writer.write(remaining_bytes) :]
             except OSError as error:
                 # part of the line may stand there: nothing may follow it
                 self._writer.close()
                 self._writer = None
                 raise not_written(self.path, error) from error
-            where = self._end
+            offset = self._end
             self._end += len(data)
             if not untouched:
                 raise _changed(self.path)
-            return _Line(where, _mark_of(line))
+            return _Line(offset, _mark_of(line))
 
     def _line(self, place: _Line) -> bytes:
         """The line of a trial. Raises UnavailableError where it is no longer what it was."""
@@ -478,11 +478,11 @@ def _mark_of(line: bytes) -> bytes:
 
 def not_written(path: Path, error: OSError) -> UnavailableError:
     """What the user can do about a journal that cannot be written."""
-    kept = "Completed runs are saved in the journal."
+    note = "Completed runs are saved in the journal."
     if error.errno in _FULL:
-        hint = f"{kept} Free some disk space, then continue with --resume."
+        hint = f"{note} Free some disk space, then continue with --resume."
     elif error.errno == errno.EIO:
-        hint = f"{kept} The disk failed: see the system log, then continue with --resume."
+        hint = f"{note} The disk failed: see the system log, then continue with --resume."
     else:
         hint = f"Make the folder {path.parent} writable, or set `output` to another folder."
     return UnavailableError(f"cannot write the journal {path}: {error.strerror or error}", hint=hint)

@@ -69,9 +69,9 @@ def rate_json(rate: Rate | None) -> dict[str, float] | None:
 def judged_json(judged: JudgedCriterion) -> JsonObject:
     """What results.json says of a judged criterion, as JSON-ready values."""
     written: JsonObject = {"judge": judge_json(judged.judge)}
-    found = judged.calibration
-    if found is not None:
-        rates = {"kappa": found.kappa, "tpr": found.tpr, "tnr": found.tnr}
-        written["labels"] = found.matrix.total
+    calibration = judged.calibration
+    if calibration is not None:
+        rates = {"kappa": calibration.kappa, "tpr": calibration.tpr, "tnr": calibration.tnr}
+        written["labels"] = calibration.matrix.total
         written |= {name: rate_json(rate) for name, rate in rates.items() if rate is not None}
     return written

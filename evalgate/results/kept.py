@@ -69,25 +69,25 @@ class KeptRun:
 
 def runs(root: Path) -> list[KeptRun]:
     """The runs that were kept, the newest first; what cannot be read is none."""
-    found = []
+    kept_runs = []
     for folder in _newest_first(root / RUNS):
         with suppress(OSError, ValueError, ValidationError):
             file = folder / ABOUT
             if file.stat().st_size <= LONGEST_ABOUT and (folder / RESULTS).is_file():
-                found.append(KeptRun(folder=folder, about=About.model_validate_json(file.read_bytes())))
-    return found
+                kept_runs.append(KeptRun(folder=folder, about=About.model_validate_json(file.read_bytes())))
+    return kept_runs
 
 
 def of_cases(root: Path) -> dict[CaseKey, tuple[PastCase, ...]]:
     """How each case ended in the runs that were kept, oldest first."""
-    found: dict[CaseKey, list[PastCase]] = {}
+    past_cases: dict[CaseKey, list[PastCase]] = {}
     for run in reversed(runs(root)):
         about = run.about
         for key, kind in about.kinds().items():
-            said = kind.value.replace("_", " ")
-            past = PastCase(at=about.started_at, commit=about.commit, kind=kind, where="this computer", said=said)
-            found.setdefault(key, []).append(past)
-    return {key: tuple(each) for key, each in found.items()}
+            text = kind.value.replace("_", " ")
+            past = PastCase(at=about.started_at, commit=about.commit, kind=kind, where="this computer", said=text)
+            past_cases.setdefault(key, []).append(past)
+    return {key: tuple(cases) for key, cases in past_cases.items()}
 
 
 def write(
@@ -97,14 +97,14 @@ def write(
     *,
     root: Path,
     is_selected: bool,
-    now: datetime,
+    moment: datetime,
     redact: Callable[[str], str],
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
     """`output.write_all` into a folder of this run alone, secrets taken out; and into the folder `to`, where that does
     not have the results of more cases than these."""
     texts = ((name, file_name, map(redact, pieces)) for name, file_name, pieces in texts)
     try:
-        folder = _made(root, report.run.commit, now)
+        folder = _made(root, report.run.commit, moment)
     except OSError as error:
         message = f"the run is not kept: {error.strerror or error}"
         files, problems = output.write_all(texts, to)
@@ -137,9 +137,9 @@ def _about(report: Report, *, selected: bool) -> About:
     )
 
 
-def _made(root: Path, commit: str, now: datetime) -> Path:
+def _made(root: Path, commit: str, moment: datetime) -> Path:
     output.make_folder(root / RUNS)
-    name = f"{now.strftime(STAMP)}-{commit[:7] or 'no-commit'}"
+    name = f"{moment.strftime(STAMP)}-{commit[:7] or 'no-commit'}"
     for number in range(1, 1000):
         folder = root / RUNS / (name if number == 1 else f"{name}-{number}")
         with suppress(FileExistsError):
@@ -162,36 +162,36 @@ def _may_replace(about: About, earlier: Sequence[KeptRun], to: Path) -> bool:
 
 def _shown(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Problem]]:
     """Put the files into the folder as well; their paths there."""
-    shown, problems = {}, []
+    paths, problems = {}, []
     with suppress(OSError):  # told of the files
         output.make_folder(to)
-    for name, kept in files.items():
-        path = to / Path(kept).name
+    for name, source in files.items():
+        path = to / Path(source).name
         beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-        shown[name] = str(path)
+        paths[name] = str(path)
         try:
             try:
-                os.link(kept, beside)
+                os.link(source, beside)
             except OSError:  # another file system, or one without links
-                shutil.copyfile(kept, beside)
+                shutil.copyfile(source, beside)
             beside.replace(path)
         except OSError as error:
-            shown[name] = kept
+            paths[name] = source
             message = f"cannot be written: {error.strerror or error}"
             problems.append(errors.warning("not-written", message, Place(file=str(path))))
         finally:
             with suppress(OSError):
                 beside.unlink(missing_ok=True)
-    return shown, problems
+    return paths, problems
 
 
 def _remove_old(folders: Sequence[Path], abouts: Sequence[About]) -> None:
     """Keep the newest runs within the bounds, and the newest of all cases, however many of a part came after it."""
-    whole = next((at for at, about in enumerate(abouts) if about.complete and not about.selected), 0)
+    complete_index = next((at for at, about in enumerate(abouts) if about.complete and not about.selected), 0)
     size = 0
     for at, folder in enumerate(folders):
         size += _size(folder)
-        if at not in (0, whole) and (at >= MOST_RUNS or size > MOST_BYTES):
+        if at not in (0, complete_index) and (at >= MOST_RUNS or size > MOST_BYTES):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -204,8 +204,8 @@ def _size(folder: Path) -> int:
 
 def _newest_first(folder: Path) -> list[Path]:
     try:
-        named = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
+        folders = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
     except OSError:
         return []
     # of the same moment the one that was made later
-    return sorted(named, key=lambda path: (path.name[:16], path.stat().st_mtime_ns), reverse=True)
+    return sorted(folders, key=lambda path: (path.name[:16], path.stat().st_mtime_ns), reverse=True)

@@ -71,15 +71,15 @@ def of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, Case
     """The word for every case of a verdict."""
     has_base = comparison is not None and comparison.base is not None
     compared = {case.key: case for case in comparison.cases} if comparison is not None and has_base else {}
-    found = {}
+    labels = {}
     for case in verdict.cases:
         beside = compared.get(case.key)
-        found[case.key] = label(
+        labels[case.key] = label(
             case,
             origin=None if beside is None else beside.origin,
             is_fixed=beside is not None and beside.fixed,
         )
-    return found
+    return labels
 
 
 @frozen_dataclass
@@ -103,10 +103,10 @@ class CaseCounts:
     not_measured: int = 0
 
 
-def count(found: Iterable[CaseLabel]) -> CaseCounts:
+def count(labels: Iterable[CaseLabel]) -> CaseCounts:
     """The counts of these words."""
-    every = list(found)
-    numbers = {each.value: every.count(each) for each in CaseLabel}
+    every = list(labels)
+    numbers = {case_label.value: every.count(case_label) for case_label in CaseLabel}
     numbers["passed"] += numbers["fixed"]
-    numbers["failed"] = sum(numbers[each.value] for each in FAILURES)
+    numbers["failed"] = sum(numbers[case_label.value] for case_label in FAILURES)
     return CaseCounts(total=len(every), **numbers)

@@ -75,8 +75,8 @@ def hand_over(workspace: Path) -> None:
     owner = workspace.stat()
     if os.geteuid() != 0 or owner.st_uid == 0:
         return
-    found = (Path(where) / name for where, folders, files in os.walk(workspace) for name in (*folders, *files))
-    for path in (workspace, *found):
+    paths = (Path(parent) / name for parent, folders, files in os.walk(workspace) for name in (*folders, *files))
+    for path in (workspace, *paths):
         with suppress(OSError):  # vanished meanwhile, or a file system without owners
             status = path.lstat()
             if status.st_uid == 0 or isolation.is_account(status.st_uid):

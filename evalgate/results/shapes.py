@@ -72,12 +72,12 @@ def entry(name: str, noun: type, *, doc: str, without: Collection[str] = (), **m
     """The fields of a noun but those in `without`; `more` stands beside them, or in place of one of them."""
     hints = typing.get_type_hints(noun, include_extras=True)
     fields = {
-        each.name: (hints[each.name], _default(each, hints[each.name]))
-        for each in dataclasses.fields(noun)
-        if each.name not in without
+        field.name: (hints[field.name], _default(field, hints[field.name]))
+        for field in dataclasses.fields(noun)
+        if field.name not in without
     }
-    made: type[Entry] = create_model(name, __base__=Entry, __doc__=doc, __module__=__name__, **(fields | more))
-    return made
+    model: type[Entry] = create_model(name, __base__=Entry, __doc__=doc, __module__=__name__, **(fields | more))
+    return model
 
 
 def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
@@ -96,7 +96,7 @@ def written(shape: type[Entry], noun: Any, **more: Any) -> JsonObject:
 
 def restored(noun: type[Noun], read: Entry, **more: Any) -> Noun:
     """The noun that was written; `more`: fields that stand elsewhere."""
-    names = {each.name for each in dataclasses.fields(noun)} & type(read).model_fields.keys()  # type: ignore[arg-type]
+    names = {field.name for field in dataclasses.fields(noun)} & type(read).model_fields.keys()  # type: ignore[arg-type]
     return noun(**{name: getattr(read, name) for name in names} | more)
 
 
@@ -111,8 +111,8 @@ def encode(value: Any) -> bytes:
         # lone surrogates come in agents' answers: escaped they survive, in UTF-8 they cannot; or very deep values
         text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
         if "NaN" in text or "Infinity" in text:
-            named = json.loads(text, parse_constant=str)
-            text = json.dumps(named, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+            document = json.loads(text, parse_constant=str)
+            text = json.dumps(document, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
         return text.encode()
 
 
@@ -158,8 +158,8 @@ _GRADE: Final[TypeAdapter[Grade]] = TypeAdapter(AnyGrade, config=CONFIG)
 
 def grade_json(grade: Grade) -> JsonObject:
     """A grade as JSON-ready values."""
-    made: JsonObject = _GRADE.dump_python(grade, mode="json", exclude_defaults=True)
-    return made
+    fields: JsonObject = _GRADE.dump_python(grade, mode="json", exclude_defaults=True)
+    return fields
 
 
 def parse_grade(raw: Any) -> Grade:
@@ -227,30 +227,32 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
     What the agents were told is the same in almost every turn of a run, and long: it is written once, in a table.
     Every invocation's agents are put into `agents_seen` under `address(agents)`, and the outcome refers to them.
     """
-    made: JsonObject
+    fields: JsonObject
     failed: tuple[Json, ...] = ()
     if isinstance(outcome, Transcript):
         turns = outcome.invocations
-        made = {"kind": "transcript", "invocations": [_turn_json(each) for each in turns]}
+        fields = {"kind": "transcript", "invocations": [_turn_json(turn) for turn in turns]}
         if outcome.final_state is not None:
-            made["final_state"] = dict(outcome.final_state)
+            fields["final_state"] = dict(outcome.final_state)
         if outcome.ended_by is not None:
-            made["ended_by"] = outcome.ended_by.value
-        made |= {name: True for name in ("isolated", "redacted") if getattr(outcome, name)}
-        if any(each.state is not None for each in turns):
-            made["states"] = [None if each.state is None else dict(each.state) for each in turns]
-        if any(each.agents for each in turns):
-            made["agents"] = [_remember(each.agents, agents_seen, address) for each in turns]
+            fields["ended_by"] = outcome.ended_by.value
+        fields |= {name: True for name in ("isolated", "redacted") if getattr(outcome, name)}
+        if any(turn.state is not None for turn in turns):
+            fields["states"] = [None if turn.state is None else dict(turn.state) for turn in turns]
+        if any(turn.agents for turn in turns):
+            fields["agents"] = [_remember(turn.agents, agents_seen, address) for turn in turns]
     else:
-        told = {name: getattr(outcome, name) for name in ("message", "turn", "detail", "retry_after_s")}
-        made = {"kind": outcome.kind.value} | {name: value for name, value in told.items() if value not in (None, "")}
+        failure_fields = {name: getattr(outcome, name) for name in ("message", "turn", "detail", "retry_after_s")}
+        fields = {"kind": outcome.kind.value} | {
+            name: value for name, value in failure_fields.items() if value not in (None, "")
+        }
         turns, failed = outcome.partial, outcome.trace
         if turns:
-            made["partial"] = [_turn_json(each) for each in turns]
-    made |= _beside(turns, failed=failed)
-    if may_be_not_finite(encode(made)) and (places := not_finite_places(made)):
-        made["not_finite"] = places
-    return made
+            fields["partial"] = [_turn_json(turn) for turn in turns]
+    fields |= _beside(turns, failed=failed)
+    if may_be_not_finite(encode(fields)) and (places := not_finite_places(fields)):
+        fields["not_finite"] = places
+    return fields
 
 
 def _beside(turns: Sequence[Invocation], *, failed: Sequence[Json]) -> JsonObject:
@@ -258,11 +260,13 @@ def _beside(turns: Sequence[Invocation], *, failed: Sequence[Json]) -> JsonObjec
     trace of one that `failed` after them."""
     lists: dict[str, list[list[Any]]] = {
         "times": [[event.at for event in turn.events or () if event.at is not None] for turn in turns],
-        "calls": [[dataclasses.asdict(each) for each in turn.timings.calls] if turn.timings else [] for turn in turns],
-        "traces": [list(map(dict, each)) for each in (*(turn.trace for turn in turns), *([failed] if failed else ()))],
+        "calls": [[dataclasses.asdict(call) for call in turn.timings.calls] if turn.timings else [] for turn in turns],
+        "traces": [
+            list(map(dict, trace)) for trace in (*(turn.trace for turn in turns), *([failed] if failed else ()))
+        ],
         "model_calls": [
-            [adk_shapes.event_json(Event(author="", usage=usage, model_version=name)) for usage, name in each]
-            for each in (() if turn.model_calls == turn.told_calls else turn.model_calls for turn in turns)
+            [adk_shapes.event_json(Event(author="", usage=usage, model_version=name)) for usage, name in model_calls]
+            for model_calls in (() if turn.model_calls == turn.told_calls else turn.model_calls for turn in turns)
         ],
     }
     return {name: rows for name, rows in lists.items() if any(rows)}
@@ -271,14 +275,14 @@ def _beside(turns: Sequence[Invocation], *, failed: Sequence[Json]) -> JsonObjec
 def _with_beside(turn: Invocation, read: OutcomeEntry, at: int) -> Invocation:
     """The turn with what `_beside` wrote of it; a list that is too short says nothing of it."""
     lists: tuple[list[list[Any]], ...] = (read.times, read.calls, read.traces, read.model_calls)
-    times, calls, trace, told = (own[at] if at < len(own) else [] for own in lists)
+    times, calls, trace, model_calls = (rows[at] if at < len(rows) else [] for rows in lists)
     if times:
         turn = _timed(turn, times)
     if calls and turn.timings:
         turn = dataclasses.replace(turn, timings=dataclasses.replace(turn.timings, calls=tuple(calls)))
-    if not trace and not told:
+    if not trace and not model_calls:
         return turn
-    events = (each.noun() for each in told)
+    events = (event.noun() for event in model_calls)
     spent = tuple((event.usage, event.model_version or "") for event in events if event.usage is not None)
     return dataclasses.replace(turn, trace=tuple(trace), model_calls=spent)
 
@@ -288,7 +292,7 @@ def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
     if raw.get("not_finite"):
         raw = with_not_finite(raw, raw["not_finite"])
     read = OutcomeEntry.model_validate(raw)
-    turns = tuple(each.noun() for each in (read.invocations if read.kind == "transcript" else read.partial))
+    turns = tuple(turn.noun() for turn in (read.invocations if read.kind == "transcript" else read.partial))
     turns = tuple(_with_beside(turn, read, at) for at, turn in enumerate(turns))
     if read.kind != "transcript":
         return AgentFailure(
@@ -333,15 +337,15 @@ def agents_json(agents: tuple[AgentDetails, ...]) -> list[JsonObject]:
 
 def parse_agents(raw: list[JsonObject]) -> tuple[AgentDetails, ...]:
     """The agents of an invocation from their JSON. Raises pydantic.ValidationError."""
-    wires = [AgentDetailsWire.model_validate(each) for each in raw]
+    wires = [AgentDetailsWire.model_validate(agent) for agent in raw]
     return AppDetailsWire.model_construct(agent_details={wire.name: wire for wire in wires}).noun()
 
 
-def _remember(agents: tuple[AgentDetails, ...], seen: AgentsTable, address: Address) -> str:
+def _remember(agents: tuple[AgentDetails, ...], agents_seen: AgentsTable, address: Address) -> str:
     if not agents:
         return ""
     key = address(agents_json(agents))
-    seen.setdefault(key, agents)
+    agents_seen.setdefault(key, agents)
     return key
 
 
@@ -359,7 +363,7 @@ def may_be_not_finite(encoded: bytes) -> bool:
 
 def not_finite_places(value: Any) -> Places:
     """Paths of the numbers in a JSON-ready value that are not finite; of absurdly many only the first."""
-    found: Places = []
+    paths: Places = []
     steps = 0
     waiting: list[tuple[Any, Any]] = [((), value)]  # a path is its last step and the path before it
     while waiting and steps < MOST_STEPS:  # no recursion: an agent's values are as deep as it likes
@@ -370,24 +374,24 @@ def not_finite_places(value: Any) -> Places:
                 while chain:
                     step, chain = chain
                     path.append(step)
-                found.append(path[::-1])
+                paths.append(path[::-1])
                 steps += len(path)
         elif isinstance(here, Mapping):
-            waiting.extend(((key, chain), each) for key, each in here.items())
+            waiting.extend(((key, chain), child) for key, child in here.items())
         elif isinstance(here, list | tuple):
-            waiting.extend(((index, chain), each) for index, each in enumerate(here))
-    return found
+            waiting.extend(((index, chain), child) for index, child in enumerate(here))
+    return paths
 
 
 def with_not_finite(value: JsonObject, at: Any) -> JsonObject:
     """`value` with the numbers back in the places `at`; a place that holds no such text (anybody may have written the
     file) stays as it is."""
-    made: JsonObject = json.loads(json.dumps(value))
+    document: JsonObject = json.loads(json.dumps(value))
     for path in at if isinstance(at, list) else ():
-        here: Any = made
+        here: Any = document
         with contextlib.suppress(LookupError, TypeError):
             for step in path[:-1]:
                 here = here[step]
             if here[path[-1]] in NAMES:
                 here[path[-1]] = float(here[path[-1]])
-    return made
+    return document

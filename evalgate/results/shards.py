@@ -54,14 +54,14 @@ def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
     index, count = (int(number) for number in settings.shard.split("/"))
     if index > count:
         raise ConfigError(f"invalid shard {settings.shard}: the first number must be 1 to {count}")
-    named = settings.durations
-    if not named and settings.baseline.startswith("file:"):
-        named = settings.baseline.removeprefix("file:")
+    durations_file = settings.durations
+    if not durations_file and settings.baseline.startswith("file:"):
+        durations_file = settings.baseline.removeprefix("file:")
     return plan(
         suites,
         index=index,
         of=count,
-        durations=read_durations(settings.root / named, shown_as=named) if named else {},
+        durations=read_durations(settings.root / durations_file, shown_as=durations_file) if durations_file else {},
         settings=[str(settings.runs), settings.skip_judged, of_agents(settings)],
     )
 
@@ -77,7 +77,7 @@ def plan(
     """Shard `index` of `of` of these suites. `settings`: whatever else has to be equal for all."""
     prints = fingerprints.CaseFingerprints().of_cases(suites)
     homes = divide(prints, of=of, durations=durations)
-    told = [
+    suite_rows = [
         [
             [suite.key, suite.agent.driver, dict(suite.agent.options)],
             [
@@ -105,7 +105,7 @@ def plan(
         plan=tuple(suites),
         homes=homes,
         fingerprints=prints,
-        fingerprint=fingerprints.digest([*told, [*settings]]),
+        fingerprint=fingerprints.digest([*suite_rows, [*settings]]),
     )
 
 
@@ -117,14 +117,14 @@ def divide(cases: Iterable[CaseKey], *, of: int, durations: Mapping[CaseKey, flo
     one counts as the median of the others, so that without any all cases count alike and no two shards differ by more
     than one case.
     """
-    wanted = set(cases)
-    known = {
+    keys = set(cases)
+    usable_durations = {
         key: seconds
-        for key in wanted
+        for key in keys
         if (seconds := durations.get(key)) is not None and math.isfinite(seconds) and seconds > 0
     }
-    usual = statistics.median(known.values()) if known else 1.0
-    lengths = {key: known.get(key, usual) for key in wanted}
+    usual = statistics.median(usable_durations.values()) if usable_durations else 1.0
+    lengths = {key: usable_durations.get(key, usual) for key in keys}
     shards = [(0.0, 0, index) for index in range(1, of + 1)]
     homes: dict[CaseKey, int] = {}
     for key in sorted(
@@ -142,14 +142,14 @@ def own(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
 
     A case that the plan does not have (only on the base) belongs to the first shard.
     """
-    kept = []
+    shard_suites = []
     for suite in suites:
         cases = tuple(
             case for case in suite.eval_set.cases if shard.homes.get((suite.key, case.case_id), 1) == shard.index
         )
         if cases:
-            kept.append(suite.with_cases(cases))
-    return tuple(kept)
+            shard_suites.append(suite.with_cases(cases))
+    return tuple(shard_suites)
 
 
 def note(shard: Shard) -> Problem:
@@ -164,19 +164,19 @@ def note(shard: Shard) -> Problem:
 
 def durations_of(run: Run) -> dict[CaseKey, float]:
     """How long the agent took for one run of each case, in the mean; failed runs do not count."""
-    taken: dict[CaseKey, list[float]] = {}
+    seconds_by_case: dict[CaseKey, list[float]] = {}
     for trial in run.trials:
         if trial.failure is None:
-            taken.setdefault(trial.key.case, []).append(trial.seconds)
-    return {key: statistics.fmean(seconds) for key, seconds in taken.items()}
+            seconds_by_case.setdefault(trial.key.case, []).append(trial.seconds)
+    return {key: statistics.fmean(seconds) for key, seconds in seconds_by_case.items()}
 
 
 def render_durations(run: Run) -> str:
     """durations.json: seconds of one run of each case, by suite and case."""
-    found: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    durations: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for (suite, case_id), seconds in sorted(durations_of(run).items()):
-        found[suite][case_id] = round(seconds, 3)
-    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+        durations[suite][case_id] = round(seconds, 3)
+    return json.dumps(durations, ensure_ascii=False, indent=1) + "\n"
 
 
 def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
@@ -185,33 +185,33 @@ def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     try:
         raw = json.loads(path.read_bytes())
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror or error}", where=place, hint=hint) from error
+        raise ConfigError(f"cannot be read: {error.strerror or error}", place=place, hint=hint) from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"is not JSON: {error}", where=place, hint=hint) from error
+        raise ConfigError(f"is not JSON: {error}", place=place, hint=hint) from error
     if isinstance(raw, dict) and "schema_version" in raw:
         return durations_of(results_file.read_results(path, shown_as=shown_as).run)
     try:
         read = _DURATIONS.validate_python(raw)
     except ValidationError as error:
         hint = "Use a results.json, or a durations.json written by `evalgate merge`."
-        raise ConfigError("has no seconds by suite and case", where=place, hint=hint) from error
+        raise ConfigError("has no seconds by suite and case", place=place, hint=hint) from error
     return {(suite, case_id): seconds for suite, cases in read.items() for case_id, seconds in cases.items()}
 
 
 # --- shards that were run ------------------------------------------------------------------------
 
 
-def parts_of(found: Iterable[Stored]) -> tuple[Stored, ...]:
+def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
     """The shards among results, in their order in the plan.
 
     Raises ConfigError where one is no shard, where two are the same shard, or where they are not of one plan.
     """
     parts: dict[int, Stored] = {}
-    for stored in found:
+    for stored in stored_results:
         if stored.run.shard is None:
             raise ConfigError(
                 "is a complete run, not a shard",
-                where=Place(file=stored.file),
+                place=Place(file=stored.file),
                 hint="Merge takes runs with `shard: 1/N` to `N/N`; to compare two complete runs use `evalgate "
                 "compare`.",
             )
@@ -219,15 +219,15 @@ def parts_of(found: Iterable[Stored]) -> tuple[Stored, ...]:
         _insist_whole(stored, shard)
         if shard.index in parts:
             first = parts[shard.index].file
-            raise ConfigError(f"is shard {shard}, and so is {first}", where=Place(file=stored.file))
+            raise ConfigError(f"is shard {shard}, and so is {first}", place=Place(file=stored.file))
         parts[shard.index] = stored
     ordered = tuple(parts[index] for index in sorted(parts))
     for other in ordered[1:]:
-        why = _difference(ordered[0], other)
-        if why:
+        difference = _difference(ordered[0], other)
+        if difference:
             one, two = (f"{shard_of(part)} ({part.file})" for part in (ordered[0], other))
             raise ConfigError(
-                f"shards {one} and {two} {why}",
+                f"shards {one} and {two} {difference}",
                 hint="All shards must come from one commit, with the same files and inputs.",
             )
     return ordered
@@ -236,16 +236,20 @@ def parts_of(found: Iterable[Stored]) -> tuple[Stored, ...]:
 def insist_of_run(stored: Stored, *, run: str, commit: str) -> None:
     """Raises ConfigError for results that the workflow run `run` has not written in this attempt or before, or that say
     another commit than `commit` ("": any); the command line says none."""
-    found = stored.run
-    if not context.is_of_run(found.workflow_run, run):
-        other = f"it was written by {plain.label(found.workflow_run, 200)}" if found.workflow_run else "no run wrote it"
-        why = f"is not of this workflow run: {other}"
-    elif commit and found.commit not in ("", commit):
-        why = f"is of {plain.one_line(found.commit[:12])}, this workflow run is of {commit[:12]}"
+    results_run = stored.run
+    if not context.is_of_run(results_run.workflow_run, run):
+        other = (
+            f"it was written by {plain.label(results_run.workflow_run, 200)}"
+            if results_run.workflow_run
+            else "no run wrote it"
+        )
+        reason = f"is not of this workflow run: {other}"
+    elif commit and results_run.commit not in ("", commit):
+        reason = f"is of {plain.one_line(results_run.commit[:12])}, this workflow run is of {commit[:12]}"
     else:
         return
     hint = "Use only what jobs of this workflow run have uploaded; delete results from the commit and from caches."
-    raise ConfigError(why, where=Place(file=stored.file), hint=hint)
+    raise ConfigError(reason, place=Place(file=stored.file), hint=hint)
 
 
 def shard_of(part: Stored) -> Shard:
@@ -256,19 +260,19 @@ def shard_of(part: Stored) -> Shard:
 
 def _insist_whole(part: Stored, shard: Shard) -> None:
     """Raises ConfigError where a shard has not all its own cases, or others."""
-    has, own = _cases(part.run.suites).keys(), {key for key, home in shard.homes.items() if home == shard.index}
+    has, shard_cases = _cases(part.run.suites).keys(), {key for key, home in shard.homes.items() if home == shard.index}
     if not 1 <= shard.index <= shard.of or any(not 1 <= home <= shard.of for home in shard.homes.values()):
-        raise ConfigError(f"has an invalid shard {shard}", where=Place(file=part.file))
-    strangers = sorted((has - own) & set(shard.homes)) or sorted(own - has)
+        raise ConfigError(f"has an invalid shard {shard}", place=Place(file=part.file))
+    strangers = sorted((has - shard_cases) & set(shard.homes)) or sorted(shard_cases - has)
     if strangers:
         message = f"is shard {shard}, which must not contain {'/'.join(strangers[0])}"
-        raise ConfigError(message, where=Place(file=part.file))
+        raise ConfigError(message, place=Place(file=part.file))
 
 
 def _difference(a: Stored, b: Stored) -> str:
     """What keeps two shards from being of one plan; "" where nothing does."""
     first, other = shard_of(a), shard_of(b)
-    for what, left, right in (
+    for difference, left_value, right in (
         ("from different versions of evalgate", a.version, b.version),
         ("from different commits", a.run.commit[:12], b.run.commit[:12]),
         ("of runs with different numbers of shards", first.of, other.of),
@@ -276,8 +280,8 @@ def _difference(a: Stored, b: Stored) -> str:
         ("of runs with different `runs`", a.run.repeats, b.run.repeats),
         ("of runs with and without `adk-compat`", a.deviations.are_taken_back, b.deviations.are_taken_back),
     ):
-        if left != right:
-            return f"are {what} ({left} and {right})"
+        if left_value != right:
+            return f"are {difference} ({left_value} and {right})"
     if None not in (a.run.root, b.run.root) and a.run.root != b.run.root:
         roots = " and ".join(run.root or "the repository root" for run in (a.run, b.run))
         return f"are from different folders of the repository ({roots})"
@@ -314,14 +318,14 @@ def join(parts: Sequence[Stored]) -> Stored:
     """
     first = parts[0]
     outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
-    told = [part.comparison for part in parts if part.comparison is not None]
+    comparisons = [part.comparison for part in parts if part.comparison is not None]
     return Stored(
         run=_joined([part.run for part in parts], shard_of(first), outcomes),
         outcomes=outcomes,
         version=first.version,
         criteria=_merged(part.criteria for part in parts),
         deviations=first.deviations,
-        comparison=join_comparisons(told, planned=_cases(shard_of(first).plan)),
+        comparison=join_comparisons(comparisons, planned=_cases(shard_of(first).plan)),
         edits=Edits(edits=tuple(dict.fromkeys(edit for part in parts for edit in part.edits.edits))),
         problems=tuple(_problems(parts)),
     )
@@ -349,7 +353,9 @@ def _joined(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
     return Run(
         suites=suites,
         trials=_in_order(runs, shard),
-        confirmations=tuple(sorted((each for run in runs for each in run.confirmations), key=lambda each: each.key)),
+        confirmations=tuple(
+            sorted((trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key)
+        ),
         transcripts=outcomes,
         repeats=first.repeats,
         truncated=next((run.truncated for run in runs if run.truncated), ""),
@@ -371,14 +377,14 @@ def _joined(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
     )
 
 
-def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey]) -> Comparison | None:
+def join_comparisons(comparisons: Sequence[Comparison], *, planned: Container[CaseKey]) -> Comparison | None:
     """What the shards tell of the base, as one: None where no shard was compared, without `base` in any case.
 
     Raises ConfigError where they were compared with different commits.
     """
-    if not told:
+    if not comparisons:
         return None
-    commits = sorted({each.origin.commit for each in told if each.origin.commit})
+    commits = sorted({comparison.origin.commit for comparison in comparisons if comparison.origin.commit})
     if len(commits) > 1:
         raise ConfigError(
             f"the shards were compared with different commits: {words.listed(commit[:12] for commit in commits)}",
@@ -386,40 +392,40 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
         )
     standings = {
         case.key: case
-        for each in told
-        for case in each.cases
+        for comparison in comparisons
+        for case in comparison.cases
         if case.status is not CaseStatus.REMOVED or case.key not in planned
     }
-    problems = [each.problem for each in told if each.problem]
+    problems = [comparison.problem for comparison in comparisons if comparison.problem]
     return Comparison(
-        origin=_origin([each.origin for each in told]),
-        problem=problems[0] if len(problems) == len(told) else "",
-        no_agent=all(each.no_agent for each in told),
-        base_failed=all(each.base_failed for each in told),
+        origin=_origin([comparison.origin for comparison in comparisons]),
+        problem=problems[0] if len(problems) == len(comparisons) else "",
+        no_agent=all(comparison.no_agent for comparison in comparisons),
+        base_failed=all(comparison.base_failed for comparison in comparisons),
         cases=tuple(standings[key] for key in sorted(standings)),
-        unchanged=tuple(sorted(set.intersection(*(set(each.unchanged) for each in told)))),
-        edited=tuple(sorted({key for each in told for key in each.edited})),
-        is_past=any(each.is_past for each in told),
+        unchanged=tuple(sorted(set.intersection(*(set(comparison.unchanged) for comparison in comparisons)))),
+        edited=tuple(sorted({key for comparison in comparisons for key in comparison.edited})),
+        is_past=any(comparison.is_past for comparison in comparisons),
     )
 
 
-def _merged(each: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:
+def _merged(mappings: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:
     """Of several values of a key the first."""
     merged: dict[Any, Value] = {}
-    for mapping in each:
+    for mapping in mappings:
         for key, value in mapping.items():
             if key not in merged or not merged[key]:
                 merged[key] = value
     return merged
 
 
-def _agreed(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
+def _agreed(mappings: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """What all say that say anything; nothing where they differ."""
-    found: dict[str, set[str]] = {}
-    for mapping in each:
+    values_by_key: dict[str, set[str]] = {}
+    for mapping in mappings:
         for key, value in mapping.items():
-            found.setdefault(key, set()).add(value)
-    return {key: values.pop() for key, values in found.items() if len(values) == 1}
+            values_by_key.setdefault(key, set()).add(value)
+    return {key: values.pop() for key, values in values_by_key.items() if len(values) == 1}
 
 
 def _judges(runs: Iterable[Run]) -> tuple[JudgeUse, ...]:
@@ -434,20 +440,20 @@ def _judges(runs: Iterable[Run]) -> tuple[JudgeUse, ...]:
 
 
 def _origin(origins: Sequence[BaseOrigin]) -> BaseOrigin:
-    sources = {each.source for each in origins}
-    ages = [each.age_days for each in origins if each.age_days is not None]
-    distances = [each.distance for each in origins if each.distance is not None]
-    times = [each.measured_at for each in origins if each.measured_at]
+    sources = {origin.source for origin in origins}
+    ages = [origin.age_days for origin in origins if origin.age_days is not None]
+    distances = [origin.distance for origin in origins if origin.distance is not None]
+    times = [origin.measured_at for origin in origins if origin.measured_at]
     return BaseOrigin(
         source=sources.pop() if len(sources) == 1 else BaseSource.MIXED,
-        commit=next((each.commit for each in origins if each.commit), ""),
-        found_by=next((each.found_by for each in origins if each.found_by), ""),
+        commit=next((origin.commit for origin in origins if origin.commit), ""),
+        found_by=next((origin.found_by for origin in origins if origin.found_by), ""),
         measured_at=min(times, default=""),
         age_days=max(ages, default=None),
         distance=max(distances, default=None),
-        reused=sum(each.reused for each in origins),
-        run=sum(each.run for each in origins),
-        notes=tuple(dict.fromkeys(note for each in origins for note in each.notes)),
+        reused=sum(origin.reused for origin in origins),
+        run=sum(origin.run for origin in origins),
+        notes=tuple(dict.fromkeys(note for origin in origins for note in origin.notes)),
     )
 
 
@@ -455,7 +461,7 @@ def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
     """What the shards remarked about the evaluation files, each of them about all; which are missing; how they differ
     where they should not."""
     for part in parts:
-        yield from (each for each in part.problems if each != note(shard_of(part)))
+        yield from (problem for problem in part.problems if problem != note(shard_of(part)))
     shard, there = shard_of(parts[0]), {shard_of(part).index for part in parts}
     for index in range(1, shard.of + 1):
         if index not in there:

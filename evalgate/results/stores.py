@@ -73,19 +73,19 @@ class RunName:
         return f"{datetime.strptime(self.stamp, _STAMP):%Y-%m-%dT%H:%M:%SZ}"  # noqa: DTZ007 - it says that it is UTC
 
 
-def made_now(commit: str, now: datetime) -> RunName:
+def made_now(commit: str, current_moment: datetime) -> RunName:
     """The entry of a run that is saved now."""
-    return RunName(stamp=now.astimezone(UTC).strftime(_STAMP), commit=commit)
+    return RunName(stamp=current_moment.astimezone(UTC).strftime(_STAMP), commit=commit)
 
 
 def parse_names(names: Iterable[str]) -> list[RunName]:
     """The runs among file names of `runs`, oldest first; other files and impossible times are skipped."""
     entries = []
     for name in names:
-        if found := _NAME.fullmatch(name):
+        if match := _NAME.fullmatch(name):
             with suppress(ValueError):
-                datetime.strptime(found[1], _STAMP).replace(tzinfo=UTC)
-                entries.append(RunName(stamp=found[1], commit=found[2]))
+                datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
+                entries.append(RunName(stamp=match[1], commit=match[2]))
     return sorted(entries)
 
 
@@ -104,10 +104,10 @@ def pick(entries: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[in
 def pick_removed(entries: Iterable[RunName], *, keep: int, new: RunName) -> list[RunName]:
     """What goes when `new` comes: the oldest runs of its commit beyond `RUNS_OF_COMMIT`, and the oldest beyond `keep`;
     never `new` itself."""
-    others = sorted(entry for entry in entries if entry != new)
-    repeated = [entry for entry in others if entry.commit == new.commit and entry < new][: -RUNS_OF_COMMIT + 1]
-    left = [entry for entry in others if entry not in set(repeated)]
-    return [*repeated, *left[: max(len(left) + 1 - max(keep, 1), 0)]]
+    other_entries = sorted(entry for entry in entries if entry != new)
+    repeated = [entry for entry in other_entries if entry.commit == new.commit and entry < new][: -RUNS_OF_COMMIT + 1]
+    remaining_entries = [entry for entry in other_entries if entry not in set(repeated)]
+    return [*repeated, *remaining_entries[: max(len(remaining_entries) + 1 - max(keep, 1), 0)]]
 
 
 def pack(results: Path, to: Path) -> None:
@@ -228,9 +228,9 @@ class BaselineFolder:
             except Unreadable as error:
                 raise UnavailableError(f"{name} in the {self.name} {error}") from error
 
-    def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
+    def save(self, commit: str, results: Path, *, current_moment: datetime, revise: Revise | None = None) -> None:
         """Keep the results of `commit`, and the history that `revise` makes; drop the oldest runs."""
-        entry = made_now(commit, now)
+        entry = made_now(commit, current_moment)
         runs = self._folder / RUNS
         with _unavailable(self._folder):
             runs.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ class BaselineFolder:
                         fresh.replace(self._folder / HISTORY)
                     for dropped in pick_removed(self._entries(), keep=self._keep, new=entry):
                         (runs / dropped.name).unlink(missing_ok=True)
-                    _remove_stale(runs, now)
+                    _remove_stale(runs, current_moment)
             finally:
                 packed.unlink(missing_ok=True)
 
@@ -273,11 +273,11 @@ def _fresh(folder: Path) -> Path:
     return folder / f".new-{secrets.token_hex(8)}"
 
 
-def _remove_stale(folder: Path, now: datetime) -> None:
+def _remove_stale(folder: Path, current_moment: datetime) -> None:
     """Remove what killed writers left a day ago and longer."""
     for path in folder.glob(".new-*"):
         with suppress(FileNotFoundError):
-            if now.timestamp() - path.lstat().st_mtime > LEFTOVER_S:
+            if current_moment.timestamp() - path.lstat().st_mtime > LEFTOVER_S:
                 path.unlink()
 
 
@@ -365,20 +365,27 @@ def moment(written: str) -> datetime:
 def _usable(store: BaselineFolder, candidates: Sequence[str], *, say: Callable[[str], None]) -> Iterator[Found]:
     """What one store has, the nearest first; a run that cannot be compared with hides no earlier one."""
     try:
-        for kept in itertools.islice(store.find(candidates), MOST_PASSED_OVER):
+        for stored_run in itertools.islice(store.find(candidates), MOST_PASSED_OVER):
             try:
-                stored = results_file.read_results(kept.path, shown_as=f"{kept.commit[:12]} in the {store.name}")
+                stored = results_file.read_results(
+                    stored_run.path, shown_as=f"{stored_run.commit[:12]} in the {store.name}"
+                )
                 run = stored.run
-                why = "" if has_conversation(run) else "the agent failed in every run"
-                if run.commit and run.commit != kept.commit:
-                    why = f"they are of {run.commit[:12]}"
+                reason = "" if has_conversation(run) else "the agent failed in every run"
+                if run.commit and run.commit != stored_run.commit:
+                    reason = f"they are of {run.commit[:12]}"
             except EvalgateError as error:
-                why = error.message
+                reason = error.message
             else:
-                if not why:
-                    yield Found(stored=stored, commit=kept.commit, saved_at=kept.saved_at, distance=kept.distance)
+                if not reason:
+                    yield Found(
+                        stored=stored,
+                        commit=stored_run.commit,
+                        saved_at=stored_run.saved_at,
+                        distance=stored_run.distance,
+                    )
                     continue
-            say(f"the results of {kept.commit[:12]} in the {store.name} were skipped: {why}")
+            say(f"the results of {stored_run.commit[:12]} in the {store.name} were skipped: {reason}")
     except EvalgateError as error:
         say(f"the {store.name} was not used: {error.message}")
 
@@ -388,11 +395,11 @@ def has_conversation(run: Run) -> bool:
     return any(trial.failure is None for trial in run.trials)
 
 
-def aged(origin: BaseOrigin, *, settings: Settings, now: datetime, notes: Iterable[str] = ()) -> BaseOrigin:
+def aged(origin: BaseOrigin, *, settings: Settings, current_moment: datetime, notes: Iterable[str] = ()) -> BaseOrigin:
     """The origin with the age of its results, a note where they are older than `max_baseline_age`, and `notes`."""
     measured, most = moment(origin.measured_at), settings.max_baseline_age
     if measured == NEVER:
         return replace(origin, notes=(*origin.notes, *notes))
-    age_days = max(0.0, (now - measured).total_seconds() / DAY_S)
+    age_days = max(0.0, (current_moment - measured).total_seconds() / DAY_S)
     old = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})"
     return replace(origin, age_days=age_days, notes=(*origin.notes, *([old] if age_days > most else ()), *notes))

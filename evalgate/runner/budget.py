@@ -14,8 +14,8 @@ from evalgate.text import words
 def share_of(limits: AgentBudget, shard: Shard) -> AgentBudget:
     """The part of one machine, which may be 0; the parts add up to the whole."""
 
-    def part(whole: int | None) -> int | None:
-        return None if whole is None else whole * shard.index // shard.of - whole * (shard.index - 1) // shard.of
+    def part(total: int | None) -> int | None:
+        return None if total is None else total * shard.index // shard.of - total * (shard.index - 1) // shard.of
 
     usd = None if limits.usd is None else limits.usd / shard.of
     parts = {"agent_calls": part(limits.agent_calls), "tokens": part(limits.tokens), "usd": usd}
@@ -87,11 +87,11 @@ class Budget:
 
     def spend(self, outcome: Outcome) -> None:
         """Count what the model calls of a trial took."""
-        known = tokens_of(calls_of(outcome)) or 0
-        told = tokens_of(call for turn in _turns(outcome) for call in turn.told_calls) or 0
-        if told < known:
+        call_tokens = tokens_of(calls_of(outcome)) or 0
+        event_tokens = tokens_of(call for turn in _turns(outcome) for call in turn.told_calls) or 0
+        if event_tokens < call_tokens:
             with self._lock:
-                self.untold = (self.untold[0] + told, self.untold[1] + known)
+                self.untold = (self.untold[0] + event_tokens, self.untold[1] + call_tokens)
         if self._limits == AgentBudget():
             return
         for usage, model, cost in costs_of(outcome):
@@ -105,12 +105,12 @@ class Budget:
 def tokens_of(calls: Iterable[tuple[Usage, str]]) -> int | None:
     """All tokens of model calls, of each the larger of the total that it told and that of its parts; None where none
     told any."""
-    found = [
-        max(count for count in (usage.total_tokens, sum(known) if known else None) if count is not None)
+    totals = [
+        max(count for count in (usage.total_tokens, sum(part_counts) if part_counts else None) if count is not None)
         for usage, _ in calls
-        if (known := [count for count in _parts(usage) if count is not None]) or usage.total_tokens is not None
+        if (part_counts := [count for count in _parts(usage) if count is not None]) or usage.total_tokens is not None
     ]
-    return sum(found) if found else None
+    return sum(totals) if totals else None
 
 
 def _parts(usage: Usage) -> tuple[int | None, ...]:

@@ -43,7 +43,7 @@ class SideInputs:
         if not environment:
             return Inputs()
         answers = self.known.get(agent, Inputs()).answers
-        more = {asked: self.tree.answer(asked) for asked in self._questions(agent) - answers.keys()}
+        more = {query: self.tree.answer(query) for query in self._questions(agent) - answers.keys()}
         if more or agent not in self.known:
             self.known[agent] = Inputs(environment=environment, answers={**answers, **more})
         return self.known[agent]
@@ -66,8 +66,8 @@ class SideInputs:
         return self._environment(agent) == inputs.environment
 
     def _environment(self, agent: str) -> str:
-        known = self.known.get(agent)
-        return known.environment if known is not None else self.environment_of(self.agents[agent])
+        inputs = self.known.get(agent)
+        return inputs.environment if inputs is not None else self.environment_of(self.agents[agent])
 
     def _questions(self, agent: str) -> frozenset[str]:
         by_hand = question(GLOB, "\n".join(self.depends_on))
@@ -85,12 +85,12 @@ class SideInputs:
             questions |= {NAMES}
         return questions | self._seen(agent, frozenset().union(*(watch.opened() for watch in watches)))
 
-    def _seen(self, agent: str, opened: frozenset[str]) -> frozenset[str]:
+    def _seen(self, agent: str, paths: frozenset[str]) -> frozenset[str]:
         """What was opened, as far as it may be of this agent, as questions."""
         inputs = {key: other.inputs() for key, other in self.agents.items()}
         claims = {key: _paths(claim.questions) if claim else frozenset[str]() for key, claim in inputs.items()}
         opaque = [key for key, claim in inputs.items() if claim is None or claim.is_opaque]
-        attributed = watching.attributed(opened, claims, opaque)[agent]
+        attributed = watching.attributed(paths, claims, opaque)[agent]
         # bytecode is its worker's to tell apart; an import lists folders to find a module, which a worker asks for
         unexplained = (path for path in attributed - claims[agent] if not path.endswith(BYTECODE) or not claims[agent])
         is_folder = {path: self.tree.answer(question("name", path)) == "folder" for path in unexplained}

@@ -57,25 +57,25 @@ def take_results(
     """
     cases = {(suite.key, case.case_id): case for suite in stored.run.suites for case in suite.eval_set.cases}
     graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
-    taken = TakenOver()
+    takeover = TakenOver()
     for task in tasks:
         key = task.key
-        then = key.renamed(renamed or {})
-        standing = _standing(cases.get((then.suite, then.case_id)), task, then, stored, side)
+        stored_key = key.renamed(renamed or {})
+        standing = _standing(cases.get((stored_key.suite, stored_key.case_id)), task, stored_key, stored, side)
         if standing is not CaseStatus.PAIRED:
-            taken.unpaired[task.key.case] = standing
+            takeover.unpaired[task.key.case] = standing
             continue
-        known = graded.get(then)
-        if known is not None and known.failure is None and _keep(known, task, stored, side):
-            taken.keys[task.key] = stored.run.started_at
-    return taken
+        stored_trial = graded.get(stored_key)
+        if stored_trial is not None and stored_trial.failure is None and _keep(stored_trial, task, stored, side):
+            takeover.keys[task.key] = stored.run.started_at
+    return takeover
 
 
 def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> TakenOver:
     """Put what earlier runs measured of the suite's agent, where it has the same inputs, into the side's journal: the
     first runs of every case, and its reruns as far as they go. Another question or seed has another address. A trial in
     which the agent failed is run again."""
-    taken, agent = TakenOver(), fingerprints.agent_key(suite.agent)
+    takeover, agent = TakenOver(), fingerprints.agent_key(suite.agent)
     nothing = Inputs()
     entries = [
         entry
@@ -86,13 +86,13 @@ def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: i
         for purpose in Purpose:
             for number in range(repeats) if purpose is Purpose.FIRST else itertools.count():
                 key = TrialKey(suite=suite.key, case_id=case.case_id, purpose=purpose, number=number)
-                is_taken = _take(entries, Task(key=key, suite=suite, case=case), side, taken)
+                is_taken = _take(entries, Task(key=key, suite=suite, case=case), side, takeover)
                 if not (is_taken or key.is_first):
                     break
-    return taken
+    return takeover
 
 
-def _take(entries: Sequence[EarlierSide], task: Task, side: Side, taken: TakenOver) -> bool:
+def _take(entries: Sequence[EarlierSide], task: Task, side: Side, takeover: TakenOver) -> bool:
     addresses = side.addresses(task)
     if side.journal.knows(addresses.trial):
         return False
@@ -111,54 +111,57 @@ def _take(entries: Sequence[EarlierSide], task: Task, side: Side, taken: TakenOv
             grade = journal.grade(address)
             if isinstance(grade, Score):
                 side.journal.add_grade(address, grade)
-        taken.keys[task.key] = measured_at
+        takeover.keys[task.key] = measured_at
         return True
     return False
 
 
-def marked(run: Run, taken: TakenOver) -> Run:
+def marked(run: Run, takeover: TakenOver) -> Run:
     """The run, with what was taken over told apart from what it cost."""
-    if not taken.keys:
+    if not takeover.keys:
         return run
     trials, confirmations = (
-        tuple(replace(each, reused=True) if each.key in taken.keys else each for each in every)
+        tuple(replace(trial, reused=True) if trial.key in takeover.keys else trial for trial in every)
         for every in (run.trials, run.confirmations)
     )
     return replace(run, trials=trials, confirmations=confirmations)
 
 
-def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, side: Side) -> CaseStatus:
-    if before is None:
+def _standing(stored_case: Case | None, task: Task, stored_key: TrialKey, stored: Stored, side: Side) -> CaseStatus:
+    if stored_case is None:
         return CaseStatus.NEW
-    if _same_case(then, task, stored, side):
+    if _same_case(stored_key, task, stored, side):
         return CaseStatus.PAIRED
     if task.case.scenario is not None:  # who plays the user is part of the question, and told by the fingerprint alone
         return CaseStatus.CHANGED
-    same = fingerprints.of_task(before) == fingerprints.of_task(task.case)
+    same = fingerprints.of_task(stored_case) == fingerprints.of_task(task.case)
     return CaseStatus.PAIRED if same else CaseStatus.CHANGED
 
 
-def _keep(known: GradedTrial, task: Task, stored: Stored, side: Side) -> bool:
-    """`known`: under the stored run's own key."""
-    outcome = stored.outcomes.find(known.key)
+def _keep(stored_trial: GradedTrial, task: Task, stored: Stored, side: Side) -> bool:
+    """`stored_trial`: under the stored run's own key."""
+    outcome = stored.outcomes.find(stored_trial.key)
     if outcome is None or outcome.redacted:
         return False
     addresses = side.addresses(task)
     if side.journal.knows(addresses.trial):
         return True
-    trial = Trial(key=task.key, outcome=outcome, seconds=known.seconds, attempts=known.attempts)
+    trial = Trial(key=task.key, outcome=outcome, seconds=stored_trial.seconds, attempts=stored_trial.attempts)
     side.journal.add_trial(addresses.trial, trial, measured_at=stored.run.started_at)
-    if _same_case(known.key, task, stored, side):
+    if _same_case(stored_trial.key, task, stored, side):
         for use in task.suite.criteria:
-            grade = known.grades.get(use.name)
+            grade = stored_trial.grades.get(use.name)
             # one that only computes, or a custom metric whose own code may have changed, is cheap to run again
             if use.name not in addresses.grades or use.code is not None:
                 continue
-            setting = stored.criteria.get((known.key.suite, use.name))
+            setting = stored.criteria.get((stored_trial.key.suite, use.name))
             if isinstance(grade, Score) and setting == side.criterion_prints[task.suite.key, use.name]:
                 side.journal.add_grade(addresses.grades[use.name], grade)
     return True
 
 
-def _same_case(then: TrialKey, task: Task, stored: Stored, side: Side) -> bool:
-    return stored.run.fingerprints.get((then.suite, then.case_id)) == side.prints.find(task.suite, task.case)[1]
+def _same_case(stored_key: TrialKey, task: Task, stored: Stored, side: Side) -> bool:
+    return (
+        stored.run.fingerprints.get((stored_key.suite, stored_key.case_id))
+        == side.prints.find(task.suite, task.case)[1]
+    )

@@ -91,19 +91,21 @@ def grade(
                 ended_by=outcome.ended_by,
                 repeat=trial.key.repeat,
             )
-            known = {name: found for name in criteria if (found := find(name)) is not None}
+            stored_grades = {name: criterion_grade for name in criteria if (criterion_grade := find(name)) is not None}
             judged = {use.name for use in task.suite.criteria if use.is_judged}
-            left = {name: criterion for name, criterion in criteria.items() if name not in known}
-            made = _grade_all(left, evidence, judged=judged)
+            remaining_criteria = {name: criterion for name, criterion in criteria.items() if name not in stored_grades}
+            new_grades = _grade_all(remaining_criteria, evidence, judged=judged)
             for name in criteria:
-                found = known.get(name) or made[name]
-                if name in left and isinstance(found, Score):  # why there was none may be cured when the run is resumed
-                    keep(name, found)
-                grades[name] = found if name in known else _as_kept(found)
+                criterion_grade = stored_grades.get(name) or new_grades[name]
+                if name in remaining_criteria and isinstance(
+                    criterion_grade, Score
+                ):  # why there was none may be cured when the run is resumed
+                    keep(name, criterion_grade)
+                grades[name] = criterion_grade if name in stored_grades else _as_kept(criterion_grade)
     return GradedTrial(
         key=trial.key,
         failure=outcome if isinstance(outcome, AgentFailure) else None,
-        grades={name: show(found) for name, found in grades.items()},
+        grades={name: show(criterion_grade) for name, criterion_grade in grades.items()},
         seconds=trial.seconds,
         attempts=trial.attempts,
         tokens=budget.tokens_of(budget.calls_of(outcome)),
@@ -114,34 +116,34 @@ def _grade_all(
     criteria: Mapping[str, Criterion], evidence: TrialView, *, judged: Container[str]
 ) -> Mapping[str, Grade]:
     """The grades by name. Criteria that ask a judge do so at the same time: the slowest is as long as all of them."""
-    asking = [name for name in criteria if name in judged]
-    if len(asking) < 2:
+    judged_names = [name for name in criteria if name in judged]
+    if len(judged_names) < 2:
         return {name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items()}
-    with ThreadPoolExecutor(max_workers=len(asking), thread_name_prefix="grade") as pool:
-        under_way = {name: pool.submit(_grade_one, name, criteria[name], evidence) for name in asking}
-        others = {
+    with ThreadPoolExecutor(max_workers=len(judged_names), thread_name_prefix="grade") as pool:
+        under_way = {name: pool.submit(_grade_one, name, criteria[name], evidence) for name in judged_names}
+        other_grades = {
             name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items() if name not in under_way
         }
-        return others | {name: future.result() for name, future in under_way.items()}
+        return other_grades | {name: future.result() for name, future in under_way.items()}
 
 
 def _grade_one(name: str, criterion: Criterion, evidence: TrialView) -> Grade:
     try:
-        found = criterion(evidence)
+        grade = criterion(evidence)
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
-        found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}")
-    if isinstance(found, Score) and not found.is_number:
-        found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, not a valid score")
-    return found
+        grade = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}")
+    if isinstance(grade, Score) and not grade.is_number:
+        grade = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {grade.value}, not a valid score")
+    return grade
 
 
-def _as_kept(found: Grade) -> Grade:
+def _as_kept(grade: Grade) -> Grade:
     """The grade, as one value with all equal ones: most have nothing but a number."""
-    if found.findings or (isinstance(found, Score) and (found.breakdown or found.lacking or found.passed is not None)):
-        return found
-    if isinstance(found, Score):
-        return _plain(Score, value=found.value, turns=found.turns)
-    return _plain(NotEvaluated, reason=found.reason, message=found.message, turns=found.turns)
+    if grade.findings or (isinstance(grade, Score) and (grade.breakdown or grade.lacking or grade.passed is not None)):
+        return grade
+    if isinstance(grade, Score):
+        return _plain(Score, value=grade.value, turns=grade.turns)
+    return _plain(NotEvaluated, reason=grade.reason, message=grade.message, turns=grade.turns)
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -211,11 +213,11 @@ class Side:
 
     def addresses(self, task: Task) -> Addresses:
         """Where the journal keeps what comes of a task."""
-        asked, case = self.prints.find(task.suite, task.case)
+        task_print, case = self.prints.find(task.suite, task.case)
         self.fingerprints[task.key.case] = case
         trial = fingerprints.of_trial(
             task.key,
-            task=asked,
+            task=task_print,
             agent=task.suite.agent,
             seed=self._session.settings.seed,
         )
@@ -228,9 +230,11 @@ class Side:
 
     def descriptions(self) -> dict[str, AgentDescription]:
         """What the agents are made of, as far as that is known, by `agent_key`."""
-        told = {key: agent.description() or AgentDescription() for key, agent in self.agents.items()}
-        known = {key: replace(each, files=self._files_of(key)) for key, each in told.items()}
-        return {key: each for key, each in known.items() if each != AgentDescription()}
+        descriptions = {key: agent.description() or AgentDescription() for key, agent in self.agents.items()}
+        full_descriptions = {
+            key: replace(description, files=self._files_of(key)) for key, description in descriptions.items()
+        }
+        return {key: description for key, description in full_descriptions.items() if description != AgentDescription()}
 
     def _files_of(self, agent: str) -> Mapping[str, str]:
         """The files that an agent read on any side, as they are on this one; where nobody saw which, all of the
@@ -247,7 +251,7 @@ class Side:
     def serve(self, task: Task) -> None:
         """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""
         session, journal, addresses = self._session, self.journal, self.addresses(task)
-        kept = addresses.grades
+        grade_addresses = addresses.grades
         is_again = task.key in self.again
         trial = None if is_again else journal.trial(addresses.trial, task.key)
         is_known = trial is not None
@@ -265,19 +269,23 @@ class Side:
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
         # what does not apply to the case is not paid for; what costs nothing is computed, and shown in results.json
         idle = {use.name for use in task.suite.criteria if use.is_judged and not use.applies_to(task.case)}
-        self.models.update(each.model_version for turn in turns for each in turn.events or () if each.model_version)
+        self.models.update(event.model_version for turn in turns for event in turn.events or () if event.model_version)
         graded = grade(
             trial,
             task,
-            {name: each for name, each in self._criteria[task.suite.key].items() if name not in idle},
-            find=lambda name: journal.grade(kept[name]) if name in kept else None,
+            {name: criterion for name, criterion in self._criteria[task.suite.key].items() if name not in idle},
+            find=lambda name: journal.grade(grade_addresses[name]) if name in grade_addresses else None,
             # a judge that was cut off may have left a part of a score
             keep=lambda name, score: (
-                journal.add_grade(kept[name], score) if name in kept and not session.stop.is_set() else None
+                journal.add_grade(grade_addresses[name], score)
+                if name in grade_addresses and not session.stop.is_set()
+                else None
             ),
             show=journal.without_secrets,
         )
-        if session.stop.is_set() and any(name not in idle and journal.grade(kept[name]) is None for name in kept):
+        if session.stop.is_set() and any(
+            name not in idle and journal.grade(grade_addresses[name]) is None for name in grade_addresses
+        ):
             return
         if task.key.is_first:
             self.graded[task.key] = graded
@@ -303,7 +311,7 @@ class Side:
             trial.seconds,
             of_base=task.side > 0,
             kind=kind,
-            known=is_known,
+            is_known=is_known,
             judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
         )
 
@@ -336,7 +344,7 @@ class Session:
         settings: Settings,
         *,
         watcher: Watcher,
-        now: datetime,
+        moment: datetime,
         panel: VotingPanel | None,
         limiters: RateLimiters,
         shard: Shard | None = None,
@@ -359,7 +367,7 @@ class Session:
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
         )
         self._shard = shard
-        self._now = now
+        self._now = moment
         self._started = time.monotonic()
         self._repeats = 0
         self._confirming = 0
@@ -395,14 +403,14 @@ class Session:
             trials.first_rounds(self._repeats),
             only=frozenset(key.case for keys in lost for key in keys),
             wants=lambda task: task.key in lost[task.side],
-            why="of what a provider failed",
+            reason="of what a provider failed",
         )
 
     def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
         """Give what the first side did to those that share it."""
         for number, side in enumerate(self.sides):
             if number != task.side and task.suite.key in side.shared:
-                suite = next(each for each in side.suites if each.key == task.suite.key)
+                suite = next(candidate for candidate in side.suites if candidate.key == task.suite.key)
                 side.take(replace(task, suite=suite, side=number), trial, graded)
 
     def share_suite(self, suite: str) -> None:
@@ -419,8 +427,8 @@ class Session:
         Those of a case are numbered one by one, pairs and others apart, so that a run that is repeated finds them
         again.
         """
-        before = self._served()
-        wanted: set[tuple[int, TrialKey]] = set()
+        served_count = self._served()
+        missing_keys: set[tuple[int, TrialKey]] = set()
         for rerun, count in Counter(reruns).items():
             purpose = Purpose.PAIR if rerun.is_pair else Purpose.SINGLE
             sides = self.sides[: 2 if rerun.is_pair else 1]
@@ -429,19 +437,19 @@ class Session:
             ]
             # what one side lacks of a pair is run first
             first = len(set.intersection(*done))
-            for side, known in enumerate(done):
+            for side, known_keys in enumerate(done):
                 suite, case_id = rerun.key
                 numbers = range(first, first + count)
                 keys = {TrialKey(suite=suite, case_id=case_id, purpose=purpose, number=number) for number in numbers}
-                wanted |= {(side, key) for key in keys - known}
+                missing_keys |= {(side, key) for key in keys - known_keys}
         cases = frozenset(rerun.key for rerun in reruns)
         self._carry_out(
-            sorted({(key.purpose, key.number) for _, key in wanted}),
+            sorted({(key.purpose, key.number) for _, key in missing_keys}),
             only=cases,
-            why=f"to confirm {words.counted(len(cases), 'failure')}",
-            wants=lambda task: (task.side, task.key) in wanted,
+            reason=f"to confirm {words.counted(len(cases), 'failure')}",
+            wants=lambda task: (task.side, task.key) in missing_keys,
         )
-        return self._served() > before
+        return self._served() > served_count
 
     def judge_uses(self) -> tuple[JudgeUse, ...]:
         """What judging has taken until now."""
@@ -461,7 +469,9 @@ class Session:
             trials=tuple(side.graded[key] for key in keys if key in side.graded),
             transcripts=side.journal,
             repeats=self._repeats,
-            confirmations=tuple(sorted(itertools.chain.from_iterable(side.fresh.values()), key=lambda each: each.key)),
+            confirmations=tuple(
+                sorted(itertools.chain.from_iterable(side.fresh.values()), key=lambda trial: trial.key)
+            ),
             truncated=self.budget.truncated,
             seed=self.settings.seed,
             started_at=self._now.isoformat(timespec="seconds"),
@@ -482,24 +492,24 @@ class Session:
         *,
         only: Container[CaseKey] | None,
         wants: Callable[[Task], bool] = lambda _: True,
-        why: str = "",
+        reason: str = "",
     ) -> None:
         """Run the trials of these rounds on all sides, in a fair order, but for those that a side does not run.
-        `why`: what they are for, where they are not the first."""
+        `reason`: what they are for, where they are not the first."""
         every: list[Task] = []
         for task in trials.tasks([side.suites for side in self.sides], rounds, only=only):
             side = self.sides[task.side]
             is_left = task.suite.key in side.shared or (task.suite.key, task.case.case_id) in side.skipped
             if wants(task) and not is_left:
                 every.append(task)
-        before = self._served()
+        served_count = self._served()
         if self.stop.is_set():
             self._cut_off = self._cut_off or bool(every)
             return
         # where all is recorded, threads would only take turns at one interpreter, which costs half as much again
         self._asks = self._asks or any(agents.is_asked(suite.agent) for side in self.sides for suite in side.suites)
         at_once = self.settings.concurrency if self._asks else 1
-        self.watcher.begin(trials=len(every), done=0, why=why)
+        self.watcher.begin(trials=len(every), done=0, reason=reason)
         try:
             order = self._order(every, at_once=at_once) if len(self.sides) > 1 else None
             results = trials.map_bounded(
@@ -517,21 +527,21 @@ class Session:
             self.watcher.say("Interrupted. Completed runs are saved; continue with --resume")
         finally:
             self.watcher.end()
-            self._cut_off = self._cut_off or (self.stop.is_set() and self._served() - before < len(every))
+            self._cut_off = self._cut_off or (self.stop.is_set() and self._served() - served_count < len(every))
 
     def _order(self, every: Sequence[Task], *, at_once: int) -> Abreast:
-        known: set[tuple[int, TrialKey]] = set()  # where no agent is asked: the trial is known, or nobody is there
+        known_keys: set[tuple[int, TrialKey]] = set()  # where no agent is asked: the trial is known, or nobody is there
         suites = [suite for side in self.sides for suite in side.suites]
         if any(side.journal.trials for side in self.sides) or any(suite.agent.is_absent for suite in suites):
             for task in every:
                 side = self.sides[task.side]
                 if task.suite.agent.is_absent or side.journal.knows(side.addresses(task).trial):
-                    known.add((task.side, task.key))
-        left = Counter(task.side for task in every if (task.side, task.key) not in known)
+                    known_keys.add((task.side, task.key))
+        trial_counts = Counter(task.side for task in every if (task.side, task.key) not in known_keys)
         return Abreast(
             every,
-            left=[left[number] for number in range(len(self.sides))],
-            known=lambda task: (task.side, task.key) in known,
+            trial_counts=[trial_counts[number] for number in range(len(self.sides))],
+            is_known=lambda task: (task.side, task.key) in known_keys,
             at_once=at_once,
             stop=self.stop,
         )

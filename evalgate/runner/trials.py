@@ -47,20 +47,20 @@ def talk(conversation: Conversation, user: UserSimulator, done: list[Invocation]
     which is never the agent's.
     """
     while True:
-        said = user.next_message(done)
-        match said:
+        user_message = user.next_message(done)
+        match user_message:
             case Message():
                 with watch:
-                    done.append(conversation.send(said.content))
+                    done.append(conversation.send(user_message.content))
             case Stop():
                 with watch:
                     state = conversation.finish()
-                return Transcript(invocations=tuple(done), final_state=state, ended_by=said.ended_by)
+                return Transcript(invocations=tuple(done), final_state=state, ended_by=user_message.ended_by)
             case SimulatorFailure():
-                failure = AgentFailure(kind=FailureKind.SIMULATOR, message=said.message, turn=len(done) + 1)
+                failure = AgentFailure(kind=FailureKind.SIMULATOR, message=user_message.message, turn=len(done) + 1)
                 raise AgentFailed(failure)
             case _:
-                assert_never(said)
+                assert_never(user_message)
 
 
 Item = TypeVar("Item")
@@ -272,24 +272,24 @@ def _turn_by_turn(agent: Agent, task: Task, done: list[Invocation], watch: Stopw
     state: Json | None = None
     turns = task.case.conversation or ()
     for number, turn in enumerate(turns):
-        before = tuple(_answered(each, number=place) for place, each in enumerate(turns[:number]))
-        case = replace(task.case, setups=(task.case.setup_of(number),), history=before)
+        history = tuple(_answered(earlier_turn, number=place) for place, earlier_turn in enumerate(turns[:number]))
+        case = replace(task.case, setups=(task.case.setup_of(number),), history=history)
         try:
             with agent.converse(case, task.key) as conversation:
                 if not conversation.takes_history:
                     return None
                 with watch:
-                    made = conversation.send(turn.user_content)
+                    invocation = conversation.send(turn.user_content)
                     state = conversation.finish()
         except AgentFailed as failed:
             raise AgentFailed(replace(failed.failure, turn=number + 1, partial=())) from failed
-        done.append(replace(made, state=state if made.state is None else made.state))
+        done.append(replace(invocation, state=state if invocation.state is None else invocation.state))
     return Transcript(invocations=tuple(done), final_state=state, isolated=True)
 
 
 def _answered(turn: Invocation, *, number: int) -> Invocation:
     """An expected turn with an answer to each call, and an id for both: models refuse a call that nothing answers."""
-    left = list(turn.tool_responses)
+    remaining_responses = list(turn.tool_responses)
     events = []
     for place, event in enumerate(turn.events or ()):
         parts = event.content.parts if event.content else ()
@@ -299,16 +299,23 @@ def _answered(turn: Invocation, *, number: int) -> Invocation:
         for index, call in enumerate(parts):
             if not isinstance(call, ToolCall):
                 continue
-            named = call.id or f"before-{number}-{place}-{index}"
-            answer = next((each for each in left if each.name == call.name and each.id in (call.id, None)), None)
+            call_id = call.id or f"before-{number}-{place}-{index}"
+            answer = next(
+                (
+                    response
+                    for response in remaining_responses
+                    if response.name == call.name and response.id in (call.id, None)
+                ),
+                None,
+            )
             if answer is not None:
-                left.remove(answer)
-            given = ToolResponse(name=call.name, response=answer.response if answer else {}, id=named)
-            whole = replace(call, id=named)
-            content = replace(event.content or Content(), parts=(*parts[:index], whole, *parts[index + 1 :]))
+                remaining_responses.remove(answer)
+            tool_response = ToolResponse(name=call.name, response=answer.response if answer else {}, id=call_id)
+            full_call = replace(call, id=call_id)
+            content = replace(event.content or Content(), parts=(*parts[:index], full_call, *parts[index + 1 :]))
             events[-1] = replace(event, content=content)
             parts = content.parts
-            events.append(Event(author=event.author, content=Content(parts=(given,), role="user")))
+            events.append(Event(author=event.author, content=Content(parts=(tool_response,), role="user")))
     return replace(turn, events=tuple(events))
 
 
@@ -343,15 +350,15 @@ class Abreast(Iterator[Task]):
         self,
         tasks: Iterable[Task],
         *,
-        left: Sequence[int],
-        known: Callable[[Task], bool],
+        trial_counts: Sequence[int],
+        is_known: Callable[[Task], bool],
         at_once: int,
         stop: threading.Event,
     ) -> None:
         self._source = enumerate(tasks)
-        self._lanes = [_Lane(left=number) for number in left]
-        self._known = known
-        self._share = math.ceil(at_once / len(left))
+        self._lanes = [_Lane(left=number) for number in trial_counts]
+        self._known = is_known
+        self._share = math.ceil(at_once / len(trial_counts))
         self._lead = LEAD * at_once
         self._stop = stop
         self._changed = threading.Condition()
@@ -395,8 +402,8 @@ class Abreast(Iterator[Task]):
         """Whether the task may begin now; if so, it is counted."""
         if self._known(task):
             return True
-        others = [other for other in self._lanes if other is not lane]
-        if lane.under_way >= self._share and any(self._abreast(lane, other, foremost) for other in others):
+        other_lanes = [other for other in self._lanes if other is not lane]
+        if lane.under_way >= self._share and any(self._abreast(lane, other, foremost) for other in other_lanes):
             return False
         lane.left -= 1
         lane.begun += 1

@@ -211,22 +211,26 @@ BUILT_IN: Final[Mapping[str, Persona]] = {
 
 def resolve(persona: Persona) -> Persona:
     """The persona with its habits: a built-in one is named by its id alone."""
-    known = BUILT_IN.get(persona.persona_id)
-    return known if known is not None and not persona.description and not persona.behaviors else persona
+    built_in_persona = BUILT_IN.get(persona.persona_id)
+    return (
+        built_in_persona
+        if built_in_persona is not None and not persona.description and not persona.behaviors
+        else persona
+    )
 
 
 def instructions(persona: Persona, *, stop_signal: str) -> str:
     """How the persona behaves, to whoever plays it."""
-    return _described(persona, [each.instructions for each in persona.behaviors], stop_signal=stop_signal)
+    return _described(persona, [behavior.instructions for behavior in persona.behaviors], stop_signal=stop_signal)
 
 
 def violations(persona: Persona, *, stop_signal: str) -> str:
     """How the persona's habits are broken, to whoever judges one that plays it."""
-    return _described(persona, [each.violation_rubrics for each in persona.behaviors], stop_signal=stop_signal)
+    return _described(persona, [behavior.violation_rubrics for behavior in persona.behaviors], stop_signal=stop_signal)
 
 
 def _described(persona: Persona, points: list[tuple[str, ...]], *, stop_signal: str) -> str:
     lines = [persona.description]
-    for behavior, own in zip(persona.behaviors, points, strict=True):
-        lines += ["", f"## {behavior.name}", behavior.description, *(f"- {point}" for point in own)]
+    for behavior, behavior_points in zip(persona.behaviors, points, strict=True):
+        lines += ["", f"## {behavior.name}", behavior.description, *(f"- {point}" for point in behavior_points)]
     return "\n".join(_PLACEHOLDER.sub(lambda _: stop_signal, line) for line in lines)

@@ -91,8 +91,8 @@ class Script:
         """Tell of the next turn."""
         self._turns += 1
         if self._render is not None:
-            told = "\n\n".join(_as_adk_told(invocation, include_calls=self._include_calls))
-            self._told += f"\n\n{told}" if self._told else told
+            text = "\n\n".join(_as_adk_told(invocation, include_calls=self._include_calls))
+            self._told += f"\n\n{text}" if self._told else text
             return
         entries = _entries(invocation, include_calls=self._include_calls)
         lines = "".join(
@@ -138,8 +138,8 @@ def ends(reply: str, *, stop_signal: str, as_adk: bool = False) -> bool:
     """
     if as_adk:
         return stop_signal.lower() in reply.lower()
-    for found in re.finditer(re.escape(stop_signal.strip()), reply, re.IGNORECASE):
-        start, end = found.span()
+    for match in re.finditer(re.escape(stop_signal.strip()), reply, re.IGNORECASE):
+        start, end = match.span()
         is_quoted = reply[start - 1 : start] + reply[end : end + 1] in _QUOTES
         if not is_quoted or not any(character.isalnum() for character in reply[end + 1 :]):
             return True
@@ -186,17 +186,17 @@ def _in_template(persona: Persona) -> SimpleNamespace:
     """A persona with the names that ADK's templates use."""
 
     def listed(points: Sequence[str]) -> str:
-        return "\n".join(f"  * {each}" for each in points)
+        return "\n".join(f"  * {point}" for point in points)
 
     behaviors = [
         SimpleNamespace(
-            name=each.name,
-            description=each.description,
-            behavior_instructions=list(each.instructions),
-            violation_rubrics=list(each.violation_rubrics),
-            get_behavior_instructions_str=partial(listed, each.instructions),
-            get_violation_rubrics_str=partial(listed, each.violation_rubrics),
+            name=behavior.name,
+            description=behavior.description,
+            behavior_instructions=list(behavior.instructions),
+            violation_rubrics=list(behavior.violation_rubrics),
+            get_behavior_instructions_str=partial(listed, behavior.instructions),
+            get_violation_rubrics_str=partial(listed, behavior.violation_rubrics),
         )
-        for each in persona.behaviors
+        for behavior in persona.behaviors
     ]
     return SimpleNamespace(id=persona.persona_id, description=persona.description, behaviors=behaviors)

@@ -89,14 +89,14 @@ class LlmUser:
 
     def next_message(self, history: Sequence[Invocation]) -> Said:
         """The starting prompt, if there is one, then what the model says."""
-        limits = [each for each in (self._scenario.max_turns, self._use.max_turns) if each is not None]
+        limits = [limit for limit in (self._scenario.max_turns, self._use.max_turns) if limit is not None]
         at_limit = bool(limits) and len(history) >= min(limits)
         if at_limit and not (self._deviations.last_question and history):
             return Stop(ended_by=Ending.TURN_LIMIT)
         if not history and self._scenario.starting_prompt:
             return _message(self._scenario.starting_prompt)
-        said = self._ask(history)
-        return Stop(ended_by=Ending.TURN_LIMIT) if at_limit and not isinstance(said, Stop) else said
+        message = self._ask(history)
+        return Stop(ended_by=Ending.TURN_LIMIT) if at_limit and not isinstance(message, Stop) else message
 
     def _ask(self, history: Sequence[Invocation]) -> Said:
         for invocation in history[self._told :]:
@@ -147,8 +147,8 @@ class StaticUser:
 class SilentUser:
     """A user who cannot be played: see UserSimulator."""
 
-    def __init__(self, why: str) -> None:
-        self._why = why
+    def __init__(self, reason: str) -> None:
+        self._why = reason
 
     def next_message(self, history: Sequence[Invocation]) -> Said:  # noqa: ARG002 - the shape of UserSimulator
         """Why not."""
@@ -207,11 +207,11 @@ def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
 
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
     """A problem for each model that could not be asked to play a user. Asks nobody."""
-    found = clients.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
+    reasons = clients.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
     hint = "Fix its configuration, or use recorded replies (evalgate.yml: `judge: {replay: FILE}`)."
     return [
-        errors.error("simulator-credentials", f"simulated user `{model}`: {said}", hint=hint)
-        for model, said in found.items()
+        errors.error("simulator-credentials", f"simulated user `{model}`: {reason}", hint=hint)
+        for model, reason in reasons.items()
     ]
 
 

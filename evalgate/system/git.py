@@ -77,8 +77,10 @@ HARDENED: Sequence[tuple[str, str]] = (
 
 def git_environment(environ: Environ) -> dict[str, str]:
     """The environment that git gets, settings apart (`with_settings`)."""
-    kept = {name: value for name, value in environ.items() if any(fnmatch.fnmatchcase(name, each) for each in KEPT)}
-    return {**kept, **FIXED}
+    variables = {
+        name: value for name, value in environ.items() if any(fnmatch.fnmatchcase(name, pattern) for pattern in KEPT)
+    }
+    return {**variables, **FIXED}
 
 
 def given_settings(environ: Environ) -> Iterator[tuple[str, str]]:
@@ -145,13 +147,13 @@ class GitFailed(UnavailableError):  # noqa: N818 - it says what happened
 
     def __init__(self, *, command: str, words: str, complaint: Complaint, hint: str = "") -> None:
         """`command`: as a person would name it (`git fetch`); `words`: git's, redacted."""
-        said = words.strip()
+        text = words.strip()
         super().__init__(
-            f"{command} failed: {said}" if said else f"{command} failed without a message",
+            f"{command} failed: {text}" if text else f"{command} failed without a message",
             hint=hint or self.hints[complaint],
         )
         self.command = command
-        self.words = said
+        self.words = text
         self.complaint = complaint
 
 
@@ -210,8 +212,8 @@ class Git:
         settings: Sequence[tuple[str, str]] = (),
     ) -> bytes:
         """What `git ARGUMENTS` writes. Raises GitFailed for a nonzero exit, too long a time or too much output."""
-        name = f"git {next((each for each in arguments if not each.startswith('-')), '')}".strip()
-        said = bytearray()
+        name = f"git {next((argument for argument in arguments if not argument.startswith('-')), '')}".strip()
+        output = bytearray()
         full = with_settings(self.environment, [*self.settings, *settings])
         try:
             child = Child(["git", *arguments], cwd=cwd, environment=full, reads_input=False)
@@ -219,9 +221,9 @@ class Git:
             raise GitFailed(command=name, words=str(error), complaint=Complaint.NO_GIT) from None
 
         def feed(chunk: bytes) -> None:
-            if len(said) <= MOST_OUTPUT_BYTES:
-                said.extend(chunk)
-            if len(said) > MOST_OUTPUT_BYTES:
+            if len(output) <= MOST_OUTPUT_BYTES:
+                output.extend(chunk)
+            if len(output) > MOST_OUTPUT_BYTES:
                 child.end()
 
         child.listen(feed)
@@ -230,13 +232,13 @@ class Git:
         if ended is None:
             late = f"it took longer than {timeout_s:.0f} s and was stopped. {words}"
             raise GitFailed(command=name, words=late, complaint=Complaint.TIMEOUT)
-        if len(said) > MOST_OUTPUT_BYTES:
+        if len(output) > MOST_OUTPUT_BYTES:
             words = f"more than {MOST_OUTPUT_BYTES:,} bytes of output"
             raise GitFailed(command=name, words=words, complaint=Complaint.OTHER)
         if ended.returncode != 0:
-            shown = words.strip() or f"it {ended}"
-            raise GitFailed(command=name, words=shown, complaint=parse_complaint(words))
-        return bytes(said)
+            message = words.strip() or f"it {ended}"
+            raise GitFailed(command=name, words=message, complaint=parse_complaint(words))
+        return bytes(output)
 
     def redacted(self, text: str) -> str:
         """`text` without tokens, and without user names and passwords in URLs."""
@@ -377,24 +379,32 @@ def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
     commit = ""
     git = Git(environment=git_environment(environ), settings=_LOOKING)
     try:
-        found = find_source(root)
-        commit = _read_head(git, found.git_dir, cwd=found.working_tree)
-        place = (f"--git-dir={found.git_dir}", f"--work-tree={found.working_tree}")
+        source = find_source(root)
+        commit = _read_head(git, source.git_dir, cwd=source.working_tree)
+        place = (f"--git-dir={source.git_dir}", f"--work-tree={source.working_tree}")
         settings = _without_filters(git, place, cwd=str(root))
-        given = ("--no-optional-locks", *place, "status", "--porcelain", "--ignore-submodules=all", "--", *_OF_SOURCE)
-        said = git.run(*given, cwd=str(root), timeout_s=STATUS_TIMEOUT_S, settings=settings)
+        arguments = (
+            "--no-optional-locks",
+            *place,
+            "status",
+            "--porcelain",
+            "--ignore-submodules=all",
+            "--",
+            *_OF_SOURCE,
+        )
+        status = git.run(*arguments, cwd=str(root), timeout_s=STATUS_TIMEOUT_S, settings=settings)
     except (UnavailableError, OSError):
         return commit, None
-    return commit, bool(said.strip()) if commit else None
+    return commit, bool(status.strip()) if commit else None
 
 
 def _without_filters(git: Git, place: Sequence[str], *, cwd: str) -> list[tuple[str, str]]:
     """Settings that take their programs from the filters that the repository's configuration names."""
     try:
-        said = git.run(*place, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", cwd=cwd)
+        output = git.run(*place, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", cwd=cwd)
     except GitFailed:  # it names none
         return []
-    names = {os.fsdecode(each).rpartition(".")[0] for each in said.split(b"\0") if each}
+    names = {os.fsdecode(key).rpartition(".")[0] for key in output.split(b"\0") if key}
     of_each = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
     return [(f"{name}.{key}", value) for name in sorted(names) for key, value in of_each]
 
@@ -552,34 +562,34 @@ def open_repository(root: Path, *, environ: Environ, token: str | None, under: P
 
     The user's settings are read now and never again: open it before an agent runs. Raises UnavailableError.
     """
-    found = find_source(root)
+    source = find_source(root)
     with private_folder(under) as folder:
-        environment, ours = git_environment(environ), [*given_settings(environ), *HARDENED]
-        listed = tuple(_read_settings(Git(environment=environment, settings=ours), found.git_dir, cwd=folder))
-        settings, remote = dict(listed), parse_remote(listed, working_tree=found.working_tree)
+        environment, git_settings = git_environment(environ), [*given_settings(environ), *HARDENED]
+        listed = tuple(_read_settings(Git(environment=environment, settings=git_settings), source.git_dir, cwd=folder))
+        settings, remote = dict(listed), parse_remote(listed, working_tree=source.working_tree)
         is_sparse = settings.get("core.sparsecheckout", "").lower() == "true"
         if is_sparse:  # a checkout of the base shares it
             cone = "true" if settings.get("core.sparsecheckoutcone", "").lower() == "true" else "false"
-            ours += [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", cone)]
-        git = Git(environment=environment, settings=ours, secrets=_secrets(remote, token))
+            git_settings += [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", cone)]
+        git = Git(environment=environment, settings=git_settings, secrets=_secrets(remote, token))
         is_sha256 = settings.get("extensions.objectformat", "").lower() == "sha256"
-        git_dir = _made(git, folder, found, object_format="sha256" if is_sha256 else "sha1")
-        head = _read_head(git, found.git_dir, cwd=folder)
+        git_dir = _made(git, folder, source, object_format="sha256" if is_sha256 else "sha1")
+        head = _read_head(git, source.git_dir, cwd=folder)
         if head:
             (git_dir / "HEAD").write_text(f"{head}\n", encoding="ascii")
         if is_sparse:
             (git_dir / "info").mkdir(exist_ok=True)
             with suppress(FileNotFoundError):
-                shutil.copyfile(found.git_dir / "info" / "sparse-checkout", git_dir / "info" / "sparse-checkout")
+                shutil.copyfile(source.git_dir / "info" / "sparse-checkout", git_dir / "info" / "sparse-checkout")
         ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
         if token:
             server = environ.get("GITHUB_SERVER_URL") or GITHUB
             url = over_https(remote.url, server=server)
             ways.append([*token_settings(token, server=server), ("remote.origin.url", url)])
-        below = root.resolve().relative_to(found.working_tree).as_posix()
+        below = root.resolve().relative_to(source.working_tree).as_posix()
         yield Repository(
             prefix="" if below == "." else below,
-            source=found,
+            source=source,
             folder=folder,
             git_dir=git_dir,
             remote=remote,
@@ -614,22 +624,24 @@ def quoted_path(path: Path) -> bytes:
 def over_https(url: str, *, server: str) -> str:
     """An ssh address of `server` as the https address that a token opens; any other address as it is."""
     host = urlsplit(server).hostname or ""
-    found = re.fullmatch(r"(?:ssh://)?(?:[^@/]+@)?([^:/@]+)(?::\d+/|[:/])(.+)", url)
-    if found is None or "://" in url.removeprefix("ssh://") or found[1] != host:
+    match = re.fullmatch(r"(?:ssh://)?(?:[^@/]+@)?([^:/@]+)(?::\d+/|[:/])(.+)", url)
+    if match is None or "://" in url.removeprefix("ssh://") or match[1] != host:
         return url
-    return f"{server.rstrip('/')}/{found[2]}"
+    return f"{server.rstrip('/')}/{match[2]}"
 
 
 def _secrets(remote: Remote, token: str | None) -> dict[str, str]:
     """What no error may show: the token, as it stands and as git sends it, and headers of the checkout."""
-    found = {f"header {number}": value for number, (_, value) in enumerate(remote.headers) if value}
-    found |= {f"credential {number}": value.split()[-1] for number, (_, value) in enumerate(remote.headers) if value}
+    secrets_by_name = {f"header {number}": value for number, (_, value) in enumerate(remote.headers) if value}
+    secrets_by_name |= {
+        f"credential {number}": value.split()[-1] for number, (_, value) in enumerate(remote.headers) if value
+    }
     user_and_password = urlsplit(remote.url).netloc.rpartition("@")[0] if "://" in remote.url else ""
     if user_and_password:
-        found |= {"address": user_and_password, "password": user_and_password.rpartition(":")[2]}
+        secrets_by_name |= {"address": user_and_password, "password": user_and_password.rpartition(":")[2]}
     if token:
-        found |= {"token": token, "basic": basic(token)}
-    return found
+        secrets_by_name |= {"token": token, "basic": basic(token)}
+    return secrets_by_name
 
 
 def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...]:
@@ -639,20 +651,20 @@ def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...
     unknown `sha`.
     """
     arguments = ("rev-list", "--first-parent", f"--max-count={limit}", sha, "--")
-    found = repo.run(*arguments).split()
-    if len(found) < limit and repo.is_shallow and repo.remote.url:
+    commits = repo.run(*arguments).split()
+    if len(commits) < limit and repo.is_shallow and repo.remote.url:
         try:
             repo.fetch(sha, depth=limit)
         except GitFailed:
-            return tuple(found)
-        found = repo.run(*arguments).split()
-    return tuple(found)
+            return tuple(commits)
+        commits = repo.run(*arguments).split()
+    return tuple(commits)
 
 
 def is_committed(place: Path, repo: Repository) -> bool:
     """Whether the commit has files in `place`, or a submodule, a link or a file of its own on the way to it."""
     top = repo.source.working_tree.resolve()
-    return bool(repo.head) and any(_has(found, top, repo) for found in _ways(place) if found.is_relative_to(top))
+    return bool(repo.head) and any(_has(way, top, repo) for way in _ways(place) if way.is_relative_to(top))
 
 
 def _ways(place: Path) -> set[Path]:
@@ -660,10 +672,10 @@ def _ways(place: Path) -> set[Path]:
     return {Path(os.path.normpath(place.absolute())), place.resolve()}
 
 
-def _has(found: Path, top: Path, repo: Repository) -> bool:
-    if found == top:
+def _has(way: Path, top: Path, repo: Repository) -> bool:
+    if way == top:
         return True
-    paths = list(itertools.accumulate(found.relative_to(top).parts, "{}/{}".format))
+    paths = list(itertools.accumulate(way.relative_to(top).parts, "{}/{}".format))
     listed = repo.run_bytes("--literal-pathspecs", "ls-tree", "--full-tree", "-z", repo.head, "--", *paths)
     for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         about, _, path = entry.partition("\t")
@@ -680,7 +692,7 @@ def first_committed(places: Iterable[Path], root: Path, environ: Environ) -> Pat
         top = find_source(root).working_tree.resolve()
     except UnavailableError:  # not in a repository: nothing is committed
         return None
-    inside = [place for place in places if any(found.is_relative_to(top) for found in _ways(place))]
+    inside = [place for place in places if any(way.is_relative_to(top) for way in _ways(place))]
     if not inside:
         return None
     try:

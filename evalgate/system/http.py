@@ -71,9 +71,9 @@ def bounded(most_bytes: int) -> Callable[[Any], None]:
     def bound(response: Any) -> None:
         read = response.iter_bytes
 
-        def pieces(*given: Any, **named: Any) -> Iterator[bytes]:
+        def pieces(*arguments: Any, **options: Any) -> Iterator[bytes]:
             size = 0
-            for piece in read(*given, **named):
+            for piece in read(*arguments, **options):
                 size += len(piece)
                 if size > most_bytes:
                     raise _too_large(most_bytes)
@@ -107,9 +107,9 @@ class Exchange:
         """Send JSON (or nothing) and read the whole answer; `headers` come on top. Raises ExchangeFailed."""
         deadline = time.monotonic() + timeout_s
         home = origin(url)
-        own = {**self._headers, **(headers or {})}
+        all_headers = {**self._headers, **(headers or {})}
         for _ in range(MOST_REDIRECTS + 1):
-            sent = own if origin(url) == home else {}
+            sent = all_headers if origin(url) == home else {}
             answer = self.send(method, url, body=body, headers=sent, timeout_s=deadline - time.monotonic())
             target = answer.headers.get("location")
             if answer.status not in REDIRECTS or not target:
@@ -222,7 +222,7 @@ def _plain(error: BaseException) -> str:
     return " ".join(text.split())[:300] or type(error).__name__
 
 
-def parse_retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
+def parse_retry_after(headers: Mapping[str, str], *, current_moment: datetime) -> float | None:
     """Seconds to wait by `Retry-After` (RFC 9110: seconds or a date) or `retry-after-ms`; None where unsaid.
 
     Header names in lower case. A date in the past is 0.
@@ -240,7 +240,7 @@ def parse_retry_after(headers: Mapping[str, str], *, now: datetime) -> float | N
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())
+    return max(0.0, (moment - current_moment).total_seconds())
 
 
 def _number(text: str) -> float | None:
@@ -287,10 +287,10 @@ def _found(path: str) -> Credentials:
 
     scopes = [_SCOPE]
     if path:
-        found, _ = google.auth.load_credentials_from_file(path, scopes=scopes)  # type: ignore[no-untyped-call]  # its own
+        untyped_credentials, _ = google.auth.load_credentials_from_file(path, scopes=scopes)  # type: ignore[no-untyped-call]  # its own
     else:
-        found, _ = google.auth.default(scopes=scopes)
-    credentials: Credentials = found
+        untyped_credentials, _ = google.auth.default(scopes=scopes)
+    credentials: Credentials = untyped_credentials
     return credentials
 
 

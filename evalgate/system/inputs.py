@@ -61,11 +61,11 @@ def question(kind: str, path: str) -> str:
     return f"{kind} {spelling(path)}"
 
 
-def parse(asked: str) -> tuple[str, str]:
+def parse(question: str) -> tuple[str, str]:
     """Kind and path of a question; the path is "" for `names` and `everything`. Raises ValueError."""
-    kind, _, text = asked.partition(" ")
-    if asked in (NAMES, EVERYTHING):
-        return asked, ""
+    kind, _, text = question.partition(" ")
+    if question in (NAMES, EVERYTHING):
+        return question, ""
     if kind not in _KINDS or kind in (NAMES, EVERYTHING):
         raise ValueError(f"unknown kind {kind[:20]!r}")
     path = os.fsdecode(unquote_to_bytes(text))
@@ -78,10 +78,10 @@ def parse(asked: str) -> tuple[str, str]:
 
 def files_of(answers: Mapping[str, str]) -> dict[str, str]:
     """The files whose content was asked for and is there, each with 12 hex digits over it."""
-    asked = ((text.removeprefix("file "), answer) for text, answer in answers.items() if text.startswith("file "))
+    pairs = ((text.removeprefix("file "), answer) for text, answer in answers.items() if text.startswith("file "))
     return {
         os.fsdecode(unquote_to_bytes(path)): answer[:12]
-        for path, answer in asked
+        for path, answer in pairs
         if answer not in (ABSENT, FOLDER, OTHER) and " " not in answer
     }
 
@@ -109,7 +109,7 @@ class Snapshot:
         self.apart = frozenset(apart)
         self.environments: list[str] = []
         self._top = os.path.realpath(top)
-        self._apart = {os.path.normpath(Path(self._top, each)) for each in apart}
+        self._apart = {os.path.normpath(Path(self._top, path)) for path in apart}
         self._folders: dict[str, dict[str, str]] = {}
         self._stems: dict[str, dict[str, list[str]]] = {}
         self._contents: dict[str, str] = {}
@@ -117,25 +117,27 @@ class Snapshot:
         self._moment = _moment()
         self._scan()
 
-    def answer(self, asked: str) -> str:
+    def answer(self, question: str) -> str:
         """The answer; where nobody can know it, one that equals no other."""
-        found = self._answers.get(asked)
-        if found is None:
+        answer = self._answers.get(question)
+        if answer is None:
             try:
-                kind, path = parse(asked)
-                found = self._answers[asked] = _KINDS[kind](self, path)
+                kind, path = parse(question)
+                answer = self._answers[question] = _KINDS[kind](self, path)
             except (Unknown, ValueError, OSError):
                 return f"unknown {secrets.token_hex(16)}"
-        return found
+        return answer
 
     def answers(self, questions: Iterable[str]) -> dict[str, str]:
         """The answer to each question."""
-        return {each: self.answer(each) for each in questions}
+        return {question: self.answer(question) for question in questions}
 
     def first_difference(self, answers: Mapping[str, str]) -> str | None:
         """The first question to which this tree gives another answer: those about names come first."""
-        order = sorted(answers, key=lambda each: (each == EVERYTHING, each.startswith((FILE, "entries")), each))
-        return next((each for each in order if self.answer(each) != answers[each]), None)
+        order = sorted(
+            answers, key=lambda question: (question == EVERYTHING, question.startswith((FILE, "entries")), question)
+        )
+        return next((question for question in order if self.answer(question) != answers[question]), None)
 
     def differing(self, other: Snapshot) -> Iterator[str]:
         """The files that one of two checkouts lacks, or that differ; as `everything` counts them."""
@@ -179,28 +181,28 @@ class Snapshot:
 
     def _find(self, path: str, *, follows: bool = True) -> tuple[str, str]:
         """What a path leads to, and its normal path; the absolute path where that is OUTSIDE. Raises Unknown."""
-        rest, folder, links = path.split("/")[::-1], ".", 0
-        while rest:
-            part = rest.pop()
+        parts, folder, links = path.split("/")[::-1], ".", 0
+        while parts:
+            part = parts.pop()
             if part in ("", "."):
                 continue
             if part == "..":
                 if folder == ".":
-                    return OUTSIDE, "/".join((self._top, "..", *rest[::-1]))
+                    return OUTSIDE, "/".join((self._top, "..", *parts[::-1]))
                 folder = _split(folder)[0]
                 continue
             place, kind = _join(folder, part), self._names(folder).get(part, ABSENT)
-            if kind.startswith(LINK) and (rest or follows):
+            if kind.startswith(LINK) and (parts or follows):
                 links += 1
                 target = kind.removeprefix(LINK)
                 if target.startswith(f"{self._top}/"):
                     target, folder = target.removeprefix(f"{self._top}/"), "."
                 if target.startswith("/"):
-                    return OUTSIDE, "/".join((target, *rest[::-1]))
+                    return OUTSIDE, "/".join((target, *parts[::-1]))
                 if links > MOST_LINKS:
                     return ABSENT, place
-                rest.extend(target.split("/")[::-1])
-            elif not rest:
+                parts.extend(target.split("/")[::-1])
+            elif not parts:
                 return kind, place
             elif kind in (FOLDER, APART + FOLDER):
                 folder = place
@@ -221,9 +223,9 @@ class Snapshot:
 
     def _described(self, folder: str, names: Iterable[str]) -> Iterator[str]:
         """Names and what they are, in order."""
-        known = self._names(folder)
+        kinds = self._names(folder)
         for name in sorted(names):
-            kind = known[name].removeprefix(APART)
+            kind = kinds[name].removeprefix(APART)
             yield from (name, kind, self._target_kind(_join(folder, name)) if kind.startswith(LINK) else "")
 
     def _listed(self, path: str) -> tuple[str, str]:
@@ -356,9 +358,9 @@ def _moment() -> int:
     is_linux = sys.platform == "linux"
     clock = functools.partial(time.clock_gettime_ns, LINUX_COARSE_CLOCK) if is_linux else time.time_ns
     begun = time.time_ns()  # a stamp may be as fine as this, or as coarse as the other
-    while (now := clock()) <= begun:
+    while (moment := clock()) <= begun:
         time.sleep(0.001)
-    return now
+    return moment
 
 
 def _kind_of(entry: os.DirEntry[str]) -> str:

@@ -112,11 +112,13 @@ class PrivateCopies:
 
     def placed(self, path: str) -> str:
         """The path in the private copy, which is made when it is first asked for; others stay as they are."""
-        wanted = Path(os.path.normpath(path))
-        top = next((each for each in self.tops if wanted.is_relative_to(each)), None)
-        if top is None or any(wanted.is_relative_to(each) for each in self.left_out if each.is_relative_to(top)):
+        normal_path = Path(os.path.normpath(path))
+        top = next((folder for folder in self.tops if normal_path.is_relative_to(folder)), None)
+        if top is None or any(
+            normal_path.is_relative_to(place) for place in self.left_out if place.is_relative_to(top)
+        ):
             return path
-        return str(self._copy_of(top) / wanted.relative_to(top))
+        return str(self._copy_of(top) / normal_path.relative_to(top))
 
     def _copy_of(self, top: Path) -> Path:
         with self.lock:
@@ -154,12 +156,12 @@ class Sandbox:
     copies: PrivateCopies
     installing: threading.RLock = field(default_factory=threading.RLock)
 
-    def environment(self, given: Mapping[str, str], account: Account | None = None) -> dict[str, str]:
-        """`given` as its processes are to see it: a home of their own, paths that lead into the copy, and files that
+    def environment(self, variables: Mapping[str, str], account: Account | None = None) -> dict[str, str]:
+        """`variables` as its processes are to see it: a home of their own, paths that lead into the copy, and files that
         are named there and closed to them (credentials, as `env` grants them) as copies that they can read."""
         account = account or self.agent
-        kept = {name: value for name, value in given.items() if not _matches(name, OWN_VARIABLES)}
-        return {name: self._own_value(name, value) for name, value in kept.items()} | account.environment()
+        shared_variables = {name: value for name, value in variables.items() if not _matches(name, OWN_VARIABLES)}
+        return {name: self._own_value(name, value) for name, value in shared_variables.items()} | account.environment()
 
     def reachable(self, path: Path) -> Path:
         """A file or folder of this program where processes of the sandbox reach it: itself, or a copy that is theirs to
@@ -193,8 +195,8 @@ class Sandbox:
         if any(prefix.glob("lib/libpython3*.so*")) and b"$ORIGIN" not in base.read_bytes():
             raise OSError(f"it looks for its library in {prefix} alone")
         copy = self._granted_place(prefix)
-        for each in (base, *prefix.glob("lib/python3.*"), *prefix.glob("lib/libpython3*")):
-            self._linked(each, copy / each.relative_to(prefix))
+        for path in (base, *prefix.glob("lib/python3.*"), *prefix.glob("lib/libpython3*")):
+            self._linked(path, copy / path.relative_to(prefix))
         return copy / base.relative_to(prefix)
 
     def _granted_place(self, path: Path) -> Path:
@@ -235,7 +237,7 @@ class Sandbox:
                 if self._can_be_granted(Path(os.path.normpath(value))):
                     return str(self._granted(Path(value)))
         parts = value.split(os.pathsep)
-        return os.pathsep.join(self.copies.placed(each) if each.startswith("/") else each for each in parts)
+        return os.pathsep.join(self.copies.placed(part) if part.startswith("/") else part for part in parts)
 
     def _can_be_granted(self, path: Path) -> bool:
         """A file that is closed, and no link in a checkout, which the change could have set to any file of ours."""
@@ -248,9 +250,11 @@ class Sandbox:
 
     def _is_open(self, path: Path) -> bool:
         """Whether everybody can read a file, by the modes on the way, and it is in no place that is closed."""
-        if any(path.resolve().is_relative_to(each) for each in self.closed):
+        if any(path.resolve().is_relative_to(place) for place in self.closed):
             return False
-        return bool(path.stat().st_mode & 0o004) and all(each.stat().st_mode & 0o001 for each in path.resolve().parents)
+        return bool(path.stat().st_mode & 0o004) and all(
+            parent.stat().st_mode & 0o001 for parent in path.resolve().parents
+        )
 
     def _granted(self, path: Path) -> Path:
         copy = self._granted_place(path)
@@ -280,7 +284,7 @@ class Isolation:
         if not _is_root():
             return  # each has a process namespace of its own, which ends with the program that made it
         sandboxes = (self.head, self.base, self.metrics)
-        end_all([account.uid for each in sandboxes for account in (each.agent, each.installer)])
+        end_all([account.uid for sandbox in sandboxes for account in (sandbox.agent, sandbox.installer)])
 
 
 def in_image() -> bool:
@@ -305,13 +309,13 @@ def why_not() -> str:
         bwrap = _tool("bwrap")
         if bwrap is None:
             return "it takes root, or bubblewrap (`bwrap`), which is not installed"
-        said = _ran((bwrap, "--ro-bind", "/", "/", *NAMESPACES, "--", "/bin/true"))
-        return f"the system refuses bubblewrap its namespaces ({said})" if said else ""
+        complaint = _ran((bwrap, "--ro-bind", "/", "/", *NAMESPACES, "--", "/bin/true"))
+        return f"the system refuses bubblewrap its namespaces ({complaint})" if complaint else ""
     setpriv = _tool("setpriv")
     if setpriv is None:
         return "there is no `setpriv` (util-linux)"
-    said = "" if landlock_rights() else _ran((*_dropping(setpriv, NOBODYS_UID, NOBODYS_UID), "--", "/bin/true"))
-    return f"the system refuses it ({said}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP" if said else ""
+    complaint = "" if landlock_rights() else _ran((*_dropping(setpriv, NOBODYS_UID, NOBODYS_UID), "--", "/bin/true"))
+    return f"the system refuses it ({complaint}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP" if complaint else ""
 
 
 @contextmanager
@@ -329,9 +333,9 @@ def opened(
     the checkouts that are not copied. Checkouts, caches and what the runner mounts are closed meanwhile. Raises
     NotPossible; UnavailableError at the end where a process cannot be ended.
     """
-    why = why_not()
-    if why:
-        raise NotPossible(f"agents cannot be isolated: {why}", hint="See docs/security.md.")
+    reason = why_not()
+    if reason:
+        raise NotPossible(f"agents cannot be isolated: {reason}", hint="See docs/security.md.")
     tops = tuple(sorted({top_of(root) for root in roots}, key=lambda top: -len(top.parts)))  # one may lie in another
     is_ours, cache = in_image() and _is_root(), cache.resolve()
     with ExitStack() as stack:
@@ -339,17 +343,17 @@ def opened(
         folder = stack.enter_context(_own_folder(is_ours))
         caches = {role: (OUTSIDE if _is_root() and not is_ours else cache) / role for role in ROLES[:2]}
         places = _closed_places(tops, cache, environ, is_ours)
-        named = {Path(os.path.normpath(each)) for each in private}
-        left_out = frozenset({cache, *named, *credential_files(environ)} - {*tops})
-        found = {}
+        private_paths = {Path(os.path.normpath(path)) for path in private}
+        left_out = frozenset({cache, *private_paths, *credential_files(environ)} - {*tops})
+        sandboxes = {}
         for number, role in enumerate(ROLES):
-            own, cached = folder / role, caches["head" if role == "metrics" else role]
-            agent, installer = _accounts(own, cached, first + 2 * number, places)
-            copies = PrivateCopies(account=agent, folder=own / "tree", tops=tops, left_out=left_out, say=say)
-            found[role] = Sandbox(
-                agent=agent, installer=installer, folder=own, cache=cached, closed=places, copies=copies
+            role_folder, cached = folder / role, caches["head" if role == "metrics" else role]
+            agent, installer = _accounts(role_folder, cached, first + 2 * number, places)
+            copies = PrivateCopies(account=agent, folder=role_folder / "tree", tops=tops, left_out=left_out, say=say)
+            sandboxes[role] = Sandbox(
+                agent=agent, installer=installer, folder=role_folder, cache=cached, closed=places, copies=copies
             )
-        isolation = Isolation(**found)
+        isolation = Isolation(**sandboxes)
         if _is_root():
             stack.enter_context(closed(places, keep=tuple(caches.values())))
         stack.callback(isolation.end_all)
@@ -360,10 +364,10 @@ def _accounts(folder: Path, cache: Path, uid: int, places: Sequence[Path]) -> tu
     """For agents and for installers, with their folders and what starts a command so; `places` are closed to both."""
     uid, gid = (uid, uid) if _is_root() else (os.geteuid(), os.getegid())
     cache.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for each in (folder, folder / "tree", folder / "granted"):
-        each.mkdir(mode=0o710, exist_ok=True)
-        _give(each, 0, gid)
-    made = []
+    for path in (folder, folder / "tree", folder / "granted"):
+        path.mkdir(mode=0o710, exist_ok=True)
+        _give(path, 0, gid)
+    accounts = []
     for name in ("home", "installer"):
         installs = name == "installer"
         if _is_root():
@@ -371,9 +375,9 @@ def _accounts(folder: Path, cache: Path, uid: int, places: Sequence[Path]) -> tu
         else:
             (cache / SEALS).mkdir(exist_ok=True)
             prefix = _namespaces(folder, cache, places, installs=installs)
-        made.append(Account(uid=uid + installs, gid=gid, home=folder / name, prefix=prefix))
-        made[-1].make_home()
-    return made[0], made[1]
+        accounts.append(Account(uid=uid + installs, gid=gid, home=folder / name, prefix=prefix))
+        accounts[-1].make_home()
+    return accounts[0], accounts[1]
 
 
 @contextmanager
@@ -471,19 +475,19 @@ def _namespaces(folder: Path, cache: Path, places: Sequence[Path], *, installs: 
     interpreters that are there, only the role's own folder can be written."""
     bwrap = _tool("bwrap")
     assert bwrap is not None, "as `why_not` found"
-    hidden = dict.fromkeys(str(each) for each in (Path.home(), *places, Path("/run"), Path("/tmp"), Path("/var/tmp")))  # noqa: S108 - everybody's
+    hidden = dict.fromkeys(str(place) for place in (Path.home(), *places, Path("/run"), Path("/tmp"), Path("/var/tmp")))  # noqa: S108 - everybody's
     python = shutil.which("python3")
     prefixes = [sys.prefix, sys.base_prefix, *([str(Path(python).resolve().parent.parent)] if python else [])]
-    seen = [*prefixes, str(Path(__file__).parent.parent), *os.environ.get("PATH", "").split(":")]
+    candidates = [*prefixes, str(Path(__file__).parent.parent), *os.environ.get("PATH", "").split(":")]
     readable = [
-        each
-        for each in dict.fromkeys(seen)
-        if each.startswith("/") and any(Path(each).is_relative_to(place) for place in hidden)
+        path
+        for path in dict.fromkeys(candidates)
+        if path.startswith("/") and any(Path(path).is_relative_to(place) for place in hidden)
     ]
     return (
         *(bwrap, "--ro-bind", "/", "/", *NAMESPACES),
         *(part for place in hidden if Path(place).is_dir() for part in ("--tmpfs", place)),
-        *(part for each in readable for part in ("--ro-bind-try", each, each)),
+        *(part for path in readable for part in ("--ro-bind-try", path, path)),
         *("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"),
         *("--bind", str(folder), str(folder)),
         *("--bind" if installs else "--ro-bind", str(cache), str(cache)),
@@ -518,9 +522,11 @@ def _ran(command: Sequence[str]) -> str:
 
 
 def _run_tool(name: str, *arguments: str) -> None:
-    said = _ran((_tool(name) or name, *arguments))
-    if said:
-        raise UnavailableError(f"the checkout cannot be prepared for its processes: {said}", hint="Is the disk full?")
+    complaint = _ran((_tool(name) or name, *arguments))
+    if complaint:
+        raise UnavailableError(
+            f"the checkout cannot be prepared for its processes: {complaint}", hint="Is the disk full?"
+        )
 
 
 # --- ending -----------------------------------------------------------------------------------
@@ -542,19 +548,19 @@ def end_all(uids: Collection[int]) -> None:
 def running(uids: Collection[int], *, by: Collection[str] = ("Uid:",)) -> frozenset[int]:
     """Processes that one of these users is, or may become; those that have ended are left out. `by`: the lines of
     /proc/PID/status that tell whose a process is."""
-    found = set()
+    pids = set()
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
             with suppress(OSError):  # it is gone
                 if _numbers(entry.name, by) & set(uids) and not _has_ended(entry.name):
-                    found.add(int(entry.name))
-    return frozenset(found)
+                    pids.add(int(entry.name))
+    return frozenset(pids)
 
 
 def _numbers(pid: str, lines: Collection[str]) -> set[int]:
     status = Path("/proc", pid, "status").read_text(encoding="utf-8", errors="replace")
-    named = (line.partition("\t") for line in status.splitlines())
-    return {int(each) for name, _, told in named if name in lines for each in told.split()}
+    fields = (line.partition("\t") for line in status.splitlines())
+    return {int(number) for name, _, numbers in fields if name in lines for number in numbers.split()}
 
 
 def _has_ended(pid: str) -> bool:
@@ -609,18 +615,20 @@ def _closed_places(
     is_ours: bool,  # noqa: FBT001 - private
 ) -> tuple[Path, ...]:
     """The checkouts, the cache, and in a workflow the folders of the command files, of HOME and of the runner."""
-    named = [Path(environ[name]).parent for name in COMMAND_FILES if environ.get(name)]
+    places = [Path(environ[name]).parent for name in COMMAND_FILES if environ.get(name)]
     if environ.get("RUNNER_TEMP"):
-        named.append(Path(environ["RUNNER_TEMP"]))
+        places.append(Path(environ["RUNNER_TEMP"]))
     if environ.get("HOME") and (is_ours or environ.get("GITHUB_ACTIONS") == "true"):
-        named.append(Path(environ["HOME"]))
+        places.append(Path(environ["HOME"]))
     if is_ours:
-        named += MOUNTED
+        places += MOUNTED
     (cache / "verdicts").mkdir(parents=True, exist_ok=True)  # closed now, rather than made readable later
     (cache / "bases").mkdir(parents=True, exist_ok=True)
     (cache / "kept").mkdir(parents=True, exist_ok=True)
-    own = {Path("/"), Path("/tmp"), Path("/var/tmp")}  # noqa: S108 - everybody's
-    return tuple(dict.fromkeys(place.resolve() for place in (*named, *tops, cache) if place.resolve() not in own))
+    shared_places = {Path("/"), Path("/tmp"), Path("/var/tmp")}  # noqa: S108 - everybody's
+    return tuple(
+        dict.fromkeys(place.resolve() for place in (*places, *tops, cache) if place.resolve() not in shared_places)
+    )
 
 
 @contextmanager
@@ -630,7 +638,7 @@ def closed(places: Sequence[Path], *, keep: Sequence[Path] = ()) -> Iterator[Non
     former: list[tuple[Path, int]] = []
     try:
         for place in places:
-            _close(place, tuple(each.resolve() for each in keep), former)
+            _close(place, tuple(folder.resolve() for folder in keep), former)
         yield
     finally:
         for path, mode in reversed(former):
@@ -643,7 +651,7 @@ def _close(path: Path, keep: Sequence[Path], former: list[tuple[Path, int]]) -> 
         status = path.lstat()
         if path in keep or stat.S_ISLNK(status.st_mode):
             return
-        is_on_the_way = any(each.is_relative_to(path) for each in keep)
+        is_on_the_way = any(folder.is_relative_to(path) for folder in keep)
         mode = stat.S_IMODE(status.st_mode)
         closed_mode = mode & 0o7700 | (0o011 if is_on_the_way else 0)
         if mode != closed_mode:
@@ -655,8 +663,8 @@ def _close(path: Path, keep: Sequence[Path], former: list[tuple[Path, int]]) -> 
     except FileNotFoundError:
         return
     except OSError as error:
-        said = f"{path} cannot be closed to agents: {error.strerror}"
-        raise NotPossible(said, hint="See docs/security.md.") from error
+        message = f"{path} cannot be closed to agents: {error.strerror}"
+        raise NotPossible(message, hint="See docs/security.md.") from error
 
 
 # --- what lies where nobody else may go -----------------------------------------------------------
@@ -688,11 +696,11 @@ def _set_base(environment: Path, name: str, base: Path) -> None:
     """Let an environment, a copy of ours, be one of another Python."""
     settings = environment / "pyvenv.cfg"
     lines = settings.read_text(encoding="utf-8").splitlines()
-    told = [f"home = {base.parent}" if line.partition("=")[0].strip() == "home" else line for line in lines]
+    new_lines = [f"home = {base.parent}" if line.partition("=")[0].strip() == "home" else line for line in lines]
     settings.unlink()  # it may be a link to the user's own
-    settings.write_text("\n".join(told) + "\n", encoding="utf-8")
-    for each in {"python", "python3", name}:
-        link = environment / "bin" / each
+    settings.write_text("\n".join(new_lines) + "\n", encoding="utf-8")
+    for program in {"python", "python3", name}:
+        link = environment / "bin" / program
         link.unlink(missing_ok=True)
         link.symlink_to(base)
 
@@ -703,18 +711,18 @@ def _set_base(environment: Path, name: str, base: Path) -> None:
 def top_of(root: Path) -> Path:
     """The checkout that a folder lies in: the nearest folder with a `.git`, else the folder itself."""
     start = root.resolve()
-    return next((each for each in (start, *start.parents) if (each / ".git").exists()), start)
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
 
 
 def credential_files(environ: Environ) -> frozenset[Path]:
     """The files that variables name and that hold credentials, by the names of these variables."""
-    found = []
+    paths = []
     for name, value in environ.items():
         if _names_credentials(name) and value.startswith("/") and "\0" not in value:
             with suppress(OSError):  # too long for a path: a key, not a file
                 if Path(value).is_file():
-                    found.append(Path(os.path.normpath(value)))
-    return frozenset(found)
+                    paths.append(Path(os.path.normpath(value)))
+    return frozenset(paths)
 
 
 def _names_credentials(variable: str) -> bool:
@@ -767,11 +775,11 @@ def _copy_entries(source: str, to: str, apart: Collection[str], owner: tuple[int
 
 @contextmanager
 def _opened(path: str, flags: int) -> Iterator[int]:
-    opened = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        yield opened
+        yield descriptor
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def _own(copy: int, status: os.stat_result, owner: tuple[int, int]) -> None:
@@ -783,4 +791,4 @@ def _own(copy: int, status: os.stat_result, owner: tuple[int, int]) -> None:
 
 
 def _matches(name: str, patterns: Collection[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, each) for each in patterns)
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

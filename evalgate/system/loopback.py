@@ -48,11 +48,11 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] == "http":
-            status, headers, said = self._refusal(scope)
+            status, headers, text = self._refusal(scope)
             if status:
                 headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store"), *headers]
                 await send({"type": "http.response.start", "status": status, "headers": headers})
-                await send({"type": "http.response.body", "body": said.encode()})
+                await send({"type": "http.response.body", "body": text.encode()})
                 return
         elif scope["type"] != "lifespan":
             return
@@ -72,7 +72,7 @@ class Guard:
                 [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"referrer-policy", b"no-referrer")],
                 "",
             )
-        if not any(self._is_token(each) for each in self._given(headers)):
+        if not any(self._is_token(token) for token in self._given(headers)):
             if self._cookie:
                 return 403, [], "the token is missing: open the address that was printed at the start\n"
             return 401, [(b"www-authenticate", b"Bearer")], "the token of this start is missing\n"
@@ -85,23 +85,23 @@ class Guard:
         is a page, too."""
         if not self._cookie or scope["path"] != "/" or scope["method"] != "GET":
             return False
-        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
-        return len(given) == 1 and self._is_token(given[0])
+        tokens = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
+        return len(tokens) == 1 and self._is_token(tokens[0])
 
     def _given(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterable[str]:
-        for each in _all(headers, b"authorization"):
-            yield each.removeprefix("Bearer ")
-        for each in _all(headers, b"cookie") if self._cookie else ():
+        for header in _all(headers, b"authorization"):
+            yield header.removeprefix("Bearer ")
+        for header in _all(headers, b"cookie") if self._cookie else ():
             try:
-                found = SimpleCookie(each).get(self._cookie)
+                cookie = SimpleCookie(header).get(self._cookie)
             except CookieError:
-                found = None
-            if found is not None:
-                yield found.value
+                cookie = None
+            if cookie is not None:
+                yield cookie.value
 
-    def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
+    def _is_token(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
 
 
 def _all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    return [value.decode("latin-1") for each, value in headers if each.lower() == name]
+    return [value.decode("latin-1") for header, value in headers if header.lower() == name]

@@ -60,13 +60,13 @@ class Tail:
 
     def text(self, *, limit: int | None = None) -> str:
         """The tail as text of at most `limit` bytes, whole lines where something was cut off in front."""
-        kept = self.kept()
-        cut = self.total > len(kept)
-        if limit is not None and len(kept) > limit:
-            kept, cut = kept[-limit:], True
-        if cut and b"\n" in kept[:-1]:
-            kept = kept[kept.index(b"\n") + 1 :]
-        return kept.decode("utf-8", "replace")
+        tail = self.kept()
+        cut = self.total > len(tail)
+        if limit is not None and len(tail) > limit:
+            tail, cut = tail[-limit:], True
+        if cut and b"\n" in tail[:-1]:
+            tail = tail[tail.index(b"\n") + 1 :]
+        return tail.decode("utf-8", "replace")
 
 
 class LineSplitter:
@@ -145,10 +145,10 @@ class _Guard:
                         cwd="/",
                         start_new_session=True,
                     )
-                told = self._groups
+                groups = self._groups
             else:
-                told = {group}
-            self._tell("".join(f"+ {each}\n" for each in told))
+                groups = {group}
+            self._tell("".join(f"+ {group_id}\n" for group_id in groups))
 
     def release(self, group: int) -> None:
         """The group is gone: its number may soon belong to others."""
@@ -191,7 +191,7 @@ def _start(
     command: Sequence[str], *, prefix: Sequence[str], cwd: str, environment: Environ, reads_input: bool
 ) -> subprocess.Popen[bytes]:
     """The process, in a session of its own, with pipes. Raises ChildStartError."""
-    whole, place, variables = list(command), cwd, dict(environment)
+    full_command, place, variables = list(command), cwd, dict(environment)
     if prefix:
         if problem := _start_problem(command, cwd=cwd, environment=environment):
             raise ChildStartError(problem)  # which the program of the prefix would tell in its own words
@@ -199,11 +199,11 @@ def _start(
         # started, come behind them
         late = {name: value for name, value in environment.items() if LOADING.match(name)}
         variables = {name: value for name, value in environment.items() if name not in late}
-        whole = [*prefix, ENV, f"--chdir={cwd}", *(f"{name}={value}" for name, value in late.items()), *command]
+        full_command = [*prefix, ENV, f"--chdir={cwd}", *(f"{name}={value}" for name, value in late.items()), *command]
         place = "/"
     try:
         return subprocess.Popen(
-            whole,
+            full_command,
             cwd=place,
             env=variables,
             stdin=subprocess.PIPE if reads_input else subprocess.DEVNULL,
@@ -234,8 +234,8 @@ def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) ->
     for folder in [""] if "/" in program else os.get_exec_path(environment):
         path = Path(cwd, folder, program)
         if path.is_file() and os.access(path, os.X_OK):
-            said = _interpreter_problem(path)
-            return f"{program}: {said}" if said else ""
+            problem = _interpreter_problem(path)
+            return f"{program}: {problem}" if problem else ""
         is_denied |= path.exists() and not path.is_dir()
     return f"{program}: {'Permission denied' if is_denied else 'command not found'}"
 
@@ -248,9 +248,9 @@ def _interpreter_problem(program: Path) -> str:
     interpreter = first[2:].split()[:1] if first.startswith(b"#!") else []
     if not interpreter or (Path(os.fsdecode(interpreter[0])).exists() and not first.endswith(b"\r")):
         return ""
-    shown = first.removeprefix(b"#!").decode("utf-8", "replace").strip()
-    why = " (the line ends in CR LF, as on Windows: save the file with LF)" if first.endswith(b"\r") else ""
-    return f"the file exists, but the interpreter in its first line does not: {shown}{why}"
+    interpreter_line = first.removeprefix(b"#!").decode("utf-8", "replace").strip()
+    reason = " (the line ends in CR LF, as on Windows: save the file with LF)" if first.endswith(b"\r") else ""
+    return f"the file exists, but the interpreter in its first line does not: {interpreter_line}{reason}"
 
 
 def _at_once(path: str, flags: int) -> int:
@@ -363,13 +363,13 @@ class Child:
         deadline = time.monotonic() + timeout_s
         if not self._writing.acquire(timeout=max(timeout_s, 0.0)):
             raise TimeoutError
-        pipe, rest = self._process.stdin, memoryview(data)
+        pipe, remaining_bytes = self._process.stdin, memoryview(data)
         try:
-            while rest:
+            while remaining_bytes:
                 if self._leaving.is_set() or pipe is None or pipe.closed:
                     raise ChildClosed
                 try:
-                    rest = rest[os.write(pipe.fileno(), rest) :]
+                    remaining_bytes = remaining_bytes[os.write(pipe.fileno(), remaining_bytes) :]
                 except BlockingIOError:
                     if time.monotonic() >= deadline:
                         raise TimeoutError from None
@@ -386,10 +386,10 @@ class Child:
 
         Only ever hastens an end that is already on its way.
         """
-        now = time.monotonic()
+        moment = time.monotonic()
         self._leaving.set()
-        self._signals.append((now + patience_s, signal.SIGTERM))
-        self._signals.append((now + patience_s + grace_s, signal.SIGKILL))
+        self._signals.append((moment + patience_s, signal.SIGTERM))
+        self._signals.append((moment + patience_s + grace_s, signal.SIGKILL))
         with self._waking:
             if self._ended is None:
                 with suppress(BlockingIOError):  # a full pipe wakes as well
@@ -469,8 +469,8 @@ class Child:
         if self._leaving.is_set() and self._process.stdin is not None and not self._process.stdin.closed:
             with self._writing, suppress(OSError):  # a writer leaves within a tick: it sees `_leaving`
                 self._process.stdin.close()
-        now = time.monotonic()
-        for item in [item for item in self._signals if item[0] <= now]:
+        moment = time.monotonic()
+        for item in [item for item in self._signals if item[0] <= moment]:
             self._signals.remove(item)
             self._signal_group(item[1])
 
@@ -640,27 +640,27 @@ class Orphans:
 
     def look(self, pid: int) -> None:
         """To be called every second or so; `pid`: of the child that is the installer, or will start it."""
-        left = self._left(pid)
-        if not left:
+        orphans = self._left(pid)
+        if not orphans:
             self._since = None
         elif self._since is None:
             self._since = time.monotonic()
         elif time.monotonic() - self._since >= GRACE_S:
-            for each in left:
+            for orphan in orphans:
                 with suppress(OSError):  # it has ended
-                    os.kill(each, signal.SIGKILL)
+                    os.kill(orphan, signal.SIGKILL)
 
     def _left(self, pid: int) -> set[int]:
         parents = dict(_running())
         above = {child: parent for child, parent in parents.items() if child == pid or pid in _above(child, parents)}
-        installer = next((each for each in above if _first_argument(each) == self._program), None)
+        installer = next((child for child in above if _first_argument(child) == self._program), None)
         if installer is None or installer in parents.values():
             return set()
-        others = parents.keys() - {installer, os.getpid(), *_above(installer, parents)}
+        other_pids = parents.keys() - {installer, os.getpid(), *_above(installer, parents)}
         user, pipes = _user(installer), _pipes(installer)
         # of another user's processes nobody sees the pipes, and all of an installer's user are its own
         is_apart = user != os.getuid()
-        return {each for each in others if (is_apart and _user(each) == user) or pipes & _pipes(each)}
+        return {other for other in other_pids if (is_apart and _user(other) == user) or pipes & _pipes(other)}
 
 
 def _running() -> Iterator[tuple[int, int]]:
@@ -682,10 +682,10 @@ def _listed(folder: Path) -> list[Path]:
 
 def _above(pid: int, parents: Mapping[int, int]) -> set[int]:
     """All that are above a process."""
-    found: set[int] = set()
-    while (pid := parents.get(pid, 0)) and pid not in found:
-        found.add(pid)
-    return found
+    ancestors: set[int] = set()
+    while (pid := parents.get(pid, 0)) and pid not in ancestors:
+        ancestors.add(pid)
+    return ancestors
 
 
 def _first_argument(pid: int) -> bytes:
@@ -701,8 +701,8 @@ def _user(pid: int) -> int | None:
 
 
 def _pipes(pid: int) -> set[str]:
-    found = set()
+    links = set()
     for place in _listed(Path(f"/proc/{pid}/fd")):
         with suppress(OSError):
-            found.add(str(place.readlink()))
-    return {link for link in found if link.startswith("pipe:")}
+            links.add(str(place.readlink()))
+    return {link for link in links if link.startswith("pipe:")}

@@ -107,27 +107,27 @@ class _About:
     whole: str
 
 
-def provide(wanted: Wanted, world: World) -> Interpreter:
+def provide(request: Wanted, world: World) -> Interpreter:
     """The agent's interpreter, made first where that is needed; the order is that of docs/agents/environments.md.
 
     Raises InstallFailed.
     """
-    version = wanted.python if _VERSION.fullmatch(wanted.python) else ""
-    path = _named(wanted.python, wanted.root, world) if _is_named(wanted) else ""
-    nearest = python_needs.nearest_needs(wanted.folder, wanted.root)
-    rules = python_needs.python_rules(wanted.folder, wanted.root, nearest)
+    version = request.python if _VERSION.fullmatch(request.python) else ""
+    path = _named(request.python, request.root, world) if _is_named(request) else ""
+    nearest = python_needs.nearest_needs(request.folder, request.root)
+    rules = python_needs.python_rules(request.folder, request.root, nearest)
     if path and rules:
-        _tell_misfit(_about(path, world), rules, world, what=f"`python: {wanted.python}` is")
-    if path and not wanted.requirements:
-        return Interpreter(python=path, origin=f"{wanted.python}, as configured")
-    needs = needs_of(wanted)
+        _tell_misfit(_about(path, world), rules, world, subject=f"`python: {request.python}` is")
+    if path and not request.requirements:
+        return Interpreter(python=path, origin=f"{request.python}, as configured")
+    needs = needs_of(request)
     if needs is None and not version:
-        return _found(wanted, rules, world)
+        return _found(request, rules, world)
     if version:
-        own = PythonRule(
+        version_rule = PythonRule(
             specifier=python_needs.version_specifier(version), said=f'`python: "{version}"` (as configured)'
         )
-        rules = (own, *rules)
+        rules = (version_rule, *rules)
     base = _about(path, world) if path else _chosen(rules, world)
     if needs is None:
         return Interpreter(python=base.python, origin=f"Python {base.version}, as configured")
@@ -140,16 +140,16 @@ def provide(wanted: Wanted, world: World) -> Interpreter:
     )
 
 
-def needs_of(wanted: Wanted) -> Needs | None:
+def needs_of(request: Wanted) -> Needs | None:
     """What an environment is made from for it; None where none is made: it is there, or nothing says what it needs."""
-    if wanted.requirements:
-        return python_needs.named_needs(wanted.requirements, wanted.root)
-    return None if _is_named(wanted) else python_needs.nearest_needs(wanted.folder, wanted.root)
+    if request.requirements:
+        return python_needs.named_needs(request.requirements, request.root)
+    return None if _is_named(request) else python_needs.nearest_needs(request.folder, request.root)
 
 
-def _is_named(wanted: Wanted) -> bool:
+def _is_named(request: Wanted) -> bool:
     """Whether a Python is named, by a path or a command, and not a version of it."""
-    return wanted.python not in ("", AUTO) and _VERSION.fullmatch(wanted.python) is None
+    return request.python not in ("", AUTO) and _VERSION.fullmatch(request.python) is None
 
 
 def _named(python: str, root: str, world: World) -> str:
@@ -163,22 +163,22 @@ def _named(python: str, root: str, world: World) -> str:
     return command
 
 
-def _found(wanted: Wanted, rules: Sequence[PythonRule], world: World) -> Interpreter:
+def _found(request: Wanted, rules: Sequence[PythonRule], world: World) -> Interpreter:
     """Without requirements: a `.venv` from the agent's folder up to the checkout's root, else PATH, where the framework
     can be imported."""
-    folder, root = Path(wanted.folder), Path(wanted.root)
+    folder, root = Path(request.folder), Path(request.root)
     places = [place for place in (folder, *folder.parents) if place.is_relative_to(root)]
-    own = [str(path) for place in places if (path := place / ".venv" / "bin" / "python").is_file()]
-    looked = list(dict.fromkeys([*own, *_on_path(world)]))
+    local_pythons = [str(path) for place in places if (path := place / ".venv" / "bin" / "python").is_file()]
+    looked = list(dict.fromkeys([*local_pythons, *_on_path(world)]))
     for python in looked:
-        if not wanted.framework or _can_import(python, wanted.framework, wanted.root, world):
+        if not request.framework or _can_import(python, request.framework, request.root, world):
             if rules:
-                _tell_misfit(_about(python, world), rules, world, what=f"the agent runs in {python},")
+                _tell_misfit(_about(python, world), rules, world, subject=f"the agent runs in {python},")
             return Interpreter(python=python, origin=f"{python}, from PATH (the checkout does not say what to install)")
-    what = f"that has {wanted.framework}" if wanted.framework else "at all"
-    start = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else wanted.folder
+    condition = f"that has {request.framework}" if request.framework else "at all"
+    start = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else request.folder
     raise InstallFailed(
-        f"there is no Python {what} for the agent. Looked for uv.lock, pyproject.toml (with [project] or "
+        f"there is no Python {condition} for the agent. Looked for uv.lock, pyproject.toml (with [project] or "
         f"[tool.poetry]), requirements.txt and setup.py from {start} up to the checkout's root, then asked "
         f"{', '.join(looked) or 'PATH, which has no python3'}. Add a requirements.txt, or set python or requirements."
     )
@@ -247,8 +247,8 @@ def _chosen(rules: Sequence[PythonRule], world: World) -> _About:
             if _fitting([about.version], fitting):
                 return about
     request = ",".join(rule.specifier for rule in fitting if rule.specifier) or ">=3.10"
-    found = _installed(request, world)
-    return _about(found or _downloaded(request, _said(fitting), world), world)
+    installed_python = _installed(request, world)
+    return _about(installed_python or _downloaded(request, _said(fitting), world), world)
 
 
 def _can_fit(rules: Sequence[PythonRule]) -> bool:
@@ -272,7 +272,7 @@ def _said(rules: Sequence[PythonRule]) -> str:
     return " and ".join(rule.said for rule in rules)
 
 
-def _tell_misfit(about: _About, rules: Sequence[PythonRule], world: World, *, what: str) -> None:
+def _tell_misfit(about: _About, rules: Sequence[PythonRule], world: World, *, subject: str) -> None:
     """Say that a Python that was not chosen by the rules does not fit them."""
     try:
         broken = [rule for rule in rules if not _fitting([about.version], [rule])]
@@ -281,7 +281,7 @@ def _tell_misfit(about: _About, rules: Sequence[PythonRule], world: World, *, wh
         return
     if broken:
         fix = "set `python` to a version that fits, or change the rule"
-        world.log(f"warning: {what} Python {about.version}, which does not fit {_said(broken)}; {fix}")
+        world.log(f"warning: {subject} Python {about.version}, which does not fit {_said(broken)}; {fix}")
 
 
 def _installed(request: str, world: World, *, managed: Path | None = None) -> str:
@@ -298,25 +298,25 @@ def _installed(request: str, world: World, *, managed: Path | None = None) -> st
 def _search_path(environment: Environ) -> str:
     """PATH, and behind it where pyenv and GitHub's runners keep Pythons that are not on it."""
     pyenv = environment.get("PYENV_ROOT") or f"{environment.get('HOME', '')}/.pyenv"
-    found = [*Path(pyenv, "versions").glob("3.*/bin"), *Path("/opt/hostedtoolcache/Python").glob("3.*/x64/bin")]
-    numbers = {path: [int(each) for each in re.findall(r"\d+", str(path).partition("3.")[2])] for path in found}
-    newest = sorted(found, key=lambda path: numbers[path], reverse=True)
+    folders = [*Path(pyenv, "versions").glob("3.*/bin"), *Path("/opt/hostedtoolcache/Python").glob("3.*/x64/bin")]
+    numbers = {path: [int(digits) for digits in re.findall(r"\d+", str(path).partition("3.")[2])] for path in folders}
+    newest = sorted(folders, key=lambda path: numbers[path], reverse=True)
     return os.pathsep.join([environment.get("PATH", ""), *map(str, newest)])
 
 
-def _downloaded(request: str, said: str, world: World) -> str:
+def _downloaded(request: str, rules_text: str, world: World) -> str:
     """A Python that uv downloads into the cache, where it stays. Raises InstallFailed."""
     key = hashlib.sha256(f"{request}\0{sysconfig.get_platform()}".encode()).hexdigest()[:12]
     folder = _cache(world) / f"python-{key}"
 
     def fill() -> str:
-        why = f"no Python here fits {said}" if said else "there is none on PATH"
-        world.log(f"downloading Python {request} with uv: {why}")
+        reason = f"no Python here fits {rules_text}" if rules_text else "there is none on PATH"
+        world.log(f"downloading Python {request} with uv: {reason}")
         settings = {"UV_PYTHON_INSTALL_DIR": str(folder), "UV_PYTHON_INSTALL_BIN": "0"}
         done = _uv(("python", "install", "--no-config", request), world, cwd="/", settings=settings)
         if done.returncode != 0:
             fix = "install one, or name a mirror in UV_PYTHON_INSTALL_MIRROR"
-            message = f"{why}, and uv could not download one; {fix}"
+            message = f"{reason}, and uv could not download one; {fix}"
             raise InstallFailed(message, _last_lines(done, world.install_environment or world.environment))
         return ""
 
@@ -353,7 +353,7 @@ def _made(needs: Needs, base: _About, world: World) -> str:
         has looked at."""
         base, cache = python.resolve(), _cache(world).resolve()
         is_known = not base.is_relative_to(cache) or any(
-            base.is_relative_to(each.resolve()) for each in world.seals.verified
+            base.is_relative_to(sealed_folder.resolve()) for sealed_folder in world.seals.verified
         )
         return is_known and base.exists()
 
@@ -377,19 +377,19 @@ def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Call
     def compare() -> str:
         """Why it has to be made; "" where it can be used."""
         if folder not in world.seals.verified:
-            why, note = seals.compare(folder, key=world.seals.key)
-            if why:
-                return why
+            reason, note = seals.compare(folder, key=world.seals.key)
+            if reason:
+                return reason
             world.seals.verified[folder] = note
         return "" if is_whole() else "lacks its Python"
 
     if compare():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _lock(folder.with_suffix(".lock"), world.log), _alone(world):
-            why = compare()
-            if why:
+            reason = compare()
+            if reason:
                 if os.path.lexists(folder):
-                    world.log(f"the environment {folder.name} {why}: making it again")
+                    world.log(f"the environment {folder.name} {reason}: making it again")
                 world.seals.verified.pop(folder, None)
                 world.seals.verified[folder] = _fill_afresh(folder, world, fill)
     return world.seals.verified[folder]
@@ -458,11 +458,11 @@ def _install(needs: Needs, base: _About, folder: Path, world: World) -> tuple[in
         except InstallFailed as error:
             if not extra:
                 raise
-            why = " ".join(error.detail.split())[-500:]
+            reason = " ".join(error.detail.split())[-500:]
             names = ", ".join(extra)
         count = _run(_command(needs, folder, world, complete=False), needs, folder, world)
     cause = f"warning: installed without {names} of {needs}, which cannot be installed"
-    return count, f"{cause} (remove the cache to try again): {why}"
+    return count, f"{cause} (remove the cache to try again): {reason}"
 
 
 @contextlib.contextmanager
@@ -473,11 +473,11 @@ def _nothing_left_beside(needs: Needs) -> Iterator[None]:
         folder = Path(needs.folder)
         return {*folder.glob("*.egg-info"), *folder.glob("src/*.egg-info")}
 
-    before = left()
+    old_folders = left()
     try:
         yield
     finally:
-        for path in left() - before:
+        for path in left() - old_folders:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -532,8 +532,8 @@ def _run(command: Sequence[str], needs: Needs, folder: Path, world: World) -> in
     if finished.timed_out:
         raise InstallFailed(f"installing {needs} took longer than {INSTALL_TIMEOUT_S:.0f} s", detail)
     if finished.returncode != 0:
-        said = _cause(detail) or f"`{' '.join(['uv', *command[:2]])}` ended with {finished.returncode}"
-        raise InstallFailed(f"installing {needs} failed: {said}", detail)
+        cause = _cause(detail) or f"`{' '.join(['uv', *command[:2]])}` ended with {finished.returncode}"
+        raise InstallFailed(f"installing {needs} failed: {cause}", detail)
     counted = _INSTALLED.search(finished.stderr_tail)
     return int(counted[1]) if counted else 0
 
@@ -546,9 +546,11 @@ _BECAUSE = re.compile("^\\s*+(?:cause:|\\S\\S\N{BLACK RIGHT-POINTING TRIANGLE}) 
 def _cause(detail: str) -> str:
     """uv's own sentence on why it failed, from the lines that it wrote; "" where there is none."""
     lines = itertools.dropwhile(lambda line: not _COULD_NOT.match(line), detail.splitlines())
-    told = itertools.takewhile(lambda line: line.strip() and not line.startswith("hint:"), itertools.islice(lines, 5))
-    said = " ".join(_BECAUSE.sub(": ", line, count=1).strip() for line in told)
-    return _COULD_NOT.sub("", said, count=1).replace(" : ", ": ").replace(":: ", ": ")
+    sentence_lines = itertools.takewhile(
+        lambda line: line.strip() and not line.startswith("hint:"), itertools.islice(lines, 5)
+    )
+    sentence = " ".join(_BECAUSE.sub(": ", line, count=1).strip() for line in sentence_lines)
+    return _COULD_NOT.sub("", sentence, count=1).replace(" : ", ": ").replace(":: ", ": ")
 
 
 def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str, str]) -> process.Finished:
@@ -564,32 +566,32 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
         ) from error
     environment = world.install_environment or world.environment
     settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"} | dict(settings)
-    whole, sandbox, prefix = [program, *command], world.sandbox, tuple[str, ...]()
+    full_command, sandbox, prefix = [program, *command], world.sandbox, tuple[str, ...]()
     if sandbox is not None:
-        whole[0] = str(sandbox.reachable(Path(program)))
+        full_command[0] = str(sandbox.reachable(Path(program)))
         cache = sandbox.folder / "uv"  # of this run: what a hook leaves there is installed in none after it
         sandbox.make_folder(cache, afresh=False)
         settings = sandbox.environment(settings, sandbox.installer) | {"UV_CACHE_DIR": str(cache)}
-        whole = [sandbox.copies.placed(each) if each.startswith("/") else each for each in whole]
+        full_command = [sandbox.copies.placed(part) if part.startswith("/") else part for part in full_command]
         cwd, prefix = sandbox.copies.placed(cwd), sandbox.installer.prefix
     settings["UV_NO_PROGRESS"] = "1"
     settings["UV_LINK_MODE"] = "copy"  # who edits a file of an environment edits none of uv's cache
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
-    began = told = time.monotonic()
-    left = process.Orphans(whole[0])
+    began = last_report = time.monotonic()
+    orphans = process.Orphans(full_command[0])
 
     def watch(pid: int, stderr: str) -> None:
-        nonlocal told
-        left.look(pid)
-        if time.monotonic() - told >= SILENCE_S:
-            told = time.monotonic()
+        nonlocal last_report
+        orphans.look(pid)
+        if time.monotonic() - last_report >= SILENCE_S:
+            last_report = time.monotonic()
             last = _shown(stderr.strip().rpartition("\n")[2], environment)
-            world.log(f"still installing after {told - began:.0f} s{f': {last}' if last else ''}")
+            world.log(f"still installing after {last_report - began:.0f} s{f': {last}' if last else ''}")
 
     try:
         with _alone(world):
             return process.run_to_end(
-                whole, cwd=cwd, environment=settings, timeout_s=INSTALL_TIMEOUT_S, prefix=prefix, watch=watch
+                full_command, cwd=cwd, environment=settings, timeout_s=INSTALL_TIMEOUT_S, prefix=prefix, watch=watch
             )
     except process.ChildStartError as error:
         raise InstallFailed(f"uv cannot be started: {error}") from error

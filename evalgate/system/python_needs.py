@@ -117,9 +117,9 @@ def named_needs(requirements: Sequence[str], root: str) -> Needs:
 def nearest_needs(folder: str, root: str) -> Needs | None:
     """The nearest needs from `folder` up to `root`; None where there are none."""
     for place in _upward(Path(folder), Path(root)):
-        found = _project_needs(place, Path(root))
-        if found is not None:
-            return found
+        needs = _project_needs(place, Path(root))
+        if needs is not None:
+            return needs
         file = place / "requirements.txt"
         if file.is_file():
             return replace(named_needs([str(file)], root), kind=NeedKind.REQUIREMENTS, folder=str(place))
@@ -172,17 +172,17 @@ def _for_evaluation(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
     groups = {*_table(tables, "dependency-groups"), *_table(poetry, "group")}
     groups |= {"dev"} if "dev-dependencies" in uv or "dev-dependencies" in poetry else set()
     by_default = uv.get("default-groups", ())
-    wanted = {*FOR_EVALUATION, *(by_default if isinstance(by_default, list) else ())}
-    chosen = groups if by_default == "all" else {name for name in groups if name in wanted}
+    evaluation_groups = {*FOR_EVALUATION, *(by_default if isinstance(by_default, list) else ())}
+    chosen = groups if by_default == "all" else {name for name in groups if name in evaluation_groups}
     return tuple(sorted(extras & {*FOR_EVALUATION})), tuple(sorted(chosen))
 
 
 def _table(tables: Json, *path: str) -> Json:
     """A table in others; empty where there is none, or where something else stands."""
-    found: Any = tables
+    table: Any = tables
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+        table = table.get(name) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def _text(file: Path) -> str:
@@ -199,17 +199,17 @@ def _is_file(entry: str, root: str) -> bool:
 
 def _file_text(file: Path, root: str) -> str:
     """The text of a requirements file with those that it includes; an absent one is the installer's to report."""
-    seen: set[Path] = set()
+    files: set[Path] = set()
     texts: list[str] = []
     queue = [file]
     while queue:
         try:
             current = queue.pop(0).resolve()
-            if current in seen or not current.is_file():
+            if current in files or not current.is_file():
                 continue
         except (OSError, ValueError, RuntimeError):  # no path at all, or links in a circle: uv says so
             continue
-        seen.add(current)
+        files.add(current)
         text = _text(current)
         lines = text.splitlines()
         texts += [text, *_local_content(lines, current.parent, root)]
@@ -225,16 +225,16 @@ def _local_content(lines: Sequence[str], folder: Path, root: str) -> Iterator[st
     """The checkout's own path where something local is installed, since another checkout needs another environment,
     and digests of all that is: of its files, or of their names where they are used in place; also of what it needs
     itself. `folder`: where relative paths start."""
-    if not any(each.search(line) for line in lines for each in _LOCAL_PATHS):
+    if not any(pattern.search(line) for line in lines for pattern in _LOCAL_PATHS):
         return
     yield f"{LOCAL}{root}"
-    seen: set[Path] = set()
+    places: set[Path] = set()
     queue = list(_local_places(lines, folder))
     while queue:
         place, is_edited = queue.pop(0)
-        if place in seen:
+        if place in places:
             continue
-        seen.add(place)
+        places.add(place)
         yield f"{LOCAL}{os.path.relpath(place, root)} {_digest(place, is_edited=is_edited)}"
         for name in ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"):
             queue += _local_places(_text(place / name).splitlines(), place)
@@ -242,28 +242,28 @@ def _local_content(lines: Sequence[str], folder: Path, root: str) -> Iterator[st
 
 def _local_places(lines: Sequence[str], folder: Path) -> Iterator[tuple[Path, bool]]:
     for line in lines:
-        for found in itertools.chain.from_iterable(each.finditer(line) for each in _LOCAL_PATHS):
-            text = unquote(found["path"]).removeprefix("file:")
+        for match in itertools.chain.from_iterable(pattern.finditer(line) for pattern in _LOCAL_PATHS):
+            text = unquote(match["path"]).removeprefix("file:")
             text = _OWN_FOLDER.sub("", f"/{text.lstrip('/')}" if text.startswith("//") else text)
             with suppress(OSError, ValueError, RuntimeError):  # no path at all, or links in a circle
                 place = (folder / text).resolve()
                 if place.exists():
-                    yield place, "edited" in found.groupdict()
+                    yield place, "edited" in match.groupdict()
 
 
 def _digest(place: Path, *, is_edited: bool) -> str:
     """16 hex digits over the content of a file, or over all files of a folder by their names; of one that is used in
     place over the content of those right in it alone, which say how it is built."""
-    seen = hashlib.sha256()
+    digest = hashlib.sha256()
     for above, folders, files in os.walk(place) if place.is_dir() else [(str(place.parent), [], [place.name])]:
         folders[:] = sorted(name for name in folders if not _is_left_beside(Path(above, name)))
         for name in sorted(files):
             file = Path(above, name)
-            seen.update(os.fsencode(os.path.relpath(file, place)) + b"\0")
+            digest.update(os.fsencode(os.path.relpath(file, place)) + b"\0")
             if not is_edited or file.parent == place:
-                with suppress(OSError), file.open("rb") as opened:
-                    seen.update(hashlib.file_digest(opened, "sha256").digest())
-    return seen.hexdigest()[:16]
+                with suppress(OSError), file.open("rb") as stream:
+                    digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:16]
 
 
 def _is_left_beside(folder: Path) -> bool:
@@ -350,10 +350,10 @@ def poetry_specifier(constraint: str) -> str:
     from poetry.core.version.helpers import format_python_constraint  # noqa: PLC0415 - as above
 
     try:
-        found = format_python_constraint(parse_constraint(constraint))
+        specifier = format_python_constraint(parse_constraint(constraint))
     except Exception:  # noqa: BLE001 - as below
         return constraint
-    return {"*": "", "<empty>": constraint}.get(found, found)
+    return {"*": "", "<empty>": constraint}.get(specifier, specifier)
 
 
 def poetry_requirements(folder: Path, *, extras: Collection[str] = (), groups: Collection[str] = ()) -> list[str]:
@@ -366,12 +366,16 @@ def poetry_requirements(folder: Path, *, extras: Collection[str] = (), groups: C
     logging.getLogger("poetry").addHandler(logging.NullHandler())  # else its advice goes to standard error
     try:
         package = Factory().create_poetry(folder).package
-        optional = {each.name for name, listed in package.extras.items() if name in extras for each in listed}
-        wanted = [each for each in package.requires if not each.is_optional() or each.name in optional]
+        optional = {
+            dependency.name for name, listed in package.extras.items() if name in extras for dependency in listed
+        }
+        dependencies = [
+            dependency for dependency in package.requires if not dependency.is_optional() or dependency.name in optional
+        ]
         for name in groups:
             if package.has_dependency_group(name):
-                wanted += package.dependency_group(name).dependencies
-        return list(dict.fromkeys(each.to_pep_508(with_extras=False) for each in wanted))
+                dependencies += package.dependency_group(name).dependencies
+        return list(dict.fromkeys(dependency.to_pep_508(with_extras=False) for dependency in dependencies))
     except Exception as error:  # what it does with tables of a stranger is not known
         raise PoetryFailed(" ".join(str(error).split()) or type(error).__name__) from error
 

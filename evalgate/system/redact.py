@@ -63,7 +63,7 @@ def _bare(text: str) -> str:
 
 def _in_markdown(text: str) -> str:
     """A pattern for a text in our Markdown: each character as it is, or as HTML or a span has it."""
-    ways = ({each, html.escape(each), f"<span>{each}</span>"} for each in text)
+    ways = ({character, html.escape(character), f"<span>{character}</span>"} for character in text)
     return _BETWEEN.join(f"(?:{'|'.join(map(re.escape, sorted(way)))})" for way in ways)
 
 
@@ -72,12 +72,12 @@ def _in_json(text: str) -> str:
 
 
 def _secrets(environment: Mapping[str, str]) -> set[str]:
-    named = [value for name, value in environment.items() if is_named(name)]
+    secrets = [value for name, value in environment.items() if is_named(name)]
     # a service account's key, whose lines nobody sees before it is read
-    named += [secret for value in named for secret in _in_object(value)]
-    passwords = (found for value in environment.values() for found in PASSWORD.findall(value))
-    named += [found for found in passwords if not found.isalpha()]  # `postgres` is a word
-    lines = {line.strip() for secret in named for line in (secret, *secret.splitlines())}
+    secrets += [secret for value in secrets for secret in _in_object(value)]
+    passwords = (password for value in environment.values() for password in PASSWORD.findall(value))
+    secrets += [password for password in passwords if not password.isalpha()]  # `postgres` is a word
+    lines = {line.strip() for secret in secrets for line in (secret, *secret.splitlines())}
     return {line for line in lines if len(line) >= SHORTEST_SECRET}
 
 
@@ -87,7 +87,7 @@ def _in_object(text: str) -> Iterator[str]:
     except (ValueError, RecursionError):
         return
     if isinstance(value, dict):
-        yield from (each for name, each in value.items() if is_named(name) and isinstance(each, str))
+        yield from (secret for name, secret in value.items() if is_named(name) and isinstance(secret, str))
 
 
 def _redactor(secrets: Collection[str]) -> Callable[[str], str]:
@@ -102,12 +102,12 @@ def _redactor(secrets: Collection[str]) -> Callable[[str], str]:
 def _without_parts(text: str, secrets: Collection[str]) -> str:
     """Without the beginnings and ends of secrets that stand where a text was cut."""
     for secret in secrets:
-        pieces, left = list[str](), 0
+        pieces, position = list[str](), 0
         for start, end in sorted([*_begun(text, secret), *_ended(text, secret)]):
-            if start >= left:
-                pieces += (text[left:start], MARK)
-                left = end
-        text = "".join((*pieces, text[left:])) if pieces else text
+            if start >= position:
+                pieces += (text[position:start], MARK)
+                position = end
+        text = "".join((*pieces, text[position:])) if pieces else text
     return text
 
 
@@ -123,8 +123,8 @@ def _begun(text: str, secret: str) -> Iterator[tuple[int, int]]:
 
 def _ended(text: str, secret: str) -> Iterator[tuple[int, int]]:
     end = 0
-    while (found := text.find(secret[-SHORTEST_PART:], end)) >= 0:
-        start, end = found, found + SHORTEST_PART
+    while (position := text.find(secret[-SHORTEST_PART:], end)) >= 0:
+        start, end = position, position + SHORTEST_PART
         while start > 0 and end - start < len(secret) and text[start - 1] == secret[start - 1 - end]:
             start -= 1
         if start == 0 or _CUT_BEFORE.search(text[max(start - 5, 0) : start]):

@@ -69,15 +69,17 @@ def compare(folder: Path, *, key: bytes) -> tuple[str, str]:
     seal = _read(folder, key)
     if seal is None:
         return NO_SEAL, ""
-    before, now = seal["entries"], _entries(folder)
-    for path in sorted(now.keys() - before.keys(), reverse=True):  # what lies in a folder before the folder
-        if _is_bytecode(path, now) and _remove(folder / path, is_folder=now[path] == "folder"):
-            del now[path]
-    differences = [path for path in now.keys() | before.keys() if now.get(path) != before.get(path)]
+    sealed_entries, entries = seal["entries"], _entries(folder)
+    for path in sorted(entries.keys() - sealed_entries.keys(), reverse=True):  # what lies in a folder before the folder
+        if _is_bytecode(path, entries) and _remove(folder / path, is_folder=entries[path] == "folder"):
+            del entries[path]
+    differences = [
+        path for path in entries.keys() | sealed_entries.keys() if entries.get(path) != sealed_entries.get(path)
+    ]
     if not differences:
         return "", seal["note"]
     first = min(differences)
-    verb = "changed" if first in now and first in before else "added" if first in now else "removed"
+    verb = "changed" if first in entries and first in sealed_entries else "added" if first in entries else "removed"
     return f"differs from what was installed ({first} was {verb})", ""
 
 

@@ -270,9 +270,9 @@ class Watch:
 
     # --- what is lost -------------------------------------------------------------------------
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, reason: str) -> None:
         with self._changed:
-            self.why_lost = self.why_lost or why
+            self.why_lost = self.why_lost or reason
             self._changed.notify_all()
 
     def _lose_by(self, error: OSError) -> None:
@@ -286,7 +286,7 @@ class Watch:
 
 
 def attributed(
-    opened: frozenset[str], claims: Mapping[str, frozenset[str]], opaque: Collection[str]
+    files: frozenset[str], claims: Mapping[str, frozenset[str]], opaque: Collection[str]
 ) -> dict[str, frozenset[str]]:
     """What was opened, by agent, where several run in one checkout.
 
@@ -295,9 +295,7 @@ def attributed(
     """
     union = frozenset().union(*claims.values())
     agents = claims.keys() | set(opaque)
-    return {
-        agent: (union | opened) if agent in opaque else claims[agent] | (opened - union) for agent in sorted(agents)
-    }
+    return {agent: (union | files) if agent in opaque else claims[agent] | (files - union) for agent in sorted(agents)}
 
 
 def _join(folder: str, name: str) -> str:

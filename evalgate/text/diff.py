@@ -70,30 +70,30 @@ def compare(expected: str, actual: str) -> Wording:
     return Wording(pieces=tuple(_merged(_without_islands(pieces))), likeness=matcher.ratio())
 
 
-def of_lines(before: str, after: str) -> list[DiffPiece]:
+def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
     """The lines of two texts, each a piece; of what is the same in both only what stands beside a change. A long line
     is parted at the ends of its sentences."""
-    left, right = (_rows(plain.visible(text)) for text in (before, after))
+    left, right = (_rows(plain.visible(text)) for text in (old_text, new_text))
     if _pairs(left, right) > MOST_PAIRS:
         return [*(DiffPiece(mark="-", text=row) for row in left), *(DiffPiece(mark="+", text=row) for row in right)]
-    made: list[DiffPiece] = []
+    pieces: list[DiffPiece] = []
     last = 0
     for group in SequenceMatcher(None, left, right, autojunk=False).get_grouped_opcodes(CONTEXT_LINES):
         skipped = group[0][1] - last
-        made += [DiffPiece(mark="=", text=f"[... {words.counted(skipped, 'line')} left out ...]")] if skipped else []
+        pieces += [DiffPiece(mark="=", text=f"[... {words.counted(skipped, 'line')} left out ...]")] if skipped else []
         for tag, start, end, other_start, other_end in group:
             if tag == "equal":
-                made += [DiffPiece(mark="=", text=row) for row in left[start:end]]
+                pieces += [DiffPiece(mark="=", text=row) for row in left[start:end]]
             else:
-                made += [DiffPiece(mark="-", text=row) for row in left[start:end]]
-                made += [DiffPiece(mark="+", text=row) for row in right[other_start:other_end]]
+                pieces += [DiffPiece(mark="-", text=row) for row in left[start:end]]
+                pieces += [DiffPiece(mark="+", text=row) for row in right[other_start:other_end]]
         last = group[-1][2]
-    return made
+    return pieces
 
 
 def _rows(text: str) -> list[str]:
-    found = (row for line in text.splitlines() for row in (_SENTENCES.split(line) if len(line) > LONG_LINE else [line]))
-    return list(found)[:MOST_ROWS]
+    rows = (row for line in text.splitlines() for row in (_SENTENCES.split(line) if len(line) > LONG_LINE else [line]))
+    return list(rows)[:MOST_ROWS]
 
 
 def excerpts(expected: str, actual: str, limit: int) -> tuple[str, str]:
@@ -118,9 +118,9 @@ def _excerpts(left: Some, right: Some, limit: int, *, gap: Callable[[int], Some]
     room = limit // 4
     start = max(_common(left, right) - room, 0)
     end = max(_common(left[start:][::-1], right[start:][::-1]) - room, 0)
-    before = gap(start) if start else left[:0]
+    lead = gap(start) if start else left[:0]
     one, other = (
-        before + text[start:stop] + (gap(len(text) - stop) if stop < len(text) else text[:0])
+        lead + text[start:stop] + (gap(len(text) - stop) if stop < len(text) else text[:0])
         for text in (left, right)
         for stop in (min(start + limit, len(text) - end),)
     )
@@ -142,8 +142,8 @@ def _common(left: Some, right: Some) -> int:
 
 def _pairs(left: Sequence[str], right: Sequence[str]) -> int:
     """How often a word of one text is the same as one of the other, which is what a comparison costs."""
-    others = Counter(right)
-    return sum(others[word] for word in left if not word.isspace())
+    counts = Counter(right)
+    return sum(counts[word] for word in left if not word.isspace())
 
 
 def _changed(expected: str, actual: str) -> list[DiffPiece]:

@@ -47,8 +47,8 @@ def prose(text: str) -> str:
 
 def raw_prose(text: str) -> str:
     """`prose` for the inside of an HTML block (a `<summary>`), where Markdown is not read but GitHub's filters are."""
-    shown = plain.one_line(text)
-    return _with_code(shown, words=lambda each: _escape_html_marks(_LIVE.sub(_broken, each)), names=raw_code)
+    line = plain.one_line(text)
+    return _with_code(line, words=lambda part: _escape_html_marks(_LIVE.sub(_broken, part)), names=raw_code)
 
 
 def raw_code(text: str) -> str:
@@ -63,10 +63,10 @@ def escape_html(text: str) -> str:
 
 def code(text: str) -> str:
     """`text` on one line as a code span whose delimiter is longer than any run of backticks in it; never empty."""
-    shown = _hide_marker(plain.one_line(text) or _EMPTY)
-    ticks = "`" * (_longest_run(shown) + 1)
-    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
-    return f"{ticks}{pad}{shown}{pad}{ticks}"
+    line = _hide_marker(plain.one_line(text) or _EMPTY)
+    ticks = "`" * (_longest_run(line) + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
 
 
 def cell_code(text: str) -> str:
@@ -76,9 +76,9 @@ def cell_code(text: str) -> str:
 
 def fence(text: str, *, language: str = "") -> str:
     """`text` as a fenced block whose fence is longer than any run of backticks in it."""
-    shown = _hide_marker(plain.visible(text)).rstrip("\n")
-    ticks = "`" * max(3, _longest_run(shown) + 1)
-    return f"{ticks}{language}\n{shown}\n{ticks}"
+    body = _hide_marker(plain.visible(text)).rstrip("\n")
+    ticks = "`" * max(3, _longest_run(body) + 1)
+    return f"{ticks}{language}\n{body}\n{ticks}"
 
 
 def link(label: str, address: str) -> str:
@@ -93,8 +93,8 @@ def file_address(*, repository: str, commit: str, path: str, line: int | None) -
     if not repository or not commit:
         return ""
     anchor = f"#L{line}" if line is not None else ""
-    shown = path.encode("utf-8", "replace").decode()
-    return f"{repository}/blob/{quote(commit, safe='')}/{quote(shown, safe='/')}{anchor}"
+    clean_path = path.encode("utf-8", "replace").decode()
+    return f"{repository}/blob/{quote(commit, safe='')}/{quote(clean_path, safe='/')}{anchor}"
 
 
 def alert(kind: str, body: str) -> str:
@@ -104,7 +104,7 @@ def alert(kind: str, body: str) -> str:
 
 def tidy(text: str) -> str:
     """Markdown without blank lines at its ends, and with at most one between others, but for fences and `<pre>`."""
-    kept: list[str] = []
+    lines: list[str] = []
     until = ""
     for line in str(text).split("\n"):
         if until:
@@ -113,10 +113,10 @@ def tidy(text: str) -> str:
             until = fenced[1]
         elif "<pre>" in line and "</pre>" not in line:
             until = "</pre>"
-        elif not line.strip() and (not kept or not kept[-1]):
+        elif not line.strip() and (not lines or not lines[-1]):
             continue
-        kept.append(line if until else line.rstrip())
-    return "\n".join(kept).strip("\n")
+        lines.append(line if until else line.rstrip())
+    return "\n".join(lines).strip("\n")
 
 
 def _longest_run(text: str) -> int:
@@ -147,7 +147,7 @@ def _broken(match: re.Match[str]) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     # Digits cannot be escaped: an ordered list is prevented by parting the number from its dot.
-    return f"{match[0]}{PART}" if match[0][0].isdigit() else "".join(f"\\{each}" for each in match[0])
+    return f"{match[0]}{PART}" if match[0][0].isdigit() else "".join(f"\\{character}" for character in match[0])
 
 
 def _escape_html_marks(text: str) -> str:
@@ -192,24 +192,24 @@ def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
     for item in items:
         following -= length(item.line) + 1
         free = room - used - reserved - min(following, max(reserve_cap - reserved, 0))
-        whole = item.full() if refused < GIVE_UP_AFTER and len(full) < most and free > length(item.line) else None
-        if whole is not None and length(whole) + 2 <= free:
-            full.append(whole)
-            used += length(whole) + 2
+        full_text = item.full() if refused < GIVE_UP_AFTER and len(full) < most and free > length(item.line) else None
+        if full_text is not None and length(full_text) + 2 <= free:
+            full.append(full_text)
+            used += length(full_text) + 2
         else:
             refused += 1
             waiting.append(item.line)
             reserved = min(reserved + length(item.line) + 1, reserve_cap)
     sizes = itertools.accumulate(length(line) + 1 for line in waiting)
-    shown = sum(size <= room - used for size in sizes)
-    return Filled(full=tuple(full), lines=tuple(waiting[:shown]), dropped=len(waiting) - shown)
+    line_count = sum(size <= room - used for size in sizes)
+    return Filled(full=tuple(full), lines=tuple(waiting[:line_count]), dropped=len(waiting) - line_count)
 
 
 def keep(parts: Sequence[str], *, room: int) -> tuple[str, ...]:
     """Those of the ready-made parts, most important first, that fit; empty ones and those too large are left out."""
-    kept: list[str] = []
+    fitting_parts: list[str] = []
     for part in parts:
         if part and length(part) + 2 <= room:
-            kept.append(part)
+            fitting_parts.append(part)
             room -= length(part) + 2
-    return tuple(kept)
+    return tuple(fitting_parts)

@@ -46,9 +46,9 @@ def visible(text: str) -> str:
 def _written_out(match: re.Match[str]) -> str:
     character = match[0]
     if character in _JOINERS:
-        before = match.string[max(match.start() - 1, 0) : match.start()]
-        after = match.string[match.end() : match.end() + 1]
-        if _joins(before) and _joins(after):
+        previous_character = match.string[max(match.start() - 1, 0) : match.start()]
+        next_character = match.string[match.end() : match.end() + 1]
+        if _joins(previous_character) and _joins(next_character):
             return character
     return f"[U+{ord(character):04X}]"
 
@@ -131,19 +131,19 @@ def ends(text: str, *, lines: int, limit: int) -> str:
 
 def _fitting(rows: Sequence[str], *, lines: int, limit: int) -> list[str]:
     """The first `lines` of the rows, as far as there is room; a row that is too long for the rest of it is clipped."""
-    kept: list[str] = []
+    fitting_rows: list[str] = []
     for row in rows[:lines]:
         if limit <= 0:
             break
-        kept.append(clip(row, limit))
+        fitting_rows.append(clip(row, limit))
         limit -= len(row)
-    return kept
+    return fitting_rows
 
 
 def wrap(text: str, width: int, *, start: int = 0) -> list[str]:
     """The lines of `text`, broken at blanks, or else anywhere, to `width` columns; the first begins at `start`."""
-    first, *rest = text.split("\n")
-    return [*_wrapped(first, width, start=start), *(piece for line in rest for piece in _wrapped(line, width))]
+    first, *other_lines = text.split("\n")
+    return [*_wrapped(first, width, start=start), *(piece for line in other_lines for piece in _wrapped(line, width))]
 
 
 def columns(text: str) -> int:
@@ -151,7 +151,8 @@ def columns(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
     )
 
 
@@ -159,11 +160,11 @@ def table(rows: Sequence[Sequence[str]], *, right: range = range(0)) -> Iterator
     """The rows as lines, their cells below each other; those of the columns `right` end below each other."""
     widths = [max(columns(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        shown = []
+        cells = []
         for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
             blanks = " " * (width - columns(cell))
-            shown.append(blanks + cell if at in right else cell + blanks)
-        yield "  ".join(shown).rstrip()
+            cells.append(blanks + cell if at in right else cell + blanks)
+        yield "  ".join(cells).rstrip()
 
 
 def _wrapped(line: str, width: int, *, start: int = 0) -> list[str]:
@@ -195,7 +196,7 @@ def decode(data: bytes | Problem, *, file: str) -> str | Problem:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        found = f"byte 0x{data[error.start]:02x} at offset {error.start:,}"
+        location = f"byte 0x{data[error.start]:02x} at offset {error.start:,}"
         binary = "; it looks like a binary file" if b"\0" in data[:4096] else ""
-        message = f"the file is not UTF-8: {found}{binary}"
+        message = f"the file is not UTF-8: {location}{binary}"
         return errors.error("not-utf-8", message, Place(file=file, line=line), "save it as UTF-8")

@@ -43,8 +43,8 @@ def problem_of(template: str) -> str:
     except TemplateError as error:
         return str(error)
     lacking = [name for name in REQUIRED if name not in names]
-    wanted = words.listed(f"`{{{{ {name} }}}}`" for name in lacking)
-    return f"{wanted} {'is' if len(lacking) == 1 else 'are'} missing" if lacking else ""
+    listing = words.listed(f"`{{{{ {name} }}}}`" for name in lacking)
+    return f"{listing} {'is' if len(lacking) == 1 else 'are'} missing" if lacking else ""
 
 
 def names_in(template: str) -> frozenset[str]:
@@ -104,8 +104,8 @@ _LIVE = re.compile("[&<>\"']")
 
 def html_text(value: str) -> Markup:
     """`value` with nothing hidden and nothing live."""
-    shown = plain.visible(value)
-    return Markup(html.escape(shown, quote=True) if _LIVE.search(shown) else shown)  # noqa: S704 - escaped
+    text = plain.visible(value)
+    return Markup(html.escape(text, quote=True) if _LIVE.search(text) else text)  # noqa: S704 - escaped
 
 
 def html_code(value: str) -> Markup:
@@ -123,7 +123,7 @@ def html_policy(*, style: str, script: str, connects: bool = False) -> str:
     """A Content-Security-Policy that forbids every request, form and frame, and every style and script but these.
     `connects`: the script may ask the server that the page is from."""
     more = "; connect-src 'self'" if connects else ""
-    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (style, script)]
+    digests = [base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() for source in (style, script)]
     return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'{more}"
@@ -139,11 +139,11 @@ Safe: TypeAlias = Markup
 """Text that was made safe, for Markdown or for HTML: it is put into a template as it is."""
 
 
-def load(name: str, *, package: str, known: Json) -> Any:
-    """The macros of a template (`comment.md.j2`, `report.html.j2`), each to be called for a safe text. `known`: what
+def load(name: str, *, package: str, template_globals: Json) -> Any:
+    """The macros of a template (`comment.md.j2`, `report.html.j2`), each to be called for a safe text. `template_globals`: what
     templates may call by name, the same at every call. Its bytecode is kept as Python keeps a module's."""
     environment = _environment(package, name.split(".")[1])
-    environment.globals.update(known)
+    environment.globals.update(template_globals)
     assert environment.loader is not None  # made with one
     compiler = _Compiler(name, environment.loader.get_source(environment, name)[1] or name)
     compiler.environment = environment
@@ -178,15 +178,15 @@ class _Compiler(SourceFileLoader):
         import jinja2  # noqa: PLC0415 - takes long, and most commands render nothing
 
         files = (path, jinja2.__file__, __file__, markdown.__file__, plain.__file__, words.__file__)
-        found = [SourceFileLoader.path_stats(self, each) for each in files]
-        return {**found[0], "mtime": sum(int(each["mtime"]) for each in found)}
+        stats = [SourceFileLoader.path_stats(self, file) for file in files]
+        return {**stats[0], "mtime": sum(int(file_stats["mtime"]) for file_stats in stats)}
 
 
 @functools.cache
 def _environment(package: str, kind: str) -> Environment:
     import jinja2  # noqa: PLC0415 - takes long, and most commands render nothing
 
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         autoescape=kind != "txt",  # noqa: S701 - plain sentences, which reports escape
         finalize={"html": _visible, "md": _prose, "txt": None}[kind],
@@ -195,12 +195,12 @@ def _environment(package: str, kind: str) -> Environment:
         keep_trailing_newline=False,
         undefined=jinja2.StrictUndefined,
     )
-    made.filters.update({"html": _HTML, "md": _MARKDOWN, "txt": _TEXT}[kind])
-    return made
+    environment.filters.update({"html": _HTML, "md": _MARKDOWN, "txt": _TEXT}[kind])
+    return environment
 
 
 def _marked(spell: Callable[..., str]) -> Callable[..., Markup]:
-    return lambda *given, **named: Markup(spell(*given, **named))  # noqa: S704 - what `spell` returns is safe
+    return lambda *args, **kwargs: Markup(spell(*args, **kwargs))  # noqa: S704 - what `spell` returns is safe
 
 
 _SHARED: Final[Mapping[str, Callable[..., Any]]] = {

@@ -22,8 +22,8 @@ MINUS: Final = "\N{MINUS SIGN}"
 def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The candidate that `word` was probably meant to be, or None; case is ignored. A higher `cutoff` is stricter."""
     lowered = {candidate.lower(): candidate for candidate in candidates}
-    found = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
-    return lowered[found[0]] if found else None
+    matches = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
+    return lowered[matches[0]] if matches else None
 
 
 def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
@@ -32,10 +32,10 @@ def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "") -
     return otherwise if close is None else f"Did you mean `{close}`?"
 
 
-def suggest(word: str, candidates: Iterable[str], *, before: str = "") -> str:
+def suggest(word: str, candidates: Iterable[str], *, prefix: str = "") -> str:
     """The same within a message: `did you mean ...?`, with what stands before it."""
     close = nearest(word, candidates)
-    return "" if close is None else f"{before}did you mean `{close}`?"
+    return "" if close is None else f"{prefix}did you mean `{close}`?"
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
@@ -57,8 +57,10 @@ _FAULTS: Final = {
 
 def fault(error: Mapping[str, object]) -> str:
     """One of Pydantic's errors as a user would say it: `must be a valid number`."""
-    said = _FAULTS.get(str(error["type"]), str(error["msg"])).removeprefix("Value error, ").partition(", unable to ")[0]
-    return said.replace("Input should be", "must be")
+    message = (
+        _FAULTS.get(str(error["type"]), str(error["msg"])).removeprefix("Value error, ").partition(", unable to ")[0]
+    )
+    return message.replace("Input should be", "must be")
 
 
 def fault_with_place(error: Mapping[str, Any], *, steps: int | None = None) -> str:
@@ -96,16 +98,16 @@ def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
         base = head = round(head, DUST_DECIMALS)
         delta = 0.0
     if max(abs(base), abs(head)) < LARGE:
-        own = (_decimals(base, beside=head), _decimals(head, beside=base))
-        least = max(MOST_DECIMALS if each is None else each for each in own)
+        decimal_counts = (_decimals(base, beside=head), _decimals(head, beside=base))
+        least = max(MOST_DECIMALS if count is None else count for count in decimal_counts)
     for decimals in range(least, least + 4):
         for fewer in (decimals, decimals - 1):
-            shown = _fixed(base, decimals), _fixed(head, decimals), _fixed(abs(delta), max(fewer, 0))
-            left, right, size = map(_number, shown)
+            texts = _fixed(base, decimals), _fixed(head, decimals), _fixed(abs(delta), max(fewer, 0))
+            left, right, size = map(_number, texts)
             apart = abs(right - left)
             agree = apart == size if max(fewer, 0) == decimals else abs(apart - 10 * size) <= 5
             if agree and (size >= (1 if fewer >= least else TWO_DIGITS) or delta == 0):
-                return shown
+                return texts
     return _fixed(base, least), _fixed(head, least), _fixed(abs(delta), least)
 
 
@@ -154,16 +156,16 @@ def against(value: float | None, limit: float | None, *, met: bool) -> str:
 
     The sign follows the numbers, so that criteria where lower is better read right as well.
     """
-    shown = score(value, beside=limit)
+    text = score(value, beside=limit)
     if value is None or limit is None:
-        return shown
+        return text
     if value == limit:
         sign = "="
     elif value < limit:
         sign = "\N{LESS-THAN OR EQUAL TO}" if met else "<"
     else:
         sign = "\N{GREATER-THAN OR EQUAL TO}" if met else ">"
-    return f"{shown} {sign} {threshold(limit)}"
+    return f"{text} {sign} {threshold(limit)}"
 
 
 def _decimals(value: float, *, beside: float | None = None) -> int | None:
@@ -172,13 +174,15 @@ def _decimals(value: float, *, beside: float | None = None) -> int | None:
     if alone and abs(round(value, 2) - value) < 1e-12:
         return 2
     for decimals in range(2, MOST_DECIMALS + 1):
-        shown = float(f"{value:.{decimals}f}")
-        false_whole = shown.is_integer() and not value.is_integer() and abs(shown) <= 10
-        if false_whole or abs(shown - value) > abs(value) / 10:
+        approximation = float(f"{value:.{decimals}f}")
+        false_whole = approximation.is_integer() and not value.is_integer() and abs(approximation) <= 10
+        if false_whole or abs(approximation - value) > abs(value) / 10:
             continue
         if alone or beside is None:
             return decimals
-        if shown not in (float(f"{beside:.{decimals}f}"), beside) and (shown < beside) == (value < beside):
+        if approximation not in (float(f"{beside:.{decimals}f}"), beside) and (approximation < beside) == (
+            value < beside
+        ):
             return decimals
     return None
 
@@ -224,12 +228,12 @@ def seconds(value: float) -> str:
     """`0.4 s`, `12 s`, `3 min 20 s`, `1 h 05 min`."""
     if value < 10:
         return f"{value:.1f} s"
-    whole = round(value)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    total_seconds = round(value)
+    if total_seconds < 60:
+        return f"{total_seconds} s"
+    minutes, remainder = divmod(total_seconds, 60)
     if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
+        return f"{minutes} min {remainder:02d} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min"
 

@@ -11,12 +11,12 @@ def render_command(kind: str, message: str, **properties: str | int | None) -> s
 
     Source of the escapes: GitHub's documentation of workflow commands.
     """
-    shown = ",".join(
+    fields = ",".join(
         f"{name}={_data(str(value)).replace(':', '%3A').replace(',', '%2C')}"
         for name, value in properties.items()
         if value not in (None, "")
     )
-    return f"::{kind}{' ' + shown if shown else ''}::{_data(message)}"
+    return f"::{kind}{' ' + fields if fields else ''}::{_data(message)}"
 
 
 def render_problem(problem: Problem) -> str:

@@ -135,24 +135,24 @@ class BeforeCalls:
 class AfterCalls:
     """Notes that a model or a tool has answered, whatever others make of the answer; see BasePlugin."""
 
-    async def after_model_callback(self, *, callback_context: Any, **told: Any) -> None:
+    async def after_model_callback(self, *, callback_context: Any, **fields: Any) -> None:
         """A model has answered, or raised."""
         watch = server.CURRENT.get()
         if watch is not None:
-            key, answer = _key(callback_context), told.get("llm_response")
+            key, answer = _key(callback_context), fields.get("llm_response")
             # before callbacks of the agent change it, and of agents within tools as well, whose events nobody sees
             watch.model_answers(key, spent=None if answer is None else _spent(answer))
             if watch.trace is not None:
-                watch.trace.end("model", key, response=told.get("llm_response"), error=told.get("error"))
+                watch.trace.end("model", key, response=fields.get("llm_response"), error=fields.get("error"))
 
-    async def after_tool_callback(self, *, tool_context: Any, **told: Any) -> None:
+    async def after_tool_callback(self, *, tool_context: Any, **fields: Any) -> None:
         """A tool has answered, or raised."""
         watch = server.CURRENT.get()
         if watch is not None:
             key = (_key(tool_context), tool_context.function_call_id)
             watch.tool_ends(key)
             if watch.trace is not None:
-                watch.trace.end("tool", key, response=told.get("result"), error=told.get("error"))
+                watch.trace.end("tool", key, response=fields.get("result"), error=fields.get("error"))
 
     on_model_error_callback = after_model_callback
     on_tool_error_callback = after_tool_callback
@@ -195,8 +195,8 @@ class FoundAgent:
     closing: AsyncExitStack | None
 
 
-async def load_agent(path: str, *, wanted: str | None, root: str) -> FoundAgent:
-    """The agent at `path` below the checkout `root`; `wanted` names another attribute, or an agent within the tree.
+async def load_agent(path: str, *, agent_name: str | None, root: str) -> FoundAgent:
+    """The agent at `path` below the checkout `root`; `agent_name` names another attribute, or an agent within the tree.
 
     Raises errors.LoadFailed.
     """
@@ -210,17 +210,19 @@ async def load_agent(path: str, *, wanted: str | None, root: str) -> FoundAgent:
     except ImportError as error:
         raise errors.LoadFailed.of(error, "google-adk") from error
     closing = AsyncExitStack()
-    what = f"the agent {path!r}"
+    subject = f"the agent {path!r}"
     try:
-        app, root_agent = await _find(home, wanted, closing)
+        app, root_agent = await _find(home, agent_name, closing)
     except errors.LoadFailed:
         raise
     except BaseException as error:
-        raise errors.LoadFailed.of(error, what) from error
+        raise errors.LoadFailed.of(error, subject) from error
     if root_agent is None:
-        raise errors.LoadFailed(_nothing_found(home, path, wanted))
+        raise errors.LoadFailed(_nothing_found(home, path, agent_name))
     if not hasattr(root_agent, "name") or isinstance(root_agent, (type, ModuleType)):
-        raise errors.LoadFailed(f"{what}: the root agent is not an ADK agent, but of type {type(root_agent).__name__}")
+        raise errors.LoadFailed(
+            f"{subject}: the root agent is not an ADK agent, but of type {type(root_agent).__name__}"
+        )
     return FoundAgent(root_agent=root_agent, app=app, home=home, closing=closing)
 
 
@@ -244,20 +246,20 @@ def load_environment(folder: str, root: str) -> None:
     load_dotenv(file, override=False)
 
 
-async def _find(home: modules.Home, wanted: str | None, closing: AsyncExitStack) -> tuple[Any, Any]:
+async def _find(home: modules.Home, agent_name: str | None, closing: AsyncExitStack) -> tuple[Any, Any]:
     for module in _modules(home):
-        named = getattr(module, wanted, None) if wanted else None
-        if named is not None and not isinstance(named, ModuleType):
-            return _with_app(named)
+        attribute = getattr(module, agent_name, None) if agent_name else None
+        if attribute is not None and not isinstance(attribute, ModuleType):
+            return _with_app(attribute)
         app, agent = await _in_module(module, closing)
         if agent is not None:
-            return app, _within(agent, wanted)
+            return app, _within(agent, agent_name)
     for name in ("root_agent.yaml", "root_agent.yml"):
         file = os.path.join(home.own_folder, name)
         if os.path.isfile(file):
             from google.adk.agents import config_agent_utils
 
-            return None, _within(config_agent_utils.from_config(file), wanted)
+            return None, _within(config_agent_utils.from_config(file), agent_name)
     return None, None
 
 
@@ -280,8 +282,8 @@ async def _in_module(module: ModuleType, closing: AsyncExitStack) -> tuple[Any, 
     if hasattr(module, "root_agent"):
         return _with_app(module.root_agent)
     if hasattr(module, "get_agent_async"):
-        made = await _awaited(module.get_agent_async())
-        agent, stack = made if isinstance(made, tuple) else (made, None)
+        agent_or_pair = await _awaited(module.get_agent_async())
+        agent, stack = agent_or_pair if isinstance(agent_or_pair, tuple) else (agent_or_pair, None)
         if hasattr(stack, "aclose"):
             closing.push_async_callback(stack.aclose)
         return None, agent
@@ -297,14 +299,14 @@ def _is_app(value: Any) -> bool:
     return any(base.__name__ == "App" and base.__module__.startswith("google.adk.") for base in type(value).__mro__)
 
 
-def _within(agent: Any, wanted: str | None) -> Any:
-    if not wanted or getattr(agent, "name", None) == wanted:
+def _within(agent: Any, agent_name: str | None) -> Any:
+    if not agent_name or getattr(agent, "name", None) == agent_name:
         return agent
-    found = agent.find_agent(wanted) if hasattr(agent, "find_agent") else None
-    if found is None:
-        names = ", ".join(repr(str(getattr(each, "name", ""))) for each in _tree(agent))
-        raise errors.LoadFailed(f"no agent {wanted!r}: the agent tree has {names}")
-    return found
+    sub_agent = agent.find_agent(agent_name) if hasattr(agent, "find_agent") else None
+    if sub_agent is None:
+        names = ", ".join(repr(str(getattr(node, "name", ""))) for node in _tree(agent))
+        raise errors.LoadFailed(f"no agent {agent_name!r}: the agent tree has {names}")
+    return sub_agent
 
 
 def _tree(agent: Any) -> Iterator[Any]:
@@ -313,8 +315,8 @@ def _tree(agent: Any) -> Iterator[Any]:
         yield from _tree(child)
 
 
-def _nothing_found(home: modules.Home, path: str, wanted: str | None) -> str:
-    looked = "neither app, root_agent nor get_agent_async" + (f", nor {wanted!r}," if wanted else "")
+def _nothing_found(home: modules.Home, path: str, agent_name: str | None) -> str:
+    looked = "neither app, root_agent nor get_agent_async" + (f", nor {agent_name!r}," if agent_name else "")
     files = ", ".join(
         sorted(name for name in os.listdir(home.own_folder) if name.endswith((".py", ".yaml"))) or ["no Python file"]
     )
@@ -350,15 +352,15 @@ def run_plain_tools_in_threads() -> None:
         compatible = getattr(self, "_get_compatible_func", None)
         function = compatible() if compatible is not None and target is self.func else target
 
-        def call(given: Message) -> Any:
+        def call(arguments: Message) -> Any:
             asyncio._set_running_loop(loop)  # noqa: SLF001 - see above
             try:
-                return function(**given)
+                return function(**arguments)
             finally:
                 asyncio._set_running_loop(None)  # noqa: SLF001 - see above
 
-        async def in_thread(**given: Any) -> Any:
-            return await loop.run_in_executor(thread, contextvars.copy_context().run, call, given)
+        async def in_thread(**arguments: Any) -> Any:
+            return await loop.run_in_executor(thread, contextvars.copy_context().run, call, arguments)
 
         return await real(self, in_thread, args_to_call)
 
@@ -424,10 +426,10 @@ class AdkSession:
 
     async def open(self) -> AdkSession:
         """Create the session with its initial state."""
-        made = self._service.create_session(
+        creation = self._service.create_session(
             app_name=self._app_name, user_id=self._user_id, session_id=self._session_id, state=self._state
         )
-        session = await _awaited(made)
+        session = await _awaited(creation)
         self._session_id = session.id
         if self._history:
             await self._begin_after(session)
@@ -439,25 +441,25 @@ class AdkSession:
 
         agent = self._root
         for number, turn in enumerate(self._history):
-            said = types.Content.model_validate(turn.get("user_content") or {})
-            said.role = "user"
-            made = [("user", said)]
+            user_content = types.Content.model_validate(turn.get("user_content") or {})
+            user_content.role = "user"
+            messages = [("user", user_content)]
             for event in (turn.get("intermediate_data") or {}).get("invocation_events") or ():
                 content = types.Content.model_validate(event.get("content") or {})
-                made.append((event.get("author") if event.get("author") in self._names else agent, content))
+                messages.append((event.get("author") if event.get("author") in self._names else agent, content))
                 for part in content.parts or ():
                     call = part.function_call
                     target = (call.args or {}).get("agent_name") if call and call.name == "transfer_to_agent" else None
                     agent = target if target in self._names else agent
             if turn.get("final_response"):
-                made.append((agent, types.Content.model_validate(turn["final_response"])))
-            for author, content in made:
+                messages.append((agent, types.Content.model_validate(turn["final_response"])))
+            for author, content in messages:
                 await self._append(session, author, content, invocation_id=f"evalgate-before-{number + 1}")
 
-    async def _append(self, session: Any, author: str, content: Any = None, **given: Any) -> None:
+    async def _append(self, session: Any, author: str, content: Any = None, **fields: Any) -> None:
         from google.adk.events.event import Event
 
-        await _awaited(self._service.append_event(session, Event(author=author, content=content, **given)))
+        await _awaited(self._service.append_event(session, Event(author=author, content=content, **fields)))
 
     async def set(self, state: Message, agent: str) -> None:
         """Set session variables, and let another agent take the turn: the one that said the last word is asked next.
@@ -466,8 +468,8 @@ class AdkSession:
         from google.genai import types
 
         if agent and agent not in self._names:
-            known = ", ".join(sorted(self._names))
-            raise ValueError(f"the case gives the turn to the agent {agent!r}, and there are only: {known}")
+            names = ", ".join(sorted(self._names))
+            raise ValueError(f"the case gives the turn to the agent {agent!r}, and there are only: {names}")
         session = await self._found()
         if state:
             await self._append(session, "user", actions=EventActions(state_delta=state))
@@ -540,9 +542,9 @@ class AdkSession:
         return await self._state_now()
 
 
-async def _awaited(made: Any) -> Any:
+async def _awaited(reply: Any) -> Any:
     """What google-adk's session service gives, which is not to be awaited before 1.0; or an agent's own code."""
-    return await made if inspect.isawaitable(made) else made
+    return await reply if inspect.isawaitable(reply) else reply
 
 
 def _target(loaded: FoundAgent, plugins: tuple[Any, ...], app_name: str) -> Message:
@@ -556,25 +558,25 @@ def _target(loaded: FoundAgent, plugins: tuple[Any, ...], app_name: str) -> Mess
 
 def _event(event: Any) -> Message:
     """The fields of a protocol event."""
-    found: Message = {"author": event.author, "final": bool(event.is_final_response())}
+    fields: Message = {"author": event.author, "final": bool(event.is_final_response())}
     if event.content is not None:
-        found["content"] = trace.dumped(event.content)
+        fields["content"] = trace.dumped(event.content)
     for name in ("usage_metadata", "grounding_metadata"):
         if getattr(event, name, None) is not None:
-            found[name] = trace.dumped(getattr(event, name))
+            fields[name] = trace.dumped(getattr(event, name))
     if getattr(event, "model_version", None):  # since google-adk 1.18
-        found["model_version"] = event.model_version
-    return found
+        fields["model_version"] = event.model_version
+    return fields
 
 
-def _spent(told: Any) -> Message:
+def _spent(source: Any) -> Message:
     """What an answer or an event of a model says of its tokens, and of the model."""
-    found: Message = {}
-    if getattr(told, "usage_metadata", None) is not None:
-        found["usage_metadata"] = trace.dumped(told.usage_metadata)
-        if getattr(told, "model_version", None):  # since google-adk 1.18
-            found["model_version"] = told.model_version
-    return found
+    fields: Message = {}
+    if getattr(source, "usage_metadata", None) is not None:
+        fields["usage_metadata"] = trace.dumped(source.usage_metadata)
+        if getattr(source, "model_version", None):  # since google-adk 1.18
+            fields["model_version"] = source.model_version
+    return fields
 
 
 async def prewarm(plugins: tuple[Any, ...]) -> None:
@@ -643,7 +645,7 @@ class Host(server.Host):
         modules.add_folders(tuple(options.get("import_roots") or ()))
         if options.get("threads"):
             share_connections()
-        loaded = await load_agent(path, wanted=options.get("agent"), root=root)
+        loaded = await load_agent(path, agent_name=options.get("agent"), root=root)
         if options.get("threads"):
             run_plain_tools_in_threads()
         tools.watch_services(loaded.root_agent)
@@ -673,16 +675,16 @@ class Host(server.Host):
         assert self._loaded is not None
         return description.models(self._loaded.root_agent)
 
-    async def open(self, start: Message, asked: SessionTools | None) -> Any:
+    async def open(self, start: Message, session_tools: SessionTools | None) -> Any:
         """A fresh session."""
         assert self._loaded is not None
         assert self._plugins is not None
-        if asked is not None and not self._asking:
+        if session_tools is not None and not self._asking:
             tools.ask_before_tools()
             tools.ask_before_listing(self._loaded.root_agent)
             self._asking = True
-        made = AdkSession(self._loaded, self._plugins, start, self._default_app, is_traced=self._is_traced)
-        return await made.open()
+        session = AdkSession(self._loaded, self._plugins, start, self._default_app, is_traced=self._is_traced)
+        return await session.open()
 
     async def close(self) -> None:
         """Close what `get_agent_async` opened and the agents' toolsets, once."""

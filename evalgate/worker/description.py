@@ -42,8 +42,8 @@ def of_tree(root: Any) -> list[Message]:
 
 def models(root: Any) -> list[str]:
     """The models that these agents ask with keys of the environment: named by a text, or by a client without a key."""
-    asked = (_read(agent, "model") for agent in _tree(root))
-    names = [model if isinstance(model, str) else _without_key(model) for model in asked]
+    agent_models = (_read(agent, "model") for agent in _tree(root))
+    names = [model if isinstance(model, str) else _without_key(model) for model in agent_models]
     return list(dict.fromkeys(name for name in names if isinstance(name, str) and name))
 
 
@@ -61,8 +61,11 @@ def _tree(root: Any) -> list[Any]:
         if any(agent is other for other in agents):
             continue
         agents.append(agent)
-        asked = [_read(tool, "agent") for tool in _tools(agent)]  # of an AgentTool
-        queue += [*_many(agent, "sub_agents"), *(other for other in asked if isinstance(_read(other, "name"), str))]
+        tool_agents = [_read(tool, "agent") for tool in _tools(agent)]  # of an AgentTool
+        queue += [
+            *_many(agent, "sub_agents"),
+            *(other for other in tool_agents if isinstance(_read(other, "name"), str)),
+        ]
     return agents
 
 
@@ -71,7 +74,7 @@ def _tools(agent: Any) -> list[Any]:
 
 
 def _agent(agent: Any) -> Message:
-    instructions = [_instruction(_read(agent, each)) for each in INSTRUCTIONS]
+    instructions = [_instruction(_read(agent, name)) for name in INSTRUCTIONS]
     config = _read(agent, "generate_content_config")
     settings = {name: _value(_read(of, name)) for of, names in ((config, SETTINGS), (agent, OPTIONS)) for name in names}
     settings["output_schema"] = str(_read(_read(agent, "output_schema"), "__name__") or "")
@@ -80,9 +83,9 @@ def _agent(agent: Any) -> Message:
         "kind": type(agent).__name__,
         "model": _model(_read(agent, "model")),
         "description": _text(_read(agent, "description"), DESCRIPTION),
-        "instruction": "\n\n".join(each for each in instructions if each)[:INSTRUCTION],
+        "instruction": "\n\n".join(instruction for instruction in instructions if instruction)[:INSTRUCTION],
         "settings": {name: value for name, value in settings.items() if value},
-        "tools": dict(told for tool in _tools(agent) for told in _told(tool)),
+        "tools": dict(pair for tool in _tools(agent) for pair in _told(tool)),
         "sub_agents": [str(_read(child, "name") or "") for child in _many(agent, "sub_agents")],
     }
 
@@ -96,8 +99,8 @@ def _read(value: Any, name: str) -> Any:
 
 
 def _many(agent: Any, name: str) -> list[Any]:
-    found = _read(agent, name)
-    return list(found) if isinstance(found, (list, tuple)) else []
+    members = _read(agent, name)
+    return list(members) if isinstance(members, (list, tuple)) else []
 
 
 def _text(value: Any, limit: int) -> str:
@@ -111,8 +114,8 @@ def _model(model: Any) -> str:
     """The name of a model, which may stand within its client."""
     if model is None or isinstance(model, str):
         return (model or "")[:SHORT]
-    named = _read(model, "model")
-    return named[:SHORT] if isinstance(named, str) else type(model).__name__
+    name = _read(model, "model")
+    return name[:SHORT] if isinstance(name, str) else type(model).__name__
 
 
 def _instruction(value: Any) -> str:
@@ -151,19 +154,19 @@ def _told(tool: Any) -> Iterator[tuple[str, Message]]:
 
 def _parameters(function: Any) -> dict[str, str]:
     """`{"amount": "float = 0.0"}`: the parameters of a function, without what differs from process to process."""
-    found = {}
-    for name, each in inspect.signature(function).parameters.items():
+    parameters = {}
+    for name, parameter in inspect.signature(function).parameters.items():
         if name in GIVEN:
             continue
-        kind, default = each.annotation, each.default
-        said = "" if kind is each.empty else kind if isinstance(kind, str) else inspect.formatannotation(kind)
-        if default is not each.empty:
+        kind, default = parameter.annotation, parameter.default
+        text = "" if kind is parameter.empty else kind if isinstance(kind, str) else inspect.formatannotation(kind)
+        if default is not parameter.empty:
             is_plain = default is None or isinstance(default, (bool, int, float, str))
             if isinstance(default, str) and _SECRET.search(f"{name}={default}"):
                 is_plain = False
-            said += f" = {default!r}" if is_plain else " = ..."
-        found[name] = _ADDRESS.sub("", said).strip()[:SHORT]
-    return found
+            text += f" = {default!r}" if is_plain else " = ..."
+        parameters[name] = _ADDRESS.sub("", text).strip()[:SHORT]
+    return parameters
 
 
 def _declared(tool: Any) -> dict[str, str]:
@@ -178,8 +181,8 @@ def _declared(tool: Any) -> dict[str, str]:
     required = schema.get("required") or ()
     properties = schema.get("properties") or {}
     return {
-        str(name)[:SHORT]: _text(_schema(each), SHORT) + ("" if name in required else " (optional)")
-        for name, each in properties.items()
+        str(name)[:SHORT]: _text(_schema(schema), SHORT) + ("" if name in required else " (optional)")
+        for name, schema in properties.items()
     }
 
 

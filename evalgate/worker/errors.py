@@ -41,16 +41,16 @@ class LoadFailed(Exception):  # noqa: N818 - it says what happened
         self.found: dict[str, Any] = {"kind": "start", "message": message, "detail": detail}
 
     @classmethod
-    def of(cls, error: BaseException, what: str) -> LoadFailed:
-        """`what` (the agent, as the user named it) raised `error` while it was loaded."""
+    def of(cls, error: BaseException, subject: str) -> LoadFailed:
+        """`subject` (the agent, as the user named it) raised `error` while it was loaded."""
         absent = (cause.name for cause in errors_of(error) if isinstance(cause, ModuleNotFoundError))
         name = next(filter(None, absent), None)
-        why = sentence(error)
+        reason = sentence(error)
         if isinstance(error, SystemExit):
-            why = f"it called sys.exit({error.code!r}) while it was imported"
+            reason = f"it called sys.exit({error.code!r}) while it was imported"
         elif name is not None:
-            why = f"there is no module named {name!r} for {sys.executable}. {_next_step(name)}"
-        return cls(f"{what} cannot be loaded: {why}", own_traceback(error))
+            reason = f"there is no module named {name!r} for {sys.executable}. {_next_step(name)}"
+        return cls(f"{subject} cannot be loaded: {reason}", own_traceback(error))
 
 
 class ModelAnsweredError(Exception):
@@ -72,9 +72,9 @@ class ServiceDown(BaseException):
     No Exception: google-adk catches these, and lets the agent answer as though it never had its tools.
     """
 
-    def __init__(self, what: str, lost: str, error: BaseException | str) -> None:
-        said = error if isinstance(error, str) else sentence(error)
-        message = _plain_addresses(f"{what} cannot be reached, so the agent lacks {lost}: {said}")
+    def __init__(self, service_name: str, lost: str, error: BaseException | str) -> None:
+        reason = error if isinstance(error, str) else sentence(error)
+        message = _plain_addresses(f"{service_name} cannot be reached, so the agent lacks {lost}: {reason}")
         super().__init__(message)
         detail = "" if isinstance(error, str) else _plain_addresses(own_traceback(error))
         self.found: dict[str, Any] = {"kind": UNREACHABLE, "message": message, "detail": detail}
@@ -88,11 +88,18 @@ def _plain_addresses(text: str) -> str:
 def address_of(service: Any) -> str:
     """Where a server of tools or another agent is, without secrets: host and port, or the command; "" where it does not
     say."""
-    given = getattr(service, "_connection_params", None) or service
-    command = getattr(getattr(given, "server_params", given), "command", None)
-    named = (getattr(given, name, None) for name in ("url", "_agent_card_source", "_server_url", "server_url", "_url"))
+    parameters = getattr(service, "_connection_params", None) or service
+    command = getattr(getattr(parameters, "server_params", parameters), "command", None)
+    addresses = (
+        getattr(parameters, name, None) for name in ("url", "_agent_card_source", "_server_url", "server_url", "_url")
+    )
     host = next(
-        (urlsplit(each).netloc.rpartition("@")[2] for each in named if isinstance(each, str) and "://" in each), ""
+        (
+            urlsplit(address).netloc.rpartition("@")[2]
+            for address in addresses
+            if isinstance(address, str) and "://" in address
+        ),
+        "",
     )
     return host or (str(command) if command else "")
 
@@ -108,25 +115,25 @@ def describe(error: BaseException) -> dict[str, Any]:
         if kind != RAISED:
             wait_s = _wait_of(cause)
             break
-    found: dict[str, Any] = {"kind": kind, "message": sentence(error), "detail": own_traceback(error)}
+    description: dict[str, Any] = {"kind": kind, "message": sentence(error), "detail": own_traceback(error)}
     if isinstance(error, SystemExit):
-        found.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
+        description.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
     if code is not None:
-        found["code"] = code
+        description["code"] = code
     if wait_s is not None:
-        found["retry_after_s"] = wait_s
-    return found
+        description["retry_after_s"] = wait_s
+    return description
 
 
 def errors_of(error: BaseException) -> Iterator[BaseException]:
     """The exception, those it was raised from and those it groups, each once."""
     queue: list[BaseException | None] = [error]
-    seen: set[int] = set()
+    visited_ids: set[int] = set()
     while queue:
         current = queue.pop(0)
-        if current is None or id(current) in seen:
+        if current is None or id(current) in visited_ids:
             continue
-        seen.add(id(current))
+        visited_ids.add(id(current))
         yield current
         queue.extend(getattr(current, "exceptions", ()) or ())
         queue.append(current.__cause__ or (None if current.__suppress_context__ else current.__context__))
@@ -138,16 +145,16 @@ def sentence(error: BaseException) -> str:
     if isinstance(grouped, (tuple, list)) and grouped and isinstance(grouped[0], BaseException):
         return sentence(grouped[0]) + (f" (and {len(grouped) - 1} more)" if len(grouped) > 1 else "")
     try:
-        said = " ".join(str(error).split())
+        text = " ".join(str(error).split())
     except Exception:
-        said = ""
-    if len(said) > 1000:
-        said = said[:1000] + " ..."
+        text = ""
+    if len(text) > 1000:
+        text = text[:1000] + " ..."
     if server := _mcp_server(error):
         return f"no session with the MCP server {server} ({type(error).__name__})"
     if isinstance(error, KeyError) and _raised_in(error) is type(os.environ).__getitem__.__code__:
-        said += " (not in os.environ)"
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+        text += " (not in os.environ)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _mcp_server(error: BaseException) -> str:
@@ -177,10 +184,14 @@ def own_traceback(error: BaseException) -> str:
     Where no frame is the user's, the last ones of all are kept.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_users(frame.filename)]
-    kept = (own or list(frames))[-FRAMES_KEPT:]
-    lines = ["Traceback (frames of installed packages left out):\n"] if own and len(own) < len(frames) else []
-    lines += traceback.format_list(kept)
+    user_frames = [frame for frame in frames if is_users(frame.filename)]
+    last_frames = (user_frames or list(frames))[-FRAMES_KEPT:]
+    lines = (
+        ["Traceback (frames of installed packages left out):\n"]
+        if user_frames and len(user_frames) < len(frames)
+        else []
+    )
+    lines += traceback.format_list(last_frames)
     lines += traceback.format_exception_only(type(error), error)
     text = "".join(lines).rstrip()
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -246,11 +257,11 @@ def _wait_of(error: BaseException) -> float | None:
     """Seconds that the provider asks to wait: a header of the answer, or Google's RetryInfo in its body."""
     for holder in (getattr(error, "response", None), error):
         read = getattr(getattr(holder, "headers", None), "get", None)
-        said = str(read("retry-after") or read("Retry-After") or "").strip() if callable(read) else ""
-        if SECONDS.fullmatch(said):
-            return float(said)
-    asked = RETRY_DELAY.search(str(getattr(error, "details", None) or ""))
-    return float(asked[1]) if asked else None
+        header = str(read("retry-after") or read("Retry-After") or "").strip() if callable(read) else ""
+        if SECONDS.fullmatch(header):
+            return float(header)
+    match = RETRY_DELAY.search(str(getattr(error, "details", None) or ""))
+    return float(match[1]) if match else None
 
 
 def _status(value: Any) -> int | None:

@@ -118,16 +118,21 @@ class Tracer:
     def _package_folders(self) -> tuple[str, ...]:
         """Folders with a slash at the end in which nothing is a question: they are told apart by their packages."""
         prefixes = [sys.prefix, sys.exec_prefix] if sys.prefix != sys.base_prefix else []
-        own = [WORKER, *(f"{place}/" for place in prefixes)]
-        others = [STANDARD, *(f"{place}/" for place in sys.path if place.startswith("/") and "-packages" in place)]
+        prefix_places = [WORKER, *(f"{place}/" for place in prefixes)]
+        package_places = [
+            STANDARD,
+            *(f"{place}/" for place in sys.path if place.startswith("/") and "-packages" in place),
+        ]
         places = dict.fromkeys(
-            f"{form(place)}/" for place in (*own, *others) for form in (os.path.abspath, os.path.realpath)
+            f"{form(place)}/"
+            for place in (*prefix_places, *package_places)
+            for form in (os.path.abspath, os.path.realpath)
         )
         return tuple(
             place
             for place in places
             if not any(top.startswith(place) for top in self._inside)
-            and (not place.startswith(self._inside) or place.startswith(tuple(own)))
+            and (not place.startswith(self._inside) or place.startswith(tuple(prefix_places)))
         )
 
     def is_skipped(self, path: Any) -> bool:
@@ -318,14 +323,14 @@ class Tracer:
         notes = {"readlink": self._read_link, "open": None}
         for name in WRAPPED:
             real = getattr(os, name)
-            asking = Questioner(real, notes.get(name, self._status), self)
+            questioner = Questioner(real, notes.get(name, self._status), self)
             for supported in SUPPORTS:
                 if real in getattr(os, supported):
-                    getattr(os, supported).add(asking)
+                    getattr(os, supported).add(questioner)
             accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)  # Python 3.10
             for holder in (os, system, accessor):
                 if getattr(holder, name, None) is real:
-                    setattr(holder, name, asking)
+                    setattr(holder, name, questioner)
         import _posixsubprocess
 
         fork = Questioner(_posixsubprocess.fork_exec, self._start_child, self)
@@ -398,9 +403,9 @@ class Questioner:
 
 def resolve(path: str, links: list[str]) -> str:
     """An absolute path with every link followed, which are added to `links`; what is absent stays as it is spelled."""
-    rest, place = path.split("/")[::-1], ""
-    while rest:
-        part = rest.pop()
+    remaining_parts, place = path.split("/")[::-1], ""
+    while remaining_parts:
+        part = remaining_parts.pop()
         if part == "..":
             place = place.rpartition("/")[0]
         elif part not in ("", "."):
@@ -414,7 +419,7 @@ def resolve(path: str, links: list[str]) -> str:
             if len(links) > MOST_LINKS:
                 return step
             place = "" if target.startswith("/") else place
-            rest.extend(target.split("/")[::-1])
+            remaining_parts.extend(target.split("/")[::-1])
     return place or "/"
 
 

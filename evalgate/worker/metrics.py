@@ -52,7 +52,7 @@ class Host(server.Host):
         sys.path.extend(roots)  # behind what is installed: a file of the repository cannot take the name of a package
         return {"framework": "metrics"}
 
-    async def open(self, start: Message, asked: Any) -> Any:  # noqa: ARG002 - the shape of Host
+    async def open(self, start: Message, session_tools: Any) -> Any:  # noqa: ARG002 - the shape of Host
         """There is no agent here."""
         raise RuntimeError("this worker has no agent, only metrics")
 
@@ -60,12 +60,14 @@ class Host(server.Host):
         """Run a custom metric; its types are google-adk's, which must be installed here for it."""
         self._finder.own.add(str(message.get("code", "")).partition(".")[0])
         answer = await run(message, self._package)
-        said = str(answer.get("error") or "")
+        error_text = str(answer.get("error") or "")
         for name, folder in self._finder.packages.items():
-            if "cannot import name" in said and f"from '{name}'" in said:
+            if "cannot import name" in error_text and f"from '{name}'" in error_text:
                 file = os.path.relpath(os.path.join(folder, "__init__.py"))
-                why = f"{file} is not run for a metric, since it loads the agent; import the name from its own module"
-                answer["error"] = f"{why}. {said}"
+                reason = (
+                    f"{file} is not run for a metric, since it loads the agent; import the name from its own module"
+                )
+                answer["error"] = f"{reason}. {error_text}"
         return answer
 
 
@@ -74,8 +76,8 @@ def _home_of_callable(options: Message, root: str) -> modules.Home:
     name = str(options.get("call")).partition(":")[0].partition(".")[0]
     start = os.path.abspath(str(options.get("path") or "."))
     roots = tuple(dict.fromkeys((start, root)))
-    places = (os.path.join(each, name) for each in (*roots, *(options.get("import_roots") or ())))
-    folder = next((each for each in places if os.path.isdir(each)), None)
+    places = (os.path.join(import_root, name) for import_root in (*roots, *(options.get("import_roots") or ())))
+    folder = next((place for place in places if os.path.isdir(place)), None)
     return modules.Home(name=name, file=None, folder=folder, roots=roots, aliases=("agent",) if name != "agent" else ())
 
 
@@ -83,12 +85,12 @@ def _packages_of(home: modules.Home) -> dict[str, str]:
     """The agent's package and those that it lies in, by name: their folders."""
     place = home.folder or os.path.dirname(home.file or "")
     parts = home.name.split(".") if home.folder else home.name.split(".")[:-1]
-    found = {}
+    packages = {}
     while parts:
-        found[".".join(parts)] = place
+        packages[".".join(parts)] = place
         place = os.path.dirname(place)
         parts.pop()
-    return found if place else {}
+    return packages if place else {}
 
 
 class MetricFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -179,22 +181,22 @@ def _args_count(function: Callable[..., Any]) -> int:
     return 4
 
 
-def _metric(told: Message, code: str) -> Any:
+def _metric(wire_metric: Message, code: str) -> Any:
     """ADK hands over the metric without a threshold: it is on the criterion."""
     from google.adk.evaluation import eval_metrics
 
-    criterion = dict(told.get("criterion") or {})
-    if told.get("threshold") is not None:
-        criterion.setdefault("threshold", told["threshold"])
-    fields: Message = {"metric_name": told.get("metric_name") or code}
+    criterion = dict(wire_metric.get("criterion") or {})
+    if wire_metric.get("threshold") is not None:
+        criterion.setdefault("threshold", wire_metric["threshold"])
+    fields: Message = {"metric_name": wire_metric.get("metric_name") or code}
     if "threshold" in criterion:
         fields["criterion"] = eval_metrics.BaseCriterion.model_validate(criterion)
-    known = eval_metrics.EvalMetric.model_fields
-    if known["threshold"].is_required():
+    model_fields = eval_metrics.EvalMetric.model_fields
+    if model_fields["threshold"].is_required():
         fields["threshold"] = criterion.get("threshold")
     metric = eval_metrics.EvalMetric(**fields)
     metric.threshold = None
-    if "custom_function_path" in known:
+    if "custom_function_path" in model_fields:
         metric.custom_function_path = code
     return metric
 
@@ -208,17 +210,17 @@ def _invocation(turn: Message) -> Any:
     try:
         return eval_case.Invocation.model_validate(turn)
     except ValidationError:
-        known = _known(turn, eval_case.Invocation)
-        steps = known.get("intermediate_data")
+        fields = _known(turn, eval_case.Invocation)
+        steps = fields.get("intermediate_data")
         if isinstance(steps, dict) and hasattr(eval_case, "InvocationEvent"):
-            told = [event for event in steps.get("invocation_events") or () if event.get("content")]
-            events = [_known(event, eval_case.InvocationEvent) for event in told]
-            known["intermediate_data"] = (
+            content_events = [event for event in steps.get("invocation_events") or () if event.get("content")]
+            events = [_known(event, eval_case.InvocationEvent) for event in content_events]
+            fields["intermediate_data"] = (
                 {**steps, "invocation_events": events} if "invocation_events" in steps else steps
             )
-        if known == turn:
+        if fields == turn:
             raise
-        return eval_case.Invocation.model_validate(known)
+        return eval_case.Invocation.model_validate(fields)
 
 
 def _known(fields: Message, kind: Any) -> Message:
@@ -235,16 +237,16 @@ def _read(result: Any, code: str) -> Message:
         raise TypeError(f"{code} returned {result.overall_eval_status!r} as overall_eval_status")
     if score is None and status in ("passed", "failed"):
         raise ValueError(f"{code} returned {status}, but no overall_score")
-    each = getattr(result, "per_invocation_results", None) or ()
-    turns = [_number(getattr(turn, "score", None), f"a turn's score of {code}") for turn in each]
+    turn_results = getattr(result, "per_invocation_results", None) or ()
+    turns = [_number(getattr(turn, "score", None), f"a turn's score of {code}") for turn in turn_results]
     return {"score": score, "status": status, "turns": turns}
 
 
-def _number(value: Any, what: str) -> float | None:
+def _number(value: Any, subject: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{what} is {value!r}, not a number")
+        raise TypeError(f"{subject} is {value!r}, not a number")
     if not math.isfinite(value):
-        raise ValueError(f"{what} is {value!r}")
+        raise ValueError(f"{subject} is {value!r}")
     return float(value)

@@ -111,14 +111,14 @@ def add_packages() -> None:
 
     linked: list[str] = []
 
-    def note(folder: str, name: str, known: set[str] | None) -> set[str] | None:
+    def note(folder: str, name: str, known_paths: set[str] | None) -> set[str] | None:
         try:
             with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
                 lines = [line.strip() for line in file if not line.startswith(("#", "import ", "import\t"))]
         except OSError:
             lines = []
         linked.extend(os.path.join(folder, line) for line in lines if line)
-        return known
+        return known_paths
 
     site.addpackage = note  # type: ignore[assignment]
     site.execsitecustomize = lambda: None

@@ -63,7 +63,9 @@ def signature_of(callee: Any) -> Signature:
 class CallSession:
     """One conversation: its state, its history, and for a class its own instance."""
 
-    def __init__(self, callee: Any, signature: Signature, start: Message, asked: SessionTools | None = None) -> None:
+    def __init__(
+        self, callee: Any, signature: Signature, start: Message, session_tools: SessionTools | None = None
+    ) -> None:
         self._callee = callee() if signature.session_class else callee
         self._signature = signature
         self._state: Message = start.get("state") or {}
@@ -73,7 +75,7 @@ class CallSession:
         for turn in start.get("history") or ():
             self._messages.append({"role": "user", "text": text_of(turn.get("user_content") or {})})
             self._messages.append({"role": "model", "text": text_of(turn.get("final_response") or {})})
-        self._tools = Tools(asked)
+        self._tools = Tools(session_tools)
 
     async def set(self, state: Message, agent: str) -> None:
         """Set session variables. Raises ValueError where another agent is to take the turn: here is only one."""
@@ -117,9 +119,9 @@ async def _run(callee: Any, positional: list[Any], keywords: Message, recorder: 
             return
         recorder.result(await result)
         return
-    left = await asyncio.get_running_loop().run_in_executor(POOL, _call, callee, positional, keywords, recorder)
-    if left is not None:
-        recorder.result(await left)
+    awaitable = await asyncio.get_running_loop().run_in_executor(POOL, _call, callee, positional, keywords, recorder)
+    if awaitable is not None:
+        recorder.result(await awaitable)
 
 
 def _call(callee: Any, positional: list[Any], keywords: Message, recorder: Recorder) -> Any:
@@ -178,8 +180,8 @@ class Recorder:
     def _tool(self, call: Any) -> None:
         if not isinstance(call, dict) or not isinstance(call.get("name"), str):
             raise TypeError("each item of tool_calls must be a dict with a name and optionally args, id and response")
-        made = {key: call[key] for key in ("id", "name", "args") if call.get(key) is not None}
-        self.event({"tool_call": {"args": {}, **made}})
+        call_fields = {key: call[key] for key in ("id", "name", "args") if call.get(key) is not None}
+        self.event({"tool_call": {"args": {}, **call_fields}})
         if call.get("response") is not None:
             answered = {key: call[key] for key in ("id", "name") if call.get(key) is not None}
             response = call["response"] if isinstance(call["response"], dict) else {"result": call["response"]}
@@ -202,10 +204,12 @@ def _has_tools(content: Message) -> bool:
     return any(names & part.keys() for part in content.get("parts") or ())
 
 
-def _refuse_unknown(value: Message, known: frozenset[str], verb: str) -> None:
-    unknown = sorted(str(key) for key in value.keys() - known)
+def _refuse_unknown(value: Message, valid_keys: frozenset[str], verb: str) -> None:
+    unknown = sorted(str(key) for key in value.keys() - valid_keys)
     if unknown:
-        raise TypeError(f"the agent {verb} unknown keys {', '.join(unknown)}; known keys: {', '.join(sorted(known))}")
+        raise TypeError(
+            f"the agent {verb} unknown keys {', '.join(unknown)}; known keys: {', '.join(sorted(valid_keys))}"
+        )
 
 
 def text_of(content: Message) -> str:
@@ -249,18 +253,18 @@ class Host(server.Host):
             "agent": call,
         }
 
-    async def open(self, start: Message, asked: SessionTools | None) -> Any:
+    async def open(self, start: Message, session_tools: SessionTools | None) -> Any:
         """A fresh session."""
         assert self._signature is not None
-        return CallSession(self._callee, self._signature, start, asked)
+        return CallSession(self._callee, self._signature, start, session_tools)
 
 
 def find(call: str) -> Any:
     """The function or class at `module:attribute`. Raises ValueError, TypeError and whatever the module raises."""
-    found = attribute(call)
-    if not callable(found):
-        raise TypeError(f"{call} is a {type(found).__name__} and cannot be called")
-    return found
+    target = attribute(call)
+    if not callable(target):
+        raise TypeError(f"{call} is a {type(target).__name__} and cannot be called")
+    return target
 
 
 def attribute(call: str) -> Any:
@@ -268,9 +272,9 @@ def attribute(call: str) -> Any:
     module_name, _, path = call.partition(":")
     if not module_name or not path:
         raise ValueError(f"{call!r} is not of the form module:function")
-    found: Any = importlib.import_module(module_name)
+    target: Any = importlib.import_module(module_name)
     for name in path.split("."):
-        if not hasattr(found, name):
+        if not hasattr(target, name):
             raise AttributeError(f"{module_name} has no {path!r}")
-        found = getattr(found, name)
-    return found
+        target = getattr(target, name)
+    return target

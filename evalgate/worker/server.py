@@ -49,7 +49,7 @@ def installed() -> tuple[str, dict[str, str]]:
     """16 hex digits over the names and versions of all packages, those from git or an archive with where they are from:
     a requirement without a version is another package one day; those from a folder or an archive with what they hold.
     And the versions by name, as importlib.metadata has them, from the names of the folders alone."""
-    found = set()
+    identities = set()
     versions: dict[str, str] = {}
     for folder in dict.fromkeys(sys.path):
         try:
@@ -62,11 +62,11 @@ def installed() -> tuple[str, dict[str, str]]:
                 origin = file.read(10_000)
             is_fixed = b"vcs_info" in origin or b"archive_info" in origin
             files = content(os.path.join(folder, name), origin)
-            found.add(os.fsencode(name) + (origin if is_fixed else b"") + files)
+            identities.add(os.fsencode(name) + (origin if is_fixed else b"") + files)
             package, _, version = name.rpartition(".")[0].partition("-")
             if version:
                 versions.setdefault(package.lower().replace("_", "-"), version.partition("-py")[0])
-    return hashlib.sha256(b"\0".join(sorted(found))).hexdigest()[:16], dict(sorted(versions.items()))
+    return hashlib.sha256(b"\0".join(sorted(identities))).hexdigest()[:16], dict(sorted(versions.items()))
 
 
 def content(info: str, origin: bytes) -> bytes:
@@ -124,13 +124,13 @@ class TurnWatch:
 
     def _ends(self, kind: str, key: Any, name: str = "") -> None:
         if (kind, key) in self._open:
-            begun, known = self._open[kind, key]
-            self._calls[kind, key, begun] = (name or known, time.monotonic())
+            begun, open_name = self._open[kind, key]
+            self._calls[kind, key, begun] = (name or open_name, time.monotonic())
 
     def timings(self) -> dict[str, Any]:
         """Wall seconds to the millisecond, as ADK has them: overlaps count once, and as the model's before a tool's."""
         every = [(kind, name, begun, end) for (kind, _, begun), (name, end) in self._calls.items()]
-        models, tools = ([each[2:] for each in every if each[0] == kind] for kind in ("model", "tool"))
+        models, tools = ([call[2:] for call in every if call[0] == kind] for kind in ("model", "tool"))
         model_s = seconds_of(models)
         return {
             "total_s": round(time.monotonic() - self.started, 3),
@@ -138,13 +138,13 @@ class TurnWatch:
             "tool_s": round(seconds_of(models + tools) - model_s, 3),
             "calls": [
                 {"kind": kind, "name": name, "at": round(begun - self.started, 3), "seconds": round(end - begun, 3)}
-                for kind, name, begun, end in sorted(every, key=lambda each: each[2])
+                for kind, name, begun, end in sorted(every, key=lambda call: call[2])
             ],
         }
 
     def agents(self, authors: list[str]) -> list[dict[str, Any]]:
         """Instructions and tools of the agents among `authors` that asked a model, in that order."""
-        found = []
+        agents = []
         for author in dict.fromkeys(authors):
             request = self.requests.get(author)
             if request is None:
@@ -155,8 +155,8 @@ class TurnWatch:
                 details["instructions"] = instructions if isinstance(instructions, str) else str(instructions)
             if declared := getattr(config, "tools", None):
                 details["tool_declarations"] = [declaration(tool) for tool in declared]
-            found.append(details)
-        return found
+            agents.append(details)
+        return agents
 
 
 def seconds_of(intervals: list[Interval]) -> float:
@@ -175,9 +175,9 @@ def declaration(tool: Any) -> dict[str, Any]:
         return dumped
     if isinstance(tool, dict):
         return tool
-    told = {"name": str(getattr(tool, "__name__", None) or type(tool).__name__)}
+    fields = {"name": str(getattr(tool, "__name__", None) or type(tool).__name__)}
     description = inspect.getdoc(tool) if callable(tool) else None
-    return {"function_declarations": [{**told, "description": description} if description else told]}
+    return {"function_declarations": [{**fields, "description": description} if description else fields]}
 
 
 CURRENT: ContextVar[TurnWatch | None] = ContextVar("evalgate_turn", default=None)
@@ -204,17 +204,17 @@ def watch_for_stalls(loop: asyncio.AbstractEventLoop, send: Callable[[dict[str, 
         loop.call_later(BEAT_S, tick)
 
     def look() -> None:
-        told = ""
+        reported_session = ""
         while True:
             time.sleep(BEAT_S)
             seconds = time.monotonic() - beat
             frame = sys._current_frames().get(thread) if seconds > STALL_S else None  # noqa: SLF001 - no other way
             session = _session_of(frame)
-            if session and session != told:
+            if session and session != reported_session:
                 send({"type": "stalled", "session": session, "seconds": round(seconds, 3), "where": _where(frame)})
-            elif told and not session:
+            elif reported_session and not session:
                 send({"type": "resumed"})
-            told = session
+            reported_session = session
 
     tick()
     threading.Thread(target=look, daemon=True).start()
@@ -336,9 +336,9 @@ class Server:
             for message in self._pipe.messages():
                 if message.get("type") == "tool_response":
                     # from here and not from the loop, so that a plain function which waits on the loop is answered, too
-                    asked = self._tools.get(str(message.get("session", "")))
-                    if asked is not None:
-                        asked.tell(message)
+                    session_tools = self._tools.get(str(message.get("session", "")))
+                    if session_tools is not None:
+                        session_tools.tell(message)
                 else:
                     loop.call_soon_threadsafe(self._inbox.put_nowait, message)
         except ValueError as error:
@@ -347,8 +347,8 @@ class Server:
 
     async def _greet(self, hello: Message) -> bool:
         if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
-            theirs = hello.get("protocol")
-            text = f"this worker uses protocol version {PROTOCOL}, but was started with version {theirs!r}"
+            client_version = hello.get("protocol")
+            text = f"this worker uses protocol version {PROTOCOL}, but was started with version {client_version!r}"
             self._pipe.send({"type": "fatal", "kind": "protocol", "message": text, "detail": ""})
             return False
         if hello.get("inputs"):
@@ -375,8 +375,8 @@ class Server:
 
     def _say(self, message: Message) -> None:
         """Send what ends something, behind what was asked of the checkout until now."""
-        for asked in self._inputs.messages() if self._inputs is not None else ():
-            self._pipe.keep(asked)
+        for question in self._inputs.messages() if self._inputs is not None else ():
+            self._pipe.keep(question)
         self._pipe.send(message)
 
     def _described(self, read: Callable[[], list[Any]]) -> list[Any]:
@@ -445,20 +445,20 @@ class Server:
         self._say({"type": "ended", "session": name, **await session.end()})
 
     def _dismiss(self, name: str) -> None:
-        asked = self._tools.pop(name, None)
-        if asked is not None:
-            asked.close()
+        session_tools = self._tools.pop(name, None)
+        if session_tools is not None:
+            session_tools.close()
 
     def _fail(self, kind: Any, name: str, message: Message, error: BaseException) -> None:
         if kind == "metric":
             answer = {"id": message.get("id"), "score": None, "error": errors.sentence(error)}
             self._say({"type": "metric_result", **answer})
             return
-        known = (errors.ModelAnsweredError, errors.ServiceDown)
-        found = error.found if isinstance(error, known) else errors.describe(error)
+        error_types = (errors.ModelAnsweredError, errors.ServiceDown)
+        description = error.found if isinstance(error, error_types) else errors.describe(error)
         self._dismiss(name)
         self._sessions.pop(name, None)
-        self._say({"type": "turn_failed", "session": name, **found})
+        self._say({"type": "turn_failed", "session": name, **description})
 
 
 def serve(pipe: Pipe, host: Host) -> int:
@@ -504,12 +504,12 @@ def load(kind: str) -> Any:
     package = type(sys)("_evalgate_host")
     package.__path__ = [folder]
     sys.modules[package.__name__] = package
-    ours = ("evalgate", "evalgate.worker")
-    sys.modules.update(dict.fromkeys(ours, sys.modules[str(__package__)]))
+    package_names = ("evalgate", "evalgate.worker")
+    sys.modules.update(dict.fromkeys(package_names, sys.modules[str(__package__)]))
     try:
         return importlib.import_module(f"{package.__name__}.{name}")
     finally:
-        for module in ours:
+        for module in package_names:
             del sys.modules[module]
 
 

@@ -53,8 +53,8 @@ class SessionTools:
             number = f"t{self._issued}"
             self._waiting[number] = answer
             self.asked.add(name)
-        told = {"call": number, "name": name, "args": plain(dict(args or {})), "kind": kind}
-        self._send({"type": "tool_call", "session": self._session, **told})
+        call_fields = {"call": number, "name": name, "args": plain(dict(args or {})), "kind": kind}
+        self._send({"type": "tool_call", "session": self._session, **call_fields})
         return Call(self, number, answer)
 
     def tell(self, message: Message) -> None:
@@ -158,8 +158,8 @@ def named_error(name: str, message: str) -> Exception:
     where some frameworks look for what an error says.
     """
     module, _, short = name.rpartition(".")
-    found = getattr(sys.modules.get(module) if module else builtins, short, None)
-    base = found if isinstance(found, type) and issubclass(found, Exception) else Exception
+    candidate = getattr(sys.modules.get(module) if module else builtins, short, None)
+    base = candidate if isinstance(candidate, type) and issubclass(candidate, Exception) else Exception
     members = {
         "__init__": Exception.__init__,
         "__str__": lambda _: message,
@@ -210,9 +210,9 @@ def ask_before_tools() -> None:
     if getattr(original, "asks", False):
         return
 
-    async def run_before_tool_callback(self: Any, *, tool: Any, **others: Any) -> Any:
+    async def run_before_tool_callback(self: Any, *, tool: Any, **options: Any) -> Any:
         guard(tool)
-        return await original(self, tool=tool, **others)
+        return await original(self, tool=tool, **options)
 
     run_before_tool_callback.asks = True  # type: ignore[attr-defined]  # marks it
     PluginManager.run_before_tool_callback = run_before_tool_callback
@@ -226,14 +226,14 @@ def guard(tool: Any) -> None:
         return
     real = run if owner is None else run.real
 
-    async def run_async(*, args: Any, tool_context: Any, **others: Any) -> Any:
-        asked = CURRENT.get()
-        if asked is None:
-            return await real(args=args, tool_context=tool_context, **others)
-        before = _seen(tool_context.actions)
-        return await asked.ask(tool.name, args, kind_of(tool)).settle(
-            lambda: real(args=args, tool_context=tool_context, **others),
-            effects=lambda: _done(before, tool_context.actions),
+    async def run_async(*, args: Any, tool_context: Any, **options: Any) -> Any:
+        session_tools = CURRENT.get()
+        if session_tools is None:
+            return await real(args=args, tool_context=tool_context, **options)
+        old_actions = _seen(tool_context.actions)
+        return await session_tools.ask(tool.name, args, kind_of(tool)).settle(
+            lambda: real(args=args, tool_context=tool_context, **options),
+            effects=lambda: _done(old_actions, tool_context.actions),
             apply=lambda effects: _do(effects, tool_context),
         )
 
@@ -258,13 +258,13 @@ def _seen(actions: Any) -> Message:
     return {"state_delta": delta, **{name: getattr(actions, name, None) for name in FLAGS}}
 
 
-def _done(before: Message, actions: Any) -> Message:
+def _done(old_actions: Message, actions: Any) -> Message:
     """What a call did besides answering: state that it set, and whether it transfers, escalates or ends the turn."""
-    old = before["state_delta"]
+    old = old_actions["state_delta"]
     missing = object()
     changed = {key: plain(value) for key, value in actions.state_delta.items() if old.get(key, missing) != value}
     flags = {name: getattr(actions, name, None) for name in FLAGS}
-    done = {name: value for name, value in flags.items() if value is not None and value != before[name]}
+    done = {name: value for name, value in flags.items() if value is not None and value != old_actions[name]}
     return {"state_delta": changed, **done} if changed else done
 
 
@@ -300,50 +300,50 @@ def watch_services(root_agent: Any) -> None:
     without them is another one, which nobody asked about. The turn then raises errors.ServiceDown."""
     for service in _services(root_agent, set()):
         name, address = type(service).__name__, errors.address_of(service)
-        what = f"{name} at {address}" if address else name
+        service_name = f"{name} at {address}" if address else name
         if hasattr(service, "get_tools"):
-            _watch_listing(service, what)
+            _watch_listing(service, service_name)
         else:
-            _watch_answers(service, what)
+            _watch_answers(service, service_name)
 
 
-def _services(agent: Any, seen: set[int]) -> Iterator[Any]:
+def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
     """The toolsets and the remote agents of an agent, of those below it and of those that it has as tools."""
-    if id(agent) in seen:
+    if id(agent) in visited_ids:
         return
-    seen.add(id(agent))
+    visited_ids.add(id(agent))
     if any(base.__name__ == "RemoteA2aAgent" for base in type(agent).__mro__):
         yield agent
     for tool in getattr(agent, "tools", None) or ():
         inner = getattr(tool, "agent", None)
         if inner is not None:
-            yield from _services(inner, seen)
-        elif id(tool) not in seen and any(base.__name__ == "BaseToolset" for base in type(tool).__mro__):
-            seen.add(id(tool))
+            yield from _services(inner, visited_ids)
+        elif id(tool) not in visited_ids and any(base.__name__ == "BaseToolset" for base in type(tool).__mro__):
+            visited_ids.add(id(tool))
             yield tool
     for child in getattr(agent, "sub_agents", None) or ():
-        yield from _services(child, seen)
+        yield from _services(child, visited_ids)
 
 
-def _watch_listing(toolset: Any, what: str) -> None:
+def _watch_listing(toolset: Any, service_name: str) -> None:
     real = toolset.get_tools
 
-    async def get_tools(*args: Any, **named: Any) -> Any:
+    async def get_tools(*args: Any, **options: Any) -> Any:
         try:
-            return await real(*args, **named)
+            return await real(*args, **options)
         except Exception as error:
-            raise errors.ServiceDown(what, "its tools", error) from error
+            raise errors.ServiceDown(service_name, "its tools", error) from error
 
     object.__setattr__(toolset, "get_tools", get_tools)
 
 
-def _watch_answers(agent: Any, what: str) -> None:
+def _watch_answers(agent: Any, service_name: str) -> None:
     real = agent._run_async_impl  # noqa: SLF001 - all of its answers come this way, as a sub-agent and as a tool
 
     async def run(context: Any) -> Any:
         async for event in real(context):
             if event.error_message and not (event.content and event.content.parts):
-                raise errors.ServiceDown(what, "its answer", str(event.error_message))
+                raise errors.ServiceDown(service_name, "its answer", str(event.error_message))
             yield event
 
     object.__setattr__(agent, "_run_async_impl", run)
@@ -353,26 +353,26 @@ def _guard_toolset(toolset: Any, name: str) -> None:
     real = toolset.get_tools
 
     async def get_tools(readonly_context: Any = None) -> list[Any]:
-        asked = CURRENT.get()
-        if asked is None:
+        session_tools = CURRENT.get()
+        if session_tools is None:
             return list(await real(readonly_context))
-        known = asked.listings.get(name)
-        if known is None:
-            known = asked.listings[name] = await _listed(asked, name, lambda: real(readonly_context))
-        return list(known)
+        listing = session_tools.listings.get(name)
+        if listing is None:
+            listing = session_tools.listings[name] = await _listed(session_tools, name, lambda: real(readonly_context))
+        return list(listing)
 
     object.__setattr__(toolset, "get_tools", get_tools)
 
 
-async def _listed(asked: Any, name: str, real: Any) -> list[Any]:
+async def _listed(session_tools: Any, name: str, real: Any) -> list[Any]:
     tools: list[Any] = []
 
     async def run() -> list[Message]:
         tools.extend(await real())
         return [_described(tool) for tool in tools]
 
-    described = await asked.ask(LIST_TOOLS, {"toolset": name}, "listing").settle(run)
-    return tools or [_recorded_tool(each) for each in described or ()]
+    described = await session_tools.ask(LIST_TOOLS, {"toolset": name}, "listing").settle(run)
+    return tools or [_recorded_tool(tool_description) for tool_description in described or ()]
 
 
 def _described(tool: Any) -> Message:
@@ -389,8 +389,8 @@ def _recorded_tool(described: Message) -> Any:
 
     class RecordedTool(BaseTool):  # type: ignore[misc]  # google-adk is not installed where types are checked
         def _get_declaration(self) -> Any:
-            told = described.get("declaration")
-            return types.FunctionDeclaration.model_validate(told) if told else None
+            declaration = described.get("declaration")
+            return types.FunctionDeclaration.model_validate(declaration) if declaration else None
 
         async def run_async(self, *, args: Any, tool_context: Any) -> Any:  # noqa: ARG002 - google-adk's signature
             raise RuntimeError(f"the tool {self.name!r} is only known from a cassette and cannot run")
@@ -406,28 +406,28 @@ def _recorded_tool(described: Message) -> Any:
 
 
 class Tools:
-    """The tools of one conversation; `asked` None: they just run."""
+    """The tools of one conversation; `session_tools` None: they run without asking."""
 
-    def __init__(self, asked: SessionTools | None) -> None:
-        self._asked = asked
+    def __init__(self, session_tools: SessionTools | None) -> None:
+        self._asked = session_tools
 
     def call(self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None) -> Any:
         """The result of the tool `name`; `run` is called with the arguments by name where it is to run."""
-        given = dict(args or {})
-        real = partial(_run, name, given, run)
-        return real() if self._asked is None else self._asked.ask(name, given).wait(real)
+        arguments = dict(args or {})
+        real = partial(_run, name, arguments, run)
+        return real() if self._asked is None else self._asked.ask(name, arguments).wait(real)
 
     async def call_async(
         self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
     ) -> Any:
         """The same for a coroutine function."""
-        given = dict(args or {})
+        arguments = dict(args or {})
 
         async def real() -> Any:
-            result = _run(name, given, run)
+            result = _run(name, arguments, run)
             return await result if inspect.isawaitable(result) else result
 
-        return await real() if self._asked is None else await self._asked.ask(name, given).settle(real)
+        return await real() if self._asked is None else await self._asked.ask(name, arguments).settle(real)
 
     def wrap(self, function: Callable[..., Any], *, name: str = "") -> Callable[..., Any]:
         """The function, asked about whenever it is called; a coroutine function stays one.

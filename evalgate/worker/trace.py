@@ -40,12 +40,12 @@ class Recorder:
 
     def event(self, event: Any, *, at: float) -> None:
         """The agent said or did something."""
-        told = {"kind": "event", "at": at, "author": event.author, "id": event.id, "content": dumped(event.content)}
+        fields = {"kind": "event", "at": at, "author": event.author, "id": event.id, "content": dumped(event.content)}
         actions = {name: value for name, value in (dumped(event.actions) or {}).items() if value}
         actions = {name: "***" if name in SECRET else value for name, value in actions.items()}
         for name in ("branch", "error_code", "error_message"):
-            told[name] = getattr(event, name, None)
-        self._add({name: value for name, value in {**told, "actions": actions}.items() if value})
+            fields[name] = getattr(event, name, None)
+        self._add({name: value for name, value in {**fields, "actions": actions}.items() if value})
 
     def agents(self, root: Any) -> None:
         """The agents and their tools."""
@@ -54,26 +54,32 @@ class Recorder:
     def begin(self, kind: str, key: Any, *, agent: str, request: Any = None, **fields: Any) -> None:
         """A model is asked, or a tool is called; callbacks of the agent may still change the `request`."""
         entry = {"kind": kind, "agent": agent, **fields, "at": self._now()}
-        before = self._asked.get(agent)
+        previous_record = self._asked.get(agent)
         if request is not None:
-            now = _request(request)
-            entry["request"] = _new(now, before.last if before else None, before.first if before else None)
-            self._asked[agent] = Asked(self._entries, told=entry["request"], first=now, last=now)
+            current_request = _request(request)
+            entry["request"] = _new(
+                current_request,
+                previous_record.last if previous_record else None,
+                previous_record.first if previous_record else None,
+            )
+            self._asked[agent] = Asked(
+                self._entries, told=entry["request"], first=current_request, last=current_request
+            )
         if (number := self._add(entry)) is not None:
-            self._open[kind, key] = (number, entry["at"], agent, request, before)
+            self._open[kind, key] = (number, entry["at"], agent, request, previous_record)
 
     def end(self, kind: str, key: Any, *, response: Any = None, error: Any = None) -> None:
         """It has answered, with a chunk or the whole; or raised."""
         if (kind, key) not in self._open:
             return
-        number, at, agent, request, before = self._open[kind, key]
+        number, at, agent, request, previous_record = self._open[kind, key]
         fields: Message = {"s": round(self._now() - at, 3)}
-        asked = self._asked.get(agent)
-        if request is not None and asked is not None and asked.number == number:  # no later one is told by it
-            asked.last = _request(request)
-            new = _new(asked.last, before.last if before else None)
-            if new != asked.told:
-                fields["request"] = asked.told = new
+        record = self._asked.get(agent)
+        if request is not None and record is not None and record.number == number:  # no later one is told by it
+            record.last = _request(request)
+            new = _new(record.last, previous_record.last if previous_record else None)
+            if new != record.told:
+                fields["request"] = record.told = new
         if response is not None:
             fields["response"] = dumped(response)
         if error is not None:
@@ -92,13 +98,13 @@ class Recorder:
         return None
 
     def _say(self, number: int, fields: Message) -> None:
-        told = {}
+        clipped_fields = {}
         for name, value in fields.items():
             self._room += self._sizes.get((number, name), 0)
-            told[name] = clipped(value, self._room)
-            self._sizes[number, name] = len(json.dumps(told[name]))
+            clipped_fields[name] = clipped(value, self._room)
+            self._sizes[number, name] = len(json.dumps(clipped_fields[name]))
             self._room -= self._sizes[number, name]
-        self._tell({"type": "trace", "number": number, "entry": told})
+        self._tell({"type": "trace", "number": number, "entry": clipped_fields})
 
     def _now(self) -> float:
         return round(time.monotonic() - self._started, 3)
@@ -127,41 +133,45 @@ def dumped(value: Any) -> Any:
 def _request(request: Any) -> Message:
     """The model, what it is told and given, and the conversation; not where and with which headers it is asked."""
     config = getattr(request, "config", None)
-    kept: Message = {}
+    settings: Message = {}
     if config is not None:
         names = set(type(config).model_fields) - {"tools", "http_options"}
-        kept = {name: dumped(value) for name in sorted(names) if (value := getattr(config, name)) is not None}
+        settings = {name: dumped(value) for name in sorted(names) if (value := getattr(config, name)) is not None}
         if config.tools:
-            kept["tools"] = [server.declaration(tool) for tool in config.tools]
-    return {"model": request.model, "config": kept, "contents": [dumped(each) for each in request.contents or ()]}
+            settings["tools"] = [server.declaration(tool) for tool in config.tools]
+    return {
+        "model": request.model,
+        "config": settings,
+        "contents": [dumped(content) for content in request.contents or ()],
+    }
 
 
-def _new(request: Message, before: Message | None, config_before: Message | None = None) -> Message:
+def _new(request: Message, previous_request: Message | None, config_before: Message | None = None) -> Message:
     """What is new in a request since the one before of the same agent. `same`: so many contents are those of that one;
     what is not said at all is, too. `config_before`: what that one was when it was as young as this one."""
-    if before is None:
+    if previous_request is None:
         return request
-    pairs = zip(before["contents"], request["contents"], strict=False)
+    pairs = zip(previous_request["contents"], request["contents"], strict=False)
     same = next((at for at, (one, other) in enumerate(pairs) if one != other), None)
-    same = min(len(before["contents"]), len(request["contents"])) if same is None else same
+    same = min(len(previous_request["contents"]), len(request["contents"])) if same is None else same
     if not same:
         return request
-    then = config_before or before
-    new = {name: request[name] for name in ("model", "config") if request[name] != then[name]}
+    config_request = config_before or previous_request
+    new = {name: request[name] for name in ("model", "config") if request[name] != config_request[name]}
     return {**new, "same": same, "contents": request["contents"][same:]}
 
 
 def tree(agent: Any) -> Message:
     """An agent with its tools and those below it."""
     model = getattr(agent, "model", None)
-    told = {
+    fields = {
         "name": str(agent.name),
         "type": type(agent).__name__,
         "model": model if isinstance(model, str) else str(getattr(model, "model", "") or ""),
         "tools": [_name(tool) for tool in getattr(agent, "tools", None) or ()],
         "agents": [tree(child) for child in getattr(agent, "sub_agents", None) or ()],
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _name(tool: Any) -> str:
@@ -184,9 +194,9 @@ def clipped(value: Any, room: int = ROOM) -> Any:
             data = value.get("data")
             if "mime_type" in value and isinstance(data, (str, bytes)):
                 value = {**value, "data": f"{len(data)} characters of data"}
-            return {str(name): told(each, levels - 1) for name, each in value.items() if room > 0}
+            return {str(name): told(field, levels - 1) for name, field in value.items() if room > 0}
         if isinstance(value, (list, tuple)):
-            return [told(each, levels - 1) for each in value if room > 0]
+            return [told(element, levels - 1) for element in value if room > 0]
         return value if value is None or isinstance(value, (bool, int, float)) else told(str(dumped(value)), levels)
 
     return told(value, LEVELS)

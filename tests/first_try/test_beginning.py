@@ -286,7 +286,9 @@ def test_what_is_written_pleases_the_linters(tmp_path: Path) -> None:
             (flows / f"{name}.yml").write_text(
                 f"name{rest.partition('--- ')[0]}".replace("acme/", "OWNER/"), encoding="utf-8"
             )
-    odd = starter.render_workflow({"A": '"1:2 # x"'}, others={"B": variables.secret("B")}, root="my folder: x/1")
+    odd = starter.render_workflow(
+        {"A": '"1:2 # x"'}, judge_variables={"B": variables.secret("B")}, root="my folder: x/1"
+    )
     (flows / "odd.yml").write_text(odd, encoding="utf-8")
     gate = yaml.safe_load(odd)["jobs"]["gate"]["steps"][-1]
     assert gate["with"]["root"] == "my folder: x/1"

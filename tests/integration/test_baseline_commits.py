@@ -73,7 +73,7 @@ def pick(
 ) -> commit.BaseCommit:
     """`said`: what the runner says beside."""
     with git.open_repository(root, environ=ENVIRON, token=None, under=under) as repo:
-        picked = commit.pick_base(repo, wanted=wanted, event_base=event_base, head=head, environ=said)
+        picked = commit.pick_base(repo, base=wanted, event_base=event_base, head=head, environ=said)
         with commit.checked_out(repo, picked.sha) as there:
             assert (there.root / "agent.py").exists(), "a base can be checked out"
         return picked
@@ -252,4 +252,4 @@ def test_ancestors_come_nearest_first_and_bounded(repo: Repository, origin: Path
 def test_ancestors_of_a_shallow_commit_are_fetched(origin: Path, tmp_path: Path, under: Path) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
     with git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as repo:
-        assert len(git.ancestors(repo, commit.pick_base(repo, wanted="", event_base="", head="").sha)) == 62
+        assert len(git.ancestors(repo, commit.pick_base(repo, base="", event_base="", head="").sha)) == 62

@@ -75,8 +75,8 @@ def test_an_empty_store_has_nothing(store: Make) -> None:
 
 
 def test_the_nearest_commit_wins(store: Make, tmp_path: Path) -> None:
-    store().save(C, results(tmp_path, "far"), now=NOW)
-    store().save(B, results(tmp_path, "near"), now=NOW + timedelta(seconds=5))
+    store().save(C, results(tmp_path, "far"), current_moment=NOW)
+    store().save(B, results(tmp_path, "near"), current_moment=NOW + timedelta(seconds=5))
     found = next(store().find([A, B, C]), None)
     assert found is not None
     assert (found.commit, found.distance, found.saved_at) == (B, 1, "2026-01-02T03:04:10Z")
@@ -85,8 +85,8 @@ def test_the_nearest_commit_wins(store: Make, tmp_path: Path) -> None:
 
 
 def test_the_newest_run_of_a_commit_wins(store: Make, tmp_path: Path) -> None:
-    store().save(A, results(tmp_path, "first"), now=NOW)
-    store().save(A, results(tmp_path, "again"), now=NOW + timedelta(days=1))
+    store().save(A, results(tmp_path, "first"), current_moment=NOW)
+    store().save(A, results(tmp_path, "again"), current_moment=NOW + timedelta(days=1))
     found = next(store().find([A]), None)
     assert found is not None
     assert text_of(found.path) == "again"
@@ -94,8 +94,8 @@ def test_the_newest_run_of_a_commit_wins(store: Make, tmp_path: Path) -> None:
 
 def test_the_oldest_runs_go(store: Make, tmp_path: Path) -> None:
     for number, commit in enumerate([A, B, C]):
-        store().save(commit, results(tmp_path, commit), now=NOW + timedelta(hours=number))
-    store(keep=2).save(D, results(tmp_path, D), now=NOW + timedelta(hours=9))
+        store().save(commit, results(tmp_path, commit), current_moment=NOW + timedelta(hours=number))
+    store(keep=2).save(D, results(tmp_path, D), current_moment=NOW + timedelta(hours=9))
     assert [next(store().find([commit]), None) is not None for commit in (A, B, C, D)] == [False, False, True, True]
 
 
@@ -106,8 +106,8 @@ def count_up(ledger: bytes | None) -> bytes:
 
 def test_the_ledger_is_revised_with_each_run(store: Make, tmp_path: Path) -> None:
     for number, commit in enumerate([A, B]):
-        store().save(commit, results(tmp_path, commit), now=NOW + timedelta(hours=number), revise=count_up)
-    store().save(C, results(tmp_path, C), now=NOW + timedelta(hours=2))
+        store().save(commit, results(tmp_path, commit), current_moment=NOW + timedelta(hours=number), revise=count_up)
+    store().save(C, results(tmp_path, C), current_moment=NOW + timedelta(hours=2))
     assert store().read("history.json") == b'{"count": 2}'
     assert b"evalgate" in (store().read("README.md") or b"")
 
@@ -146,7 +146,7 @@ def test_what_no_run_wrote_is_left_aside(
     complaint: str,
 ) -> None:
     monkeypatch.setattr(stores, "unpack", functools.partial(stores.unpack, most_bytes=MOST))
-    store().save(B, results(tmp_path, "good"), now=NOW)
+    store().save(B, results(tmp_path, "good"), current_moment=NOW)
     name = f"20260105T000000Z-{A}.json.gz"
     put(f"runs/{name}", held)
     put("runs/20269999T000000Z-" + A + ".json.gz", gzip.compress(b"{}"))
@@ -161,11 +161,11 @@ def test_what_no_run_wrote_is_left_aside(
 
 
 def test_what_others_keep_there_stays(store: Make, tmp_path: Path, put: Callable[[str, bytes], None]) -> None:
-    store().save(A, results(tmp_path, "one"), now=NOW)
+    store().save(A, results(tmp_path, "one"), current_moment=NOW)
     put("CNAME", b"example.com")
     put("runs/notes.txt", b"mine")
     put("README.md", b"ours")
-    store(keep=1).save(B, results(tmp_path, "two"), now=NOW + timedelta(hours=1))
+    store(keep=1).save(B, results(tmp_path, "two"), current_moment=NOW + timedelta(hours=1))
     assert store().read("CNAME") == b"example.com"
     assert store().read("README.md") == b"ours"
 
@@ -187,7 +187,9 @@ def test_a_folder_never_reads_through_a_link(tmp_path: Path) -> None:
 
 
 def test_later_steps_can_read_a_folder(tmp_path: Path) -> None:
-    BaselineFolder(tmp_path / "stored", scratch=tmp_path).save(A, results(tmp_path, "x"), now=NOW, revise=count_up)
+    BaselineFolder(tmp_path / "stored", scratch=tmp_path).save(
+        A, results(tmp_path, "x"), current_moment=NOW, revise=count_up
+    )
     umask = os.umask(0)
     os.umask(umask)
     for path in (tmp_path / "stored").rglob("*"):
@@ -199,7 +201,7 @@ def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     folder = BaselineFolder(tmp_path / "file" / "stored", scratch=tmp_path)
     with pytest.raises(UnavailableError, match="cannot use the folder"):
-        folder.save(A, results(tmp_path, "x"), now=NOW)
+        folder.save(A, results(tmp_path, "x"), current_moment=NOW)
 
 
 @pytest.mark.parametrize(("folder", "used"), [("kept", False), ("fresh", True), ("link", False), ("../kept", True)])
@@ -221,7 +223,9 @@ def write_to_folder(folder: str, scratch: str, letter: str) -> None:
     store = BaselineFolder(Path(folder), scratch=Path(scratch), keep=100)
     for number in range(SAVES):
         commit = f"{letter}{number:039d}"
-        store.save(commit, results(Path(scratch), commit), now=NOW + timedelta(seconds=number), revise=count_up)
+        store.save(
+            commit, results(Path(scratch), commit), current_moment=NOW + timedelta(seconds=number), revise=count_up
+        )
 
 
 def test_writers_of_a_folder_take_turns(tmp_path: Path) -> None:
@@ -253,7 +257,7 @@ def in_processes(function: Callable[..., None], arguments: Sequence[tuple[str, .
 def test_a_data_branch_is_read_once_checked_out(origin: Path, tmp_path: Path) -> None:
     """Its files lie as those of a folder: one `git worktree add` moves what it holds."""
     branch = made.made(tmp_path / "branch")
-    BaselineFolder(branch, scratch=tmp_path).save(A, results(tmp_path, "old"), now=NOW, revise=count_up)
+    BaselineFolder(branch, scratch=tmp_path).save(A, results(tmp_path, "old"), current_moment=NOW, revise=count_up)
     made.commit(branch, {})
     git_(branch, "push", "--quiet", str(origin), "HEAD:refs/heads/evalgate-data")
     workspace = made.cloned(origin, tmp_path / "workspace")

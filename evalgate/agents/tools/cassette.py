@@ -62,10 +62,10 @@ def _has_pieces(pieces: Sequence[str], text: str) -> bool:
         return False
     place, end = len(first), len(text) - len(last)
     for piece in inner:
-        found = text.find(piece, place, end)
-        if found < 0:
+        position = text.find(piece, place, end)
+        if position < 0:
             return False
-        place = found + len(piece)
+        place = position + len(piece)
     return True
 
 
@@ -84,27 +84,27 @@ def spell_call(tool: str, args: Json) -> str:
 
 def nearest_args(args: Json, recorded: Iterable[Json]) -> Json | None:
     """The recorded arguments with the fewest differences; of several the first."""
-    return min(recorded, key=lambda each: len(list(changed_args(args, each))), default=None)
+    return min(recorded, key=lambda candidate: len(list(changed_args(args, candidate))), default=None)
 
 
 def difference(actual: Json, recorded: Json) -> str:
     """``argument `unit` differs``, ``arguments `a` and `b.c` differ; argument `d` is new``."""
-    found = list(changed_args(actual, recorded))
+    changes = list(changed_args(actual, recorded))
     parts = []
-    for what, plural in (("differs", "differ"), ("is new", "are new"), ("is missing", "are missing")):
-        names = [f"`{path}`" for each, path in found if each == what]
+    for kind, plural in (("differs", "differ"), ("is new", "are new"), ("is missing", "are missing")):
+        names = [f"`{path}`" for change, path in changes if change == kind]
         if names:
-            noun, verb = ("argument", what) if len(names) == 1 else ("arguments", plural)
+            noun, verb = ("argument", kind) if len(names) == 1 else ("arguments", plural)
             parts.append(f"{noun} {words.listed(names, limit=MOST_NAMED)} {verb}")
     return "; ".join(parts)
 
 
-def unknown_tool(tool: str, known: Sequence[str]) -> str:
+def unknown_tool(tool: str, tools: Sequence[str]) -> str:
     """``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name where there is one."""
-    if not known:
+    if not tools:
         return "no tool call was recorded for this case"
-    close = words.nearest(tool, known, cutoff=0.75)
-    names = words.listed([f"`{name}`" for name in known], limit=MOST_NAMED)
+    close = words.nearest(tool, tools, cutoff=0.75)
+    names = words.listed([f"`{name}`" for name in tools], limit=MOST_NAMED)
     hint = f"; did the agent mean `{close}`?" if close else ""
     return f"no call of `{tool}` was recorded (recorded: {names}){hint}"
 
@@ -194,13 +194,13 @@ def parse_cassette(text: str) -> tuple[RecordedCall, ...]:
     entries = tuple(
         RecordedCall(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply()) for call in wire.calls
     )
-    seen: set[tuple[str, str, int]] = set()
+    addresses: set[tuple[str, str, int]] = set()
     for number, entry in enumerate(entries):
-        if entry.address in seen:
+        if entry.address in addresses:
             raise CassetteError(
                 f"calls.{number}: call {entry.nth} of `{entry.tool}` with these arguments is a duplicate"
             )
-        seen.add(entry.address)
+        addresses.add(entry.address)
     return entries
 
 
@@ -213,17 +213,17 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
     calls = []
     for entry in sorted(entries, key=lambda entry: entry.address):
         reply = entry.reply
-        told: JsonObject = {"tool": entry.tool, "args": ordered(entry.args), "nth": entry.nth}
-        told |= {"error": dataclasses.asdict(reply.error)} if reply.error else {"response": reply.response}
-        calls.append(told | ({"effects": dict(reply.effects)} if reply.effects else {}))
+        call: JsonObject = {"tool": entry.tool, "args": ordered(entry.args), "nth": entry.nth}
+        call |= {"error": dataclasses.asdict(reply.error)} if reply.error else {"response": reply.response}
+        calls.append(call | ({"effects": dict(reply.effects)} if reply.effects else {}))
     file = {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
 
-def merge(first: Iterable[RecordedCall], *others: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
+def merge(first: Iterable[RecordedCall], *groups: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
     """All entries; of several for one call the earliest given."""
     merged: dict[tuple[str, str, int], RecordedCall] = {}
-    for entries in (first, *others):
+    for entries in (first, *groups):
         for entry in entries:
             merged.setdefault(entry.address, entry)
     return tuple(merged.values())

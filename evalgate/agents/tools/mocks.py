@@ -67,8 +67,8 @@ class CallPattern(ToolFile):
         if any(name not in args or not cassette.matches(value, args[name]) for name, value in self.args.items()):
             return False
         for name, matcher in self.where.items():
-            found, wanted = args.get(name, json_match.MISSING), self.args.get(name, json_match.MISSING)
-            if not json_match.holds(matcher, found, wanted):
+            actual, expected = args.get(name, json_match.MISSING), self.args.get(name, json_match.MISSING)
+            if not json_match.holds(matcher, actual, expected):
                 return False
         return not self.exact or args.keys() <= self.args.keys() | self.where.keys()
 
@@ -92,9 +92,9 @@ class MockRule(CallPattern):
 
     @model_validator(mode="after")
     def _one_outcome(self) -> Self:
-        given = [name for name in ("response", "error", "run") if name in self.model_fields_set]
-        if len(given) != 1:
-            raise ValueError(f"a rule needs exactly one of `response`, `error` and `run`, found {len(given)}")
+        outcomes = [name for name in ("response", "error", "run") if name in self.model_fields_set]
+        if len(outcomes) != 1:
+            raise ValueError(f"a rule needs exactly one of `response`, `error` and `run`, found {len(outcomes)}")
         return self
 
 
@@ -132,21 +132,21 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
     try:
         mocks = MockFile.model_validate(document.raw)
     except ValidationError as error:
-        wrong = (_of_error(each, locate) for each in error.errors())
+        wrong = (_of_error(detail, locate) for detail in error.errors())
         return MockReading(problems=(*wrong, *document.warnings))
     places = {name: locate("tools", name) for name in mocks.tools}
     return MockReading(mocks=mocks, places=places, problems=document.warnings)
 
 
-def _of_error(each: Any, locate: Locator) -> Problem:
-    path = each["loc"]
+def _of_error(detail: Any, locate: Locator) -> Problem:
+    path = detail["loc"]
     hint = ""
-    if each["type"] == "extra_forbidden":
-        known = [name for model in (MockRule, MockFile, Latency, ErrorWire) for name in model.model_fields]
-        hint = words.did_you_mean(str(path[-1]), known)
-    where = ".".join(str(step) for step in path)
-    message = words.fault(each)
-    return errors.error("tool-mocks", f"`{where}`: {message}" if where else message, locate(*path), hint)
+    if detail["type"] == "extra_forbidden":
+        fields = [name for model in (MockRule, MockFile, Latency, ErrorWire) for name in model.model_fields]
+        hint = words.did_you_mean(str(path[-1]), fields)
+    location = ".".join(str(step) for step in path)
+    message = words.fault(detail)
+    return errors.error("tool-mocks", f"`{location}`: {message}" if location else message, locate(*path), hint)
 
 
 RuleName: TypeAlias = tuple[str, int]
@@ -213,10 +213,10 @@ class ConversationTools:
         cassette: str,
         keep: Callable[[tuple[RecordedCall, ...]], None],
         redact: Callable[[str], str],
-        own: Callable[[int], tuple[TurnSetup, MockRules]] | None = None,
+        turn_rules: Callable[[int], tuple[TurnSetup, MockRules]] | None = None,
     ) -> None:
         self.is_optional = mode is ToolMode.LIVE
-        self._own_of = own
+        self._own_of = turn_rules
         self._own: MockRules | None = None
         self._setup = TurnSetup()
         self._mode = mode
@@ -233,9 +233,9 @@ class ConversationTools:
     def turn(self, number: int) -> None:
         """See agents.base.TrialTools."""
         if self._own_of is not None:
-            before = self._setup
+            previous_setup = self._setup
             setup, rules = self._own_of(number)
-            if setup is not before:  # a scenario has the same for all of its turns
+            if setup is not previous_setup:  # a scenario has the same for all of its turns
                 self._setup, self._own = setup, rules
 
     def answer(self, call: AskedCall) -> ToolAnswer:
@@ -246,8 +246,8 @@ class ConversationTools:
         nth = self._nth[call.number] = self._counts[same]
         fakes = self._setup.fakes and self._mode in (ToolMode.LIVE, ToolMode.RECORD)
         rules = [self._own, None if self._mode is ToolMode.LIVE and not fakes else self._rules]
-        ruled = (each.answer(call, nth=nth) for each in rules if each is not None)
-        if (answer := next((each for each in ruled if each is not None), None)) is not None:
+        ruled = (rule.answer(call, nth=nth) for rule in rules if rule is not None)
+        if (answer := next((candidate for candidate in ruled if candidate is not None), None)) is not None:
             return answer
         if call.kind is CallKind.AGENT:
             return RunTool(report=False)
@@ -267,13 +267,13 @@ class ConversationTools:
     def keep(self, call: AskedCall, reply: ToolReply) -> None:
         """See agents.base.TrialTools."""
         redact, error = self._redact, reply.error
-        kept = ToolReply(
+        redacted_reply = ToolReply(
             response=cassette.redacted(reply.response, redact),
             error=ToolError(type=error.type, message=redact(error.message)) if error else None,
             effects=cassette.redacted(reply.effects, redact),
         )
         args, nth = cassette.redacted(call.args, redact), self._nth[call.number]
-        self._recorded.append(RecordedCall(tool=call.tool, args=args, nth=nth, reply=kept))
+        self._recorded.append(RecordedCall(tool=call.tool, args=args, nth=nth, reply=redacted_reply))
 
     def finish(self) -> None:
         """See agents.base.TrialTools."""
@@ -294,18 +294,18 @@ class ConversationTools:
         same_tool = self._of(tool)
         times = sum(1 for entry in same_tool if cassette.matches(entry.args, args))
         if self._entries is None:
-            why = f"and there is no cassette {self._cassette}: {RECORD_HINT}"
+            reason = f"and there is no cassette {self._cassette}: {RECORD_HINT}"
         elif times:
             word = "once" if times == 1 else f"{times} times"
-            why = f"for the {_number_text(nth)} time; it was recorded {word}"
+            reason = f"for the {_number_text(nth)} time; it was recorded {word}"
         elif (nearest := cassette.nearest_args(args, [entry.args for entry in same_tool])) is not None:
             near = cassette.spell_call(tool, nearest)
-            why = f"recorded only {near}: {cassette.difference(args, nearest)}"
+            reason = f"recorded only {near}: {cassette.difference(args, nearest)}"
         else:
-            known = list(dict.fromkeys(entry.tool for entry in self._entries))
-            why = cassette.unknown_tool(tool, known)
-        joint = " " if why.startswith(("for ", "and ")) else ", "
-        return Unmatched(message=f"{called}{joint}{why}")
+            tools = list(dict.fromkeys(entry.tool for entry in self._entries))
+            reason = cassette.unknown_tool(tool, tools)
+        joint = " " if reason.startswith(("for ", "and ")) else ", "
+        return Unmatched(message=f"{called}{joint}{reason}")
 
     def _no_rule(self, tool: str, args: Json) -> Unmatched:
         rules = [rule for _, rule in self._rules.for_tool(tool)]
@@ -313,8 +313,8 @@ class ConversationTools:
         if not rules:
             return Unmatched(message=f"{called}, but there is no mock rule for `{tool}`")
         nearest = cassette.nearest_args(args, [rule.args for rule in rules if rule.args and not rule.where])
-        told = f"; the nearest is for {cassette.spell_call(tool, nearest)}" if nearest is not None else ""
-        return Unmatched(message=f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches{told}")
+        hint = f"; the nearest is for {cassette.spell_call(tool, nearest)}" if nearest is not None else ""
+        return Unmatched(message=f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches{hint}")
 
 
 def _number_text(number: int) -> str:

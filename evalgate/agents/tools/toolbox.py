@@ -39,7 +39,7 @@ class Toolbox:
         mode: ToolMode,
         mocks: MockFile,
         root: Path,
-        own: Path,
+        checkout: Path,
         folder: str,
         redact: Callable[[str], str],
         seed: int,
@@ -48,7 +48,7 @@ class Toolbox:
         self.mode = mode
         self._mocks = mocks
         self._root = root
-        self._own = own
+        self._own = checkout
         self._folder = folder
         self._redact = redact
         self._seed = seed
@@ -62,8 +62,8 @@ class Toolbox:
         name, entries = file_of(self._folder, key.suite, key.case_id), None
         if self.mode is ToolMode.REPLAY:
             entries = read_entries(within(self._root, name))
-            own = None if self._own == self._root else read_entries(within(self._own, name))
-            entries = entries if own is None else cassette.merge(own, entries or ())
+            side_entries = None if self._own == self._root else read_entries(within(self._own, name))
+            entries = entries if side_entries is None else cassette.merge(side_entries, entries or ())
         return ConversationTools(
             mode=self.mode,
             rules=MockRules(self._mocks, key=key, seed=self._seed),
@@ -71,12 +71,12 @@ class Toolbox:
             cassette=name,
             keep=lambda entries: self._keep(key, name, entries),
             redact=self._redact,
-            own=partial(self._own_rules, key, case) if case is not None and case.setups else None,
+            turn_rules=partial(self._own_rules, key, case) if case is not None and case.setups else None,
         )
 
     def _own_rules(self, key: TrialKey, case: Case, turn: int) -> tuple[TurnSetup, MockRules]:
         setup = case.setup_of(turn)
-        rules = MockFile.model_validate({"tools": {name: list(each) for name, each in setup.tools.items()}})
+        rules = MockFile.model_validate({"tools": {name: list(tool_rules) for name, tool_rules in setup.tools.items()}})
         return setup, MockRules(rules, key=key, seed=self._seed)
 
     def _keep(self, key: TrialKey, name: str, entries: tuple[RecordedCall, ...]) -> None:
@@ -103,9 +103,9 @@ def file_of(folder: str, suite: str, case_id: str) -> str:
 
 def within(root: Path, name: str) -> Path:
     """Where a file of a checkout is. Raises CassetteError where a link leads out of it."""
-    why = places.why_not(root, name, trusted=True)
-    if why:
-        raise CassetteError(f"its path {why}")
+    reason = places.why_not(root, name, trusted=True)
+    if reason:
+        raise CassetteError(f"its path {reason}")
     return root / name
 
 
@@ -136,14 +136,14 @@ def check_files(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -> li
 
 def digest(root: Path, paths: Iterable[str]) -> str:
     """16 hex digits over files and folders, relative to `root`: their names and contents."""
-    seen = hashlib.sha256()
-    for named in paths:
-        place = root / named
+    hasher = hashlib.sha256()
+    for name in paths:
+        place = root / name
         files = sorted(path for path in place.rglob("*.json") if path.is_file()) if place.is_dir() else [place]
         for path in files:
             with suppress(OSError):
-                seen.update(os.fsencode(path.relative_to(root)) + b"\0" + path.read_bytes() + b"\0")
-    return seen.hexdigest()[:16]
+                hasher.update(os.fsencode(path.relative_to(root)) + b"\0" + path.read_bytes() + b"\0")
+    return hasher.hexdigest()[:16]
 
 
 def _write(path: Path, text: str) -> None:
@@ -168,9 +168,9 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     mode, rule, root, listed = mode_of(settings), settings.gate_file.tools, settings.root, tuple(suites)
     if mode is ToolMode.LIVE:
         return _mocking_problems(listed)
-    outside = {named[:200]: why for named in (rule.cassettes, rule.mocks) if (why := places.why_not(root, named))}
+    outside = {name[:200]: reason for name in (rule.cassettes, rule.mocks) if (reason := places.why_not(root, name))}
     if outside:
-        return [errors.error("tools-place", f"`tools`: `{named}` {why}") for named, why in outside.items()]
+        return [errors.error("tools-place", f"`tools`: `{name}` {reason}") for name, reason in outside.items()]
     problems = _driver_problems(mode, listed)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
@@ -184,24 +184,24 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
 
 
 def source(
-    settings: Settings, *, own: Path, environment: Mapping[str, str], suites: Iterable[Suite] = ()
+    settings: Settings, *, checkout: Path, environment: Mapping[str, str], suites: Iterable[Suite] = ()
 ) -> Toolbox | None:
     """What answers the tool calls of a side's agent, None where they just run.
 
-    `settings`: head's, whose rules and cassettes answer both sides. `own`: the side's checkout, whose cassettes come
+    `settings`: head's, whose rules and cassettes answer both sides. `checkout`: the side's checkout, whose cassettes come
     first: a base made the calls that were recorded for it. Only head records. `environment`: the agent's own, whose
     secrets are kept out of cassettes. `suites`: those of the agent, whose cases may say what tools answer.
     """
     mode, rule, root = mode_of(settings), settings.gate_file.tools, settings.root
-    if mode is ToolMode.RECORD and own != root:
+    if mode is ToolMode.RECORD and checkout != root:
         mode = ToolMode.LIVE
-    if mode is ToolMode.LIVE and not any(_answers(each) for suite in suites for each in suite.eval_set.cases):
+    if mode is ToolMode.LIVE and not any(_answers(case) for suite in suites for case in suite.eval_set.cases):
         return None
     return Toolbox(
         mode=mode,
         mocks=_mocks(root, rule).mocks,
         root=root,
-        own=own,
+        checkout=checkout,
         folder=rule.cassettes,
         redact=system_redact.redactor(environment),
         seed=settings.seed,
@@ -209,7 +209,7 @@ def source(
     )
 
 
-def fingerprint(settings: Settings, own: Path) -> str:
+def fingerprint(settings: Settings, checkout: Path) -> str:
     """What has to be equal for an agent's tools to answer the same, to stand behind the fingerprint of its code; ""
     where they just run. As for `source`."""
     mode, rule = mode_of(settings), settings.gate_file.tools
@@ -217,10 +217,10 @@ def fingerprint(settings: Settings, own: Path) -> str:
         return ""
     files = [rule.mocks] if rule.mocks else []
     files += [rule.cassettes] if mode is ToolMode.REPLAY else []
-    seen = digest(settings.root, files)
-    if own != settings.root and mode is ToolMode.REPLAY:
-        seen += digest(own, [rule.cassettes])
-    return f"+{mode}-{seen}"
+    checksum = digest(settings.root, files)
+    if checkout != settings.root and mode is ToolMode.REPLAY:
+        checksum += digest(checkout, [rule.cassettes])
+    return f"+{mode}-{checksum}"
 
 
 def _answers(case: Case) -> bool:
@@ -232,7 +232,7 @@ def _mocking_problems(suites: tuple[Suite, ...]) -> list[Problem]:
     """A problem for each suite that mocks tools of an agent whose tools nobody can intercept: they would run."""
     problems = []
     for suite in suites:
-        mocked = [case for case in suite.eval_set.cases if any(each.mocks or each.fakes for each in case.setups)]
+        mocked = [case for case in suite.eval_set.cases if any(setup.mocks or setup.fakes for setup in case.setups)]
         if mocked and _tools_of(suite.agent.driver) is DriverTools.UNSEEN:
             name = mocked[0].case_id
             message = (
@@ -254,16 +254,16 @@ def _driver_problems(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]
 
 
 def _tools_of(driver: str) -> DriverTools | None:
-    known = agents.DRIVERS.get(driver)
-    return None if known is None else known.tools
+    agent_driver = agents.DRIVERS.get(driver)
+    return None if agent_driver is None else agent_driver.tools
 
 
 def _cassette_problems(root: Path, rule: ToolsRule, suites: tuple[Suite, ...]) -> list[Problem]:
-    asking = [suite for suite in suites if _tools_of(suite.agent.driver) is DriverTools.ASKS]
-    if asking and not rule.mocks and not (root / rule.cassettes).is_dir():
+    replay_suites = [suite for suite in suites if _tools_of(suite.agent.driver) is DriverTools.ASKS]
+    if replay_suites and not rule.mocks and not (root / rule.cassettes).is_dir():
         message = f"`tools: replay`: the cassette folder `{rule.cassettes}` does not exist"
         return [errors.error("tool-cassette", message, hint="Record them once: `evalgate run --tools record`.")]
-    cases = [(suite.key, case.case_id) for suite in asking for case in suite.eval_set.cases]
+    cases = [(suite.key, case.case_id) for suite in replay_suites for case in suite.eval_set.cases]
     return check_files(root, rule.cassettes, cases)
 
 
@@ -274,7 +274,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
     try:
         return tools_mocks.parse_mocks(path.read_text(encoding="utf-8-sig"), file=rule.mocks)
     except FileNotFoundError:
-        siblings = [each.name for each in path.parent.glob("*.*") if each.is_file()]
+        siblings = [sibling.name for sibling in path.parent.glob("*.*") if sibling.is_file()]
         hint = words.did_you_mean(path.name, siblings)
         problem = errors.error("tool-mocks", f"`tools`: there is no file `{rule.mocks}`", hint=hint)
     except (OSError, UnicodeDecodeError) as error:

@@ -46,16 +46,18 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
     is asked again, and what the agent did is expected. Secrets that the environment holds are written as `***`."""
     if not file.name.endswith(ENDINGS):
         raise ConfigError(f"{file} would not be found: its name ends in neither {' nor '.join(ENDINGS)}")
-    found, problems = gate_record.read_recordings(log, sessions=sessions)
+    recordings, problems = gate_record.read_recordings(log, sessions=sessions)
     cli.show_problems(problems)
-    if name and len(found) > 1:
-        listed = words.listed([each.case_id for each in found], limit=5)
-        raise ConfigError(f"{log} holds {len(found)} sessions, and a case has one name", hint=f"--session: {listed}")
-    for case in gate_record.add(file, found, name=name, redact=redact.redactor_of_files(os.environ)):
+    if name and len(recordings) > 1:
+        listed = words.listed([recording.case_id for recording in recordings], limit=5)
+        raise ConfigError(
+            f"{log} holds {len(recordings)} sessions, and a case has one name", hint=f"--session: {listed}"
+        )
+    for case in gate_record.add(file, recordings, name=name, redact=redact.redactor_of_files(os.environ)):
         turns = case.conversation or ()
         calls = sum(len(turn.tool_calls) for turn in turns)
-        held = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"
-        click.echo(plain.one_line(f"{file}:{case.case_id} ({held})"))
+        summary = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"
+        click.echo(plain.one_line(f"{file}:{case.case_id} ({summary})"))
     click.echo("Review what is expected: it is what the agent did, right or wrong.")
     return ExitCode.PASS
 
@@ -76,7 +78,7 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
         try:
             session = json.loads(rewrite.read(Path(initial_session), shown_as=initial_session).text)
         except ValueError as error:
-            raise ConfigError(f"is not JSON: {error}", where=Place(file=initial_session)) from error
+            raise ConfigError(f"is not JSON: {error}", place=Place(file=initial_session)) from error
     text = eval_set.migrated(source.text, file=old, session=session)
     if new is None:
         rewrite.save(source, text)
@@ -111,14 +113,14 @@ def generate(**values: Any) -> int:
     if values["from_results"]:
         into, results = values["into"] or "recorded", Path(values["from_results"])
         file, holds = gate_record.record_simulated(settings.root, results=results, into=into)
-        shown = os.path.relpath(file)
-        click.echo(f"wrote {shown}")
-        click.echo(f"review {holds}, then `evalgate run {shown}`")
+        display_path = os.path.relpath(file)
+        click.echo(f"wrote {display_path}")
+        click.echo(f"review {holds}, then `evalgate run {display_path}`")
         return ExitCode.PASS
-    wanted = {name: values[name] for name in ("count", "instruction", "model")}
+    arguments = {name: values[name] for name in ("count", "instruction", "model")}
     watcher = progress.PlainWatcher(sys.stderr)
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
-    files, count = author_generate.generate(settings, context, **wanted, into=values["into"] or "generated")
+    files, count = author_generate.generate(settings, context, **arguments, into=values["into"] or "generated")
     for path in files:
         click.echo(f"wrote {os.path.relpath(path)}")
     if count < values["count"]:

@@ -97,7 +97,7 @@ def render_question(
 ) -> Question:
     """The question for `count` scenarios beside those that there are. `introduction`: what the agent says of itself;
     `instruction`: what the developer wishes for, empty: nothing in particular."""
-    told = [
+    descriptions = [
         {"name": agent.name, "instructions": agent.instructions, "tools": prompting.tools_of_agent(agent)}
         for agent in agents
     ]
@@ -105,10 +105,10 @@ def render_question(
         rules=_RULES,
         reply=_REPLY,
         pieces=(
-            Piece(name="agents", text=prompting.as_json(told) if told else ""),
+            Piece(name="agents", text=prompting.as_json(descriptions) if descriptions else ""),
             Piece(name="what_the_agent_says_of_itself", text=introduction),
             Piece(name="wishes", text=instruction),
-            Piece(name="scenarios_that_there_are", text="\n".join(each.starting_prompt for each in have)),
+            Piece(name="scenarios_that_there_are", text="\n".join(scenario.starting_prompt for scenario in have)),
         ),
         task=f"Write {count} new scenario{'s' if count != 1 else ''} for this agent.",
         version=VERSION,
@@ -118,14 +118,14 @@ def render_question(
 
 def parse(text: str) -> list[ConversationScenario]:
     """The scenarios in a reply; what lacks a prompt or a plan, or is far too long, is passed over."""
-    found = []
+    scenarios = []
     for entry in prompting.json_entries(text, key="starting_prompt"):
         prompt, plan = (_text(entry.get(key)) for key in ("starting_prompt", "conversation_plan"))
         if prompt and plan:
-            named = str(entry.get("user_persona") or "").strip().upper()
-            persona = Persona(persona_id=named) if named in personas.BUILT_IN else None
-            found.append(ConversationScenario(starting_prompt=prompt, conversation_plan=plan, persona=persona))
-    return found
+            persona_id = str(entry.get("user_persona") or "").strip().upper()
+            persona = Persona(persona_id=persona_id) if persona_id in personas.BUILT_IN else None
+            scenarios.append(ConversationScenario(starting_prompt=prompt, conversation_plan=plan, persona=persona))
+    return scenarios
 
 
 def _text(value: Any) -> str:
@@ -160,8 +160,8 @@ def generate(
     model = model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
     use = agents_module.with_defaults(_agent(settings), settings)
     # the same for the same order, so that nothing is generated twice by mistake
-    asked = [fingerprints.agent_key(use), count, instruction, model, settings.seed]
-    name = f"scenarios_{fingerprints.digest(asked)[:8]}"
+    order = [fingerprints.agent_key(use), count, instruction, model, settings.seed]
+    name = f"scenarios_{fingerprints.digest(order)[:8]}"
     path = settings.root / into / f"{name}.evalset.json"
     if path.exists():
         raise ConfigError(
@@ -197,7 +197,7 @@ def generate(
 
 def render_eval_set(name: str, scenarios: list[ConversationScenario]) -> str:
     """An evaluation set in ADK's format. Raises UnavailableError where our own reader would refuse it."""
-    cases = tuple(Case(case_id=_case_id(each), scenario=each) for each in scenarios)
+    cases = tuple(Case(case_id=_case_id(scenario), scenario=scenario) for scenario in scenarios)
     written = {
         "eval_set_id": name,
         "name": name,
@@ -228,9 +228,9 @@ def _agent(settings: Settings) -> AgentUse:
 
 
 def _insist(model: str, defaults: JudgeRule, environ: Environ) -> None:
-    found = clients.missing([model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ)
-    if found:
-        message = f"the model `{model}` that writes scenarios: {found[model]}"
+    reasons = clients.missing([model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ)
+    if reasons:
+        message = f"the model `{model}` that writes scenarios: {reasons[model]}"
         raise ConfigError.collected([errors.error("simulator-credentials", message)])
 
 
@@ -245,9 +245,9 @@ def _ask_agent(use: AgentUse, settings: Settings, context: Context, *, judge_key
         agent=use,
     )
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    with agents_opening.opened((suite,), settings, context, root=settings.root, judge_keys=judge_keys) as opened:
+    with agents_opening.opened((suite,), settings, context, root=settings.root, judge_keys=judge_keys) as open_agents:
         try:
-            with opened[fingerprints.agent_key(use)].converse(case, key) as conversation:
+            with open_agents[fingerprints.agent_key(use)].converse(case, key) as conversation:
                 turn = conversation.send(Content(parts=(Text(text=QUESTION),), role="user"))
                 conversation.finish()
                 return turn
@@ -262,15 +262,15 @@ def _scenarios(
     panel: JudgePanel, introduction: Invocation, *, count: int, instruction: str, model: str, seed: int
 ) -> list[ConversationScenario]:
     """As many as asked for, or as the model gives in a few tries. Raises UnavailableError where it gives none."""
-    found: dict[str, ConversationScenario] = {}
+    scenarios: dict[str, ConversationScenario] = {}
     agents: tuple[AgentDetails, ...] = introduction.agents
     for number in range(TRIES):
         question = render_question(
             agents=agents,
             introduction=prompting.answer_of(introduction),
             instruction=instruction,
-            count=count - len(found),
-            have=list(found.values()),
+            count=count - len(scenarios),
+            have=list(scenarios.values()),
         )
         request = JudgeRequest(
             model=model,
@@ -284,17 +284,17 @@ def _scenarios(
         try:
             reply = panel.ask(request)
         except JudgeFailed as failed:
-            if found:
+            if scenarios:
                 break
             raise UnavailableError(f"`{model}` wrote no scenario: {failed.failure.message}") from failed
         for scenario in parse(reply.text):
-            if len(found) < count:
-                found.setdefault(_case_id(scenario), scenario)
-        if len(found) >= count:
+            if len(scenarios) < count:
+                scenarios.setdefault(_case_id(scenario), scenario)
+        if len(scenarios) >= count:
             break
-    if not found:
+    if not scenarios:
         raise UnavailableError(f"`{model}` wrote no valid scenario in {words.counted(TRIES, 'try', 'tries')}")
-    return list(found.values())
+    return list(scenarios.values())
 
 
 def _case_id(scenario: ConversationScenario) -> str:

@@ -63,14 +63,14 @@ class Span:
     def kind(self) -> str:
         """`tool`, `model`, `agent` or, of everything else, nothing."""
         says = self.attributes
-        named = says.get("openinference.span.kind") or says.get("gen_ai.operation.name")
+        kind_name = says.get("openinference.span.kind") or says.get("gen_ai.operation.name")
         if self.name == "call_llm" or _starts(says, "llm.output_messages."):
             return "model"
         if self.name.partition(" ")[0] in ("invocation", "agent_run"):
             return "agent"
         if says.get("gen_ai.tool.name") == _MERGED:
             return ""
-        return _KINDS.get(str(named), "")
+        return _KINDS.get(str(kind_name), "")
 
     def first(self, *names: str) -> Any:
         """The first of these attributes that there is, read as JSON where it is JSON."""
@@ -87,25 +87,27 @@ def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Trans
     turns say nothing of what the user said is a problem and left out."""
     spans = [span for value in raw for span in _spans(value)]
     sessions: dict[str, list[Invocation]] = {}
-    told: set[str] = set()
+    reported_names: set[str] = set()
     for top in sorted(_tops(_linked(spans)), key=lambda span: span.start):
         inside = list(_walk(top))
-        name = next((str(found) for span in inside if (found := span.first(*_SESSION)) is not None), top.trace)
+        name = next((str(session) for span in inside if (session := span.first(*_SESSION)) is not None), top.trace)
         try:
             turn = _turn(top, inside)
         except _OrderUnknown as error:
             turn = None
-            told.add(name)
+            reported_names.add(name)
             message = f"session {name[:60]}: span {top.name[:60]!r} does not tell in which order its calls were made"
             problems.warning("order-unknown", f"{message}: {error}", hint=_TIMED)
         if turn is not None:
             sessions.setdefault(name, []).append(turn)
-        elif name not in told:
-            told.add(name)
+        elif name not in reported_names:
+            reported_names.add(name)
             message = f"session {name[:60]}: span {top.name[:60]!r} says nothing of what the user said"
             problems.warning("nothing-recorded", message, hint=_UNCAPTURED)
     return [
-        (name, Transcript(invocations=tuple(found))) for name, found in sessions.items() if found and name not in told
+        (name, Transcript(invocations=tuple(turns)))
+        for name, turns in sessions.items()
+        if turns and name not in reported_names
     ]
 
 
@@ -141,14 +143,17 @@ def _spans(raw: Any) -> Iterator[Span]:
                     parent=str(fields.get("parent_span_id") or ""),
                     name=str(fields.get("name") or ""),
                     start=_seconds(fields.get("start_time_unix_nano")),
-                    attributes={str(each.get("key")): _value(each.get("value")) for each in _list(span, "attributes")},
+                    attributes={
+                        str(attribute.get("key")): _value(attribute.get("value"))
+                        for attribute in _list(span, "attributes")
+                    },
                 )
 
 
 def _list(raw: Any, key: str) -> list[JsonObject]:
     fields = raw.items() if isinstance(raw, dict) else ()
-    found = next((value for name, value in fields if to_snake(name) == key), None)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    elements = next((value for name, value in fields if to_snake(name) == key), None)
+    return [element for element in elements if isinstance(element, dict)] if isinstance(elements, list) else []
 
 
 def _value(raw: Any, depth: int = 20) -> Any:
@@ -157,9 +162,9 @@ def _value(raw: Any, depth: int = 20) -> Any:
         return None
     name, value = next(iter(raw.items()))
     if to_snake(name) == "array_value":
-        return [_value(each, depth - 1) for each in _list(value, "values")]
+        return [_value(element, depth - 1) for element in _list(value, "values")]
     if to_snake(name) == "kvlist_value":
-        return {str(each.get("key")): _value(each.get("value"), depth - 1) for each in _list(value, "values")}
+        return {str(pair.get("key")): _value(pair.get("value"), depth - 1) for pair in _list(value, "values")}
     if to_snake(name) == "int_value" and isinstance(value, str):
         with suppress(ValueError):
             return int(value)
@@ -217,15 +222,15 @@ def _walk(span: Span) -> Iterator[Span]:
 
 def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
     models = _models(inside)
-    asked = _asked(top) or next((text for span in models if (text := _asked(span))), "")
-    if not asked:
+    question = _asked(top) or next((text for span in models if (text := _asked(span))), "")
+    if not question:
         return None
     answer = _answer(top)
     called = sorted((span for span in inside if span.kind() == "tool"), key=lambda span: span.start)
     steps = _steps(models, called, answer=answer)
     if answer and not any(step.final for step in steps):
         steps.append(_step("agent", [Text(text=answer)], role="model", final=True))
-    return adk_shapes.turn_of_steps(Content(parts=(Text(text=asked),), role="user"), steps, invocation_id=top.id)
+    return adk_shapes.turn_of_steps(Content(parts=(Text(text=question),), role="user"), steps, invocation_id=top.id)
 
 
 def _models(inside: Sequence[Span]) -> list[Span]:
@@ -241,15 +246,17 @@ def _models(inside: Sequence[Span]) -> list[Span]:
 
 def _steps(models: Sequence[Span], called: Sequence[Span], *, answer: str) -> list[StepEvent]:
     """What models said and tools did, in order of time. Raises _OrderUnknown."""
-    said = {id(span): _said(span) for span in models}
+    parts_by_span = {id(span): _said(span) for span in models}
     executed = {id(span): _executed(span) for span in called}
-    asked_for = [(span.start, part) for span in models for part in said[id(span)] if isinstance(part, ToolCall)]
-    known = _announced(asked_for, [(span.start, executed[id(span)][0]) for span in called])
+    asked_for = [
+        (span.start, part) for span in models for part in parts_by_span[id(span)] if isinstance(part, ToolCall)
+    ]
+    announced_positions = _announced(asked_for, [(span.start, executed[id(span)][0]) for span in called])
     # a span around tools is one for several calls of a model: what it asked for, and when, its tools tell
     around = {id(span) for span in models if sum(inner.kind() == "tool" for inner in _walk(span)) > 1}
-    announced = {id(span) for at, span in enumerate(called) if at in known} if not around else set()
+    announced = {id(span) for at, span in enumerate(called) if at in announced_positions} if not around else set()
     _insist_on_order([span for span in called if id(span) not in announced])
-    if around and len(known) < len(asked_for):
+    if around and len(announced_positions) < len(asked_for):
         raise _OrderUnknown("one span stands for several calls of a model, and has calls of tools that have no span")
     steps: list[StepEvent] = []
     for span in sorted([*models, *called], key=lambda span: span.start):
@@ -259,7 +266,7 @@ def _steps(models: Sequence[Span], called: Sequence[Span], *, answer: str) -> li
                 steps.append(_step(span.author, [call], role="model"))
             steps.append(_step(span.author, [response], role="user"))
             continue
-        parts = said[id(span)]
+        parts = parts_by_span[id(span)]
         calls = [part for part in parts if isinstance(part, ToolCall)]
         if id(span) in around:
             parts = [part for part in parts if not isinstance(part, ToolCall)]
@@ -278,7 +285,7 @@ def _insist_on_order(spans: Sequence[Span]) -> None:
             raise _OrderUnknown(f"{first.name[:60]!r} and {second.name[:60]!r} started at the same time")
 
 
-def _announced(asked: Sequence[tuple[float, ToolCall]], executed: Sequence[tuple[float, ToolCall]]) -> set[int]:
+def _announced(requests: Sequence[tuple[float, ToolCall]], executed: Sequence[tuple[float, ToolCall]]) -> set[int]:
     """Which of the executed calls, by position, a model had asked for: by the call's id, else by its arguments, else by
     the tool, whose span may tell them in a way of its own. Times in seconds; no request counts twice."""
     ways: tuple[Callable[[ToolCall], str | None], ...] = (
@@ -286,17 +293,17 @@ def _announced(asked: Sequence[tuple[float, ToolCall]], executed: Sequence[tuple
         lambda call: json.dumps([call.name, call.args], sort_keys=True),
         lambda call: call.name,
     )
-    left, found = dict(enumerate(asked)), set[int]()
+    remaining_requests, positions = dict(enumerate(requests)), set[int]()
     for key in ways:
         waiting: dict[str | None, deque[int]] = {}
-        for at, (_, call) in left.items():
+        for at, (_, call) in remaining_requests.items():
             waiting.setdefault(key(call), deque()).append(at)
         for at, (start, call) in enumerate(executed):
-            mine = waiting.get(key(call) or None) if at not in found else None
-            if mine and key(call) and asked[mine[0]][0] <= start:
-                del left[mine.popleft()]
-                found.add(at)
-    return found
+            candidates = waiting.get(key(call) or None) if at not in positions else None
+            if candidates and key(call) and requests[candidates[0]][0] <= start:
+                del remaining_requests[candidates.popleft()]
+                positions.add(at)
+    return positions
 
 
 def _step(author: str, parts: Sequence[Part], *, role: str, final: bool = False) -> StepEvent:
@@ -308,8 +315,8 @@ def _asked(span: Span) -> str:
     texts = [text for role, text in _heard(span) if role == "user" and text]
     if texts:
         return texts[-1]
-    given = span.first("input.value")
-    return given if isinstance(given, str) else _text_in(given)
+    span_input = span.first("input.value")
+    return span_input if isinstance(span_input, str) else _text_in(span_input)
 
 
 def _heard(span: Span) -> Iterator[tuple[str, str]]:
@@ -342,10 +349,10 @@ def _executed(span: Span) -> tuple[ToolCall, ToolResponse]:
     name = span.first("gen_ai.tool.name", "tool.name") or span.name.removeprefix("execute_tool ")
     call_id = span.first("gen_ai.tool.call.id", "tool_call.id", "tool.id")
     args = span.first("gen_ai.tool.call.arguments", "gcp.vertex.agent.tool_call_args", "tool_call.function.arguments")
-    given = span.first("gen_ai.tool.call.result", "gcp.vertex.agent.tool_response", "output.value")
-    if isinstance(given, dict) and given.keys() <= {"id", "name", "response"} and "response" in given:
-        given = given["response"]  # google.genai's FunctionResponse
-    response = given if isinstance(given, dict) or given is None else {"result": given}
+    output = span.first("gen_ai.tool.call.result", "gcp.vertex.agent.tool_response", "output.value")
+    if isinstance(output, dict) and output.keys() <= {"id", "name", "response"} and "response" in output:
+        output = output["response"]  # google.genai's FunctionResponse
+    response = output if isinstance(output, dict) or output is None else {"result": output}
     call = _call(name, _given(span) if args is None else args, call_id)
     return call, ToolResponse(name=call.name, response=response, id=call.id)
 
@@ -353,12 +360,12 @@ def _executed(span: Span) -> tuple[ToolCall, ToolResponse]:
 def _given(span: Span) -> Any:
     """What OpenInference says that a tool was given. `tool.parameters` is that in google-adk, Agno and Pydantic AI, and
     the schema of it in OpenAI's Agents SDK, CrewAI, LlamaIndex and smolagents."""
-    given = span.first("input.value")
-    if isinstance(given, dict):
-        is_of_smolagents = given.keys() >= {"args", "kwargs", "sanitize_inputs_outputs"}
-        return given["kwargs"] if is_of_smolagents and not given["args"] else given
+    span_input = span.first("input.value")
+    if isinstance(span_input, dict):
+        is_of_smolagents = span_input.keys() >= {"args", "kwargs", "sanitize_inputs_outputs"}
+        return span_input["kwargs"] if is_of_smolagents and not span_input["args"] else span_input
     described = span.first("tool.parameters")
-    return given if described is None or _is_schema(described) else described
+    return span_input if described is None or _is_schema(described) else described
 
 
 def _is_schema(raw: Any) -> bool:
@@ -369,16 +376,18 @@ def _is_schema(raw: Any) -> bool:
 
 def _answer(span: Span) -> str:
     """What the whole turn came to, where its span says so."""
-    said = [_spoken(_content(message)) for message in _items(span.first("gen_ai.output.messages"))]
-    given = span.first("output.value")
-    return next((text for text in reversed(said) if text), "") or (given if isinstance(given, str) else _text_in(given))
+    texts = [_spoken(_content(message)) for message in _items(span.first("gen_ai.output.messages"))]
+    output = span.first("output.value")
+    return next((text for text in reversed(texts) if text), "") or (
+        output if isinstance(output, str) else _text_in(output)
+    )
 
 
 def _call(name: Any, args: Any, call_id: Any) -> ToolCall:
-    given = _loaded(args)
+    arguments = _loaded(args)
     return ToolCall(
         name=str(name),
-        args=given if isinstance(given, dict) else {} if given in (None, "") else {"input": given},
+        args=arguments if isinstance(arguments, dict) else {} if arguments in (None, "") else {"input": arguments},
         id=str(call_id) if call_id else None,
     )
 
@@ -387,8 +396,12 @@ def _content(raw: Any) -> Content:
     """A message: `gen_ai`'s ({role, parts: [{type}]}), google.genai's ({role, parts}), or {role, content}."""
     fields = {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {"content": raw}
     parts: list[Part] = []
-    for each in [*_items(fields.get("parts")), *_items(fields.get("content"))]:
-        part = {to_snake(key): value for key, value in each.items()} if isinstance(each, dict) else {"text": each}
+    for raw_part in [*_items(fields.get("parts")), *_items(fields.get("content"))]:
+        part = (
+            {to_snake(key): value for key, value in raw_part.items()}
+            if isinstance(raw_part, dict)
+            else {"text": raw_part}
+        )
         called = part if part.get("type") == "tool_call" else part.get("function_call")
         if isinstance(called, dict):
             parts.append(_call(called.get("name"), called.get("args", called.get("arguments")), called.get("id")))
@@ -406,7 +419,7 @@ def _text_in(raw: Any, depth: int = 8) -> str:
     if isinstance(raw, str) or depth == 0:
         return raw if isinstance(raw, str) else ""
     if isinstance(raw, list):
-        return next((text for each in reversed(raw) if (text := _text_in(each, depth - 1))), "")
+        return next((text for element in reversed(raw) if (text := _text_in(element, depth - 1))), "")
     fields = {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {}
     for key in ("new_message", "messages", "contents", "content", "parts", "text"):
         if key in fields and (text := _text_in(fields[key], depth - 1)):
@@ -430,12 +443,12 @@ def _loaded(raw: Any) -> Any:
 
 def _flat(attributes: Json, prefix: str) -> list[JsonObject]:
     """OpenInference's lists: `prefix.0.a`, `prefix.0.b`, `prefix.1.a` are two items."""
-    found: dict[int, JsonObject] = {}
+    elements: dict[int, JsonObject] = {}
     for name, value in attributes.items():
         number = re.match(r"(\d{1,6})\.", name[len(prefix) :]) if name.startswith(prefix) else None
         if number:
-            found.setdefault(int(number[1]), {})[name[len(prefix) + number.end() :]] = value
-    return [found[at] for at in sorted(found)]
+            elements.setdefault(int(number[1]), {})[name[len(prefix) + number.end() :]] = value
+    return [elements[at] for at in sorted(elements)]
 
 
 def _flat_text(message: Json) -> str:

@@ -33,20 +33,20 @@ WIDE = 0.3
 
 def confusion(verdicts: Sequence[LabelledVerdict]) -> Confusion:
     """The matrix of the labels; what the judge could not decide is no disagreement."""
-    cells = [(each.label.human, each.passed) for each in verdicts]
+    cells = [(verdict.label.human, verdict.passed) for verdict in verdicts]
     return Confusion(
         true_positive=cells.count((True, True)),
         false_negative=cells.count((True, False)),
         false_positive=cells.count((False, True)),
         true_negative=cells.count((False, False)),
-        undecided=sum(each.passed is None for each in verdicts),
-        clusters=len({each.cluster for each in verdicts}),
+        undecided=sum(verdict.passed is None for verdict in verdicts),
+        clusters=len({verdict.cluster for verdict in verdicts}),
     )
 
 
 def agreement_rate(verdicts: Iterable[LabelledVerdict], *, of: bool | None = None) -> Rate | None:
     """The share of decided labels that both agree on, by Wilson; `of`: only of those that are yes (TPR) or no (TNR)."""
-    clusters = _clusters(each for each in verdicts if of in (None, each.label.human))
+    clusters = _clusters(verdict for verdict in verdicts if of in (None, verdict.label.human))
     hits, total = (sum(counts) for counts in zip(*clusters, strict=True)) if clusters else (0, 0)
     if not total:
         return None
@@ -68,10 +68,10 @@ def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = D
     if value is None:
         return None
     effect = rates.design_effect(_clusters(verdicts))
-    shapes = [each / effect + 0.5 for each in cells]
+    shapes = [cell / effect + 0.5 for cell in cells]
     random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
     drawn = (kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))
-    ordered = sorted(each for each in drawn if each is not None)
+    ordered = sorted(draw for draw in drawn if draw is not None)
     low, high = ordered[math.floor(ALPHA / 2 * len(ordered))], ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1]
     return Rate(value=value, interval=Interval(low=min(low, value), high=max(high, value)))
 
@@ -82,17 +82,17 @@ def kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float |
     if not total:
         return None
     by_chance = (yes_yes + yes_no) * (yes_yes + no_yes) + (no_yes + no_no) * (yes_no + no_no)
-    left = total * total - by_chance
-    return None if left <= 0 else (total * (yes_yes + no_no) - by_chance) / left
+    denominator = total * total - by_chance
+    return None if denominator <= 0 else (total * (yes_yes + no_no) - by_chance) / denominator
 
 
 def _clusters(verdicts: Iterable[LabelledVerdict]) -> list[tuple[int, int]]:
     """Of each case the labels that judge and person agree on, and those that the judge decided."""
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for each in verdicts:
-        if each.passed is not None:
-            counts[each.cluster][0] += each.passed is each.label.human
-            counts[each.cluster][1] += 1
+    for verdict in verdicts:
+        if verdict.passed is not None:
+            counts[verdict.cluster][0] += verdict.passed is verdict.label.human
+            counts[verdict.cluster][1] += 1
     return [(hits, total) for hits, total in counts.values()]
 
 
@@ -104,7 +104,9 @@ def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
         "samples": (old.num_samples, new.num_samples),
         "options": (dict(old.config), dict(new.config)),
     }
-    return tuple(f"{name} {was} -> {now}" for name, (was, now) in pairs.items() if was != now)
+    return tuple(
+        f"{name} {was} -> {current_setting}" for name, (was, current_setting) in pairs.items() if was != current_setting
+    )
 
 
 EXAMPLES = 5
@@ -112,18 +114,18 @@ EXAMPLES = 5
 CLIP = 400
 
 
-def calibrate(asked: AskedJudge, verdicts: Sequence[LabelledVerdict], *, seed: int) -> CriterionCalibration:
+def calibrate(criterion_judge: AskedJudge, verdicts: Sequence[LabelledVerdict], *, seed: int) -> CriterionCalibration:
     """Everything that the labels of one criterion say of one judge."""
-    of_kind = {kind: [each for each in verdicts if confusion_of(each) is kind] for kind in ConfusionKind}
+    of_kind = {kind: [verdict for verdict in verdicts if confusion_of(verdict) is kind] for kind in ConfusionKind}
     return CriterionCalibration(
-        criterion=asked.criterion,
-        judge=asked.judge,
+        criterion=criterion_judge.criterion,
+        judge=criterion_judge.judge,
         matrix=confusion(verdicts),
         agreement=agreement_rate(verdicts),
         kappa=kappa_rate(verdicts, seed=seed),
         tpr=agreement_rate(verdicts, of=True),
         tnr=agreement_rate(verdicts, of=False),
-        examples=tuple(_example(each, kind) for kind in ConfusionKind for each in of_kind[kind][:EXAMPLES]),
+        examples=tuple(_example(verdict, kind) for kind in ConfusionKind for verdict in of_kind[kind][:EXAMPLES]),
     )
 
 
@@ -155,35 +157,43 @@ def _clipped(text: str) -> str:
     return text if len(text) <= CLIP else f"{text[:CLIP]}..."
 
 
-def caveats(each: CriterionCalibration) -> list[str]:
+def caveats(criterion: CriterionCalibration) -> list[str]:
     """What a reader must know before trusting the figures: sentences, none where all is well."""
-    if not each.matrix.total:
+    if not criterion.matrix.total:
         return ["the judge decided none of the labels, so its agreement is unknown"]
-    found: list[str] = []
-    if each.kappa is None:
-        one = "yes" if each.matrix.positives else "no"
-        found.append(f"every label and every verdict is {one}: kappa and the other rate need both yes and no labels")
-    elif not each.matrix.negatives or not each.matrix.positives:
-        lacking = "no" if not each.matrix.negatives else "yes"
-        found.append(f"no label is a {lacking}: add some to measure the judge's other error rate")
-    if each.kappa is not None and each.kappa.interval.high - each.kappa.interval.low > WIDE:
-        low, high = each.kappa.interval.low, each.kappa.interval.high
-        wanted = math.ceil(each.matrix.total * ((high - low) / WIDE) ** 2)  # it narrows with the root of their number
+    sentences: list[str] = []
+    if criterion.kappa is None:
+        one = "yes" if criterion.matrix.positives else "no"
+        sentences.append(
+            f"every label and every verdict is {one}: kappa and the other rate need both yes and no labels"
+        )
+    elif not criterion.matrix.negatives or not criterion.matrix.positives:
+        lacking = "no" if not criterion.matrix.negatives else "yes"
+        sentences.append(f"no label is a {lacking}: add some to measure the judge's other error rate")
+    if criterion.kappa is not None and criterion.kappa.interval.high - criterion.kappa.interval.low > WIDE:
+        low, high = criterion.kappa.interval.low, criterion.kappa.interval.high
+        label_count = math.ceil(
+            criterion.matrix.total * ((high - low) / WIDE) ** 2
+        )  # it narrows with the root of their number
         span = f"from {low:.2f} to {high:.2f}"
-        found.append(f"too few labels: kappa may be anything {span}; about {wanted:,} labels are needed")
-    undecided = each.matrix.undecided
+        sentences.append(f"too few labels: kappa may be anything {span}; about {label_count:,} labels are needed")
+    undecided = criterion.matrix.undecided
     if undecided:
-        total = words.counted(each.matrix.total + undecided, "label")
-        found.append(f"{undecided} of {total} undecided by the judge (excluded)")
-    return found
+        total = words.counted(criterion.matrix.total + undecided, "label")
+        sentences.append(f"{undecided} of {total} undecided by the judge (excluded)")
+    return sentences
 
 
 def of_judge(criterion: str, judge: JudgeIdentity, calibration: Calibration | None) -> CriterionCalibration | None:
     """What the file says of this judge on this criterion, its other options aside; None where it says nothing."""
-    found = [each for each in (calibration.criteria if calibration else ()) if each.criterion == criterion]
-    named = (judge.model, judge.prompt_version)
-    same = [each for each in found if (each.judge.model, each.judge.prompt_version) == named]
-    exact = [each for each in same if each.judge == judge]
+    candidates = [
+        candidate for candidate in (calibration.criteria if calibration else ()) if candidate.criterion == criterion
+    ]
+    identity = (judge.model, judge.prompt_version)
+    same = [
+        candidate for candidate in candidates if (candidate.judge.model, candidate.judge.prompt_version) == identity
+    ]
+    exact = [candidate for candidate in same if candidate.judge == judge]
     return next(iter(exact or same), None)
 
 
@@ -191,34 +201,42 @@ def fault_of(
     criterion: str, judge: JudgeIdentity, calibration: Calibration | None, *, min_kappa: float | None
 ) -> tuple[str, str] | None:
     """Why a run may not rely on this judge: a code of docs/validate.md, and the figures in words; None where it may."""
-    found = of_judge(criterion, judge, calibration)
-    if found is None:
-        others = [each for each in (calibration.criteria if calibration else ()) if each.criterion == criterion]
-        if not others:
+    criterion_calibration = of_judge(criterion, judge, calibration)
+    if criterion_calibration is None:
+        candidates = [
+            candidate for candidate in (calibration.criteria if calibration else ()) if candidate.criterion == criterion
+        ]
+        if not candidates:
             return "calibration-missing", f"there are no labels for {_named(judge)}"
-        changes = "; ".join(judge_changes(judge, others[0].judge)[:2])
+        changes = "; ".join(judge_changes(judge, candidates[0].judge)[:2])
         return "calibration-of-another-judge", f"it was calibrated with a different judge: {changes}"
-    if min_kappa is None or (found.kappa is not None and found.kappa.value >= min_kappa):
+    if min_kappa is None or (
+        criterion_calibration.kappa is not None and criterion_calibration.kappa.value >= min_kappa
+    ):
         return None
-    if found.kappa is None:
+    if criterion_calibration.kappa is None:
         lacking = f"kappa of {_named(judge)} cannot be computed from its labels; at least {min_kappa:g} is required"
         return "calibration-below-minimum", lacking
-    low, high = found.kappa.interval.low, found.kappa.interval.high
-    about = f"{low:.2f} to {high:.2f}, {words.counted(found.matrix.total, 'label')}"
-    value = words.score(found.kappa.value, beside=min_kappa)
-    told = f"{_named(judge)} has a judge-human kappa of {value} ({about}); at least {min_kappa:g} is required"
-    return "calibration-below-minimum", told
+    low, high = criterion_calibration.kappa.interval.low, criterion_calibration.kappa.interval.high
+    about = f"{low:.2f} to {high:.2f}, {words.counted(criterion_calibration.matrix.total, 'label')}"
+    value = words.score(criterion_calibration.kappa.value, beside=min_kappa)
+    message = f"{_named(judge)} has a judge-human kappa of {value} ({about}); at least {min_kappa:g} is required"
+    return "calibration-below-minimum", message
 
 
-def doubts(judge: JudgeIdentity, found: CriterionCalibration, *, min_kappa: float | None) -> list[str]:
+def doubts(judge: JudgeIdentity, calibration: CriterionCalibration, *, min_kappa: float | None) -> list[str]:
     """What weakens a calibration that a run may rely on: sentences."""
-    told = []
-    if judge != found.judge:
-        told.append(f"it was calibrated with different options: {'; '.join(judge_changes(judge, found.judge))}")
-    if min_kappa is not None and found.kappa is not None and found.kappa.interval.low < min_kappa:
-        low = words.score(found.kappa.interval.low, beside=min_kappa)
-        told.append(f"kappa {found.kappa.value:.2f} reaches {min_kappa:g}, but with so few labels it could be {low}")
-    return told
+    sentences = []
+    if judge != calibration.judge:
+        sentences.append(
+            f"it was calibrated with different options: {'; '.join(judge_changes(judge, calibration.judge))}"
+        )
+    if min_kappa is not None and calibration.kappa is not None and calibration.kappa.interval.low < min_kappa:
+        low = words.score(calibration.kappa.interval.low, beside=min_kappa)
+        sentences.append(
+            f"kappa {calibration.kappa.value:.2f} reaches {min_kappa:g}, but with so few labels it could be {low}"
+        )
+    return sentences
 
 
 def _named(judge: JudgeIdentity) -> str:
@@ -244,19 +262,23 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
     counts: list[tuple[str, ...]] = [
         ("criterion", "both yes", "both no", "only judge yes", "only people yes", "undecided")
     ]
-    for each in calibration.criteria:
-        name, found = plain.label(each.criterion, NAME), each.matrix
-        rates = [_rate(known) for known in (each.agreement, each.kappa, each.tpr, each.tnr)]
-        figures.append((name, _judge(each.judge), f"{found.total + found.undecided:,}", *rates))
-        agreed, parted = (found.true_positive, found.true_negative), (found.false_positive, found.false_negative)
-        counts.append((name, *(f"{count:,}" for count in (*agreed, *parted, found.undecided))))
+    for criterion in calibration.criteria:
+        name, matrix = plain.label(criterion.criterion, NAME), criterion.matrix
+        rates = [_rate(rate) for rate in (criterion.agreement, criterion.kappa, criterion.tpr, criterion.tnr)]
+        figures.append((name, _judge(criterion.judge), f"{matrix.total + matrix.undecided:,}", *rates))
+        agreed, parted = (matrix.true_positive, matrix.true_negative), (matrix.false_positive, matrix.false_negative)
+        counts.append((name, *(f"{count:,}" for count in (*agreed, *parted, matrix.undecided))))
     lines = [
         *plain.table(figures),
         "",
         *plain.table(counts),
-        *(f"{plain.label(each.criterion, NAME)}: {told}" for each in calibration.criteria for told in caveats(each)),
+        *(
+            f"{plain.label(criterion.criterion, NAME)}: {caveat}"
+            for criterion in calibration.criteria
+            for caveat in caveats(criterion)
+        ),
         *(f"note: {note}" for note in notes),
-        *(line for each in calibration.criteria for line in _shown_examples(each)),
+        *(line for criterion in calibration.criteria for line in _shown_examples(criterion)),
     ]
     return workflow_commands.disarm("\n".join(lines)) + "\n"
 
@@ -267,24 +289,24 @@ def _judge(identity: JudgeIdentity) -> str:
     return f"{plain.label(identity.model, NAME)}, {version}, {words.counted(identity.num_samples, 'sample')}"
 
 
-def _rate(found: Rate | None) -> str:
+def _rate(rate: Rate | None) -> str:
     """`0.85 (0.71 to 0.93)`; `-` where it is not known."""
-    if found is None:
+    if rate is None:
         return MINUS
-    return f"{found.value:.2f} ({found.interval.low:.2f} to {found.interval.high:.2f})"
+    return f"{rate.value:.2f} ({rate.interval.low:.2f} to {rate.interval.high:.2f})"
 
 
-def _shown_examples(each: CriterionCalibration) -> Iterator[str]:
+def _shown_examples(criterion: CriterionCalibration) -> Iterator[str]:
     for kind, title in KINDS.items():
-        found = [example for example in each.examples if example.kind is kind]
-        if not found:
+        examples = [example for example in criterion.examples if example.kind is kind]
+        if not examples:
             continue
         yield ""
-        yield f"{plain.label(each.criterion, NAME)}: {title}"
-        for example in found:
-            where = f" ({plain.label(example.where, NAME * 2)})" if example.where else ""
-            said = f"; the judge: {plain.label(example.judge, 40)}" if example.judge else ""
-            yield f"  line {example.line}{where}: people: {plain.label(example.human, 40)}{said}"
+        yield f"{plain.label(criterion.criterion, NAME)}: {title}"
+        for example in examples:
+            place = f" ({plain.label(example.where, NAME * 2)})" if example.where else ""
+            judge_text = f"; the judge: {plain.label(example.judge, 40)}" if example.judge else ""
+            yield f"  line {example.line}{place}: people: {plain.label(example.human, 40)}{judge_text}"
             texts = {"of": example.subject, "text": example.shown, "why": example.rationale, "note": example.note}
             for name, text in texts.items():
                 if text.strip():

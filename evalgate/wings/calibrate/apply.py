@@ -31,11 +31,11 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     if unreadable is not None:
         return [unreadable]
     problems = []
-    seen: list[tuple[str, JudgeIdentity | None]] = []
+    pairs: list[tuple[str, JudgeIdentity | None]] = []
     for use in (use for suite in suites for use in suite.criteria if use.is_judged):
         judge = judges.judge_of(use)
-        if (use.name, judge) not in seen:
-            seen.append((use.name, judge))
+        if (use.name, judge) not in pairs:
+            pairs.append((use.name, judge))
             problems += _problems_of(settings, use, judge, calibration)
     return problems
 
@@ -70,11 +70,11 @@ def _problems_of(
         code, message = fault
         tell = errors.note if rule.min_kappa is None else errors.error
         return [tell(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))]
-    found = agreement.of_judge(use.name, judge, calibration)
-    if found is None:
+    criterion_calibration = agreement.of_judge(use.name, judge, calibration)
+    if criterion_calibration is None:
         return []
-    doubts = agreement.doubts(judge, found, min_kappa=rule.min_kappa)
-    return [errors.note("calibration-uncertain", f"`{use.name}`: {each}", use.place) for each in doubts]
+    doubts = agreement.doubts(judge, criterion_calibration, min_kappa=rule.min_kappa)
+    return [errors.note("calibration-uncertain", f"`{use.name}`: {doubt}", use.place) for doubt in doubts]
 
 
 def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | None]:
@@ -83,22 +83,22 @@ def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | N
     path = Path(settings.root, rule.calibration)
     if not path.exists():
         return None, None
-    data = walk.read_named(path, shown=rule.calibration)
+    data = walk.read_named(path, label=rule.calibration)
     if isinstance(data, Problem):
-        why = f"the calibration {data.message.removeprefix('the file ')}"
+        message = f"the calibration {data.message.removeprefix('the file ')}"
     else:
         try:
             return calibration_file.parse(data.decode("utf-8", errors="replace")), None
         except ValueError as error:
-            why = f"{rule.calibration} is not a calibration: {error}"
+            message = f"{rule.calibration} is not a calibration: {error}"
     tell = errors.warning if rule.min_kappa is None else errors.error
-    return None, tell("calibration-unreadable", why, Place(file=rule.calibration), _repair(settings, None))
+    return None, tell("calibration-unreadable", message, Place(file=rule.calibration), _repair(settings, None))
 
 
 def _repair(settings: Settings, calibration: Calibration | None) -> str:
     labels = calibration.labels_file if calibration is not None and calibration.labels_file else LABELS
-    where = settings.gate_file.judge.calibration or "calibration.json"
-    return f"Run `evalgate calibrate {labels}` and commit {where} (docs/calibration.md)."
+    file_name = settings.gate_file.judge.calibration or "calibration.json"
+    return f"Run `evalgate calibrate {labels}` and commit {file_name} (docs/calibration.md)."
 
 
 class CalibrationFormat(Format):

@@ -72,15 +72,15 @@ def calibrate(
     `conversations` where labels name them. `cache`: a folder; `say`: where warnings go. Raises ConfigError with every
     problem of the labels, NothingToDo where nothing is labelled, UnavailableError where the judge decided nothing.
     """
-    shown = labels_file.relative_to(settings.root) if labels_file.is_relative_to(settings.root) else labels_file
-    data = walk.read_named(labels_file, shown=shown.as_posix())
-    text = plain.decode(data, file=shown.as_posix())
+    display_path = labels_file.relative_to(settings.root) if labels_file.is_relative_to(settings.root) else labels_file
+    data = walk.read_named(labels_file, label=display_path.as_posix())
+    text = plain.decode(data, file=display_path.as_posix())
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
-    read = labels.parse_labels(text, file=shown.as_posix())
+    read = labels.parse_labels(text, file=display_path.as_posix())
     if not read.labels and not errors_in(read.problems):
         waiting = f": {words.counted(read.unlabelled, 'line has', 'lines have')} an empty `label`"
-        raise NothingToDo(f"{shown} has no labels{waiting if read.unlabelled else ''}")
+        raise NothingToDo(f"{display_path} has no labels{waiting if read.unlabelled else ''}")
     if results:
         judged = _from_results(read, results)
     else:
@@ -88,16 +88,16 @@ def calibrate(
     groups: defaultdict[str, list[LabelledVerdict]] = defaultdict(list)
     for verdict in judged.verdicts:
         groups[repr(verdict.asked)].append(verdict)
-    made = [agreement.calibrate(group[0].asked, group, seed=SEED) for group in groups.values()]
-    if not any(each.matrix.total for each in made):
-        why = next((verdict.message for verdict in judged.verdicts if verdict.message), "")
-        raise UnavailableError(f"the judge decided none of {words.counted(len(judged.verdicts), 'label')}: {why}")
+    calibrations = [agreement.calibrate(group[0].asked, group, seed=SEED) for group in groups.values()]
+    if not any(criterion.matrix.total for criterion in calibrations):
+        reason = next((verdict.message for verdict in judged.verdicts if verdict.message), "")
+        raise UnavailableError(f"the judge decided none of {words.counted(len(judged.verdicts), 'label')}: {reason}")
     calibration = Calibration(
         evalgate=__version__,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        labels_file=shown.as_posix(),
+        labels_file=display_path.as_posix(),
         source="results" if results else "asked",
-        criteria=tuple(made),
+        criteria=tuple(calibrations),
         seed=SEED,
         draws=agreement.DRAWS,
     )
@@ -125,31 +125,31 @@ def _ask(
     for suite in suites:
         for use in suite.criteria:
             uses[use.name][suite.key] = use
-    items, found = evidence.find_items(read.labels, uses=uses, stored=stored, deviations=settings.deviations)
-    insist([*problems, *read.problems, *found])
-    asked = {fingerprints.digest([each.use.name, dict(each.use.options)]): each.use for each in items}
-    only = _suite(asked.values())
+    items, item_problems = evidence.find_items(read.labels, uses=uses, stored=stored, deviations=settings.deviations)
+    insist([*problems, *read.problems, *item_problems])
+    uses_by_digest = {fingerprints.digest([target.use.name, dict(target.use.options)]): target.use for target in items}
+    only = _suite(uses_by_digest.values())
     insist(judges.missing([only], judges.defaults_of(settings), environ))
     with judges.opened_panel(settings, [only], environ=environ, cache=cache, say=say) as panel:
         if panel is None:
             raise ConfigError("`skip-judged` is set; calibration needs a judge", hint="Remove it from evalgate.yml.")
-        named = {label.line.criterion for label in read.labels}
+        label_criteria = {label.line.criterion for label in read.labels}
         used = dict.fromkeys(use.name for suite in suites for use in suite.criteria if labels.labelled_spec(use.name))
         return Judged(
             verdicts=ask(items, panel, deviations=settings.deviations),
-            notes=tuple(f"`{name}` is used here and has no label" for name in used if name not in named),
+            notes=tuple(f"`{name}` is used here and has no label" for name in used if name not in label_criteria),
             took=panel.uses(),
         )
 
 
-def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
+def settled_suites(settings: Settings, criterion_names: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
     """The repository's suites with the judges settled, and one more with wanted criteria that none of them uses."""
-    suites, found = discover.suites_of_all(settings, specs=criteria.CRITERIA)
-    problems = [*settings.problems, *(each for each in found if each.code not in agents.CODES)]
+    suites, discovery_problems = discover.suites_of_all(settings, specs=criteria.CRITERIA)
+    problems = [*settings.problems, *(problem for problem in discovery_problems if problem.code not in agents.CODES)]
     if errors_in(problems):
         return (), problems
     used = {use.name for suite in suites for use in suite.criteria}
-    unused = [criteria.use_by_model(name) for name in sorted(set(wanted) - used)]
+    unused = [criteria.use_by_model(name) for name in sorted(set(criterion_names) - used)]
     nowhere = [_suite(unused)] if unused else []
     return judges.settle_suites([*suites, *nowhere], judges.defaults_of(settings)), problems
 
@@ -183,18 +183,18 @@ def ask(items: Sequence[LabelledItem], panel: VotingPanel, *, deviations: Deviat
 
 def _address(item: LabelledItem) -> str:
     """Equal for labels that one grade answers."""
-    found = item.evidence
+    view = item.evidence
     return fingerprints.digest(
-        [item.use.name, dict(item.use.options), repr((found.actual, found.expected, found.case.rubrics))]
+        [item.use.name, dict(item.use.options), repr((view.actual, view.expected, view.case.rubrics))]
     )
 
 
 def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     """The grade as a run would give it, behind the same wall."""
-    found, use = item.evidence, item.use
-    key = TrialKey(suite=NOWHERE, case_id=found.case.case_id)
-    outcome = Transcript(invocations=found.actual, final_state=found.final_state, ended_by=found.ended_by)
-    task = Task(suite=_suite([use]), case=found.case, key=key)
+    view, use = item.evidence, item.use
+    key = TrialKey(suite=NOWHERE, case_id=view.case.case_id)
+    outcome = Transcript(invocations=view.actual, final_state=view.final_state, ended_by=view.ended_by)
+    task = Task(suite=_suite([use]), case=view.case, key=key)
     graded = session.grade(Trial(key=key, outcome=outcome), task, {use.name: criteria.build(use, services)})
     return graded.grades[use.name]
 

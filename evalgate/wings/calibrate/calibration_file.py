@@ -101,7 +101,7 @@ def schema() -> JsonObject:
 def render(calibration: Calibration) -> str:
     """The file's text, without nulls."""
     about = {name: getattr(calibration, name) for name in _ABOUT}
-    criteria = [_criterion_json(each) for each in calibration.criteria]
+    criteria = [_criterion_json(criterion) for criterion in calibration.criteria]
     written = {"schema_version": SCHEMA_VERSION, **about, "criteria": criteria}
     return json.dumps(written, ensure_ascii=True, indent=1) + "\n"
 
@@ -112,25 +112,25 @@ def parse(text: str) -> Calibration:
         wire = CalibrationWire.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(step) for step in first["loc"]) or "the file"
-        raise ValueError(f"`{where}`: {first['msg']}") from None
+        location = ".".join(str(step) for step in first["loc"]) or "the file"
+        raise ValueError(f"`{location}`: {first['msg']}") from None
     if wire.schema_version > SCHEMA_VERSION:
         raise ValueError(f"its schema version is {wire.schema_version}, this evalgate reads {SCHEMA_VERSION}")
     about = {name: getattr(wire, name) for name in _ABOUT}
-    return Calibration(criteria=tuple(each.noun() for each in wire.criteria), **about)
+    return Calibration(criteria=tuple(criterion.noun() for criterion in wire.criteria), **about)
 
 
-def _criterion_json(each: CriterionCalibration) -> JsonObject:
-    rates = {name: getattr(each, name) for name in _RATES}
+def _criterion_json(criterion: CriterionCalibration) -> JsonObject:
+    rates = {name: getattr(criterion, name) for name in _RATES}
     return {
-        "criterion": each.criterion,
-        "judge": judge_json(each.judge),
-        "labels": each.matrix.total + each.matrix.undecided,
-        "undecided": each.matrix.undecided,
-        "clusters": each.matrix.clusters,
-        "matrix": {name: getattr(each.matrix, name) for name in MatrixWire.model_fields},
+        "criterion": criterion.criterion,
+        "judge": judge_json(criterion.judge),
+        "labels": criterion.matrix.total + criterion.matrix.undecided,
+        "undecided": criterion.matrix.undecided,
+        "clusters": criterion.matrix.clusters,
+        "matrix": {name: getattr(criterion.matrix, name) for name in MatrixWire.model_fields},
         **{name: rate_json(rate) for name, rate in rates.items() if rate is not None},
-        "examples": [_example_json(example) for example in each.examples],
+        "examples": [_example_json(example) for example in criterion.examples],
     }
 
 

@@ -98,11 +98,17 @@ def _verdict(calibration: Calibration, least: float | None) -> int:
     """1 where a criterion stays below, or cannot be told to reach, the least kappa."""
     if least is None:
         return ExitCode.PASS
-    below = [each for each in calibration.criteria if each.kappa is None or each.kappa.value < least]
-    for each in below:
-        said = "cannot be computed" if each.kappa is None else f"is {words.score(each.kappa.value, beside=least)}"
-        name = plain.label(each.criterion, 80)
-        click.secho(f"{name}: kappa {said}; at least {words.threshold(least)} is required", fg="red", err=True)
+    below = [
+        criterion for criterion in calibration.criteria if criterion.kappa is None or criterion.kappa.value < least
+    ]
+    for criterion in below:
+        kappa_text = (
+            "cannot be computed"
+            if criterion.kappa is None
+            else f"is {words.score(criterion.kappa.value, beside=least)}"
+        )
+        name = plain.label(criterion.criterion, 80)
+        click.secho(f"{name}: kappa {kappa_text}; at least {words.threshold(least)} is required", fg="red", err=True)
     return ExitCode.FAIL if below else ExitCode.PASS
 
 
@@ -122,5 +128,5 @@ def _last_results(settings: Settings) -> Path:
     return settings.root / settings.output / RESULTS
 
 
-def _path(named: str | None) -> Path | None:
-    return Path(named).absolute() if named else None
+def _path(name: str | None) -> Path | None:
+    return Path(name).absolute() if name else None

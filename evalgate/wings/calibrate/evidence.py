@@ -74,7 +74,7 @@ NOWHERE = "label-place-unknown"
 
 
 def find_items(
-    given: Sequence[Label],
+    labels: Sequence[Label],
     *,
     uses: Mapping[str, Mapping[str, CriterionUse]],
     stored: Stored | None,
@@ -83,7 +83,7 @@ def find_items(
     """What each label is about, to be asked anew, and what stands in the way. `uses`: the settled uses of a criterion
     by suite key, "" for those that no suite has."""
     items, problems = list[LabelledItem](), list[Problem]()
-    for label in given:
+    for label in labels:
         try:
             evidence = label.evidence or recorded(label, stored)
             use = _use_of(label, uses[label.line.criterion], evidence)
@@ -122,27 +122,29 @@ def _judged(
 
 def recorded(label: Label, stored: Stored | None) -> TrialView:
     """The conversation that a label names. Raises LabelProblem where there is none, or another than was labelled."""
-    where = label.line.where
-    if stored is None or where is None:
+    trial_key = label.line.where
+    if stored is None or trial_key is None:
         hint = "Set `--conversations` to a results.json, or run the gate once."
         raise LabelProblem(NOWHERE, "no results.json with the conversation", hint)
     suites = {suite.key: suite for suite in stored.run.suites}
-    if where.suite not in suites:
-        raise LabelProblem(NOWHERE, f"results.json has no suite `{where.suite}`", meant(where.suite, suites))
-    cases = {case.case_id: case for case in suites[where.suite].eval_set.cases}
-    if where.case_id not in cases:
-        raise LabelProblem(NOWHERE, f"`{where.suite}` has no case `{where.case_id}`", meant(where.case_id, cases))
-    transcript = stored.outcomes.find(where)
+    if trial_key.suite not in suites:
+        raise LabelProblem(NOWHERE, f"results.json has no suite `{trial_key.suite}`", meant(trial_key.suite, suites))
+    cases = {case.case_id: case for case in suites[trial_key.suite].eval_set.cases}
+    if trial_key.case_id not in cases:
+        raise LabelProblem(
+            NOWHERE, f"`{trial_key.suite}` has no case `{trial_key.case_id}`", meant(trial_key.case_id, cases)
+        )
+    transcript = stored.outcomes.find(trial_key)
     if transcript is None:
-        failed = any(trial.key == where for trial in stored.run.trials)
-        message = "the agent failed in it" if failed else f"it has no repeat {where.number}"
-        raise LabelProblem(NOWHERE, f"`{where.case_id}`: {message}", "Repeats count from 0.")
-    turns, line, case = transcript.invocations, label.line, cases[where.case_id]
+        failed = any(trial.key == trial_key for trial in stored.run.trials)
+        message = "the agent failed in it" if failed else f"it has no repeat {trial_key.number}"
+        raise LabelProblem(NOWHERE, f"`{trial_key.case_id}`: {message}", "Repeats count from 0.")
+    turns, line, case = transcript.invocations, label.line, cases[trial_key.case_id]
     if line.turn is not None and line.turn > len(turns):
         message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
         raise LabelProblem(NOWHERE, message, "Turns count from 1.")
     judged = turns if line.turn is None else [turns[line.turn - 1]]
-    if line.answer is not None and plain(line.answer) not in {plain(prompting.answer_of(each)) for each in judged}:
+    if line.answer is not None and plain(line.answer) not in {plain(prompting.answer_of(turn)) for turn in judged}:
         message = f"the agent's answer in {line.suite} differs from the labeled one"
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
         raise LabelProblem(ANOTHER_ANSWER, message, hint)
@@ -153,21 +155,21 @@ def recorded(label: Label, stored: Stored | None) -> TrialView:
         expected=case.conversation,
         final_state=final_state,
         ended_by=ended_by,
-        repeat=where.repeat,
+        repeat=trial_key.repeat,
     )
 
 
-def _use_of(label: Label, found: Mapping[str, CriterionUse], evidence: TrialView) -> CriterionUse:
+def _use_of(label: Label, uses: Mapping[str, CriterionUse], evidence: TrialView) -> CriterionUse:
     """How the gate uses the label's criterion: in its suite, or in all that use it alike. Raises LabelProblem."""
     line = label.line
-    if line.where is not None and line.where.suite in found:
-        return found[line.where.suite]
-    distinct = _distinct(found.values())
+    if line.where is not None and line.where.suite in uses:
+        return uses[line.where.suite]
+    distinct = _distinct(uses.values())
     if len(distinct) > 1 and line.subject:
         knowing = [use for use in distinct if text_of_rubric(line.subject, rubrics_of(use, evidence)) is not None]
         distinct = _distinct(knowing or [_with_rubrics(use) for use in distinct])
     if len(distinct) != 1:
-        hint = f"Name one of {words.listed(f'`{key}`' for key in found)} as `suite`."
+        hint = f"Name one of {words.listed(f'`{key}`' for key in uses)} as `suite`."
         raise LabelProblem(NOWHERE, f"the suites use `{line.criterion}` with different options", hint)
     return distinct[0]
 
@@ -179,21 +181,21 @@ def _distinct(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
 def _subject(label: Label, use: CriterionUse, evidence: TrialView) -> str:
     """The text of what the label names within the turn. Raises LabelProblem."""
     spec, verdicts = _row_of(use)
-    named = label.line.subject
+    subject = label.line.subject
     if verdicts.unit != "rubric":
-        return named
-    known = rubrics_of(use, evidence)
-    names = [rubric.rubric_id for rubric in known]
-    if not named:
-        if len(known) == 1:
-            return known[0].text
+        return subject
+    rubrics = rubrics_of(use, evidence)
+    names = [rubric.rubric_id for rubric in rubrics]
+    if not subject:
+        if len(rubrics) == 1:
+            return rubrics[0].text
         hint = f"Rubrics: {words.listed(names)}." if names else "Write its text."
         raise LabelProblem("label-subject-unknown", "`rubric` is missing", hint)
-    text = text_of_rubric(named, known)
+    text = text_of_rubric(subject, rubrics)
     if text is None and Need.RUBRICS not in spec.needs:  # it has properties of its own, and no others
-        message = f"`{use.name}` has no property `{named[:80]}`"
-        raise LabelProblem("label-subject-unknown", message, meant(named, names))
-    return text or named
+        message = f"`{use.name}` has no property `{subject[:80]}`"
+        raise LabelProblem("label-subject-unknown", message, meant(subject, names))
+    return text or subject
 
 
 def _row_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
@@ -205,23 +207,25 @@ def _row_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
 
 def meant(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
     """A hint for a name that is not among `names`."""
-    return words.did_you_mean(name, names, otherwise=f"There are {words.listed(f'`{each}`' for each in names)}.")
+    return words.did_you_mean(
+        name, names, otherwise=f"There are {words.listed(f'`{candidate}`' for candidate in names)}."
+    )
 
 
 def rubrics_of(use: CriterionUse, evidence: TrialView | None) -> tuple[Rubric, ...]:
     """Every rubric that a label of this criterion may name: its own, then those of the case and of its turns."""
-    own = [RubricWire.model_validate(each).noun() for each in use.options.get("rubrics") or ()]
+    criterion_rubrics = [RubricWire.model_validate(rubric).noun() for rubric in use.options.get("rubrics") or ()]
     written: list[Rubric] = []
     if evidence is not None:
         written += evidence.case.rubrics
         written += [rubric for turn in (*(evidence.expected or ()), *evidence.actual) for rubric in turn.rubrics]
-    return (*own, *vertex.PROPERTIES.get(use.name, ()), *written)
+    return (*criterion_rubrics, *vertex.PROPERTIES.get(use.name, ()), *written)
 
 
-def text_of_rubric(named: str, rubrics: Sequence[Rubric]) -> str | None:
+def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:
     """The text of the rubric that a label names by id or by text; None where there is no such rubric."""
-    by_id = next((rubric.text for rubric in rubrics if rubric.rubric_id == named), None)
-    return by_id or next((rubric.text for rubric in rubrics if plain(rubric.text) == plain(named)), None)
+    by_id = next((rubric.text for rubric in rubrics if rubric.rubric_id == name), None)
+    return by_id or next((rubric.text for rubric in rubrics if plain(rubric.text) == plain(name)), None)
 
 
 def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
@@ -241,36 +245,44 @@ def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
     passed, word, message = said_of(grade, _row_of(item.use)[1], turn=item.turn, subject=item.subject)
     actual = item.evidence.actual
     judged = actual if item.turn is None else actual[item.turn - 1 : item.turn]
-    where = item.label.line.where
-    own = f"{where.suite}:{where.case_id}" if where else fingerprints.digest([content(turn) for turn in judged])
+    trial_key = item.label.line.where
+    cluster = (
+        f"{trial_key.suite}:{trial_key.case_id}"
+        if trial_key
+        else fingerprints.digest([content(turn) for turn in judged])
+    )
     return LabelledVerdict(
         label=item.label,
         asked=AskedJudge(criterion=item.use.name, judge=item.judge),
         passed=passed,
         word=word,
         message=message,
-        cluster=own,
+        cluster=cluster,
         shown=prompting.answer_of(actual[(item.turn or 0) - 1]),
     )
 
 
 def said_of(grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str) -> tuple[bool | None, str, str]:
     """What a grade says of a turn (None: of any), a rubric or a sentence: yes, no or None, its label, and why."""
-    found = [
-        each
-        for each in grade.findings
-        if (each.score is not None or each.opinions)
-        and (turn is None or each.turn is None or each.turn == turn)
-        and (not subject or plain(each.subject) == plain(subject))
+    findings = [
+        finding
+        for finding in grade.findings
+        if (finding.score is not None or finding.opinions)
+        and (turn is None or finding.turn is None or finding.turn == turn)
+        and (not subject or plain(finding.subject) == plain(subject))
     ]
-    if not found:
+    if not findings:
         if isinstance(grade, NotEvaluated):
             return None, "", grade.message
-        others = verdicts.unit == "sentence" and subject
-        return None, "", "the judge split the text into different sentences" if others else "there is no verdict on it"
-    if len(found) > 1 and not subject and verdicts.unit:
-        return None, "", f"there are {len(found)} verdicts: the label must say which {verdicts.unit} it is about"
-    verdict = found[0]
+        is_sentence = verdicts.unit == "sentence" and subject
+        return (
+            None,
+            "",
+            "the judge split the text into different sentences" if is_sentence else "there is no verdict on it",
+        )
+    if len(findings) > 1 and not subject and verdicts.unit:
+        return None, "", f"there are {len(findings)} verdicts: the label must say which {verdicts.unit} it is about"
+    verdict = findings[0]
     if verdict.score is None:
         return None, verdict.label, verdict.text or "no verdict"
     return verdict.score > 0, verdict.label, verdict.text
@@ -290,19 +302,19 @@ def content(invocation: Invocation) -> Json:
     }
 
 
-def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[LabelledVerdict], list[Problem]]:
+def find_verdicts(labels: Sequence[Label], stored: Stored) -> tuple[list[LabelledVerdict], list[Problem]]:
     """What the run that was stored says of each label that has a place in it, and what stands in the way. A label of
     another answer than the run has is left out, and that is told."""
     verdicts, problems = list[LabelledVerdict](), list[Problem]()
     uses = {(suite.key, use.name): use for suite in stored.run.suites for use in suite.criteria}
     graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
-    for label in given:
-        where, name = label.line.where, label.line.criterion
-        if where is None:
+    for label in labels:
+        trial_key, name = label.line.where, label.line.criterion
+        if trial_key is None:
             continue
         try:
             evidence = recorded(label, stored)
-            use, grade = uses.get((where.suite, name)), graded[where].grades.get(name)
+            use, grade = uses.get((trial_key.suite, name)), graded[trial_key].grades.get(name)
             if use is None or grade is None:
                 raise LabelProblem(NOWHERE, f"the run has no `{name}` in this suite")
             subject, turn, judge = _judged(label, use, evidence, prompt_version=use.prompt_version)
@@ -318,12 +330,14 @@ def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[Labelled
 def other_prompts(verdicts: Sequence[LabelledVerdict]) -> list[str]:
     """What a reader must know of verdicts of a stored run that today's prompts did not ask for, a sentence each."""
     notes = []
-    for name, then in dict.fromkeys((each.asked.criterion, each.asked.judge.prompt_version) for each in verdicts):
+    for name, version in dict.fromkeys(
+        (verdict.asked.criterion, verdict.asked.judge.prompt_version) for verdict in verdicts
+    ):
         spec = labels.labelled_spec(name)
-        now = "" if spec is None or spec.verdicts is None else spec.verdicts.prompt_version
-        if not then:
+        current_version = "" if spec is None or spec.verdicts is None else spec.verdicts.prompt_version
+        if not version:
             notes.append(f"the results lack the prompt version of `{name}`")
-        elif then != now:
-            said = f"the results of `{name}` were judged with prompt {then}, the current one is {now}"
-            notes.append(f"{said}: this calibration applies only to the former")
+        elif version != current_version:
+            message = f"the results of `{name}` were judged with prompt {version}, the current one is {current_version}"
+            notes.append(f"{message}: this calibration applies only to the former")
     return notes

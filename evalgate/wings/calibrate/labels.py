@@ -59,8 +59,8 @@ class LabelPlace(Wire):
     @property
     def where(self) -> TrialKey | None:
         """The trial."""
-        known = self.suite and self.case
-        return TrialKey(suite=self.suite, case_id=self.case, number=self.repeat) if known else None
+        is_complete = self.suite and self.case
+        return TrialKey(suite=self.suite, case_id=self.case, number=self.repeat) if is_complete else None
 
 
 class LabelEvidence(Wire):
@@ -88,10 +88,10 @@ class LabelEvidence(Wire):
                 return None
             if needs_reference and self.reference is None:
                 return None
-            asked = _text(self.user, "user")
-            actual = (Invocation(user_content=asked, final_response=_text(self.answer, "model")),)
+            user_content = _text(self.user, "user")
+            actual = (Invocation(user_content=user_content, final_response=_text(self.answer, "model")),)
             reference = None if self.reference is None else _text(self.reference, "model")
-            expected = None if reference is None else (Invocation(user_content=asked, final_response=reference),)
+            expected = None if reference is None else (Invocation(user_content=user_content, final_response=reference),)
         case = Case(case_id=name, conversation=expected, rubrics=tuple(rubric.noun() for rubric in self.rubrics))
         return TrialView(case=case, actual=actual, expected=expected)
 
@@ -143,21 +143,21 @@ def parse_labels(text: str, *, file: str) -> LabelsReading:
     return reading
 
 
-def _same_labels(given: Iterable[Label]) -> Iterator[Problem]:
+def _same_labels(labels: Iterable[Label]) -> Iterator[Problem]:
     """Lines that label one and the same thing: an error where they contradict each other, else a warning."""
     first: dict[str, Label] = {}
-    for label in given:
-        line, shown = label.line, label.evidence
-        texts = None if shown is None or line.where else (shown.actual, shown.expected)
+    for label in labels:
+        line, evidence = label.line, label.evidence
+        texts = None if evidence is None or line.where else (evidence.actual, evidence.expected)
         # repr of frozen values: evidence holds JSON, which cannot be hashed
         key = repr((line.criterion, line.where, line.turn, line.subject, line.answer, texts))
         other = first.setdefault(key, label)
         if other is label:
             continue
-        tell, what, hint = errors.warning, "says the same as", "Delete one: it counts twice."
+        tell, relation, hint = errors.warning, "says the same as", "Delete one: it counts twice."
         if other.human is not label.human:
-            tell, what, hint = errors.error, "contradicts", "Keep the correct one, or neither."
-        message = f"the label {what} line {other.place.line} on the same item"
+            tell, relation, hint = errors.error, "contradicts", "Keep the correct one, or neither."
+        message = f"the label {relation} line {other.place.line} on the same item"
         yield tell("label-twice", message, label.place, hint)
 
 
@@ -200,23 +200,23 @@ class LabelsReading:
         try:
             raw = json.loads(text)
         except (ValueError, RecursionError) as error:
-            said = getattr(error, "msg", "nested too deeply")
-            self._error("json-syntax", f"not JSON: {said}", "write one JSON object per line", number=number)
+            reason = getattr(error, "msg", "nested too deeply")
+            self._error("json-syntax", f"not JSON: {reason}", "write one JSON object per line", number=number)
             return None
         if not isinstance(raw, dict):
             self._error("wrong-type", f"expected an object, found {json_source.described(raw)}", number=number)
             return None
-        known = {to_snake(str(key)): key for key in raw}
-        unknown = [name for name in known if name not in LabelLine.model_fields]
+        keys = {to_snake(str(key)): key for key in raw}
+        unknown = [name for name in keys if name not in LabelLine.model_fields]
         for name in unknown:
             hint = words.suggest(name, LabelLine.model_fields) or f"known keys: {', '.join(LabelLine.model_fields)}"
             self._error("unknown-key", f"unknown key `{name[:60]}` in a label", hint, number=number)
         try:
-            line = LabelLine.model_validate({known[name]: raw[known[name]] for name in known if name not in unknown})
+            line = LabelLine.model_validate({keys[name]: raw[keys[name]] for name in keys if name not in unknown})
         except ValidationError as error:
-            found = Problems(text, file=self.file)
-            found.validation(error, raw, path=())
-            for problem in found.all():
+            problems = Problems(text, file=self.file)
+            problems.validation(error, raw, path=())
+            for problem in problems.all():
                 self._error(problem.code, problem.message, problem.hint, number=number)
             return None
         return None if unknown else line
@@ -229,7 +229,7 @@ class LabelsReading:
 
 
 def _unknown_criterion(name: str) -> tuple[str, str, str]:
-    able = [each for each in criteria.CRITERIA if labelled_spec(each)]
+    able = [criterion for criterion in criteria.CRITERIA if labelled_spec(criterion)]
     hint = f"These can be labeled: {', '.join(able)}."
     if name in criteria.CRITERIA and not criteria.CRITERIA[name].informational:
         message = f"the judge of `{name}` does not answer yes or no, so it cannot be labeled"
@@ -263,8 +263,8 @@ def _missing_evidence(line: LabelLine, spec: CriterionSpec) -> tuple[str, str] |
     if line.conversation is None and spec.name in NEEDS_STEPS:
         hint = "Give `conversation`, or `suite` and `case` of results.json."
         return "`user` and `answer` do not show tool use", hint
-    key, given = ("reference", line.reference) if line.conversation is None else ("expected", line.expected)
-    if Need.REFERENCE in spec.needs and not given and given != "":
+    key, reference = ("reference", line.reference) if line.conversation is None else ("expected", line.expected)
+    if Need.REFERENCE in spec.needs and not reference and reference != "":
         return "the judge needs an expected answer", f"Give it as `{key}`."
     return None
 
@@ -308,8 +308,8 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[J
 
 def _about(trial: GradedTrial, spec: CriterionSpec, evidence: TrialView, finding: Finding) -> JsonObject:
     """The texts that a person reads first, then where they come from, then what else the judge sees."""
-    whole = spec.verdicts is not None and spec.verdicts.whole
-    at = len(evidence.actual) if finding.turn is None or whole else finding.turn
+    is_whole = spec.verdicts is not None and spec.verdicts.whole
+    at = len(evidence.actual) if finding.turn is None or is_whole else finding.turn
     judged = evidence.actual[at - 1]
     line: JsonObject = {"user": prompting.text_of(judged.user_content), "answer": prompting.answer_of(judged)}
     expected = evidence.expected[at - 1] if evidence.expected and at <= len(evidence.expected) else None
@@ -320,9 +320,9 @@ def _about(trial: GradedTrial, spec: CriterionSpec, evidence: TrialView, finding
     only_texts = all(isinstance(part, Text) for part in (*judged.user_content.parts, *final))
     if Need.SCENARIO in spec.needs or (spec.name in TEXTS_ARE_ALL and only_texts):
         return line
-    line["conversation"] = [adk_shapes.invocation_json(each) for each in evidence.actual]
+    line["conversation"] = [adk_shapes.invocation_json(turn) for turn in evidence.actual]
     if evidence.expected is not None:
-        line["expected"] = [adk_shapes.invocation_json(each) for each in evidence.expected]
+        line["expected"] = [adk_shapes.invocation_json(turn) for turn in evidence.expected]
     if evidence.case.rubrics:
-        line["rubrics"] = [adk_shapes.rubric_json(each) for each in evidence.case.rubrics]
+        line["rubrics"] = [adk_shapes.rubric_json(rubric) for rubric in evidence.case.rubrics]
     return line

@@ -35,11 +35,11 @@ def design_effect(clusters: Iterable[tuple[int, int]]) -> float:
     Source: Kish 1965; the use with Wilson's interval: Korn and Graubard 1998.
     """
     groups = [(hits, total) for hits, total in clusters if total]
-    hits, total = sum(each[0] for each in groups), sum(each[1] for each in groups)
+    hits, total = sum(group[0] for group in groups), sum(group[1] for group in groups)
     if len(groups) < 2 or len(groups) == total or not 0 < hits < total:
         return 1.0
     share = hits / total
-    residuals = math.fsum((own - count * share) ** 2 for own, count in groups)
+    residuals = math.fsum((group_hits - count * share) ** 2 for group_hits, count in groups)
     clustered = len(groups) / (len(groups) - 1) * residuals / total**2
     worst = math.fsum(count * count for _, count in groups) / total
     return min(max(clustered / (share * (1 - share) / total), 1.0), worst)

@@ -80,27 +80,27 @@ class _App:
 
 
 def eval_sets(
-    found: Library, *, named: Mapping[str, Sequence[str]] | None = None
+    library: Library, *, selected_ids: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
     """The evaluations by file, as sets of cases, and why some are not run: an error for those that somebody named.
-    Files with errors are not among them. `named`: by file, none for all of its evaluations."""
+    Files with errors are not among them. `selected_ids`: by file, none for all of its evaluations."""
     sets: dict[str, EvalSet] = {}
     problems: list[Problem] = []
     apps: dict[str, _App] = {}
-    for file, reading in found.readings.items():
+    for file, reading in library.readings.items():
         if errors.errors_in(reading.problems):
             continue
-        runnable = [each for each in reading.resources if each.kind in RUN]
+        runnable = [resource for resource in reading.resources if resource.kind in RUN]
         if not runnable:
             continue
         folder = read.app_folder(file)
-        app = apps.get(folder) or apps.setdefault(folder, _app(found, folder))
+        app = apps.get(folder) or apps.setdefault(folder, _app(library, folder))
         cases: dict[str, Case] = {}
         for resource in runnable:
-            why = why_not_run(resource.message)
-            if why:
-                message = f"the evaluation {resource.title!r} is not run: {why}"
-                ids = (named or {}).get(file)
+            reason = why_not_run(resource.message)
+            if reason:
+                message = f"the evaluation {resource.title!r} is not run: {reason}"
+                ids = (selected_ids or {}).get(file)
                 is_named = ids is not None and (not ids or resource.title in ids)
                 tell = errors.error if is_named else errors.warning
                 problems.append(tell("ces-not-run", message, resource.place, "See docs/ces.md."))
@@ -115,32 +115,34 @@ def eval_sets(
     return sets, tuple(problems)
 
 
-def _app(found: Library, folder: str) -> _App:
-    mine = [reading for file, reading in found.every.items() if read.app_folder(file) == folder]
-    said = next((each.app for each in mine if each.app is not None), AppEvaluation())
+def _app(library: Library, folder: str) -> _App:
+    readings = [reading for file, reading in library.every.items() if read.app_folder(file) == folder]
+    app = next((reading.app for reading in readings if reading.app is not None), AppEvaluation())
     prompts = {
-        name: each.message.llm_criteria.prompt
-        for reading in mine
-        for each in reading.resources
-        if isinstance(each.message, shapes.EvaluationExpectation) and each.message.llm_criteria is not None
-        for name in (each.id, each.title, each.message.display_name.rpartition("/")[2])
+        name: resource.message.llm_criteria.prompt
+        for reading in readings
+        for resource in reading.resources
+        if isinstance(resource.message, shapes.EvaluationExpectation) and resource.message.llm_criteria is not None
+        for name in (resource.id, resource.title, resource.message.display_name.rpartition("/")[2])
     }
-    personas = [each.message for reading in mine for each in reading.resources if each.kind is Kind.PERSONA]
+    personas = [
+        resource.message for reading in readings for resource in reading.resources if resource.kind is Kind.PERSONA
+    ]
     return _App(
-        settings=said.evaluation_settings or EvaluationSettings(),
-        thresholds=said.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds(),
-        prompts={**prompts, **read.written_prompts(mine)},
-        personas=tuple(each for each in personas if isinstance(each, EvaluationPersona)),
+        settings=app.evaluation_settings or EvaluationSettings(),
+        thresholds=app.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds(),
+        prompts={**prompts, **read.written_prompts(readings)},
+        personas=tuple(persona for persona in personas if isinstance(persona, EvaluationPersona)),
     )
 
 
 def why_not_run(message: Proto) -> str:
     """Why an evaluation is not run: it needs more than text."""
-    for each in shapes.messages_in(message, beside=shapes.Result):
-        for name in type(each).model_fields:
-            value = getattr(each, name)
-            if value and shapes.handling_of(type(each), name) is shapes.Handling.NOT_RUN:
-                return f"`{shapes.key_of(type(each), name)}` is not text"
+    for submessage in shapes.messages_in(message, beside=shapes.Result):
+        for name in type(submessage).model_fields:
+            value = getattr(submessage, name)
+            if value and shapes.handling_of(type(submessage), name) is shapes.Handling.NOT_RUN:
+                return f"`{shapes.key_of(type(submessage), name)}` is not text"
             if value is SemanticSimilarityChannel.AUDIO:
                 return "its answers are compared as audio"
     return ""
@@ -157,12 +159,12 @@ def _case(resource: Resource, app: _App, name: str) -> Case:
 def _plan(app: _App, evaluation: Evaluation, prompts: Mapping[str, str], goals: tuple[str, ...] = ()) -> Plan:
     bare = Evaluation.model_validate(shapes.comparable(evaluation))  # what the platform writes decides nothing
     inputs = bare.golden or bare.scenario
-    names = [each.rpartition("/")[2] for each in inputs.evaluation_expectations] if inputs else []
+    names = [name.rpartition("/")[2] for name in inputs.evaluation_expectations] if inputs else []
     return Plan(
         evaluation=bare,
         thresholds=app.thresholds,
         config=app.settings.metrics_config or shapes.EvaluationMetricsConfig(),
-        prompts={each: prompts[each] for each in names if each in prompts},
+        prompts={name: prompts[name] for name in names if name in prompts},
         goals=goals,
     )
 
@@ -190,20 +192,20 @@ def _invocation(turn: GoldenTurn) -> Invocation:
     """A turn with all that happens in it: also answers that are not evaluated, and what mocks answer. The last answer
     is the final one; `events` None: the turn says nothing of calls."""
     expected = [step.expectation for step in turn.steps if step.expectation is not None]
-    answered = {outcomes.names_of(each.tool_response) for each in expected if each.tool_response}
+    answered = {outcomes.names_of(expectation.tool_response) for expectation in expected if expectation.tool_response}
     events: list[Event] = []
     last: int | None = None
-    for each in expected:
-        parts = _happening(each, answered)
+    for expectation in expected:
+        parts = _happening(expectation, answered)
         if parts is None:
             continue
-        said = each.agent_response
-        last = last if said is None else len(events)
-        author = said.role if said is not None and said.role not in ("", "user") else "agent"
-        role = "user" if each.tool_response or each.mock_tool_response else "model"
+        message = expectation.agent_response
+        last = last if message is None else len(events)
+        author = message.role if message is not None and message.role not in ("", "user") else "agent"
+        role = "user" if expectation.tool_response or expectation.mock_tool_response else "model"
         events.append(Event(author=author, content=Content(parts=tuple(parts), role=role)))
     answer = None if last is None else events.pop(last).content
-    is_told = events or any(each.no_tool_calls is not None for each in expected)
+    is_told = events or any(expectation.no_tool_calls is not None for expectation in expected)
     return Invocation(user_content=_said(turn), final_response=answer, events=tuple(events) if is_told else None)
 
 
@@ -227,45 +229,45 @@ def _happening(expected: GoldenExpectation, answered: Collection[frozenset[str]]
 
 def _literal(args: Json) -> JsonObject:
     """Arguments as a call has them: of those that say how they are compared the value, where they have one."""
-    made: JsonObject = {}
+    literals: JsonObject = {}
     for name, value in args.items():
         if not isinstance(value, Mapping) or "$matchType" not in value:
-            made[name] = value
+            literals[name] = value
         elif value["$matchType"] != "ignore" and "$originalValue" in value:
-            made[name] = value["$originalValue"]
-    return made
+            literals[name] = value["$originalValue"]
+    return literals
 
 
 def _said(turn: GoldenTurn) -> Content:
     parts: list[Part] = []
     for step in turn.steps:
-        given = step.user_input or SessionInput()
-        if given.event is not None:
-            parts.append(Text(text=f"<event>{given.event.event}</event>"))
-        elif given.tool_responses is not None:
-            parts += map(_response, given.tool_responses.tool_responses)
+        user_input = step.user_input or SessionInput()
+        if user_input.event is not None:
+            parts.append(Text(text=f"<event>{user_input.event.event}</event>"))
+        elif user_input.tool_responses is not None:
+            parts += map(_response, user_input.tool_responses.tool_responses)
         else:
-            parts += _plain(given)
+            parts += _plain(user_input)
     return Content(parts=tuple(parts), role="user")
 
 
-def _plain(said: SessionInput | Chunk) -> list[Part]:
+def _plain(content: SessionInput | Chunk) -> list[Part]:
     """The words or the data of it; nothing where it is something else."""
-    if said.text is not None:
-        return [Text(text=said.text)]
-    held = said.image or said.blob
-    return [Attachment(data={"inline_data": {"mime_type": held.mime_type, "data": held.data}})] if held else []
+    if content.text is not None:
+        return [Text(text=content.text)]
+    media = content.image or content.blob
+    return [Attachment(data={"inline_data": {"mime_type": media.mime_type, "data": media.data}})] if media else []
 
 
-def _response(given: ToolResponse) -> AdkResponse:
-    return AdkResponse(name=_names(given)[0], response=dict(given.response or {}), id=given.id or None)
+def _response(response: ToolResponse) -> AdkResponse:
+    return AdkResponse(name=_names(response)[0], response=dict(response.response or {}), id=response.id or None)
 
 
 def _names(tool: ToolCall | ToolResponse) -> list[str]:
     """The names of a tool, its own first."""
-    own = tool.toolset_tool.tool_id if tool.toolset_tool else (tool.tool or "").rpartition("/")[2]
+    tool_name = tool.toolset_tool.tool_id if tool.toolset_tool else (tool.tool or "").rpartition("/")[2]
     every = sorted(outcomes.names_of(tool))
-    return [*([own] if own in every else []), *(each for each in every if each != own)]
+    return [*([tool_name] if tool_name in every else []), *(name for name in every if name != tool_name)]
 
 
 def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
@@ -277,25 +279,29 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
         if step.agent_transfer is not None:
             agent = step.agent_transfer.target_agent.rpartition("/")[2]
     expected = [step.expectation for step in turn.steps if step.expectation is not None]
-    mocks = [each.mock_tool_response for each in expected if each.mock_tool_response is not None]
+    mocks = [expectation.mock_tool_response for expectation in expected if expectation.mock_tool_response is not None]
     mocked = {name for mock in mocks for name in _names(mock)}
-    given = list(mocks)
+    replies = list(mocks)
     if is_stable or fakes:
-        responses = [each.tool_response for each in expected if each.tool_response is not None]
-        given += [each for each in responses if mocked.isdisjoint(_names(each))]
-    args = {each.tool_call.id: each.tool_call.args for each in expected if each.tool_call and each.tool_call.id}
-    rules = _rules([(each, args.get(each.id)) for each in given])
+        responses = [expectation.tool_response for expectation in expected if expectation.tool_response is not None]
+        replies += [response for response in responses if mocked.isdisjoint(_names(response))]
+    args = {
+        expectation.tool_call.id: expectation.tool_call.args
+        for expectation in expected
+        if expectation.tool_call and expectation.tool_call.id
+    }
+    rules = _rules([(reply, args.get(reply.id)) for reply in replies])
     return TurnSetup(state=state, agent=agent, tools=rules, mocks=bool(mocks), fakes=fakes)
 
 
-def _rules(given: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, tuple[Json, ...]]:
+def _rules(responses: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, tuple[Json, ...]]:
     """The rules of a mock file that give these responses: to the call that they are for, else in order; the last one
     to every further call, so that no real tool runs beside a mock."""
     by_name: dict[str, list[tuple[ToolResponse, Json | None]]] = {}
-    for response, args in given:
+    for response, args in responses:
         for name in _names(response):
             by_name.setdefault(name, []).append((response, args))
-    made = {}
+    rules_by_tool = {}
     for name, listed in by_name.items():
         rules: list[Json] = []
         for response, args in listed if len(listed) > 1 else ():
@@ -303,25 +309,27 @@ def _rules(given: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, tuple
             if exact:
                 rules.append({"args": exact, **_answer(response)})
         rules += [{"times": 1, **_answer(response)} for response, _ in listed[:-1]]
-        made[name] = (*rules, _answer(listed[-1][0]))
-    return made
+        rules_by_tool[name] = (*rules, _answer(listed[-1][0]))
+    return rules_by_tool
 
 
 def _answer(response: ToolResponse) -> JsonObject:
     """`output` is the result, `error` an error, and with neither the whole object is the result."""
-    held = dict(response.response or {})
-    if set(held) == {"error"}:
-        error = held["error"]
+    content = dict(response.response or {})
+    if set(content) == {"error"}:
+        error = content["error"]
         return {"error": {"type": "RuntimeError", "message": error if isinstance(error, str) else str(error)}}
-    return {"response": held["output"] if set(held) == {"output"} else held}
+    return {"response": content["output"] if set(content) == {"output"} else content}
 
 
 def _criteria_of_golden(plan: Plan) -> Iterator[str]:
     yield EXPECTATIONS  # at least that nothing unexpected is said or called
     expected = [step.expectation for turn in plan.turns for step in turn.steps if step.expectation is not None]
-    counted = [each for each in expected if not each.skip_evaluation]
+    counted = [expectation for expectation in expected if not expectation.skip_evaluation]
     compares_calls = plan.compares_tools(of_step=True)
-    if any(plan.judges_answer(each) or (compares_calls and _has_semantic(each)) for each in counted):
+    if any(
+        plan.judges_answer(expectation) or (compares_calls and _has_semantic(expectation)) for expectation in counted
+    ):
         yield SIMILARITY
     if any(plan.assesses_hallucination(turn) for turn in plan.turns):
         yield HALLUCINATION
@@ -369,7 +377,7 @@ def _persona(app: _App, name: str) -> Persona | None:
     if not app.personas:
         return None
     number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:4], "big")
-    chosen = sorted(app.personas, key=lambda each: each.display_name)[number % len(app.personas)]
+    chosen = sorted(app.personas, key=lambda persona: persona.display_name)[number % len(app.personas)]
     return Persona(persona_id=chosen.display_name, description=chosen.personality)
 
 
@@ -378,20 +386,20 @@ def _session(state: Json | None) -> AdkSession | None:
 
 
 def _scenario_setup(scenario: Scenario, app: _App) -> TurnSetup:
-    given = []
-    for each in scenario.scenario_expectations:
-        tool, call = each.tool_expectation, outcomes.call_in(each)
+    responses = []
+    for expectation in scenario.scenario_expectations:
+        tool, call = expectation.tool_expectation, outcomes.call_in(expectation)
         if tool is not None and tool.mock_tool_response is not None and call is not None:
-            given.append((tool.mock_tool_response, call.args))
+            responses.append((tool.mock_tool_response, call.args))
     fakes = app.settings.scenario_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
-    return TurnSetup(tools=_rules(given), mocks=bool(given), fakes=fakes)
+    return TurnSetup(tools=_rules(responses), mocks=bool(responses), fakes=fakes)
 
 
 def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
     expected = scenario.scenario_expectations
-    says = any(outcomes.text_of(each.agent_response) for each in expected)
-    calls = [call for each in expected if (call := outcomes.call_in(each)) is not None]
-    is_open = [outcomes.has_semantic(each, outcomes.AS_WRITTEN) for each in calls]
+    says = any(outcomes.text_of(expectation.agent_response) for expectation in expected)
+    calls = [call for expectation in expected if (call := outcomes.call_in(expectation)) is not None]
+    is_open = [outcomes.has_semantic(call, outcomes.AS_WRITTEN) for call in calls]
     if plan.compares_scenario and not all(is_open):
         yield EXPECTATIONS
     if plan.compares_scenario and (says or any(is_open)):
@@ -416,8 +424,10 @@ def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: 
     goals = tuple(_goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal)
     state = {**simulation.session_parameters, **first.inject_variables}
     turns = simulation.max_turns or sum(step.max_turns for step in simulation.steps)
-    names = tuple(f"{read.LOCAL_APP}/evaluationExpectations/{expectation_id(each)}" for each in simulation.expectations)
-    prompts = {expectation_id(each): each for each in simulation.expectations}
+    names = tuple(
+        f"{read.LOCAL_APP}/evaluationExpectations/{expectation_id(prompt)}" for prompt in simulation.expectations
+    )
+    prompts = {expectation_id(prompt): prompt for prompt in simulation.expectations}
     plan_text = "Follow these goals in order, one after another:\n" + "\n".join(
         _step_text(number, step) for number, step in enumerate(simulation.steps, start=1)
     )
@@ -447,15 +457,15 @@ def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: 
 
 
 def _step_text(number: int, step: Goal) -> str:
-    said = f"Say exactly: {step.static_utterance}" if step.static_utterance else ""
+    utterance = f"Say exactly: {step.static_utterance}" if step.static_utterance else ""
     done = f"Done when: {step.success_criteria}" if step.success_criteria else ""
-    return " ".join(text for text in (f"{number}.", said, step.goal, step.response_guide, done) if text)
+    return " ".join(text for text in (f"{number}.", utterance, step.goal, step.response_guide, done) if text)
 
 
 def _goal(number: int, step: Goal) -> str:
     done = f" It counts as reached when: {step.success_criteria}" if step.success_criteria else ""
-    after = f" Goal {number - 1} was reached before it." if number > 1 else ""
-    return f"Goal {number} was reached: {step.goal}{done}{after}"
+    predecessor = f" Goal {number - 1} was reached before it." if number > 1 else ""
+    return f"Goal {number} was reached: {step.goal}{done}{predecessor}"
 
 
 def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
@@ -467,29 +477,31 @@ def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
 def relaxed(base: Case, head: Case) -> list[str]:
     """What a newer version of an evaluation, or of what applies to it, asks for less than the older one, in words. What
     is added or tightened is none."""
-    found = list(compare.changes(_comparable(base), _comparable(head)))
-    relaxations = compare.relaxations(found)
+    changes = list(compare.changes(_comparable(base), _comparable(head)))
+    relaxations = compare.relaxations(changes)
     # where in an app a threshold stands is long and says nothing that its name does not
-    short = [each.path[-1:] if each.path[:1] == ("app",) else each.path for each in relaxations]
-    told = [str(replace(each, path=path)) for each, path in zip(relaxations, short, strict=True)]
+    short = [relaxation.path[-1:] if relaxation.path[:1] == ("app",) else relaxation.path for relaxation in relaxations]
+    messages = [str(replace(relaxation, path=path)) for relaxation, path in zip(relaxations, short, strict=True)]
     if base.isolated != head.isolated and all(len(case.conversation or ()) > 1 for case in (base, head)):
-        was, now = ("STABLE" if case.isolated else "NAIVE" for case in (base, head))
-        told.append(f"goldenRunMethod: {was} -> {now}")
+        was, replacement = ("STABLE" if case.isolated else "NAIVE" for case in (base, head))
+        messages.append(f"goldenRunMethod: {was} -> {replacement}")
     fakes = [any(setup.fakes for setup in case.setups) for case in (base, head)]
     if fakes[1] and not fakes[0]:
-        told.append("tools are faked")
-    said, states = ([_beginning_of(case)[at] for case in (base, head)] for at in (0, 1))
-    if said[0] != said[1]:
-        told.append("what the user begins with is replaced by another")
+        messages.append("tools are faked")
+    prompts, states = ([_beginning_of(case)[at] for case in (base, head)] for at in (0, 1))
+    if prompts[0] != prompts[1]:
+        messages.append("what the user begins with is replaced by another")
     if states[0] != states[1]:
-        told.append("the variables that the session begins with are others")
+        messages.append("the variables that the session begins with are others")
     if base.scenario is not None and head.scenario is not None and base.scenario.persona != head.scenario.persona:
-        was, now = (
-            each.persona.persona_id if isinstance(each.persona, Persona) else "none"
-            for each in (base.scenario, head.scenario)
+        was, replacement = (
+            scenario.persona.persona_id if isinstance(scenario.persona, Persona) else "none"
+            for scenario in (base.scenario, head.scenario)
         )
-        told.append(f"persona: {was} {'is changed' if was == now else f'-> {now}'}")  # it may be easier to please
-    return told
+        messages.append(
+            f"persona: {was} {'is changed' if was == replacement else f'-> {replacement}'}"
+        )  # it may be easier to please
+    return messages
 
 
 def _beginning_of(case: Case) -> tuple[str, Json]:

@@ -27,25 +27,25 @@ def diff_command(old: Path, new: Path, exit_code: bool) -> int:
 
     Resources are paired by kind and name, else by display name. Output-only fields are not compared.
     """
-    found, problems = ces_files.differences(old, new)
+    differences, problems = ces_files.differences(old, new)
     cli.show_problems(problems)
-    _show(found, {"old": "removed", "new": "added"})
-    return ExitCode.FAIL if exit_code and found else ExitCode.PASS
+    _show(differences, {"old": "removed", "new": "added"})
+    return ExitCode.FAIL if exit_code and differences else ExitCode.PASS
 
 
-def _show(found: Iterable[Difference], sides: dict[str, str]) -> None:
+def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> None:
     """A line for each change, and how many there are."""
     differences = relaxed = 0
-    for each in found:
-        named = f"{each.kind} {each.title}"
-        relaxing = {relaxation.path: relaxation.why for relaxation in each.relaxations}
-        if each.only_in:
+    for difference in resource_differences:
+        label = f"{difference.kind} {difference.title}"
+        relaxing = {relaxation.path: relaxation.why for relaxation in difference.relaxations}
+        if difference.only_in:
             differences += 1
-            click.echo(plain.visible(f"{named}: {sides[each.only_in]}{' (relaxes)' if relaxing else ''}"))
-        for change in each.changes:
-            why = f" (relaxes: {relaxing[change.path]})" if change.path in relaxing else ""
-            click.echo(plain.visible(f"{named}: {change}{why}"))
-        differences += len(each.changes)
+            click.echo(plain.visible(f"{label}: {sides[difference.only_in]}{' (relaxes)' if relaxing else ''}"))
+        for change in difference.changes:
+            reason = f" (relaxes: {relaxing[change.path]})" if change.path in relaxing else ""
+            click.echo(plain.visible(f"{label}: {change}{reason}"))
+        differences += len(difference.changes)
         relaxed += len(relaxing)
     click.echo(f"{words.counted(differences, 'difference')}, {relaxed} of them relaxing")
 
@@ -121,9 +121,9 @@ def _live(
             files.close()
     except Refused as refused:
         raise ConfigError(refused.message) from refused
-    for each in done.notes:
-        click.echo(plain.visible(each), err=True)
+    for note in done.notes:
+        click.echo(plain.visible(note), err=True)
     _show(done.differences, sides)
-    for each in done.refused:
-        click.secho(plain.visible(f"refused: {each}"), fg="red", err=True)
+    for refusal in done.refused:
+        click.secho(plain.visible(f"refused: {refusal}"), fg="red", err=True)
     return ExitCode.FAIL if done.refused or (is_drift and done.differences) else ExitCode.PASS

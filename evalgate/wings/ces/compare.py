@@ -88,8 +88,8 @@ def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Fi
 
 def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int, int, int]]:
     """The stretches of two lists that differ: where one begins and ends in the old list, and in the new one."""
-    left, right = ([json.dumps(each, sort_keys=True) for each in items] for items in (old, new))
-    for kind, start, end, begin, stop in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+    old_texts, right = ([json.dumps(element, sort_keys=True) for element in items] for items in (old, new))
+    for kind, start, end, begin, stop in difflib.SequenceMatcher(None, old_texts, right, autojunk=False).get_opcodes():
         if kind != "equal":
             yield start, end, begin, stop
 
@@ -147,13 +147,13 @@ _ONLY_MORE: Final = frozenset(
 """What may be added without letting anything pass that did not pass before."""
 
 
-def relaxations(found: Sequence[FieldChange]) -> list[Relaxation]:
+def relaxations(field_changes: Sequence[FieldChange]) -> list[Relaxation]:
     """Those of the changes that relax: lower thresholds, weaker comparisons, metrics that are switched off, and all
     that was asked or expected and is no longer, or is replaced by something else. What is tightened is none, nor what
     is added, unless it lets something pass: a call or an answer that was not expected, a tool that is answered for,
     words of the user, variables.
     """
-    return [Relaxation(path=each.path, why=why) for each in found for why in _why(each)]
+    return [Relaxation(path=change.path, why=reason) for change in field_changes for reason in _why(change)]
 
 
 def removed(kind: str, path: Path = ()) -> Relaxation:
@@ -169,7 +169,7 @@ def _why(change: FieldChange) -> Iterator[str]:
     if _STRUCTS.intersection(keys[:-1]) and change.old is not MISSING:  # any name may stand there
         yield _why_of_content(change, keys)
     elif last in _THRESHOLDS and not within:
-        old, new = (_THRESHOLDS[last] if each is MISSING else each for each in (change.old, change.new))
+        old, new = (_THRESHOLDS[last] if threshold is MISSING else threshold for threshold in (change.old, change.new))
         if new < old:
             yield f"the threshold is lowered from {old:g} to {new:g}"
     elif last in _STRICTNESS and not within:
@@ -193,7 +193,9 @@ def _is_setting(key: str) -> bool:
 
 
 def _why_of_enum(name: str, change: FieldChange) -> Iterator[str]:
-    old, new = ("" if each is MISSING or "UNSPECIFIED" in str(each) else str(each) for each in (change.old, change.new))
+    old, new = (
+        "" if choice is MISSING or "UNSPECIFIED" in str(choice) else str(choice) for choice in (change.old, change.new)
+    )
     ranks = _STRICTNESS[name]
     if ranks.get(new, 0) < ranks.get(old, 0):
         yield f"{name} becomes {new or 'unspecified'}, was {old or 'unspecified'}"
@@ -204,43 +206,48 @@ def _why_of_enum(name: str, change: FieldChange) -> Iterator[str]:
 
 def _why_of_settings(change: FieldChange) -> Iterator[str]:
     """Of settings that come or go whole: each value of theirs against what it means that it is absent."""
-    old, new = ({} if each is MISSING else each for each in (change.old, change.new))
+    old, new = ({} if settings is MISSING else settings for settings in (change.old, change.new))
     if str(change.path[-1]).endswith("MetricsConfig") and change.old is MISSING and not new:
         yield "the metric is switched off"  # the message without its `true`
         return
     if not isinstance(old, dict) or not isinstance(new, dict):
         return
-    for each in changes(old, new):
-        inner = FieldChange(path=(*change.path, *each.path), old=each.old, new=each.new)
-        if isinstance(each.new, dict) or isinstance(each.old, dict):
+    for setting_change in changes(old, new):
+        inner = FieldChange(path=(*change.path, *setting_change.path), old=setting_change.old, new=setting_change.new)
+        if isinstance(setting_change.new, dict) or isinstance(setting_change.old, dict):
             yield from _why_of_settings(inner)
-        elif not (each.path and str(each.path[-1]).startswith("enable") and each.old is True and change.new is MISSING):
+        elif not (
+            setting_change.path
+            and str(setting_change.path[-1]).startswith("enable")
+            and setting_change.old is True
+            and change.new is MISSING
+        ):
             yield from _why(inner)
 
 
 def _why_of_added(change: FieldChange, keys: Sequence[str]) -> Iterator[str]:
     """What is added may let pass what did not pass before."""
     new, last = change.new, keys[-1] if keys else ""
-    held = new if isinstance(new, dict) else {}
+    fields = new if isinstance(new, dict) else {}
     if "args" in keys and keys[0] != "args":
-        if "$matchType" in held:
+        if "$matchType" in fields:
             yield "an argument is compared less strictly"
         return
     if not _ASKED.intersection(keys) or last in _FREE | _ONLY_MORE or {"updatedVariables", "llmCriteria"} & {*keys}:
         return
-    if change.is_last and (last == "turns" or (last == "steps" and "goal" in held)):  # nothing comes after it
+    if change.is_last and (last == "turns" or (last == "steps" and "goal" in fields)):  # nothing comes after it
         return
-    if last == "scenarioExpectations" and "mockToolResponse" not in held.get("toolExpectation", {}):
+    if last == "scenarioExpectations" and "mockToolResponse" not in fields.get("toolExpectation", {}):
         return  # other calls and answers do no harm there
-    if not _ONLY_MORE.isdisjoint(held.get("expectation", {})):
+    if not _ONLY_MORE.isdisjoint(fields.get("expectation", {})):
         return
     yield f"the {_what(change.new, keys)} is added: what failed without it may pass"
 
 
 def _why_of_content(change: FieldChange, keys: Sequence[str]) -> str:
     """What was asked or expected and is not so any more."""
-    what = _what(change.old, keys)
-    return f"the {what} is removed" if change.new is MISSING else f"the {what} is replaced by another"
+    noun = _what(change.old, keys)
+    return f"the {noun} is removed" if change.new is MISSING else f"the {noun} is replaced by another"
 
 
 def _what(value: Any, keys: Sequence[str]) -> str:
@@ -250,7 +257,7 @@ def _what(value: Any, keys: Sequence[str]) -> str:
         return "expected argument"
     if last == "steps" and isinstance(value, dict) and "expectation" in value:
         return "expectation"
-    named = {
+    nouns = {
         "turns": "turn",
         "steps": "step",
         "rubrics": "rubric",
@@ -263,8 +270,8 @@ def _what(value: Any, keys: Sequence[str]) -> str:
         "max_turns": "limit of turns",
         "task": "task",
     }
-    if last in named:
-        return named[last]
+    if last in nouns:
+        return nouns[last]
     if "userInput" in keys:
         return "user input"
     return "persona" if "evaluationPersonas" in keys else "expectation"

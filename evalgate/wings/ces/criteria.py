@@ -61,20 +61,24 @@ def why_unready(evidence: TrialView) -> NotEvaluated | None:
 
 def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) -> dict[Any, Verdict]:
     """What judges said, read back from the findings of the grades of a trial: each question has one, in order."""
-    found: dict[Any, Verdict] = {}
-    asked = outcomes.questions(plan, evidence.actual)
+    verdicts: dict[Any, Verdict] = {}
+    questions = outcomes.questions(plan, evidence.actual)
     for name, kinds in _KINDS.items():
         grade = grades.get(name)
-        told = [each for each in grade.findings if each.opinions or each.label in _SCORES] if grade else []
-        for question, finding in zip([each for each in asked if each.kind in kinds], told, strict=False):
+        findings = (
+            [finding for finding in grade.findings if finding.opinions or finding.label in _SCORES] if grade else []
+        )
+        for question, finding in zip(
+            [question for question in questions if question.kind in kinds], findings, strict=False
+        ):
             score = _SCORES.get(finding.label)
-            found[question.key] = Verdict(score=score, explanation=finding.text)
+            verdicts[question.key] = Verdict(score=score, explanation=finding.text)
     for name, kind in ((cases.NAMED, outcomes.NAMED), (cases.RUBRICS, outcomes.RUBRICS)):
         grade = grades.get(name)
         for number, finding in enumerate(grade.findings if grade else ()):
             score = None if finding.score is None else int(finding.score)
-            found[outcomes.named_key(number, kind)] = Verdict(score=score, explanation=finding.text)
-    return found
+            verdicts[outcomes.named_key(number, kind)] = Verdict(score=score, explanation=finding.text)
+    return verdicts
 
 
 # --- what needs no judge --------------------------------------------------------------------------------
@@ -97,12 +101,12 @@ def grade_expectations(evidence: TrialView) -> Grade:
 def _metrics(result: GoldenResult) -> dict[str, float]:
     """The means of CES's own tool metrics."""
     turns_ = result.turn_replay_results
-    found = {
+    scores = {
         "parameter_correctness": [
-            each.tool_invocation_result.parameter_correctness_score
+            outcome.tool_invocation_result.parameter_correctness_score
             for turn in turns_
-            for each in turn.expectation_outcome
-            if each.tool_invocation_result is not None
+            for outcome in turn.expectation_outcome
+            if outcome.tool_invocation_result is not None
         ],
         "tool_invocation": [
             turn.overall_tool_invocation_result.tool_invocation_score
@@ -111,25 +115,25 @@ def _metrics(result: GoldenResult) -> dict[str, float]:
         ],
         "tool_ordered_invocation": [turn.tool_ordered_invocation_score for turn in turns_],
     }
-    known = {name: [each for each in values if each is not None] for name, values in found.items()}
-    return {name: turns.mean(values) for name, values in known.items() if values}
+    known_scores = {name: [score for score in values if score is not None] for name, values in scores.items()}
+    return {name: turns.mean(values) for name, values in known_scores.items() if values}
 
 
 def _grade_checks(checks: Sequence[Check], group: Group, *, count: int, lack: NotEvaluated | None = None) -> Grade:
     """The share of checks of a group that are met; skipped ones are shown and do not count."""
-    own = [each for each in checks if each.group is group]
-    findings = tuple(_finding(each) for each in own)
-    by_turn = tuple(_share(each for each in own if each.turn == number) for number in range(1, count + 1))
-    unknown = next((each for each in own if each.outcome is outcomes.UNKNOWN), None)
-    failed = any(each.outcome is Outcome.FAIL for each in own)
+    group_checks = [check for check in checks if check.group is group]
+    findings = tuple(_finding(check) for check in group_checks)
+    by_turn = tuple(_share(check for check in group_checks if check.turn == number) for number in range(1, count + 1))
+    unknown = next((check for check in group_checks if check.outcome is outcomes.UNKNOWN), None)
+    failed = any(check.outcome is Outcome.FAIL for check in group_checks)
     if unknown is not None and not failed:
         message = f"{unknown.subject}: {unknown.explanation or 'no verdict'}"
         lack = lack or NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
         return replace(lack, turns=by_turn, findings=findings)
-    decided = [each for each in own if each.outcome in (Outcome.PASS, Outcome.FAIL)]
+    decided = [check for check in group_checks if check.outcome in (Outcome.PASS, Outcome.FAIL)]
     if decided:
         return Score(value=_share(decided) or 0.0, turns=by_turn, findings=findings)
-    if all(each.outcome is Outcome.SKIPPED for each in checks):
+    if all(check.outcome is Outcome.SKIPPED for check in checks):
         skipped = words.counted(len(checks), "expectation")
         message = f"all of it is skipped ({skipped})" if checks else "nothing is expected"
         return NotEvaluated(reason=Reason.SKIPPED, message=message, turns=by_turn, findings=findings)
@@ -139,7 +143,7 @@ def _grade_checks(checks: Sequence[Check], group: Group, *, count: int, lack: No
 
 def _share(checks: Iterable[Check]) -> float | None:
     """The share of checks that are met, of those that count; None where none does, or one could not be told."""
-    counted = [each.outcome for each in checks if each.outcome is not Outcome.SKIPPED]
+    counted = [check.outcome for check in checks if check.outcome is not Outcome.SKIPPED]
     return None if not counted or outcomes.UNKNOWN in counted else counted.count(Outcome.PASS) / len(counted)
 
 
@@ -172,27 +176,34 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
     """The share of what only a judge can tell that passes, each asked about by itself and by its own threshold; unknown
     as soon as one verdict is, unless something failed."""
     plan = plan_of(evidence)
-    asked = [each for each in outcomes.questions(plan, evidence.actual) if each.kind in _KINDS[name]]
-    ballots = [_ballot(each, evidence.actual, ask) for each in asked]
+    questions = [question for question in outcomes.questions(plan, evidence.actual) if question.kind in _KINDS[name]]
+    ballots = [_ballot(question, evidence.actual, ask) for question in questions]
     results = ask.panel.vote_all(ballots)
-    told = [_told(each, result, ballot) for each, result, ballot in zip(asked, results, ballots, strict=True)]
-    verdicts: Verdicts = {each.key: verdict for each, (verdict, _, _) in zip(asked, told, strict=True)}
-    lack = next((each for _, _, each in told if each is not None), None)
-    found = outcomes.checks(plan, result_of(plan, evidence, verdicts))
-    grade = _grade_checks(found, _GROUPS[name], count=len(evidence.actual), lack=lack)
+    replies = [
+        _told(question, result, ballot) for question, result, ballot in zip(questions, results, ballots, strict=True)
+    ]
+    verdicts: Verdicts = {question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)}
+    lack = next((lack for _, _, lack in replies if lack is not None), None)
+    checks = outcomes.checks(plan, result_of(plan, evidence, verdicts))
+    grade = _grade_checks(checks, _GROUPS[name], count=len(evidence.actual), lack=lack)
     # what each judge said stands first, one finding a question; then what came of it where nobody was asked
-    said = tuple(finding for _, finding, _ in told)
-    return replace(grade, findings=(*said, *(each for each in grade.findings if _is_unasked(each, said))))
+    judge_findings = tuple(finding for _, finding, _ in replies)
+    return replace(
+        grade,
+        findings=(*judge_findings, *(finding for finding in grade.findings if _is_unasked(finding, judge_findings))),
+    )
 
 
-def _is_unasked(finding: Finding, said: Sequence[Finding]) -> bool:
-    return all((finding.turn, finding.text) != (each.turn, each.text) for each in said)
+def _is_unasked(finding: Finding, judge_findings: Sequence[Finding]) -> bool:
+    return all(
+        (finding.turn, finding.text) != (judge_finding.turn, judge_finding.text) for judge_finding in judge_findings
+    )
 
 
-def _told(asked: Asked, result: VoteResult, ballot: SampledRequest) -> tuple[Verdict, Finding, NotEvaluated | None]:
+def _told(question: Asked, result: VoteResult, ballot: SampledRequest) -> tuple[Verdict, Finding, NotEvaluated | None]:
     item = result.items[""]
-    turn = asked.turn + 1 if asked.turn >= 0 else None
-    subject = asked.argument or asked.expected[:200] or asked.kind.value
+    turn = question.turn + 1 if question.turn >= 0 else None
+    subject = question.argument or question.expected[:200] or question.kind.value
     finding = judged.finding_of(result, ballot, turn=turn, subject=subject)
     label = item.vote.label if item.vote is not None and item.passed is not None else ""
     return (
@@ -220,7 +231,7 @@ _WORDS: Final[Mapping[Kind, Mapping[str, int]]] = {
     Kind.HALLUCINATION: _CLAIMS,
     Kind.GOAL: _GOAL_WORDS,
 }
-_SCORES: Final[Mapping[str, int]] = {word: score for each in _WORDS.values() for word, score in each.items()}
+_SCORES: Final[Mapping[str, int]] = {word: score for scores in _WORDS.values() for word, score in scores.items()}
 
 _RULES: Final[Mapping[Kind, str]] = {
     Kind.ANSWER: """\
@@ -272,47 +283,47 @@ code.
 The verdict is one of these words: {listed}."""
 
 
-def _ballot(asked: Asked, actual: Sequence[Invocation], ask: Asking) -> SampledRequest:
-    scores = _WORDS[asked.kind]
-    labels = {word: score in asked.passes for word, score in scores.items()}
+def _ballot(question: Asked, actual: Sequence[Invocation], ask: Asking) -> SampledRequest:
+    scores = _WORDS[question.kind]
+    labels = {word: score in question.passes for word, score in scores.items()}
     parse: Callable[[str], Mapping[str, Vote]] = lambda text: prompting.parse_label(text, labels)  # noqa: E731 - typed here, where it is chosen
-    return judged.sampled(ask, ask_verdict(asked, actual, labels), parse=parse)
+    return judged.sampled(ask, ask_verdict(question, actual, labels), parse=parse)
 
 
-def ask_verdict(asked: Asked, actual: Sequence[Invocation], labels: Mapping[str, bool]) -> Question:
+def ask_verdict(question: Asked, actual: Sequence[Invocation], labels: Mapping[str, bool]) -> Question:
     """The question to a judge."""
     return prompting.build_question(
-        rules=_RULES[asked.kind],
+        rules=_RULES[question.kind],
         reply=_REPLY.format(first=next(iter(labels)), listed=", ".join(labels)),
-        pieces=_pieces(asked, actual),
-        task=_TASKS[asked.kind],
+        pieces=_pieces(question, actual),
+        task=_TASKS[question.kind],
         version=VERSION,
         schema=prompting.label_schema(labels),
     )
 
 
-def _pieces(asked: Asked, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
-    named: dict[str, str] = {}
-    match asked.kind:
+def _pieces(question: Asked, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
+    texts: dict[str, str] = {}
+    match question.kind:
         case Kind.ANSWER:
-            request = prompting.text_of(actual[asked.turn].user_content)
-            named = {"user_request": request, "expected_answer": asked.expected, "agent_answer": asked.actual}
+            request = prompting.text_of(actual[question.turn].user_content)
+            texts = {"user_request": request, "expected_answer": question.expected, "agent_answer": question.actual}
         case Kind.SAID:
-            named = {"expected_answer": asked.expected, "agent_answers": asked.actual}
+            texts = {"expected_answer": question.expected, "agent_answers": question.actual}
         case Kind.ARGUMENT:
-            named = {
-                "argument_name": asked.argument,
-                "expected_argument": asked.expected,
-                "agent_argument": asked.actual,
+            texts = {
+                "argument_name": question.argument,
+                "expected_argument": question.expected,
+                "agent_argument": question.actual,
             }
         case Kind.HALLUCINATION:
-            known = actual[: asked.turn + 1]
-            state = known[-1].state
+            history = actual[: question.turn + 1]
+            state = history[-1].state
             variables = Piece(name="session_variables", text=prompting.as_json(dict(state)) if state else "")
-            return (*rubrics.conversation_pieces(known), variables)
+            return (*rubrics.conversation_pieces(history), variables)
         case Kind.GOAL:
-            return (Piece(name="user_task", text=asked.expected), *rubrics.conversation_pieces(actual))
-    return tuple(Piece(name=name, text=text) for name, text in named.items())
+            return (Piece(name="user_task", text=question.expected), *rubrics.conversation_pieces(actual))
+    return tuple(Piece(name=name, text=text) for name, text in texts.items())
 
 
 # --- properties of the whole conversation ---------------------------------------------------------------
@@ -323,8 +334,8 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
     those before it."""
     plan = plan_of(evidence)
     if name == cases.NAMED:
-        texts = [plan.prompts.get(each.rpartition("/")[2], "") for each in plan.named]
-        lost = next((each for each, text in zip(plan.named, texts, strict=True) if not text), None)
+        texts = [plan.prompts.get(expectation.rpartition("/")[2], "") for expectation in plan.named]
+        lost = next((expectation for expectation, text in zip(plan.named, texts, strict=True) if not text), None)
         if lost is not None:
             message = f"the expectation {lost.rpartition('/')[2]!r} is not among the files"
             return NotEvaluated(reason=Reason.RUBRICS_MISSING, message=message)
@@ -332,8 +343,8 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
         texts = list(plan.goals)
     else:
         texts = list(plan.evaluation.scenario.rubrics if plan.evaluation.scenario else ())
-    given = [Rubric(rubric_id=str(number), text=text) for number, text in enumerate(texts, start=1)]
-    grade = rubrics.grade_conversation(evidence.actual, given, rubric_type=name, ask=ask)
+    conversation_rubrics = [Rubric(rubric_id=str(number), text=text) for number, text in enumerate(texts, start=1)]
+    grade = rubrics.grade_conversation(evidence.actual, conversation_rubrics, rubric_type=name, ask=ask)
     return _in_order(grade) if name == cases.GOALS else grade
 
 
@@ -341,7 +352,7 @@ def _in_order(grade: Grade) -> Grade:
     """The share of goals reached before the first that was not."""
     if not isinstance(grade, Score):
         return grade
-    scores = [each.score or 0.0 for each in grade.findings]
+    scores = [finding.score or 0.0 for finding in grade.findings]
     reached = next((number for number, score in enumerate(scores) if score < 1), len(scores))
     value = reached / len(scores) if scores else 0.0
     return replace(grade, value=value, turns=(*grade.turns[:-1], value))
@@ -369,8 +380,8 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], verdicts: Words) 
     )
 
 
-def _judged(name: str, summary: str, labels: Mapping[str, bool], *, whole: bool = False) -> CriterionSpec:
-    return _spec(name, summary, grade_judged, Words(labels=labels, prompt_version=VERSION, whole=whole))
+def _judged(name: str, summary: str, labels: Mapping[str, bool], *, whole_conversation: bool = False) -> CriterionSpec:
+    return _spec(name, summary, grade_judged, Words(labels=labels, prompt_version=VERSION, whole=whole_conversation))
 
 
 def _listed(name: str, summary: str) -> CriterionSpec:
@@ -401,7 +412,7 @@ SPECS = (
         cases.GOAL,
         "whether a CES scenario's user got what the scenario says, as rated by a judge",
         {word: score == 1 for word, score in _GOAL_WORDS.items()},
-        whole=True,
+        whole_conversation=True,
     ),
     _listed(cases.GOALS, "share of a simulation's goals reached in order, as rated by a judge"),
     _listed(cases.RUBRICS, "share of a CES scenario's rubrics met, as rated by a judge; informational"),

@@ -50,23 +50,23 @@ def _variables(value: Any) -> Any:
             raise PydanticCustomError("wrong_type", "expected an object of variables, or JSON text of one") from None
     if not isinstance(value, list):
         return value
-    made: JsonObject = {}
+    variables: JsonObject = {}
     for item in value:
         if isinstance(item, dict) and "name" in item:
-            made[str(item["name"])] = item.get("value")
+            variables[str(item["name"])] = item.get("value")
         elif isinstance(item, dict):
-            made |= item
+            variables |= item
         elif isinstance(item, str):
-            made[item] = None
+            variables[item] = None
         else:
             raise PydanticCustomError("wrong_type", "expected a variable: `{name, value}`, or its name")
-    return made
+    return variables
 
 
 def _texts(value: Any) -> Any:
     """One text or a list of them."""
     listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+    if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
         raise PydanticCustomError("wrong_type", "expected text or a list of texts")
     return tuple(listed)
 
@@ -181,9 +181,9 @@ class Operator(enum.StrEnum):
 
 def _operator(value: Any) -> Any:
     if value not in list(Operator):
-        known = words.listed([f"`{each}`" for each in Operator])
+        operators = words.listed([f"`{operator}`" for operator in Operator])
         near = words.nearest(value, list(Operator)) if isinstance(value, str) and len(value) < 100 else None
-        raise PydanticCustomError("wrong_value", "expected one of {known}", {"known": known, "near": near or ""})
+        raise PydanticCustomError("wrong_value", "expected one of {known}", {"known": operators, "near": near or ""})
     return Operator(value)
 
 
@@ -252,15 +252,17 @@ def golden_of(written: Conversation, common: Conversations, *, app: str) -> Eval
         tags=written.tags,
         golden=Golden(
             turns=tuple(turns),
-            evaluation_expectations=tuple(f"{app}/evaluationExpectations/{expectation_id(each)}" for each in prompts),
+            evaluation_expectations=tuple(
+                f"{app}/evaluationExpectations/{expectation_id(prompt)}" for prompt in prompts
+            ),
         ),
     )
 
 
 def _turn(turn: WrittenTurn, variables: JsonObject, *, app: str) -> GoldenTurn:
     steps = [Step(user_input=SessionInput(variables=variables))] if variables else []
-    said = SessionInput(event=Event(event="welcome")) if turn.user is None else SessionInput(text=turn.user)
-    steps.append(Step(user_input=said))
+    user_input = SessionInput(event=Event(event="welcome")) if turn.user is None else SessionInput(text=turn.user)
+    steps.append(Step(user_input=user_input))
     expected = [
         GoldenExpectation(agent_response=Message(role="agent", chunks=(Chunk(text=text),)))
         for text in turn.agent
@@ -269,14 +271,14 @@ def _turn(turn: WrittenTurn, variables: JsonObject, *, app: str) -> GoldenTurn:
     for number, call in enumerate(turn.tool_calls, start=1):
         agent = call.args.get("agent") or call.agent
         if call.action == TRANSFER and isinstance(agent, str) and agent:
-            named = agent if agent.startswith("projects/") else f"{app}/agents/{agent}"
-            expected.append(GoldenExpectation(agent_transfer=AgentTransfer(target_agent=named)))
+            target_agent = agent if agent.startswith("projects/") else f"{app}/agents/{agent}"
+            expected.append(GoldenExpectation(agent_transfer=AgentTransfer(target_agent=target_agent)))
             continue
         tool = call.action if call.action.startswith("projects/") else f"{app}/tools/{call.action}"
-        made = ToolCall(tool=tool, id=f"call-{number}", args=call.args)
-        expected.append(GoldenExpectation(tool_call=made))
+        expected_call = ToolCall(tool=tool, id=f"call-{number}", args=call.args)
+        expected.append(GoldenExpectation(tool_call=expected_call))
         if call.output is not None:
             answer = call.output if isinstance(call.output, dict) else {"output": call.output}
-            response = ToolResponse(tool=tool, id=made.id, response=answer)
+            response = ToolResponse(tool=tool, id=expected_call.id, response=answer)
             expected.append(GoldenExpectation(tool_response=response))
-    return GoldenTurn(steps=(*steps, *(Step(expectation=each) for each in expected)))
+    return GoldenTurn(steps=(*steps, *(Step(expectation=expectation) for expectation in expected)))

@@ -134,7 +134,7 @@ def _clear(path: Path, live: Live) -> bool:
 
     Who wrote the file is not known: nothing is deleted but what is named like what we make.
     """
-    noted = [found for line in path.read_text("utf-8", "replace").splitlines() if (found := _noted(line))]
+    noted = [record for line in path.read_text("utf-8", "replace").splitlines() if (record := _noted(line))]
     for base, name in reversed(noted):
         if base == live.base:
             try:
@@ -190,15 +190,17 @@ class CesConversation(RemoteTurns):
         self._variables: JsonObject = {}
         self._knows_state = False
         if case.history:
-            self._config["historicalContexts"] = [each for turn in case.history for each in _messages(turn, self._app)]
+            self._config["historicalContexts"] = [
+                message for turn in case.history for message in _messages(turn, self._app)
+            ]
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
         setup = self.begin(self._case)
-        given = dict(self._case.session.state) if self._case.session and not self.done else {}
+        initial_state = dict(self._case.session.state) if self._case.session and not self.done else {}
         state = {
             name: value
-            for name, value in (given | dict(setup.state)).items()
+            for name, value in (initial_state | dict(setup.state)).items()
             if self._variables.get(name, self) != value
         }
         self._variables |= state
@@ -227,30 +229,32 @@ class CesConversation(RemoteTurns):
         """The session's variables, as far as the app told them."""
         return dict(self._variables) if self._knows_state else None
 
-    def _invocation(self, said: Content, answer: Json, timings: Timings) -> Invocation:
+    def _invocation(self, user_content: Content, answer: Json, timings: Timings) -> Invocation:
         outputs = answer.get("outputs")
-        if not isinstance(outputs, list) or not all(isinstance(each, dict) for each in outputs):
+        if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
             raise self.failed(FailureKind.PROTOCOL, "the answer has no list of outputs")
-        texts = [str(each["text"]) for each in outputs if each.get("text")]
+        texts = [str(output["text"]) for output in outputs if output.get("text")]
         messages = [
             message
-            for each in outputs
-            for message in (each.get("diagnosticInfo") or {}).get("messages", ())
+            for output in outputs
+            for message in (output.get("diagnosticInfo") or {}).get("messages", ())
             if isinstance(message, dict)
         ]
-        asked = [Event(author="agent", content=Content(parts=tuple(_calls(each)), role="model")) for each in outputs]
+        call_events = [
+            Event(author="agent", content=Content(parts=tuple(_calls(output)), role="model")) for output in outputs
+        ]
         events = [event for message in messages if (event := self._event(message)) is not None]
-        events += [event for event in asked if event.content and event.content.parts]
+        events += [event for event in call_events if event.content and event.content.parts]
         if events and _is_text(events[-1]):  # the answer to the user
             last = events.pop()
             texts = (
                 ["".join(part.text for part in last.content.parts if isinstance(part, Text))] if last.content else []
             )
         return Invocation(
-            user_content=said,
+            user_content=user_content,
             final_response=Content(parts=(Text(text="\n".join(texts)),), role="model") if texts else None,
             # without diagnostic messages nobody knows which tools were called
-            events=tuple(events) if messages or any(_calls(each) for each in outputs) else None,
+            events=tuple(events) if messages or any(_calls(output) for output in outputs) else None,
             timings=timings,
             state=dict(self._variables) if self._knows_state and self._case.ces is not None else None,
         )
@@ -304,26 +308,26 @@ def _name(tool: Json) -> str:
 def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
     """A turn that nobody asks the app for, as the context of a session has it."""
     yield {"role": "user", "chunks": _chunks(turn.user_content, app)}
-    said = [event.content for event in turn.events or () if event.content is not None]
-    for content in (*said, *([turn.final_response] if turn.final_response else ())):
+    contents = [event.content for event in turn.events or () if event.content is not None]
+    for content in (*contents, *([turn.final_response] if turn.final_response else ())):
         yield {"role": "agent", "chunks": _chunks(content, app)}
 
 
 def _chunks(content: Content, app: str) -> list[JsonObject]:
-    made: list[JsonObject] = []
+    chunks: list[JsonObject] = []
     for part in content.parts:
         match part:
             case Text(text=text):
-                made.append({"text": text})
+                chunks.append({"text": text})
             case ToolCall(name=name, args=args, id=call_id) if name == TRANSFER:
-                made.append({"agentTransfer": {"targetAgent": f"{app}/agents/{(args or {}).get('agent_name', '')}"}})
+                chunks.append({"agentTransfer": {"targetAgent": f"{app}/agents/{(args or {}).get('agent_name', '')}"}})
             case ToolCall(name=name, args=args, id=call_id):
-                made.append({"toolCall": _of_tool(name, app, call_id, args=dict(args or {}))})
+                chunks.append({"toolCall": _of_tool(name, app, call_id, args=dict(args or {}))})
             case ToolResponse(name=name, response=response, id=call_id):
-                made.append({"toolResponse": _of_tool(name, app, call_id, response=dict(response or {}))})
+                chunks.append({"toolResponse": _of_tool(name, app, call_id, response=dict(response or {}))})
             case Attachment(data=data):
-                made.append(_attachment(data))
-    return made
+                chunks.append(_attachment(data))
+    return chunks
 
 
 def _attachment(data: Json) -> JsonObject:
@@ -338,17 +342,17 @@ def _of_tool(name: str, app: str, call_id: str | None, **more: JsonObject) -> Js
 
 def _inputs(content: Content, app: str) -> list[JsonObject]:
     """What a user says, as SessionInputs; a user calls no tools."""
-    made: list[JsonObject] = []
+    inputs: list[JsonObject] = []
     responses = []
     for chunk in _chunks(content, app):
         event = _EVENT.fullmatch(chunk.get("text", ""))
         if event:
-            made.append({"event": {"event": event[1]}})
+            inputs.append({"event": {"event": event[1]}})
         elif "toolResponse" in chunk:
             responses.append(chunk["toolResponse"])
         elif chunk.keys().isdisjoint({"toolCall", "agentTransfer"}):
-            made.append(chunk)
-    return [*made, *([{"toolResponses": {"toolResponses": responses}}] if responses else [])]
+            inputs.append(chunk)
+    return [*inputs, *([{"toolResponses": {"toolResponses": responses}}] if responses else [])]
 
 
 # --- the agent ----------------------------------------------------------------------------------------------
@@ -453,10 +457,10 @@ class CesAgent(Agent):
         self._app = f"{location}/apps/{app_id}"
         self._journal.add(live, self._app)
         body = {"appId": app_id, "displayName": f"evalgate, temporary: {app_id}", "appContent": content}
-        made = live.wait(live.call("POST", f"{location}/apps:importApp", body=body))
-        if made.get("name", self._app) != self._app:
-            self._journal.add(live, str(made["name"]))
-            self._app = str(made["name"])
+        new_app = live.wait(live.call("POST", f"{location}/apps:importApp", body=body))
+        if new_app.get("name", self._app) != self._app:
+            self._journal.add(live, str(new_app["name"]))
+            self._app = str(new_app["name"])
 
     def _deploy(self, live: Live, deployment_id: str) -> None:
         """Make a deployment of the version, which sessions can name."""
@@ -474,8 +478,8 @@ class CesAgent(Agent):
 def _zipped(folder: Path) -> str:
     """A folder as the API takes it: no links, and no credentials of the job that lie there. Raises AgentFailed."""
     apart = isolation.credential_files(os.environ)
-    held, size = io.BytesIO(), 0
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer, size = io.BytesIO(), 0
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*")):
             inside = path.relative_to(folder)
             if path.is_symlink() or not path.is_file() or path in apart or any(map(isolation.is_private, inside.parts)):
@@ -488,7 +492,7 @@ def _zipped(folder: Path) -> str:
     if not size:
         message = f"there are no files in {folder.name}"
         raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
-    return base64.b64encode(held.getvalue()).decode()
+    return base64.b64encode(buffer.getvalue()).decode()
 
 
 class CesDriver(AgentDriver):
@@ -514,9 +518,9 @@ class CesDriver(AgentDriver):
             return None
         return Missing(option="path", message=f"there is no folder {path}")
 
-    def is_same_place(self, options: Json, others: Json) -> bool:
+    def is_same_place(self, options: Json, other_options: Json) -> bool:
         """Whether it is one version of one app."""
-        return all(options.get(name, "") == others.get(name, "") for name in ("app", "version"))
+        return all(options.get(name, "") == other_options.get(name, "") for name in ("app", "version"))
 
 
 DRIVER = CesDriver()

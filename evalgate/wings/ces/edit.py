@@ -35,38 +35,38 @@ class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of
 # --- masks --------------------------------------------------------------------------------------------
 
 
-def mask_of(given: Any, body: Json, shape: type[Proto]) -> list[Path]:
+def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
     """The fields that an update names, as keys of protobuf's JSON; `(EVERYTHING,)` for `*`.
 
     Without a mask it is what the body holds. Output-only fields and the name are left out. Raises Refused for a path
     that leads nowhere.
     """
-    if isinstance(given, dict) and set(given) - {"paths"}:
+    if isinstance(mask, dict) and set(mask) - {"paths"}:
         raise Refused("INVALID_ARGUMENT", "updateMask: expected {paths: [...]}", [("updateMask", "unknown key")])
-    paths = paths_of(given) or [key for key in body if key in shapes.fields_of(shape)]
+    paths = paths_of(mask) or [key for key in body if key in shapes.fields_of(shape)]
     if EVERYTHING in paths:
         if len(paths) > 1:
             raise Refused("INVALID_ARGUMENT", "updateMask: `*` stands alone", [("updateMask", "`*` stands alone")])
         return [(EVERYTHING,)]
-    found, wrong = [], []
+    key_paths, wrong = [], []
     for path in paths:
         try:
-            found.append(_keys(path, shape))
+            key_paths.append(_keys(path, shape))
         except ValueError as error:
             wrong.append(("updateMask", f"`{path[:100]}`: {error}"))
     if wrong:
         raise Refused("INVALID_ARGUMENT", f"updateMask: {wrong[0][1]}", wrong)
-    return list(dict.fromkeys(each for each in found if each))
+    return list(dict.fromkeys(key_path for key_path in key_paths if key_path))
 
 
-def paths_of(given: Any) -> list[str]:
+def paths_of(mask: Any) -> list[str]:
     """The paths of a mask: a text with commas, a list, or `{"paths": [...]}`. Raises Refused for anything else."""
-    given = given.get("paths") if isinstance(given, dict) else given
-    listed = given.split(",") if isinstance(given, str) else given
-    if listed is not None and not (isinstance(listed, list) and all(isinstance(each, str) for each in listed)):
+    mask = mask.get("paths") if isinstance(mask, dict) else mask
+    listed = mask.split(",") if isinstance(mask, str) else mask
+    if listed is not None and not (isinstance(listed, list) and all(isinstance(path, str) for path in listed)):
         message = "expected text with commas, a list of texts, or {paths: [...]}"
         raise Refused("INVALID_ARGUMENT", f"updateMask: {message}", [("updateMask", message)])
-    return [each.strip() for each in listed or () if each.strip()]
+    return [path.strip() for path in listed or () if path.strip()]
 
 
 def _keys(path: str, shape: type[Proto]) -> Path:
@@ -81,9 +81,11 @@ def _keys(path: str, shape: type[Proto]) -> Path:
         name = shapes.fields_of(here).get(step)
         if name is None:
             if step in here.oneofs or to_snake(step) in here.oneofs:
-                members = words.listed([f"`{shapes.key_of(here, each)}`" for each in here.oneofs[to_snake(step)]])
+                members = words.listed([f"`{shapes.key_of(here, member)}`" for member in here.oneofs[to_snake(step)]])
                 raise ValueError(f"names a group of fields; name one of {members}")
-            hint = words.suggest(step[:100], [shapes.key_of(here, each) for each in here.model_fields], before="; ")
+            hint = words.suggest(
+                step[:100], [shapes.key_of(here, field_name) for field_name in here.model_fields], prefix="; "
+            )
             raise ValueError(f"`{step[:60]}` is not a field{hint}")
         is_output |= shapes.handling_of(here, name) is Handling.OUTPUT
         is_last = number == len(steps) - 1
@@ -101,15 +103,15 @@ def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) 
     other fields away.
     """
     if list(mask) == [(EVERYTHING,)]:
-        kept = {"name": stored["name"]} if "name" in stored else {}
-        return {**kept, **{key: value for key, value in body.items() if key != "name"}}
-    made: JsonObject = json.loads(json.dumps(stored))
+        identity = {"name": stored["name"]} if "name" in stored else {}
+        return {**identity, **{key: value for key, value in body.items() if key != "name"}}
+    resource: JsonObject = json.loads(json.dumps(stored))
     for path in mask:
         value: Any = body
         for key in path:
             value = value.get(key) if isinstance(value, dict | Mapping) else None
-        _put(made, list(path), value, shape)
-    return made
+        _put(resource, list(path), value, shape)
+    return resource
 
 
 def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> None:
@@ -148,10 +150,10 @@ def spliced(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) ->
     """
     tree = _json_tree(text) if is_json else _yaml_tree(text)
     for step in path:
-        tree = next(each for name, each in tree.members if name == str(step))
+        tree = next(node for name, node in tree.members if name == str(step))
     edits: list[tuple[int, int, str]] = []
     _Splicer(text, edits, is_json=is_json).change(tree, old, new)
-    for start, end, put in sorted(edits, key=lambda each: each[:2], reverse=True):
+    for start, end, put in sorted(edits, key=lambda edit: edit[:2], reverse=True):
         text = text[:start] + put + text[end:]
     return text
 
@@ -161,13 +163,13 @@ def _json_tree(text: str) -> _Node:
 
     def node(at: int, start: int) -> _Node:
         kind = {"{": "dict", "[": "list"}.get(text[start], "other")
-        made = _Node(start, 0, kind, at=at)
+        parent = _Node(start, 0, kind, at=at)
         if kind == "other":
             reader.value(start)
         else:
-            made.members = [(str(key), node(member, value)) for key, member, value in reader.members(start)]
-        made.end = reader.end
-        return made
+            parent.members = [(str(key), node(member, value)) for key, member, value in reader.members(start)]
+        parent.end = reader.end
+        return parent
 
     top = reader.start()
     return node(top, top)
@@ -177,27 +179,27 @@ def _yaml_tree(text: str) -> _Node:
     loader = yaml.JsonLoader(text)
     top = loader.get_single_node()
     if re.search(r"(^|[\s\[{,])[&*]\w", text) and any(
-        getattr(each, "anchor", None) for each in pyyaml.parse(text, pyyaml.SafeLoader)
+        getattr(event, "anchor", None) for event in pyyaml.parse(text, pyyaml.SafeLoader)
     ):
         raise Refused("FAILED_PRECONDITION", "the file has YAML anchors; edit it by hand")
 
     def node(value: Any, at: int) -> _Node:
         start, end = value.start_mark.index, value.end_mark.index
         is_map, is_list = isinstance(value, pyyaml.MappingNode), isinstance(value, pyyaml.SequenceNode)
-        made = _Node(start, end, "dict" if is_map else "list" if is_list else "other", at=at)
-        made.is_block = (is_map or is_list) and not value.flow_style
+        parent = _Node(start, end, "dict" if is_map else "list" if is_list else "other", at=at)
+        parent.is_block = (is_map or is_list) and not value.flow_style
         if is_map:
-            made.members = [(str(key.value), node(each, key.start_mark.index)) for key, each in value.value]
+            parent.members = [(str(key.value), node(child, key.start_mark.index)) for key, child in value.value]
         elif is_list:
-            for number, each in enumerate(value.value):
-                begin = each.start_mark.index
-                item = node(each, text.rfind("-", 0, begin) if made.is_block else begin)
-                made.members.append((str(number), item))
-        if made.is_block and made.members:  # PyYAML counts the blanks and comments behind to it
-            made.end = made.members[-1][1].end
+            for number, child in enumerate(value.value):
+                begin = child.start_mark.index
+                item = node(child, text.rfind("-", 0, begin) if parent.is_block else begin)
+                parent.members.append((str(number), item))
+        if parent.is_block and parent.members:  # PyYAML counts the blanks and comments behind to it
+            parent.end = parent.members[-1][1].end
         elif not is_map and not is_list and getattr(value, "style", None) in ("|", ">"):
-            made.end = len(text[:end].rstrip())
-        return made
+            parent.end = len(text[:end].rstrip())
+        return parent
 
     return node(top, 0)
 
@@ -205,8 +207,8 @@ def _yaml_tree(text: str) -> _Node:
 class _Splicer:
     def __init__(self, text: str, edits: list[tuple[int, int, str]], *, is_json: bool) -> None:
         self._text, self._edits, self._is_json = text, edits, is_json
-        found = re.search(r"\n([ \t]+)\S", text)
-        self._unit: str | None = found[1] if found else None
+        indent = re.search(r"\n([ \t]+)\S", text)
+        self._unit: str | None = indent[1] if indent else None
 
     def change(self, node: _Node, old: Any, new: Any) -> None:
         """Note the edits that make `new` of the value at the node."""
@@ -223,7 +225,7 @@ class _Splicer:
         written = dict(node.members)
         gone, added = [], {}
         for key in dict.fromkeys((*old, *new)):
-            name = next((each for each in (key, to_snake(key), to_camel(key)) if each in written), None)
+            name = next((spelling for spelling in (key, to_snake(key), to_camel(key)) if spelling in written), None)
             if key not in new:
                 gone += [name] if name is not None else []
             elif name is None:
@@ -231,7 +233,7 @@ class _Splicer:
             else:
                 self.change(written[name], old.get(key), new[key])
         if len(gone) == len(node.members):
-            self._edits[:] = [each for each in self._edits if not node.start <= each[0] < node.end]
+            self._edits[:] = [edit for edit in self._edits if not node.start <= edit[0] < node.end]
             self._edits.append((node.start, node.end, self._value(new, node)))
             return
         self._remove(node, [number for number, (name, _) in enumerate(node.members) if name in gone])
@@ -246,7 +248,7 @@ class _Splicer:
                 self.change(node.members[start + number][1], old[start + number], new[begin + number])
             gone += range(start + pairs, end)
             if stop - begin > pairs:
-                items = [("", each) for each in new[begin + pairs : stop]]
+                items = [("", element) for element in new[begin + pairs : stop]]
                 self._insert(node, start + pairs - 1, items)
         self._remove(node, gone)
 
@@ -270,46 +272,46 @@ class _Splicer:
             else:
                 self._edits.append((node.members[run[0] - 1][1].end, last.end, ""))
 
-    def _insert(self, node: _Node, after: int, items: Sequence[tuple[str, Any]]) -> None:
-        """Put members behind the one of number `after`; -1: before all."""
+    def _insert(self, node: _Node, position: int, items: Sequence[tuple[str, Any]]) -> None:
+        """Put members behind the one of number `position`; -1: before all."""
         if not items:
             return
-        beside = node.members[max(after, 0)][1]
+        beside = node.members[max(position, 0)][1]
         column = beside.at - (self._text.rfind("\n", 0, beside.at) + 1)
         lead = self._text[beside.at - column : beside.at]
         indent = lead if not lead.strip() else " " * column
         if node.is_block:
             texts = [f"{indent}{self._member(key, value, indent)}" for key, value in items]
-            if after < 0:
-                first = texts[0].lstrip() + "\n" + "".join(f"{each}\n" for each in texts[1:]) + indent
+            if position < 0:
+                first = texts[0].lstrip() + "\n" + "".join(f"{text}\n" for text in texts[1:]) + indent
                 self._edits.append((beside.at, beside.at, first))
                 return
             end = self._text.find("\n", beside.end)
             end = len(self._text) if end < 0 else end
-            self._edits.append((end, end, "".join(f"\n{each}" for each in texts)))
+            self._edits.append((end, end, "".join(f"\n{text}" for text in texts)))
             return
         between = f",\n{indent}" if not lead.strip() else ", "
         texts = [
             (f"{json.dumps(key)}: " if key else "") + self._flow(value, indent if not lead.strip() else None)
             for key, value in items
         ]
-        if after < 0:
+        if position < 0:
             self._edits.append((beside.at, beside.at, between.join(texts) + between))
         else:
-            self._edits.append((beside.end, beside.end, "".join(f"{between}{each}" for each in texts)))
+            self._edits.append((beside.end, beside.end, "".join(f"{between}{text}" for text in texts)))
 
     def _member(self, key: str, value: Any, indent: str) -> str:
         """A line or lines of block YAML."""
-        made: str = pyyaml.safe_dump({key: value} if key else [value], **_BLOCK).rstrip("\n")
-        return made.replace("\n", f"\n{indent}")
+        block: str = pyyaml.safe_dump({key: value} if key else [value], **_BLOCK).rstrip("\n")
+        return block.replace("\n", f"\n{indent}")
 
     def _value(self, value: Any, node: _Node) -> str:
         line = self._text.rfind("\n", 0, node.at) + 1
         indent = re.match(r"[ \t]*", self._text[line:])
         lead = indent[0] if indent else ""
         if not self._is_json and isinstance(value, str):
-            made: str = pyyaml.safe_dump(value, **_BLOCK).removesuffix("\n").removesuffix("\n...")
-            return made if "\n" not in made else json.dumps(value, ensure_ascii=False)
+            scalar: str = pyyaml.safe_dump(value, **_BLOCK).removesuffix("\n").removesuffix("\n...")
+            return scalar if "\n" not in scalar else json.dumps(value, ensure_ascii=False)
         is_spread = self._is_json and "\n" in self._text.strip()
         return self._flow(value, lead if is_spread else None)
 

@@ -43,15 +43,15 @@ class Difference:
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            yield from sorted(each for each in path.rglob("*") if each.name.endswith(read.ENDINGS) and each.is_file())
+            yield from sorted(file for file in path.rglob("*") if file.name.endswith(read.ENDINGS) and file.is_file())
         elif path.exists():
             yield path
         else:
-            raise ConfigError("the file does not exist", where=Place(file=str(path)))
+            raise ConfigError("the file does not exist", place=Place(file=str(path)))
 
 
 def _text(path: Path) -> str:
-    data = walk.read_named(path, shown=str(path))
+    data = walk.read_named(path, label=str(path))
     text = plain.decode(data, file=str(path))
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
@@ -60,16 +60,16 @@ def _text(path: Path) -> str:
 
 def library(paths: Iterable[Path]) -> Library:
     """The CES files of the paths. Raises ConfigError where a file is broken, or none is one of CES."""
-    named = tuple(paths)
-    texts = {str(path): _text(path) for path in _files(named)}
-    is_meant = {str(path) for path in named}
+    root_paths = tuple(paths)
+    texts = {str(path): _text(path) for path in _files(root_paths)}
+    is_meant = {str(path) for path in root_paths}
     of_ces = {file: text for file, text in texts.items() if file in is_meant or read.kind_of(text, file=file)}
-    found = read.library(of_ces)
-    if errors_in(found.problems):
-        raise ConfigError.collected(found.problems)
+    ces_library = read.library(of_ces)
+    if errors_in(ces_library.problems):
+        raise ConfigError.collected(ces_library.problems)
     if not of_ces:
-        raise ConfigError(f"no CES file in {words.listed(map(str, named))}")
-    return found
+        raise ConfigError(f"no CES file in {words.listed(map(str, root_paths))}")
+    return ces_library
 
 
 # --- comparing --------------------------------------------------------------------------------------
@@ -78,39 +78,44 @@ def library(paths: Iterable[Path]) -> Library:
 def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, ...]]:
     """What differs between two versions of files, and the warnings of both."""
     libraries = [library([path]) for path in (old, new)]
-    found: list[Difference] = []
+    resource_differences: list[Difference] = []
     for pair in pairs(*map(_compared, libraries)):
         one = pair[1] or pair[0]
         assert one is not None
-        left, right = (None if each is None else shapes.comparable(each.message) for each in pair)
-        found += _difference(one, left, right)
-    return found, tuple(problem for each in libraries for problem in each.problems)
+        old_content, right = (None if version is None else shapes.comparable(version.message) for version in pair)
+        resource_differences += _difference(one, old_content, right)
+    return resource_differences, tuple(problem for ces_library in libraries for problem in ces_library.problems)
 
 
-def _compared(found: Library) -> list[Resource]:
+def _compared(library: Library) -> list[Resource]:
     """The resources of files, and what apps say as one each, with their personas."""
     apps = [
         Resource(kind=Kind.APP, file=file, path=(), message=reading.app, place=Place(file=file))
-        for file, reading in found.readings.items()
+        for file, reading in library.readings.items()
         if reading.app is not None
     ]
-    return [*apps, *(each for each in found.of(*Kind) if each.kind is not Kind.PERSONA or not each.path)]
+    return [
+        *apps,
+        *(resource for resource in library.of(*Kind) if resource.kind is not Kind.PERSONA or not resource.path),
+    ]
 
 
 Version = TypeVar("Version", Resource, "Pair")
 
 
-def pairs(before: Iterable[Version], after: Iterable[Version]) -> Iterator[tuple[Version | None, Version | None]]:
+def pairs(
+    old_versions: Iterable[Version], new_versions: Iterable[Version]
+) -> Iterator[tuple[Version | None, Version | None]]:
     """The versions of each resource: those of one name, else those that are called the same."""
-    left = list(before)
-    for new in after:
-        of_kind = [old for old in left if old.kind is new.kind]
+    candidates = list(old_versions)
+    for new in new_versions:
+        of_kind = [old for old in candidates if old.kind is new.kind]
         by_name = next((old for old in of_kind if new.name and old.name == new.name), None)
         old = by_name or next((old for old in of_kind if old.title == new.title), None)
         if old is not None:
-            left.remove(old)
+            candidates.remove(old)
         yield old, new
-    for old in left:
+    for old in candidates:
         yield old, None
 
 
@@ -179,10 +184,12 @@ class AppFiles:
 
     def drift(self) -> Done:
         """What the app has otherwise than the files."""
-        found = self._pairs()
-        if not found:
+        pairs = self._pairs()
+        if not pairs:
             raise NothingToDo("neither the files nor the app have evaluations")
-        return Done(differences=[each for pair in found for each in _difference(pair, pair.mine, pair.theirs)])
+        return Done(
+            differences=[difference for pair in pairs for difference in _difference(pair, pair.mine, pair.theirs)]
+        )
 
     def pull(self) -> Done:
         """Write what the app has to the files, where it differs; what only the files have stays."""
@@ -192,7 +199,9 @@ class AppFiles:
                 if pair.theirs is None:
                     done.notes.append(f"{pair.kind} {pair.title}: only in the files ({pair.file}), left")
                     continue
-                done.notes += [f"{pair.kind} {pair.title}: `{each}` is unknown, left out" for each in pair.unknown]
+                done.notes += [
+                    f"{pair.kind} {pair.title}: `{field_name}` is unknown, left out" for field_name in pair.unknown
+                ]
                 differs = _difference(pair, pair.mine, pair.theirs)
                 try:
                     self._take(pair)
@@ -214,12 +223,16 @@ class AppFiles:
             if pair.mine is None:
                 done.notes.append(f"{pair.kind} {pair.title}: only in the app, left")
                 continue
-            wanted = {**(pair.theirs or {}), **pair.mine} if pair.kind is Kind.APP else pair.mine
-            changed += [(pair, each) for each in _difference(pair, pair.theirs, wanted)]
-        relaxing = [each for _, each in changed if each.relaxations]
+            new_content = {**(pair.theirs or {}), **pair.mine} if pair.kind is Kind.APP else pair.mine
+            changed += [(pair, difference) for difference in _difference(pair, pair.theirs, new_content)]
+        relaxing = [difference for _, difference in changed if difference.relaxations]
         if no_relaxing and relaxing:
-            told = [f"{each.kind} {each.title}: {why}" for each in relaxing for why in each.relaxations]
-            raise ConfigError(f"nothing was pushed, because it relaxes (`--no-relaxing`): {'; '.join(told)}")
+            reasons = [
+                f"{difference.kind} {difference.title}: {relaxation}"
+                for difference in relaxing
+                for relaxation in difference.relaxations
+            ]
+            raise ConfigError(f"nothing was pushed, because it relaxes (`--no-relaxing`): {'; '.join(reasons)}")
         with contextlib.nullcontext() if preview else self._files.locked():
             for pair, difference in changed:
                 try:
@@ -236,16 +249,16 @@ class AppFiles:
     def _pairs(self) -> list[Pair]:
         """Every resource on either side, and the settings of the app. Raises ConfigError for what cannot be read."""
         with _told():
-            theirs = {
+            app_pairs = {
                 kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])] for kind in ORDER
             }
             app = self._live.get(self.app)
-            self._learn_names(theirs)
-        found: list[Pair] = []
+            self._learn_names(app_pairs)
+        joined_pairs: list[Pair] = []
         for kind in ORDER:
-            mine = map(self._of_file, self._library.of(kind))
-            found += [_joined(in_app, in_files) for in_app, in_files in pairs(theirs[kind], mine)]
-        return [*found, *self._of_app(app)]
+            file_pairs = map(self._of_file, self._library.of(kind))
+            joined_pairs += [_joined(in_app, in_files) for in_app, in_files in pairs(app_pairs[kind], file_pairs)]
+        return [*joined_pairs, *self._of_app(app)]
 
     def _of_file(self, resource: Resource) -> Pair:
         """A resource of the files as the app would have it."""
@@ -262,32 +275,36 @@ class AppFiles:
 
     def _of_app(self, raw: Json) -> list[Pair]:
         """What app.json says beside what the app says."""
-        files = [file for file, each in self._library.readings.items() if each.kind is Kind.APP]
+        files = [file for file, reading in self._library.readings.items() if reading.kind is Kind.APP]
         if len(files) > 1:
             raise ConfigError(
                 f"more than one app: {words.listed(files)}", hint="Name the folder of the one that is meant."
             )
         # the rest of an app is not ours
-        theirs = _read({key: value for key, value in raw.items() if key in _OF_APP}, Kind.APP)
-        mine, my_etag = None, ""
+        app_pair = _read({key: value for key, value in raw.items() if key in _OF_APP}, Kind.APP)
+        file_settings, my_etag = None, ""
         if files:
             reading = self._library.readings[files[0]]
-            said = shapes.comparable(reading.app) if reading.app else {}
-            mine, my_etag = live.moved(said, self.app, self._names), str(reading.raw.get("etag", ""))
-        if not theirs.theirs and not mine:
+            app_settings = shapes.comparable(reading.app) if reading.app else {}
+            file_settings, my_etag = live.moved(app_settings, self.app, self._names), str(reading.raw.get("etag", ""))
+        if not app_pair.theirs and not file_settings:
             return []
         title, etag, file = str(raw.get("displayName") or self.app), str(raw.get("etag", "")), files[0] if files else ""
-        return [replace(theirs, title=title, name=self.app, etag=etag, file=file, mine=mine or None, my_etag=my_etag)]
+        return [
+            replace(
+                app_pair, title=title, name=self.app, etag=etag, file=file, mine=file_settings or None, my_etag=my_etag
+            )
+        ]
 
-    def _learn_names(self, theirs: Mapping[Kind, Sequence[Pair]]) -> None:
+    def _learn_names(self, app_pairs: Mapping[Kind, Sequence[Pair]]) -> None:
         """The names behind display names, which an export has in the place of names."""
-        for kind, pairs in theirs.items():
-            self._names |= {(COLLECTION_OF[kind], each.title): each.name for each in pairs}
-        used = json.dumps([shapes.comparable(each.message) for each in self._library.of(*ORDER)])
+        for kind, pairs in app_pairs.items():
+            self._names |= {(COLLECTION_OF[kind], pair.title): pair.name for pair in pairs}
+        used = json.dumps([shapes.comparable(resource.message) for resource in self._library.of(*ORDER)])
         for key, collection in (("tool", "tools"), ("toolset", "toolsets"), ("targetAgent", "agents")):
             if re.search(rf'"{key}": "(?!projects/)[^"]', used):
-                for each in self._live.listed(self.app, collection):
-                    self._names[collection, str(each.get("displayName", ""))] = str(each["name"])
+                for raw in self._live.listed(self.app, collection):
+                    self._names[collection, str(raw.get("displayName", ""))] = str(raw["name"])
 
     # --- writing ----------------------------------------------------------------------------------------
 
@@ -310,28 +327,32 @@ class AppFiles:
 
     def _give(self, pair: Pair, *, overwrite: bool) -> None:
         """Write what the file has to the app: all of it where the app has none, else what differs. Raises Refused."""
-        mine: JsonObject = live.moved(pair.mine, self.app, self._names)
+        content: JsonObject = live.moved(pair.mine, self.app, self._names)
         with _told():
-            made = self._created(pair, mine) if pair.theirs is None else self._updated(pair, mine, overwrite=overwrite)
-        told = {"name": made["name"], "etag": made.get("etag", "")}
-        self._splice(pair, {**(pair.mine or {}), **told}, names_only=True)
+            resource = (
+                self._created(pair, content)
+                if pair.theirs is None
+                else self._updated(pair, content, overwrite=overwrite)
+            )
+        identity = {"name": resource["name"], "etag": resource.get("etag", "")}
+        self._splice(pair, {**(pair.mine or {}), **identity}, names_only=True)
 
-    def _created(self, pair: Pair, mine: JsonObject) -> JsonObject:
+    def _created(self, pair: Pair, content: JsonObject) -> JsonObject:
         collection, own_id = COLLECTION_OF[pair.kind], pair.name.rpartition("/")[2]
-        made = self._live.create(self.app, collection, mine, resource_id=own_id if ID.fullmatch(own_id) else "")
-        self._names[collection, pair.title] = str(made["name"])
-        return made
+        resource = self._live.create(self.app, collection, content, resource_id=own_id if ID.fullmatch(own_id) else "")
+        self._names[collection, pair.title] = str(resource["name"])
+        return resource
 
-    def _updated(self, pair: Pair, mine: JsonObject, *, overwrite: bool) -> JsonObject:
-        theirs = pair.theirs or {}
-        wanted = {**theirs, **mine} if pair.kind is Kind.APP else mine
-        paths = live.mask(theirs, wanted, read.SHAPES[pair.kind])
-        lost = [each for each in pair.unknown if any(each.startswith(path) for path in paths)]
+    def _updated(self, pair: Pair, content: JsonObject, *, overwrite: bool) -> JsonObject:
+        app_content = pair.theirs or {}
+        new_content = {**app_content, **content} if pair.kind is Kind.APP else content
+        paths = live.mask(app_content, new_content, read.SHAPES[pair.kind])
+        lost = [field_name for field_name in pair.unknown if any(field_name.startswith(path) for path in paths)]
         if lost:
             raise Refused("FAILED_PRECONDITION", f"{words.listed(lost)}, which evalgate does not know, would be lost")
         etag = pair.etag if overwrite else pair.my_etag or pair.etag
         tops = {path.partition(".")[0] for path in paths}
-        body = {key: value for key, value in wanted.items() if key in tops}
+        body = {key: value for key, value in new_content.items() if key in tops}
         return self._live.update({**body, "name": pair.name, "etag": etag}, mask=",".join(paths))
 
     def _splice(self, pair: Pair, new: JsonObject, *, names_only: bool = False) -> None:
@@ -345,17 +366,17 @@ class AppFiles:
             if not names_only and pair.mine != pair.theirs:
                 raise Refused("FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there")
             return
-        known = {to: raw[to] for to in ("name", "etag") if raw.get(to)}
-        if "name" in known and not names_only:
-            known["name"] = live.moved(known, self.app, {})["name"]
-        old = {**pair.mine, **known}
+        identity = {to: raw[to] for to in ("name", "etag") if raw.get(to)}
+        if "name" in identity and not names_only:
+            identity["name"] = live.moved(identity, self.app, {})["name"]
+        old = {**pair.mine, **identity}
         text = self._files.source(pair.file).text
-        made = edit.spliced(text, old, new, is_json=pair.file.endswith(".json"))
-        reading = read.parse(made, file=pair.file, kind=pair.kind)
+        new_text = edit.spliced(text, old, new, is_json=pair.file.endswith(".json"))
+        reading = read.parse(new_text, file=pair.file, kind=pair.kind)
         if errors_in(reading.problems) or reading.raw.get("etag") != new["etag"]:
             raise Refused("FAILED_PRECONDITION", f"{pair.file} cannot be changed in place: edit it by hand")
-        if made != text:
-            self._files.save(pair.file, made)
+        if new_text != text:
+            self._files.save(pair.file, new_text)
 
 
 def _read(raw: Json, kind: Kind) -> Pair:
@@ -365,10 +386,10 @@ def _read(raw: Json, kind: Kind) -> Pair:
     message, problems = read.parse_message(raw, kind, file=name, unknown=unknown)
     if message is None:
         raise ConfigError.collected(problems)
-    made = shapes.comparable(message)
-    made.pop("name", None)
+    content = shapes.comparable(message)
+    content.pop("name", None)
     title, etag = str(raw.get("displayName") or name), str(raw.get("etag", ""))
-    return Pair(kind=kind, title=title, theirs=made, name=name, etag=etag, unknown=tuple(unknown))
+    return Pair(kind=kind, title=title, theirs=content, name=name, etag=etag, unknown=tuple(unknown))
 
 
 def _joined(in_app: Pair | None, in_files: Pair | None) -> Pair:
@@ -401,13 +422,15 @@ _APP_HINT: Final = "Name it: --app projects/P/locations/L/apps/A"
 
 def _app_named(library: Library) -> str:
     """The app that the files name. Raises ConfigError where they name none, or several."""
-    named = (APP_NAME.match(each.name) for each in library.of(*ORDER))
-    apps = {found[0] for found in named if found} - {read.LOCAL_APP}
-    raws = [each.raw for each in library.readings.values() if each.kind is Kind.APP and each.raw.get("name")]
+    matches = (APP_NAME.match(resource.name) for resource in library.of(*ORDER))
+    apps = {match[0] for match in matches if match} - {read.LOCAL_APP}
+    raws = [
+        reading.raw for reading in library.readings.values() if reading.kind is Kind.APP and reading.raw.get("name")
+    ]
     apps |= {str(raw["name"]) for raw in raws}
     if len(apps) != 1:
-        said = f"the files name {words.listed(sorted(apps))}" if apps else "the files name no app"
-        raise ConfigError(said, hint=_APP_HINT)
+        message = f"the files name {words.listed(sorted(apps))}" if apps else "the files name no app"
+        raise ConfigError(message, hint=_APP_HINT)
     return apps.pop()
 
 

@@ -25,10 +25,10 @@ LARGEST_BYTES = 16 * 1024 * 1024
 FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
 
 
-def _homes(known: Iterable[str]) -> set[str]:
+def _homes(paths: Iterable[str]) -> set[str]:
     """The folders of apps that have evaluations of CES or settings for them."""
     return {
-        read.app_folder(path) for path in known if read.stem(path) == "app" or read.kind_by_folder(path) is not None
+        read.app_folder(path) for path in paths if read.stem(path) == "app" or read.kind_by_folder(path) is not None
     }
 
 
@@ -49,9 +49,9 @@ class CesLibrary(FormatFiles):
         """Those that apply to the chosen ones, too."""
         return self.found.every.keys()
 
-    def eval_sets(self, named: Mapping[str, Sequence[str]]) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
+    def eval_sets(self, selected_ids: Mapping[str, Sequence[str]]) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
         """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
-        sets, left_out = cases.eval_sets(self.found, named=named)
+        sets, left_out = cases.eval_sets(self.found, selected_ids=selected_ids)
         deciding = (*cases.RUN, Kind.APP)
         of_run = [
             problem
@@ -88,8 +88,8 @@ class CesLibrary(FormatFiles):
             if file in run:
                 continue
             is_ready = any(not cases.why_not_run(resource.message) for resource in reading.resources)
-            why = "no agent" if reading.kind in cases.RUN and is_ready else "not run"
-            yield from (file, f"  CES       {reading.kind} ({why})")
+            reason = "no agent" if reading.kind in cases.RUN and is_ready else "not run"
+            yield from (file, f"  CES       {reading.kind} ({reason})")
             if reading.app is not None and reading.app.evaluation_metrics_thresholds is not None:
                 yield "    - thresholds of the app"
             yield from (f"    - {resource.title} ({described(resource)})" for resource in reading.resources)
@@ -99,23 +99,26 @@ def described(resource: Resource) -> str:
     """What a CES resource is, in a few words."""
     match resource.message:
         case Evaluation(golden=Golden() as golden):
-            said, tags = f"golden, {words.counted(len(golden.turns), 'turn')}", resource.message.tags
+            description, tags = f"golden, {words.counted(len(golden.turns), 'turn')}", resource.message.tags
         case Evaluation(scenario=Scenario()):
-            said, tags = "scenario", resource.message.tags
+            description, tags = "scenario", resource.message.tags
         case Simulation():
-            said, tags = f"simulation, {words.counted(len(resource.message.steps), 'goal')}", resource.message.tags
+            description, tags = (
+                f"simulation, {words.counted(len(resource.message.steps), 'goal')}",
+                resource.message.tags,
+            )
         case ToolTest():
-            said, tags = f"tool test of {resource.message.tool}", ()
+            description, tags = f"tool test of {resource.message.tool}", ()
         case EvaluationDataset():
-            said, tags = f"dataset, {words.counted(len(resource.message.evaluations), 'evaluation')}", ()
+            description, tags = f"dataset, {words.counted(len(resource.message.evaluations), 'evaluation')}", ()
         case _:
-            said, tags = str(resource.kind), ()
-    return ", ".join((said, *tags))
+            description, tags = str(resource.kind), ()
+    return ", ".join((description, *tags))
 
 
-def not_run(found: read.Library) -> tuple[Problem, ...]:
+def not_run(library: read.Library) -> tuple[Problem, ...]:
     """What is found and is not run: tool tests, since no driver has a tool alone."""
-    tests = found.of(Kind.TOOL_TESTS)
+    tests = library.of(Kind.TOOL_TESTS)
     if not tests:
         return ()
     message = f"{words.counted(len(tests), 'tool test')} found and not run: evalgate runs agents, not their tools alone"
@@ -137,20 +140,24 @@ def library(tree: SearchedTree, files: Iterable[str], *, chosen: Collection[str]
             problems.append(text)
         else:
             texts[key] = text
-    found = read.library(texts, folders=lambda folder: walk.folder_names(tree.root, folder))
+    ces_library = read.library(texts, folders=lambda folder: walk.folder_names(tree.root, folder))
     apps = {read.app_folder(file) for file in chosen}
     applies = {
         file
-        for file, reading in found.readings.items()
+        for file, reading in ces_library.readings.items()
         if reading.kind in read.APPLIES and read.app_folder(file) in apps
     }
-    told = {*chosen, *applies}
+    reported_files = {*chosen, *applies}
     return CesLibrary(
         found=read.Library(
-            readings={file: reading for file, reading in found.readings.items() if file in chosen},
-            beside={file: reading for file, reading in found.readings.items() if file not in chosen},
+            readings={file: reading for file, reading in ces_library.readings.items() if file in chosen},
+            beside={file: reading for file, reading in ces_library.readings.items() if file not in chosen},
         ),
-        problems=tuple(each for each in (*problems, *found.problems) if each.place and each.place.file in told),
+        problems=tuple(
+            problem
+            for problem in (*problems, *ces_library.problems)
+            if problem.place and problem.place.file in reported_files
+        ),
     )
 
 
@@ -163,21 +170,23 @@ class CesFormat(Format):
         """By its place in an export."""
         return read.kind_by_folder(path) is not None
 
-    def find(self, tree: SearchedTree, *, exclude: Sequence[str], named: Iterable[str] = ()) -> tuple[str, ...]:
+    def find(self, tree: SearchedTree, *, exclude: Sequence[str], named_files: Iterable[str] = ()) -> tuple[str, ...]:
         """The CES files of the tree, and those of the files that the user named: by what they say; among the
         evaluations of an app also by their place, so that a typing error takes none away."""
-        listed = dict.fromkeys((*named, *tree.other_yaml, *tree.other_json))
+        listed = dict.fromkeys((*named_files, *tree.other_yaml, *tree.other_json))
         first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
         looked = [path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, exclude)]
-        known = {path for path in looked if _is_of_ces(tree, path)}
-        homes = _homes(known)
+        ces_files = {path for path in looked if _is_of_ces(tree, path)}
+        homes = _homes(ces_files)
         at_home = (path for path in listed if read.kind_by_folder(path) is not None and read.app_folder(path) in homes)
-        return tuple(sorted(known.union(path for path in at_home if not places.matches(path, exclude))))
+        return tuple(sorted(ces_files.union(path for path in at_home if not places.matches(path, exclude))))
 
     def left_out(self, tree: SearchedTree, *, exclude: Sequence[str]) -> tuple[str, ...]:
         """See Format."""
-        named = [path for path in (*tree.other_yaml, *tree.other_json) if exclude and places.matches(path, exclude)]
-        return tuple(path for path in named[:MOST_SNIFFED] if _is_of_ces(tree, path))
+        excluded_paths = [
+            path for path in (*tree.other_yaml, *tree.other_json) if exclude and places.matches(path, exclude)
+        ]
+        return tuple(path for path in excluded_paths[:MOST_SNIFFED] if _is_of_ces(tree, path))
 
     def unheeded(self, tree: SearchedTree, files: Collection[str], *, exclude: Sequence[str]) -> Iterator[Problem]:
         """A warning for each file among the evaluations of an app that is none."""
@@ -197,8 +206,8 @@ class CesFormat(Format):
 
     def why_unchanged(self, text: str, *, file: str) -> str:
         """Evaluations are changed by hand, or by an assistant."""
-        why = "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
-        return why if read.kind_of(text, file=file) in cases.RUN else ""
+        reason = "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
+        return reason if read.kind_of(text, file=file) in cases.RUN else ""
 
     def relaxed(self, base: Case, head: Case) -> list[str] | None:
         """See `cases.relaxed`."""

@@ -68,10 +68,10 @@ class Live:
         query = {"pageSize": "100"}
         while True:
             page = self.call("GET", f"{parent}/{collection}", query=query)
-            found = page.get(key or collection, [])
-            if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            resources = page.get(key or collection, [])
+            if not isinstance(resources, list) or not all(isinstance(resource, dict) for resource in resources):
                 raise LiveFailed("UNKNOWN", f"no list of {key or collection} in the answer")
-            yield from found
+            yield from resources
             if not page.get("nextPageToken"):
                 return
             query["pageToken"] = str(page["nextPageToken"])
@@ -140,9 +140,9 @@ def _content(answer: Answer) -> JsonObject:
         raise LiveFailed("UNKNOWN", f"status {answer.status}, and no JSON object: {answer.excerpt(200)}")
     if not 200 <= answer.status < 300:
         error = content.get("error")
-        said = error if isinstance(error, dict) else {}
-        message = str(said.get("message") or answer.excerpt(200))
-        raise LiveFailed(str(said.get("status") or f"HTTP {answer.status}"), message[:1000])
+        details = error if isinstance(error, dict) else {}
+        message = str(details.get("message") or answer.excerpt(200))
+        raise LiveFailed(str(details.get("status") or f"HTTP {answer.status}"), message[:1000])
     return content
 
 
@@ -153,13 +153,13 @@ def moved(value: Any, app: str, names: Mapping[tuple[str, str], str], key: str =
     """A resource as the app would have it: names of any app's resources become the app's own, and where a display
     name stands for a name (`names`, by collection) the name."""
     if isinstance(value, dict):
-        return {each: moved(inner, app, names, each) for each, inner in value.items()}
+        return {field: moved(inner, app, names, field) for field, inner in value.items()}
     if isinstance(value, list):
         return [moved(inner, app, names, key) for inner in value]
     if isinstance(value, str) and (key == "name" or key in _REFERENCES):
-        found = APP_NAME.match(value)
-        if found:
-            return app + value[found.end() :] if value[found.end() :][:1] in ("", "/") else value
+        match = APP_NAME.match(value)
+        if match:
+            return app + value[match.end() :] if value[match.end() :][:1] in ("", "/") else value
         return names.get((_REFERENCES.get(key, ""), value), value)
     return value
 
@@ -174,20 +174,20 @@ _REFERENCES: Final = {
 """Fields that name other resources, and of which collection."""
 
 
-def mask(old: Json, new: Json, shape: type[Proto], before: str = "") -> list[str]:
+def mask(old: Json, new: Json, shape: type[Proto], prefix: str = "") -> list[str]:
     """The fields in which two versions of a resource differ, as deep as a mask may name them.
 
     Of a group whose other field is given now that field alone: it takes the first one away.
     """
-    found = []
+    paths = []
     for key in dict.fromkeys((*old, *new)):
-        left, right, path = old.get(key), new.get(key), f"{before}{key}"
+        old_field, right, path = old.get(key), new.get(key), f"{prefix}{key}"
         name = shapes.fields_of(shape)[key]
         inner = shapes.message_in(shape, name)
-        if left == right or (key not in new and not new.keys().isdisjoint(shapes.siblings(shape, name))):
+        if old_field == right or (key not in new and not new.keys().isdisjoint(shapes.siblings(shape, name))):
             continue
-        if inner and isinstance(left, dict) and isinstance(right, dict) and not shapes.is_repeated(shape, name):
-            found += mask(left, right, inner, f"{path}.")
+        if inner and isinstance(old_field, dict) and isinstance(right, dict) and not shapes.is_repeated(shape, name):
+            paths += mask(old_field, right, inner, f"{path}.")
         else:
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths

@@ -76,8 +76,8 @@ def outcome_of(*, passed: bool | None) -> Outcome:
     return UNKNOWN if passed is None else Outcome.PASS if passed else Outcome.FAIL
 
 
-def _nearest(given: Iterable[T | None], default: T) -> T:
-    return next((each for each in given if each is not None), default)
+def _nearest(candidates: Iterable[T | None], default: T) -> T:
+    return next((candidate for candidate in candidates if candidate is not None), default)
 
 
 # --- what applies ---------------------------------------------------------------------------------------
@@ -134,72 +134,80 @@ class Plan:
 
     def _levels(self) -> Iterator[EvaluationMetricsThresholds]:
         """The evaluation's own before the app's."""
-        own = self.evaluation.evaluation_metrics_threshold_override
-        yield from (each for each in (own, self.thresholds) if each is not None)
+        override = self.evaluation.evaluation_metrics_threshold_override
+        yield from (level for level in (override, self.thresholds) if level is not None)
 
     def _golden_levels(self) -> Iterator[GoldenEvaluationMetricsThresholds]:
-        yield from (each for level in self._levels() if (each := level.golden_evaluation_metrics_thresholds))
+        yield from (
+            thresholds for level in self._levels() if (thresholds := level.golden_evaluation_metrics_thresholds)
+        )
 
     def _turn_levels(self, turn: GoldenTurn | None) -> Iterator[TurnLevelMetricsThresholds]:
         if turn is not None and turn.turn_level_metrics_thresholds_override is not None:
             yield turn.turn_level_metrics_thresholds_override
-        yield from (each for level in self._golden_levels() if (each := level.turn_level_metrics_thresholds))
+        yield from (
+            thresholds for level in self._golden_levels() if (thresholds := level.turn_level_metrics_thresholds)
+        )
 
     def similarity(self, turn: GoldenTurn | None) -> int:
         """The lowest similarity that passes: the turn's, else the evaluation's, else the app's, else the default."""
         return _nearest(
-            (each.semantic_similarity_success_threshold for each in self._turn_levels(turn)), DEFAULT_SIMILARITY
+            (level.semantic_similarity_success_threshold for level in self._turn_levels(turn)), DEFAULT_SIMILARITY
         )
 
     def invocation(self, turn: GoldenTurn | None) -> float:
         """The share of a turn's expected tools that have to be called."""
-        return _nearest((each.overall_tool_invocation_correctness_threshold for each in self._turn_levels(turn)), 1.0)
+        return _nearest((level.overall_tool_invocation_correctness_threshold for level in self._turn_levels(turn)), 1.0)
 
     def parameters(self, expected: GoldenExpectation | None) -> float:
         """The share of an expected call's parameters that have to be as expected."""
-        own = expected.expectation_level_metrics_thresholds_override if expected else None
-        levels = [own, *(each.expectation_level_metrics_thresholds for each in self._golden_levels())]
-        return _nearest((each.tool_invocation_parameter_correctness_threshold for each in levels if each), 1.0)
+        override = expected.expectation_level_metrics_thresholds_override if expected else None
+        levels = [override, *(level.expectation_level_metrics_thresholds for level in self._golden_levels())]
+        return _nearest((level.tool_invocation_parameter_correctness_threshold for level in levels if level), 1.0)
 
     @property
     def allows_extra_calls(self) -> bool:
         """Whether calls that nothing expects are let pass."""
-        settings = (each.tool_matching_settings for each in self._golden_levels())
-        given = (each.extra_tool_call_behavior for each in settings if each is not None)
-        return next(filter(None, given), None) is ExtraToolCallBehavior.ALLOW
+        settings = (level.tool_matching_settings for level in self._golden_levels())
+        behaviors = (setting.extra_tool_call_behavior for setting in settings if setting is not None)
+        return next(filter(None, behaviors), None) is ExtraToolCallBehavior.ALLOW
 
     def assesses_hallucination(self, turn: GoldenTurn | None) -> bool:
         """Whether made-up claims count; unspecified is not enabled."""
         overrides = [
-            own.enable_hallucination_metrics
+            override.enable_hallucination_metrics
             for step in (turn.steps if turn else ())
             if step.expectation
-            and (own := step.expectation.agent_response_hallucination_metrics_config_override) is not None
+            and (override := step.expectation.agent_response_hallucination_metrics_config_override) is not None
         ]
         if overrides:
             return any(overrides)
-        said = [turn.hallucination_metric_behavior_override] if turn else []
+        behaviors = [turn.hallucination_metric_behavior_override] if turn else []
         for level in self._levels():
             if self.evaluation.scenario is not None:
-                said.append(level.scenario_hallucination_metric_behavior)
+                behaviors.append(level.scenario_hallucination_metric_behavior)
             else:
-                said += [level.golden_hallucination_metric_behavior, level.hallucination_metric_behavior]
-        return next(filter(None, said), None) is HallucinationMetricBehavior.ENABLED
+                behaviors += [level.golden_hallucination_metric_behavior, level.hallucination_metric_behavior]
+        return next(filter(None, behaviors), None) is HallucinationMetricBehavior.ENABLED
 
     def _is_on(self, group: str, name: str, *, of: str = "") -> bool:
         """Whether a metric is switched on: by the evaluation, else by the app, else by default. `of`: what the metric
         is called in its switch, where that is otherwise."""
         for config in (self.evaluation.evaluation_metrics_config_override, self.config):
-            held = getattr(config, f"{group}_metrics_config") if config is not None else None
-            found = getattr(held, f"{name}_metrics_config") if held is not None else None
-            if found is not None:
-                return bool(getattr(found, f"enable_{of or name}_metrics"))
+            group_config = getattr(config, f"{group}_metrics_config") if config is not None else None
+            metric_config = getattr(group_config, f"{name}_metrics_config") if group_config is not None else None
+            if metric_config is not None:
+                return bool(getattr(metric_config, f"enable_{of or name}_metrics"))
         return True
 
     def compares_answers(self, expected: GoldenExpectation) -> bool:
         """Whether an expected answer is compared by a judge, where its comparison is by meaning."""
-        own = expected.agent_response_semantic_similarity_metrics_config_override
-        return self._is_on("golden", "semantic_similarity") if own is None else own.enable_semantic_similarity_metrics
+        override = expected.agent_response_semantic_similarity_metrics_config_override
+        return (
+            self._is_on("golden", "semantic_similarity")
+            if override is None
+            else override.enable_semantic_similarity_metrics
+        )
 
     def judges_answer(self, expected: GoldenExpectation) -> bool:
         """Whether an expected answer has words that a judge compares."""
@@ -297,16 +305,16 @@ def _verdict(verdicts: Verdicts, kind: str, turn: int = -1, step: int = -1, argu
 
 def questions(plan: Plan, actual: Sequence[Invocation]) -> list[Asked]:
     """Everything that only a judge can decide, in the order of the turns."""
-    found: list[Asked] = []
+    judge_questions: list[Asked] = []
     for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
-        found += _Turn(plan, turn, invocation, number).asked()
+        judge_questions += _Turn(plan, turn, invocation, number).asked()
     scenario = plan.evaluation.scenario
     if scenario is not None:
-        found += _asked_of_scenario(plan, scenario, actual)
+        judge_questions += _asked_of_scenario(plan, scenario, actual)
     for number, invocation in enumerate(actual):
         if _makes_claims(plan, number, invocation):
-            found.append(Asked(kind=Kind.HALLUCINATION, turn=number, passes=frozenset({1, -1})))
-    return found
+            judge_questions.append(Asked(kind=Kind.HALLUCINATION, turn=number, passes=frozenset({1, -1})))
+    return judge_questions
 
 
 def _makes_claims(plan: Plan, number: int, invocation: Invocation) -> bool:
@@ -318,8 +326,8 @@ def _makes_claims(plan: Plan, number: int, invocation: Invocation) -> bool:
 def _asked_of_scenario(plan: Plan, scenario: Scenario, actual: Sequence[Invocation]) -> Iterator[Asked]:
     messages = [text for invocation in actual for text in messages_of(invocation)]
     calls = [call for invocation in actual for call in calls_of(invocation)]
-    for step, each in enumerate(scenario.scenario_expectations if plan.compares_scenario else ()):
-        text, call = text_of(each.agent_response), call_in(each)
+    for step, expectation in enumerate(scenario.scenario_expectations if plan.compares_scenario else ()):
+        text, call = text_of(expectation.agent_response), call_in(expectation)
         if text and not _message_of(text, messages):
             yield Asked(kind=Kind.SAID, step=step, expected=text, actual="\n".join(messages))
         elif call is not None:
@@ -336,9 +344,14 @@ def _asked_of_arguments(
     got: Json = actual.args or {}
     for name, met in _arguments(call, actual, comparison).items():
         if met is None:
-            wanted = _wanted_text(call, name)
+            expected_text = _wanted_text(call, name)
             yield Asked(
-                kind=Kind.ARGUMENT, turn=turn, step=step, argument=name, expected=wanted, actual=str(got.get(name))
+                kind=Kind.ARGUMENT,
+                turn=turn,
+                step=step,
+                argument=name,
+                expected=expected_text,
+                actual=str(got.get(name)),
             )
 
 
@@ -396,9 +409,9 @@ def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
 
 def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:  # noqa: PLR0911 - a row each
     """Whether an argument is as expected; None where a judge has to say."""
-    match, wanted = "", expected
+    match, original = "", expected
     if isinstance(expected, Mapping) and "$matchType" in expected:
-        match, wanted = str(expected["$matchType"]), expected.get("$originalValue")
+        match, original = str(expected["$matchType"]), expected.get("$originalValue")
         if match == "ignore":
             return True
     elif comparison is ComparisonType.CONTAINS and isinstance(expected, str):
@@ -408,13 +421,13 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
     if actual is json_match.MISSING:
         return False
     if match == "contains":
-        return str(wanted) in str(actual)
+        return str(original) in str(actual)
     if match == "regexp":
         try:
-            return json_match.holds(Matcher(regex=str(wanted)), str(actual), wanted)
+            return json_match.holds(Matcher(regex=str(original)), str(actual), original)
         except ValueError:  # no regular expression: `validate` warns of it
             return False
-    if compare.same(wanted, actual):
+    if compare.same(original, actual):
         return True
     return None if match == "semantic" else False
 
@@ -428,20 +441,20 @@ def _arguments(call: ToolCall, actual: ActualCall, comparison: ComparisonType) -
 
 
 def _wanted_text(call: ToolCall, name: str) -> str:
-    wanted: Any = (call.args or {})[name]
-    return str(wanted.get("$originalValue") if isinstance(wanted, Mapping) else wanted)
+    argument: Any = (call.args or {})[name]
+    return str(argument.get("$originalValue") if isinstance(argument, Mapping) else argument)
 
 
 def _likeness(call: ToolCall, actual: ActualCall, comparison: ComparisonType = AS_WRITTEN) -> tuple[float, int]:
     """How well a call is the expected one, and by how many parameters; what a judge has to say counts as met."""
-    found = list(_arguments(call, actual, comparison).values())
-    met = sum(each is not False for each in found)
-    return (met / len(found) if found else 1.0), met
+    matches = list(_arguments(call, actual, comparison).values())
+    met = sum(match is not False for match in matches)
+    return (met / len(matches) if matches else 1.0), met
 
 
 def _best(call: ToolCall, calls: Sequence[ActualCall]) -> ActualCall | None:
-    alike = [each for each in calls if each.name in names_of(call)]
-    return max(alike, key=lambda each: _likeness(call, each), default=None)
+    alike = [candidate for candidate in calls if candidate.name in names_of(call)]
+    return max(alike, key=lambda candidate: _likeness(call, candidate), default=None)
 
 
 def _paired(
@@ -458,22 +471,22 @@ def _paired(
         key=lambda pair: (pair[1], pair[0], pair[2], pair[3]),
         reverse=True,
     )
-    found: dict[int, ActualCall] = {}
-    taken: set[int] = set()
+    calls_by_step: dict[int, ActualCall] = {}
+    used_numbers: set[int] = set()
     for *_, number, step in pairs:
-        if step not in found and number not in taken:
-            found[step] = calls[-number]
-            taken.add(number)
-    return found
+        if step not in calls_by_step and number not in used_numbers:
+            calls_by_step[step] = calls[-number]
+            used_numbers.add(number)
+    return calls_by_step
 
 
 def _in_order(expected: Sequence[frozenset[str]], actual: Sequence[str]) -> float:
     """The share of the expected tools that were called in this order: their longest common subsequence."""
     row = [0] * (len(actual) + 1)
     for names in expected:
-        before = list(row)
+        previous_row = list(row)
         for number, name in enumerate(actual, start=1):
-            row[number] = before[number - 1] + 1 if name in names else max(before[number], row[number - 1])
+            row[number] = previous_row[number - 1] + 1 if name in names else max(previous_row[number], row[number - 1])
     return row[-1] / len(expected)
 
 
@@ -488,12 +501,18 @@ class _Turn:
         self._turn = turn
         self._actual = invocation
         self._number = number
-        self._steps = [(step, each.expectation) for step, each in enumerate(turn.steps) if each.expectation]
+        self._steps = [
+            (step, golden_step.expectation) for step, golden_step in enumerate(turn.steps) if golden_step.expectation
+        ]
         self._calls = calls_of(invocation)
-        expected = [(step, each.tool_call, each.comparison_type) for step, each in self._steps if each.tool_call]
+        expected = [
+            (step, expectation.tool_call, expectation.comparison_type)
+            for step, expectation in self._steps
+            if expectation.tool_call
+        ]
         self._found = _paired(expected, self._calls)
         self._messages = messages_of(invocation)
-        self._answers = [step for step, each in self._steps if each.agent_response is not None]
+        self._answers = [step for step, expectation in self._steps if expectation.agent_response is not None]
         self._similar = range(plan.similarity(turn), len(SIMILARITY_LABELS))
 
     def _said(self, step: int) -> tuple[str, ...]:
@@ -505,42 +524,44 @@ class _Turn:
 
     def asked(self) -> Iterator[Asked]:
         """What only a judge can decide of the turn."""
-        for step, each in self._steps:
-            if each.skip_evaluation:
+        for step, expectation in self._steps:
+            if expectation.skip_evaluation:
                 continue
-            if self._plan.judges_answer(each) and (said := self._said(step)):
+            if self._plan.judges_answer(expectation) and (messages := self._said(step)):
                 yield Asked(
                     kind=Kind.ANSWER,
                     turn=self._number,
                     step=step,
-                    expected=text_of(each.agent_response),
-                    actual="\n".join(said),
+                    expected=text_of(expectation.agent_response),
+                    actual="\n".join(messages),
                     passes=frozenset(self._similar),
                 )
-            elif each.tool_call is not None and self._plan.compares_tools(of_step=True):
+            elif expectation.tool_call is not None and self._plan.compares_tools(of_step=True):
                 call = self._found.get(step)
-                yield from _asked_of_arguments(each.tool_call, call, each.comparison_type, turn=self._number, step=step)
+                yield from _asked_of_arguments(
+                    expectation.tool_call, call, expectation.comparison_type, turn=self._number, step=step
+                )
 
     def result(self, verdicts: Verdicts, *, state: Json | None) -> TurnReplayResult:
         """The outcomes of the turn; `state`: the session's at its end."""
-        outcomes = [self._scored(step, each, verdicts, state) for step, each in self._steps]
+        outcomes = [self._scored(step, expectation, verdicts, state) for step, expectation in self._steps]
         if not self._answers and self._messages:
-            said = Message(role="agent", chunks=tuple(Chunk(text=text) for text in self._messages))
+            message = Message(role="agent", chunks=tuple(Chunk(text=text) for text in self._messages))
             expected = GoldenExpectation(note=UNEXPECTED_RESPONSE)
-            outcomes.append(_outcome(expected, Outcome.FAIL, observed_agent_response=said))
+            outcomes.append(_outcome(expected, Outcome.FAIL, observed_agent_response=message))
         overall, order = self._overall()
         if overall is not None and not self._plan.allows_extra_calls:
-            taken = {id(call) for call in self._found.values()}
+            paired_ids = {id(call) for call in self._found.values()}
             expected = GoldenExpectation(note=UNEXPECTED_CALL)
-            extra = (call for call in self._calls if id(call) not in taken)
+            extra = (call for call in self._calls if id(call) not in paired_ids)
             outcomes += [_outcome(expected, Outcome.FAIL, observed_tool_call=self._observed(call)) for call in extra]
-        similar = [each.semantic_similarity_result for each in outcomes if each.semantic_similarity_result]
-        is_known = all(each.score is not None for each in similar)
+        similar = [outcome.semantic_similarity_result for outcome in outcomes if outcome.semantic_similarity_result]
+        is_known = all(similarity.score is not None for similarity in similar)
         return TurnReplayResult(
             expectation_outcome=tuple(outcomes),
             hallucination_result=_claims(self._plan, self._number, self._actual, verdicts),
             # the turn is as consistent as its least consistent answer
-            semantic_similarity_result=min(similar, key=lambda each: each.score or 0, default=None)
+            semantic_similarity_result=min(similar, key=lambda similarity: similarity.score or 0, default=None)
             if is_known
             else None,
             overall_tool_invocation_result=overall,
@@ -551,12 +572,16 @@ class _Turn:
         """How many of the expected tools were called, and how many in order; None where that does not count."""
         if not self._plan.compares_tools(of_step=False) or self._actual.events is None:
             return None, None
-        wanted = [(step, each.tool_call) for step, each in self._steps if each.tool_call and not each.skip_evaluation]
-        if not wanted:
+        expected_calls = [
+            (step, expectation.tool_call)
+            for step, expectation in self._steps
+            if expectation.tool_call and not expectation.skip_evaluation
+        ]
+        if not expected_calls:
             return OverallToolInvocationResult(outcome=Outcome.SKIPPED), None
-        score = sum(step in self._found for step, _ in wanted) / len(wanted)
+        score = sum(step in self._found for step, _ in expected_calls) / len(expected_calls)
         passed = score >= self._plan.invocation(self._turn)
-        order = _in_order([names_of(call) for _, call in wanted], [call.name for call in self._calls])
+        order = _in_order([names_of(call) for _, call in expected_calls], [call.name for call in self._calls])
         return OverallToolInvocationResult(tool_invocation_score=score, outcome=outcome_of(passed=passed)), order
 
     def _observed(self, call: ActualCall, expected: ToolCall | None = None) -> ToolCall:
@@ -576,7 +601,7 @@ class _Turn:
         if not self._plan.compares_tools(of_step=True):
             return _outcome(expected, Outcome.SKIPPED)
         if self._actual.events is None:
-            return _explained(expected, passed=None, why=_UNRECORDED)
+            return _explained(expected, passed=None, reason=_UNRECORDED)
         if expected.tool_call is not None:
             return self._of_call(step, expected, expected.tool_call, verdicts)
         if expected.tool_response is not None:
@@ -584,70 +609,81 @@ class _Turn:
         return _explained(
             expected,
             passed=not self._calls,
-            why=f"called {', '.join(call.name for call in self._calls)}" if self._calls else "",
+            reason=f"called {', '.join(call.name for call in self._calls)}" if self._calls else "",
             observed_tool_call=self._observed(self._calls[0]) if self._calls else None,
         )
 
     def _of_answer(
-        self, step: int, expected: GoldenExpectation, wanted: Message, verdicts: Verdicts
+        self, step: int, expected: GoldenExpectation, expected_message: Message, verdicts: Verdicts
     ) -> GoldenExpectationOutcome:
-        said, text = self._said(step), text_of(wanted)
-        observed = Message(role="agent", chunks=tuple(Chunk(text=each) for each in said)) if said else None
+        messages, text = self._said(step), text_of(expected_message)
+        observed = (
+            Message(role="agent", chunks=tuple(Chunk(text=message) for message in messages)) if messages else None
+        )
         outcome, result = Outcome.SKIPPED, None  # a payload, an image: there is nothing to compare
         if text and expected.comparison_type in LITERAL:
-            answer = said[-1] if said else ""  # what is said on the way is none
+            answer = messages[-1] if messages else ""  # what is said on the way is none
             is_equal = text.strip() == answer.strip()
             outcome = outcome_of(
                 passed=is_equal if expected.comparison_type is ComparisonType.EQUALS else text in answer
             )
         elif self._plan.judges_answer(expected):
             silent = Verdict(score=0, explanation="the agent said nothing")
-            verdict = _verdict(verdicts, Kind.ANSWER, self._number, step) if said else silent
+            verdict = _verdict(verdicts, Kind.ANSWER, self._number, step) if messages else silent
             outcome = verdict.outcome(self._similar)
             result = SemanticSimilarityResult(**verdict.rated(SIMILARITY_LABELS), outcome=outcome)
         return _outcome(expected, outcome, semantic_similarity_result=result, observed_agent_response=observed)
 
     def _of_call(
-        self, step: int, expected: GoldenExpectation, wanted: ToolCall, verdicts: Verdicts
+        self, step: int, expected: GoldenExpectation, expected_call: ToolCall, verdicts: Verdicts
     ) -> GoldenExpectationOutcome:
         call = self._found.get(step)
         if call is None:
-            why = "it was not called"
-            result = ToolInvocationResult(parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=why)
+            reason = "it was not called"
+            result = ToolInvocationResult(parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=reason)
             return _outcome(expected, Outcome.FAIL, tool_invocation_result=result)
         verdict_of = partial(_verdict, verdicts, Kind.ARGUMENT, self._number, step)
         least = self._plan.parameters(expected)
-        result = _parameters(wanted, call, comparison=expected.comparison_type, verdict_of=verdict_of, least=least)
-        observed = self._observed(call, wanted)
+        result = _parameters(
+            expected_call, call, comparison=expected.comparison_type, verdict_of=verdict_of, least=least
+        )
+        observed = self._observed(call, expected_call)
         return _outcome(expected, result.outcome, tool_invocation_result=result, observed_tool_call=observed)
 
-    def _of_response(self, expected: GoldenExpectation, wanted: ToolResponse) -> GoldenExpectationOutcome:
+    def _of_response(self, expected: GoldenExpectation, expected_response: ToolResponse) -> GoldenExpectationOutcome:
         """The response of the call with the same id in the file, else of any call of the tool."""
         by_id = [
             self._found[step].id
-            for step, each in self._steps
-            if each.tool_call and wanted.id and each.tool_call.id == wanted.id and step in self._found
+            for step, expectation in self._steps
+            if expectation.tool_call
+            and expected_response.id
+            and expectation.tool_call.id == expected_response.id
+            and step in self._found
         ]
-        found = [each for each in self._actual.tool_responses if each.name in names_of(wanted)]
-        meant = [each for each in found if each.id is not None and each.id in by_id] or found
-        right = [each for each in meant if _same_response(wanted.response or {}, each)]
-        shown = next(iter(right or meant), None)
-        observed = None if shown is None else observed_response(shown, wanted)
-        why = "" if right else "another response" if meant else "the tool gave no response"
-        return _explained(expected, passed=bool(right), why=why, observed_tool_response=observed)
+        tool_responses = [
+            response for response in self._actual.tool_responses if response.name in names_of(expected_response)
+        ]
+        candidates = [
+            response for response in tool_responses if response.id is not None and response.id in by_id
+        ] or tool_responses
+        right = [response for response in candidates if _same_response(expected_response.response or {}, response)]
+        best_response = next(iter(right or candidates), None)
+        observed = None if best_response is None else observed_response(best_response, expected_response)
+        reason = "" if right else "another response" if candidates else "the tool gave no response"
+        return _explained(expected, passed=bool(right), reason=reason, observed_tool_response=observed)
 
-    def _of_transfer(self, expected: GoldenExpectation, wanted: AgentTransfer) -> GoldenExpectationOutcome:
+    def _of_transfer(self, expected: GoldenExpectation, expected_transfer: AgentTransfer) -> GoldenExpectationOutcome:
         if self._actual.events is None:
-            return _explained(expected, passed=None, why=_UNRECORDED)
-        named = {wanted.target_agent.rpartition("/")[2], wanted.display_name} - {""}
+            return _explained(expected, passed=None, reason=_UNRECORDED)
+        agent_names = {expected_transfer.target_agent.rpartition("/")[2], expected_transfer.display_name} - {""}
         calls = (call.args or {} for call in self._actual.tool_calls if call.name == TRANSFER)
         transfers = [str(args.get("agent_name") or args.get("agent") or "") for args in calls]
         authors = [event.author for event in self._actual.events]
-        reached = next((name for name in (*transfers, *authors) if name in named), "")
+        reached = next((name for name in (*transfers, *authors) if name in agent_names), "")
         other = reached or next(iter(transfers), "")
         observed = AgentTransfer(target_agent=f"{self._plan.app}/agents/{other}") if other else None
-        why = "" if reached else f"transferred to {other}" if other else "no transfer"
-        return _explained(expected, passed=bool(reached), why=why, observed_agent_transfer=observed)
+        reason = "" if reached else f"transferred to {other}" if other else "no transfer"
+        return _explained(expected, passed=bool(reached), reason=reason, observed_agent_transfer=observed)
 
 
 _UNRECORDED: Final = "the agent's steps were not recorded"
@@ -658,47 +694,57 @@ def _outcome(expected: GoldenExpectation, outcome: Outcome, **more: Any) -> Gold
 
 
 def _explained(
-    expected: GoldenExpectation, *, passed: bool | None, why: str, **observed: Any
+    expected: GoldenExpectation, *, passed: bool | None, reason: str, **observed: Any
 ) -> GoldenExpectationOutcome:
     """An outcome whose reason has no field of its own; `passed` None: unknown."""
     outcome = outcome_of(passed=passed)
-    told = ToolInvocationResult(outcome=outcome, explanation=why) if why else None
-    return _outcome(expected, outcome, tool_invocation_result=told, **observed)
+    invocation_result = ToolInvocationResult(outcome=outcome, explanation=reason) if reason else None
+    return _outcome(expected, outcome, tool_invocation_result=invocation_result, **observed)
 
 
-def _of_variables(expected: GoldenExpectation, wanted: Json, state: Json | None) -> GoldenExpectationOutcome:
-    if not wanted:  # there is nothing to compare
+def _of_variables(
+    expected: GoldenExpectation, expected_variables: Json, state: Json | None
+) -> GoldenExpectationOutcome:
+    if not expected_variables:  # there is nothing to compare
         return _outcome(expected, Outcome.SKIPPED)
     if state is None:
-        return _explained(expected, passed=None, why="the session's variables were not recorded")
-    wrong = [name for name, value in wanted.items() if not compare.same(value, state.get(name, json_match.MISSING))]
-    told = (f"{name}: expected {wanted[name]!r}, found {state.get(name, 'nothing')!r}"[:300] for name in wrong)
-    return _explained(expected, passed=not wrong, why="; ".join(told))
+        return _explained(expected, passed=None, reason="the session's variables were not recorded")
+    wrong = [
+        name
+        for name, value in expected_variables.items()
+        if not compare.same(value, state.get(name, json_match.MISSING))
+    ]
+    mismatches = (
+        f"{name}: expected {expected_variables[name]!r}, found {state.get(name, 'nothing')!r}"[:300] for name in wrong
+    )
+    return _explained(expected, passed=not wrong, reason="; ".join(mismatches))
 
 
-def _same_response(wanted: Json, actual: ActualResponse) -> bool:
+def _same_response(expected_response: Json, actual: ActualResponse) -> bool:
     """`output` is the result, and an object without it is one: tools of other frameworks answer `{"result": ...}`."""
-    given = dict(actual.response or {})
-    bare = [given]
-    bare += [given[key] for key in ("output", "result") if set(given) == {key}]
-    expected = [wanted, *([wanted["output"]] if set(wanted) == {"output"} else [])]
+    content = dict(actual.response or {})
+    bare = [content]
+    bare += [content[key] for key in ("output", "result") if set(content) == {key}]
+    expected = [expected_response, *([expected_response["output"]] if set(expected_response) == {"output"} else [])]
     return any(compare.same(one, other) for one in expected for other in bare)
 
 
 def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = None) -> ToolCall:
     """A call as CES writes it; under the name of the expected one, where it is that."""
-    named = expected or ToolCall(tool=f"{app}/tools/{call.name}")
-    return ToolCall(tool=named.tool, toolset_tool=named.toolset_tool, id=call.id or "", args=dict(call.args or {}))
+    template = expected or ToolCall(tool=f"{app}/tools/{call.name}")
+    return ToolCall(
+        tool=template.tool, toolset_tool=template.toolset_tool, id=call.id or "", args=dict(call.args or {})
+    )
 
 
 def observed_response(response: ActualResponse, expected: ToolCall | ToolResponse) -> ToolResponse:
     """A response as CES writes it, under the name of the tool that was expected."""
-    given = dict(response.response or {})
-    return ToolResponse(tool=expected.tool, toolset_tool=expected.toolset_tool, id=expected.id, response=given)
+    content = dict(response.response or {})
+    return ToolResponse(tool=expected.tool, toolset_tool=expected.toolset_tool, id=expected.id, response=content)
 
 
 def _parameters(
-    wanted: ToolCall,
+    expected_call: ToolCall,
     call: ActualCall,
     *,
     comparison: ComparisonType,
@@ -706,17 +752,17 @@ def _parameters(
     least: float,
 ) -> ToolInvocationResult:
     """The share of the expected parameters that a call has; unknown where a judge that has to say did not."""
-    found: dict[str, int | bool | None] = {
+    scores: dict[str, int | bool | None] = {
         name: verdict_of(name).score if met is None else met
-        for name, met in _arguments(wanted, call, comparison).items()
+        for name, met in _arguments(expected_call, call, comparison).items()
     }
-    if None in found.values():
+    if None in scores.values():
         return ToolInvocationResult(explanation="no verdict on an argument that is compared by its meaning")
-    score = sum(map(bool, found.values())) / len(found) if found else 1.0
+    score = sum(map(bool, scores.values())) / len(scores) if scores else 1.0
     args = call.args or {}
     wrong = "; ".join(
-        f"{name}: expected {_wanted_text(wanted, name)!r}, got {args.get(name, 'nothing')!r}"[:300]
-        for name, met in found.items()
+        f"{name}: expected {_wanted_text(expected_call, name)!r}, got {args.get(name, 'nothing')!r}"[:300]
+        for name, met in scores.items()
         if not met
     )
     return ToolInvocationResult(
@@ -737,11 +783,11 @@ def golden_result(
 ) -> GoldenResult:
     """The outcomes of a golden by turn. Each turn that was asked has an invocation."""
     last = len(actual) - 1
-    made = []
+    turn_results = []
     for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
         state = invocation.state if invocation.state is not None or number < last else final_state
-        made.append(_Turn(plan, turn, invocation, number).result(verdicts, state=state))
-    return GoldenResult(turn_replay_results=tuple(made), evaluation_expectation_results=_named(plan, verdicts))
+        turn_results.append(_Turn(plan, turn, invocation, number).result(verdicts, state=state))
+    return GoldenResult(turn_replay_results=tuple(turn_results), evaluation_expectation_results=_named(plan, verdicts))
 
 
 def named_key(number: int, kind: str = NAMED) -> Key:
@@ -772,8 +818,8 @@ def scenario_result(plan: Plan, actual: Sequence[Invocation], *, verdicts: Verdi
     rated = [_claims(plan, number, invocation, verdicts) for number, invocation in enumerate(actual)]
     goal = verdicts.get((Kind.GOAL, -1, -1, ""))
     satisfied = None
-    if plan.compares_scenario and UNKNOWN not in {each.outcome for each in outcomes}:
-        satisfied = all(each.outcome is not Outcome.FAIL for each in outcomes)
+    if plan.compares_scenario and UNKNOWN not in {outcome.outcome for outcome in outcomes}:
+        satisfied = all(outcome.outcome is not Outcome.FAIL for outcome in outcomes)
     result = ScenarioResult(
         task=scenario.task,
         user_facts=scenario.user_facts,
@@ -787,7 +833,7 @@ def scenario_result(plan: Plan, actual: Sequence[Invocation], *, verdicts: Verdi
             for number, text in enumerate(scenario.rubrics)
             for verdict in (_verdict(verdicts, RUBRICS, step=number),)
         ),
-        hallucination_result=tuple(each for each in rated if each is not None),
+        hallucination_result=tuple(rating for rating in rated if rating is not None),
         user_goal_satisfaction_result=UserGoalSatisfactionResult(**goal.rated(GOAL_LABELS)) if goal else None,
         all_expectations_satisfied=satisfied,
         evaluation_expectation_results=_named(plan, verdicts),
@@ -798,7 +844,7 @@ def scenario_result(plan: Plan, actual: Sequence[Invocation], *, verdicts: Verdi
 def _is_completed(result: ScenarioResult) -> bool | None:
     """All expectations are satisfied, nothing is made up, and the user's goal is met; None where one is not known."""
     goal = result.user_goal_satisfaction_result
-    made_up = [each.score for each in result.hallucination_result]
+    made_up = [rating.score for rating in result.hallucination_result]
     if result.all_expectations_satisfied is None or goal is None or goal.score is None or None in made_up:
         return None
     return result.all_expectations_satisfied and 0 not in made_up and goal.score == 1
@@ -807,44 +853,50 @@ def _is_completed(result: ScenarioResult) -> bool | None:
 def _scenario_outcomes(
     plan: Plan, scenario: Scenario, actual: Sequence[Invocation], verdicts: Verdicts
 ) -> Iterator[ScenarioExpectationOutcome]:
-    said = [text for invocation in actual for text in messages_of(invocation)]
+    messages = [text for invocation in actual for text in messages_of(invocation)]
     calls = [call for invocation in actual for call in calls_of(invocation)]
     responses = [response for invocation in actual for response in invocation.tool_responses]
     is_recorded = all(invocation.events is not None for invocation in actual)
-    for step, each in enumerate(scenario.scenario_expectations):
-        wanted = call_in(each)
-        if wanted is None:
-            yield _said_somewhere(each, said, _verdict(verdicts, Kind.SAID, step=step))
+    for step, expectation in enumerate(scenario.scenario_expectations):
+        expected_call = call_in(expectation)
+        if expected_call is None:
+            yield _said_somewhere(expectation, messages, _verdict(verdicts, Kind.SAID, step=step))
             continue
-        call = _best(wanted, calls)
+        call = _best(expected_call, calls)
         if call is None:
-            yield ScenarioExpectationOutcome(expectation=each, outcome=Outcome.FAIL if is_recorded else UNKNOWN)
+            yield ScenarioExpectationOutcome(expectation=expectation, outcome=Outcome.FAIL if is_recorded else UNKNOWN)
             continue
         verdict_of = partial(_verdict, verdicts, Kind.ARGUMENT, -1, step)
-        found = _parameters(wanted, call, comparison=AS_WRITTEN, verdict_of=verdict_of, least=plan.parameters(None))
+        invocation_result = _parameters(
+            expected_call, call, comparison=AS_WRITTEN, verdict_of=verdict_of, least=plan.parameters(None)
+        )
         answer = next((one for one in responses if call.id is not None and one.id == call.id), None)
         observed = ObservedToolCall(
-            tool_call=observed_call(call, app=plan.app, expected=wanted),
-            tool_response=None if answer is None else observed_response(answer, wanted),
+            tool_call=observed_call(call, app=plan.app, expected=expected_call),
+            tool_response=None if answer is None else observed_response(answer, expected_call),
         )
-        yield ScenarioExpectationOutcome(expectation=each, outcome=found.outcome, observed_tool_call=observed)
+        yield ScenarioExpectationOutcome(
+            expectation=expectation, outcome=invocation_result.outcome, observed_tool_call=observed
+        )
 
 
-def _message_of(wanted: str, messages: Iterable[str]) -> str:
+def _message_of(expected_text: str, messages: Iterable[str]) -> str:
     """The message that says just this: "a refund is possible" is not said in "no, a refund is possible elsewhere"."""
-    return next((text for text in messages if _plain(wanted) == _plain(text)), "")
+    return next((text for text in messages if _plain(expected_text) == _plain(text)), "")
 
 
-def _said_somewhere(each: ScenarioExpectation, said: Sequence[str], verdict: Verdict) -> ScenarioExpectationOutcome:
+def _said_somewhere(
+    expectation: ScenarioExpectation, messages: Sequence[str], verdict: Verdict
+) -> ScenarioExpectationOutcome:
     """An answer that a scenario expects: a message of these words, else by a judge."""
-    wanted = text_of(each.agent_response)
-    if not wanted:
-        return ScenarioExpectationOutcome(expectation=each, outcome=Outcome.SKIPPED)
-    found = _message_of(wanted, said)
-    shown = found or (said[-1] if said else "")
-    observed = Message(role="agent", chunks=(Chunk(text=shown),)) if shown else None
-    outcome = Outcome.PASS if found else verdict.outcome({1})
-    return ScenarioExpectationOutcome(expectation=each, outcome=outcome, observed_agent_response=observed)
+    expected_text = text_of(expectation.agent_response)
+    if not expected_text:
+        return ScenarioExpectationOutcome(expectation=expectation, outcome=Outcome.SKIPPED)
+    match = _message_of(expected_text, messages)
+    observed_text = match or (messages[-1] if messages else "")
+    observed = Message(role="agent", chunks=(Chunk(text=observed_text),)) if observed_text else None
+    outcome = Outcome.PASS if match else verdict.outcome({1})
+    return ScenarioExpectationOutcome(expectation=expectation, outcome=outcome, observed_agent_response=observed)
 
 
 # --- what it comes to -----------------------------------------------------------------------------------
@@ -874,17 +926,24 @@ class Check:
 
 def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
     """All that counts for the status of a result, skipped ones included."""
-    found = list(_of_golden(plan, result) if isinstance(result, GoldenResult) else _of_scenario(plan, result))
-    for each in result.evaluation_expectation_results:
-        subject = each.prompt or each.evaluation_expectation
-        found.append(Check(group=Group.NAMED, subject=subject, outcome=each.outcome, explanation=each.explanation))
-    return found
+    result_checks = list(_of_golden(plan, result) if isinstance(result, GoldenResult) else _of_scenario(plan, result))
+    for expectation_result in result.evaluation_expectation_results:
+        subject = expectation_result.prompt or expectation_result.evaluation_expectation
+        result_checks.append(
+            Check(
+                group=Group.NAMED,
+                subject=subject,
+                outcome=expectation_result.outcome,
+                explanation=expectation_result.explanation,
+            )
+        )
+    return result_checks
 
 
 def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
     for number, turn in enumerate(result.turn_replay_results, start=1):
-        for each in turn.expectation_outcome:
-            yield _of_expectation(each, number)
+        for expectation_outcome in turn.expectation_outcome:
+            yield _of_expectation(expectation_outcome, number)
         overall = turn.overall_tool_invocation_result
         if overall is not None and overall.outcome is not Outcome.SKIPPED:
             score = overall.tool_invocation_score or 0.0
@@ -911,20 +970,20 @@ def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
     )
 
 
-def _of_expectation(each: GoldenExpectationOutcome, turn: int) -> Check:
-    expected = each.expectation or GoldenExpectation()
-    similar, tool = each.semantic_similarity_result, each.tool_invocation_result
+def _of_expectation(expectation_outcome: GoldenExpectationOutcome, turn: int) -> Check:
+    expected = expectation_outcome.expectation or GoldenExpectation()
+    similar, tool = expectation_outcome.semantic_similarity_result, expectation_outcome.tool_invocation_result
     is_open = expected.tool_call is not None and has_semantic(expected.tool_call, expected.comparison_type)
     score: float | None = similar.score if similar else tool.parameter_correctness_score if tool else None
     explanation = (similar.explanation if similar else "") or (tool.explanation if tool else "")
-    if expected.note == UNEXPECTED_CALL and each.observed_tool_call is not None:
-        explanation = ", ".join(sorted(names_of(each.observed_tool_call)))
-    elif expected.note == UNEXPECTED_RESPONSE and each.observed_agent_response is not None:
-        explanation = text_of(each.observed_agent_response)[:300]
+    if expected.note == UNEXPECTED_CALL and expectation_outcome.observed_tool_call is not None:
+        explanation = ", ".join(sorted(names_of(expectation_outcome.observed_tool_call)))
+    elif expected.note == UNEXPECTED_RESPONSE and expectation_outcome.observed_agent_response is not None:
+        explanation = text_of(expectation_outcome.observed_agent_response)[:300]
     return Check(
         group=Group.SIMILARITY if similar is not None or is_open else Group.EXPECTATION,
         subject=described(expected),
-        outcome=each.outcome,
+        outcome=expectation_outcome.outcome,
         turn=turn,
         explanation=explanation,
         score=score,
@@ -932,15 +991,15 @@ def _of_expectation(each: GoldenExpectationOutcome, turn: int) -> Check:
 
 
 def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
-    for each in result.expectation_outcomes:
-        asked = each.expectation or ScenarioExpectation()
-        tool = call_in(asked)
+    for expectation_outcome in result.expectation_outcomes:
+        expectation = expectation_outcome.expectation or ScenarioExpectation()
+        tool = call_in(expectation)
         is_open = tool is None or has_semantic(tool, AS_WRITTEN)
-        said = f"says {text_of(asked.agent_response)[:200]!r}"
+        subject = f"says {text_of(expectation.agent_response)[:200]!r}"
         yield Check(
             group=Group.SIMILARITY if is_open else Group.EXPECTATION,
-            subject=said if tool is None else f"calls {min(names_of(tool))}",
-            outcome=each.outcome,
+            subject=subject if tool is None else f"calls {min(names_of(tool))}",
+            outcome=expectation_outcome.outcome,
         )
     if plan.assesses_hallucination(None):
         for number, rated in enumerate(result.hallucination_result, start=1):
@@ -972,8 +1031,8 @@ def described(expected: GoldenExpectation) -> str:
     value = getattr(expected, shapes.given_of(expected), None)
     match value:
         case ToolCall() | ToolResponse():
-            what = "calls" if isinstance(value, ToolCall) else "response of"
-            return f"{what} {min(names_of(value), key=len)}"
+            phrase = "calls" if isinstance(value, ToolCall) else "response of"
+            return f"{phrase} {min(names_of(value), key=len)}"
         case Message():
             return f"says {text_of(value)[:200]!r}"
         case AgentTransfer():
@@ -984,11 +1043,11 @@ def described(expected: GoldenExpectation) -> str:
             return "calls no tool"
 
 
-def status(found: Iterable[Check]) -> Outcome | None:
+def status(checks: Iterable[Check]) -> Outcome | None:
     """PASS where all that counts is met, FAIL where something is not, SKIPPED where nothing counts.
 
     None where something could not be told: the execution state is then ERROR (METRIC_CALCULATION_FAILURE).
     """
-    outcomes = {each.outcome for each in found}
-    decisive = (each for each in (UNKNOWN, Outcome.FAIL, Outcome.PASS) if each in outcomes)
+    outcomes = {check.outcome for check in checks}
+    decisive = (outcome for outcome in (UNKNOWN, Outcome.FAIL, Outcome.PASS) if outcome in outcomes)
     return next(decisive, Outcome.SKIPPED) or None

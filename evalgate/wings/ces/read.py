@@ -132,7 +132,7 @@ class Resource:
     @property
     def title(self) -> str:
         """What people call it."""
-        names = (getattr(self.message, each, "") for each in ("display_name", "name"))
+        names = (getattr(self.message, attribute, "") for attribute in ("display_name", "name"))
         return next((name for name in names if name), "") or stem(self.file)
 
 
@@ -219,8 +219,8 @@ def kind_by_folder(file: str) -> Kind | None:
     parts = file.split("/")
     if len(parts) >= 3 and parts[-3] == "evaluations" and parts[-2] == stem(file):
         return Kind.EVALUATION
-    own = {"evaluationExpectations", "evaluationDatasets", "evaluationPersonas"} & set(parts[-3:-1])
-    return COLLECTIONS[own.pop()] if own else None
+    folders = {"evaluationExpectations", "evaluationDatasets", "evaluationPersonas"} & set(parts[-3:-1])
+    return COLLECTIONS[folders.pop()] if folders else None
 
 
 # --- reading ----------------------------------------------------------------------------------------
@@ -232,8 +232,8 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     problems = Problems(text, file=file)
     raw = _json(text, problems) if file.endswith(".json") else _yaml(text, problems)
     if not isinstance(raw, dict) and not (raw is None and problems.failed):
-        found = "an empty file" if raw is None else described(raw)
-        problems.error("wrong-type", f"expected an object, found {found}")
+        description = "an empty file" if raw is None else described(raw)
+        problems.error("wrong-type", f"expected an object, found {description}")
     if problems.failed or not isinstance(raw, dict):
         return Reading(kind=kind, problems=problems.all())
     reader = _Reader(file, kind, problems, raw)
@@ -264,12 +264,12 @@ def parse_message(
     if is_partial:
         return reader.message(SHAPES[kind], raw, ()), problems.all()
     reader.resource(raw, (), kind)
-    mine = [each.message for each in reader.found if not each.path]
-    return (mine[0] if mine and not problems.failed else None), problems.all()
+    messages = [resource.message for resource in reader.found if not resource.path]
+    return (messages[0] if messages and not problems.failed else None), problems.all()
 
 
 def _json(text: str, problems: Problems) -> Any:
-    document = json_source.read(text, problems, each=lambda _path, _raw, _offset: None)
+    document = json_source.read(text, problems, consumer=lambda _path, _raw, _offset: None)
     if document is None:
         return None
     return document.members if document.kind == "object" else [] if document.kind == "list" else document.value
@@ -283,8 +283,8 @@ def _yaml(text: str, problems: Problems) -> Any:
     if document.raw is not None:
         locator = yaml.Locator(document.node, problems.file)
         problems.use_places(lambda path: _yaml_place(locator, document.raw, path))
-    for each in document.warnings:
-        problems.warning(each.code, each.message, place=each.place, hint=each.hint)
+    for warning in document.warnings:
+        problems.warning(warning.code, warning.message, place=warning.place, hint=warning.hint)
     return document.raw
 
 
@@ -293,14 +293,14 @@ def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
     written: list[str | int] = []
     for step in path:
         spellings = (step, to_camel(step), to_snake(step)) if isinstance(step, str) else ()
-        used = next((each for each in spellings if isinstance(raw, dict) and each in raw), step)
+        used = next((spelling for spelling in spellings if isinstance(raw, dict) and spelling in raw), step)
         written.append(used)
         try:
             raw = raw[used]
         except (LookupError, TypeError):
             raw = None
-    found = locator(*written)
-    return Place(file=found.file, line=found.line, column=found.column, json_path=json_source.path_text(path))
+    place = locator(*written)
+    return Place(file=place.file, line=place.line, column=place.column, json_path=json_source.path_text(path))
 
 
 @dataclass(slots=True)
@@ -321,60 +321,60 @@ class _Reader:
             raw = self._with_named_expectations(raw, path)
         message = self.message(SHAPES[kind], raw, path)
         if message is not None:
-            before = self.problems.failed
-            for told in checked(message) if isinstance(message, Evaluation) else ():
-                self._report(told, (*path, *told.path))
-            if self.problems.failed == before:
+            error_count = self.problems.failed
+            for fault in checked(message) if isinstance(message, Evaluation) else ():
+                self._report(fault, (*path, *fault.path))
+            if self.problems.failed == error_count:
                 self._add(kind, path, message)
 
     def app(self, raw: JsonObject) -> AppEvaluation | None:
         """Read what an app says of its evaluations; the rest of it is not ours."""
-        known = shapes.fields_of(AppEvaluation)
+        fields = shapes.fields_of(AppEvaluation)
         for key in raw:
-            near = words.nearest(key[:100], known, cutoff=0.8) if isinstance(key, str) and key not in known else None
+            near = words.nearest(key[:100], fields, cutoff=0.8) if isinstance(key, str) and key not in fields else None
             if near:
                 message = f"`{key}` is not read"
                 self.problems.warning("unknown-key", message, path=(key,), hint=f"did you mean `{near}`?")
-        said: AppEvaluation | None = self.message(
-            AppEvaluation, {key: value for key, value in raw.items() if key in known}, ()
+        app: AppEvaluation | None = self.message(
+            AppEvaluation, {key: value for key, value in raw.items() if key in fields}, ()
         )
-        for number, persona in enumerate(said.evaluation_personas if said else ()):
+        for number, persona in enumerate(app.evaluation_personas if app else ()):
             self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
-        return said
+        return app
 
     def of_cxas(self, raw: JsonObject) -> None:
         """Read a file that is written for `cxas`."""
-        whole = self.message(CXAS[self.kind], raw, ())
-        if isinstance(whole, Conversations):
-            for number, conversation in enumerate(whole.conversations):
-                made = cxas.golden_of(conversation, whole, app=LOCAL_APP)
+        document = self.message(CXAS[self.kind], raw, ())
+        if isinstance(document, Conversations):
+            for number, conversation in enumerate(document.conversations):
+                evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 path: Path = ("conversations", number)
-                for told in checked(made):
-                    if told.code in ("ces-turn", "ces-match-type"):
-                        self._report(told, (*path, *told.path[1:3]))  # the turn
-                self._add(Kind.CONVERSATIONS, path, made)
-        elif isinstance(whole, Simulations):
-            for number, simulation in enumerate(whole.evals):
+                for fault in checked(evaluation):
+                    if fault.code in ("ces-turn", "ces-match-type"):
+                        self._report(fault, (*path, *fault.path[1:3]))  # the turn
+                self._add(Kind.CONVERSATIONS, path, evaluation)
+        elif isinstance(document, Simulations):
+            for number, simulation in enumerate(document.evals):
                 self._simulation(simulation, ("evals", number))
-        elif isinstance(whole, ToolTests):
-            for number, test in enumerate(whole.tests):
+        elif isinstance(document, ToolTests):
+            for number, test in enumerate(document.tests):
                 self._tool_test(test, ("tests", number))
 
-    def _report(self, told: Told, path: Path) -> None:
-        tell = self.problems.error if told.is_error else self.problems.warning
-        tell(told.code, told.message, path=path, hint=told.hint)
+    def _report(self, fault: Told, path: Path) -> None:
+        tell = self.problems.error if fault.is_error else self.problems.warning
+        tell(fault.code, fault.message, path=path, hint=fault.hint)
 
     def _simulation(self, simulation: Simulation, path: Path) -> None:
         for number, step in enumerate(simulation.steps):
-            where = (*path, "steps", number)
+            step_path = (*path, "steps", number)
             if not step.goal and not step.static_utterance:
-                self.problems.error("missing-key", "`goal` or `static_utterance` is missing", path=where)
+                self.problems.error("missing-key", "`goal` or `static_utterance` is missing", path=step_path)
             elif step.goal and not step.success_criteria and not step.static_utterance:
                 message = "a goal without `success_criteria`: a judge decides what counts"
-                self.problems.warning("ces-turn", message, path=where)
+                self.problems.warning("ces-turn", message, path=step_path)
             if number and step.inject_variables and not step.static_utterance:
                 message = "`inject_variables` reach the agent only with a `static_utterance`"
-                self.problems.warning("ces-turn", message, path=where)
+                self.problems.warning("ces-turn", message, path=step_path)
         self._add(Kind.SIMULATIONS, path, simulation)
 
     def _tool_test(self, test: ToolTest, path: Path) -> None:
@@ -391,7 +391,7 @@ class _Reader:
         """An evaluation whose expectations are all named: an export may write them out where the names belong."""
         if not isinstance(raw, dict):
             return raw
-        made = dict(raw)
+        evaluation = dict(raw)
         for key in ("golden", "scenario"):
             inputs = raw[key] if isinstance(raw.get(key), dict) else {}
             spellings = ("evaluationExpectations", "evaluation_expectations")
@@ -399,30 +399,37 @@ class _Reader:
             if listed is None:
                 continue
             names = []
-            for number, each in enumerate(inputs[listed]):
-                if isinstance(each, dict):
-                    where = (*path, key, listed, number)
-                    self.resource(each, where, Kind.EXPECTATION)
-                    names.append(str(each.get("name") or each.get("displayName") or each.get("display_name") or ""))
+            for number, expectation in enumerate(inputs[listed]):
+                if isinstance(expectation, dict):
+                    expectation_path = (*path, key, listed, number)
+                    self.resource(expectation, expectation_path, Kind.EXPECTATION)
+                    names.append(
+                        str(
+                            expectation.get("name")
+                            or expectation.get("displayName")
+                            or expectation.get("display_name")
+                            or ""
+                        )
+                    )
                 else:
-                    names.append(each)
-            made[key] = {**inputs, listed: names}
-        return made
+                    names.append(expectation)
+            evaluation[key] = {**inputs, listed: names}
+        return evaluation
 
     def message(self, shape: type[Proto], raw: Any, path: Path) -> Any:
         """The message at `path`; None where it is absent, or has an error, which is then told."""
         if raw is None:
             return None
-        before = self.problems.failed
+        error_count = self.problems.failed
         cleaned = self._clean(shape, raw, path, 0)
-        if self.problems.failed > before and cleaned is None:
+        if self.problems.failed > error_count and cleaned is None:
             return None
         try:
-            made = shape.model_validate(cleaned)
+            message = shape.model_validate(cleaned)
         except ValidationError as error:
             self._tell(error, cleaned, path)
             return None
-        return made if self.problems.failed == before else None
+        return message if self.problems.failed == error_count else None
 
     def _clean(self, shape: type[Proto], raw: Any, path: Path, depth: int) -> Any:
         """The keys of a message in one spelling, nulls left out as absent; what is wrong with its keys is told."""
@@ -431,9 +438,9 @@ class _Reader:
         if depth > MOST_LEVELS:
             self.problems.error("json-too-deep", "the values are nested too deeply", path=path[:10])
             return None
-        known, made, spelled = shapes.fields_of(shape), JsonObject(), dict[str, str]()
+        fields, content, spelled = shapes.fields_of(shape), JsonObject(), dict[str, str]()
         for key, value in raw.items():
-            name = known.get(key) if isinstance(key, str) else None
+            name = fields.get(key) if isinstance(key, str) else None
             if name is None and self.unknown is not None:
                 self.unknown.append(json_source.path_text((*path, key)))
             elif name is None:
@@ -443,62 +450,62 @@ class _Reader:
                 self.problems.error("duplicate-key", message, path=(*path, key), hint="Delete one.")
             elif value is not None:
                 spelled[name] = key
-                made[shapes.key_of(shape, name)] = self._clean_value(shape, name, value, (*path, key), depth)
-        self._check_given(shape, made, path)
-        return made
+                content[shapes.key_of(shape, name)] = self._clean_value(shape, name, value, (*path, key), depth)
+        self._check_given(shape, content, path)
+        return content
 
     def _clean_value(self, shape: type[Proto], name: str, value: Any, path: Path, depth: int) -> Any:
         values = shapes.enum_in(shape, name)
         not_run = shapes.NOT_RUN_VALUES.get(values.__name__, ()) if values else ()
         is_not_run = isinstance(value, str) and value in not_run
         if is_not_run or (shapes.handling_of(shape, name) is Handling.NOT_RUN and value not in ("", False)):
-            what = f"`{path[-1]}`" + (f": {value}" if is_not_run else "")
-            message = f"{what} is kept in the file, and an evaluation that has it is not run"
+            subject = f"`{path[-1]}`" + (f": {value}" if is_not_run else "")
+            message = f"{subject} is kept in the file, and an evaluation that has it is not run"
             self.problems.warning("ces-not-run", message, path=path, hint="See docs/ces.md.")
         inner = shapes.message_in(shape, name)
         if inner is None:
             return value
         if isinstance(value, list):
-            return [self._clean(inner, each, (*path, number), depth + 1) for number, each in enumerate(value)]
+            return [self._clean(inner, element, (*path, number), depth + 1) for number, element in enumerate(value)]
         if shapes.is_map(shape, name) and isinstance(value, dict):
-            return {key: self._clean(inner, each, (*path, key), depth + 1) for key, each in value.items()}
+            return {key: self._clean(inner, element, (*path, key), depth + 1) for key, element in value.items()}
         return self._clean(inner, value, path, depth + 1)
 
     def _unknown_key(self, shape: type[Proto], raw: dict[Any, Any], key: Any, path: Path) -> None:
         if not isinstance(key, str):
             self.problems.error("wrong-type", f"expected text as a key, found {described(key)}", path=path)
             return
-        taken = {shapes.fields_of(shape).get(each) for each in raw if isinstance(each, str)}
-        free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in taken]
-        meant = _MEANT.get(shape.__name__, {})
-        near = words.nearest(key[:100], [*free, *meant])
-        self.problems.unknown_key(shape.__name__, path=(*path, key), near=meant.get(near or "", near), is_error=True)
+        used_names = {shapes.fields_of(shape).get(spelling) for spelling in raw if isinstance(spelling, str)}
+        free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in used_names]
+        synonyms = _MEANT.get(shape.__name__, {})
+        near = words.nearest(key[:100], [*free, *synonyms])
+        self.problems.unknown_key(shape.__name__, path=(*path, key), near=synonyms.get(near or "", near), is_error=True)
 
-    def _check_given(self, shape: type[Proto], made: JsonObject, path: Path) -> None:
+    def _check_given(self, shape: type[Proto], content: JsonObject, path: Path) -> None:
         """Required fields and oneofs of a message."""
         for fields in shape.oneofs.values():
             keys = [shapes.key_of(shape, name) for name in fields]
-            given = [key for key in keys if key in made]
-            if len(given) > 1:
-                message = f"only one of {words.listed([f'`{key}`' for key in given])} may be given"
-                self.problems.error("ces-oneof", message, path=(*path, given[1]))
-            elif not (given or self.is_partial or issubclass(shape, shapes.Result | cxas.Cxas)):
+            present_keys = [key for key in keys if key in content]
+            if len(present_keys) > 1:
+                message = f"only one of {words.listed([f'`{key}`' for key in present_keys])} may be given"
+                self.problems.error("ces-oneof", message, path=(*path, present_keys[1]))
+            elif not (present_keys or self.is_partial or issubclass(shape, shapes.Result | cxas.Cxas)):
                 message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
                 self.problems.error("ces-oneof", message, path=path)
         for name in shape.required if not self.is_partial else ():
             key = shapes.key_of(shape, name)
-            if made.get(key) in (None, "", []):
-                hint = "" if key in made else json_source.instead_of(key, made)
+            if content.get(key) in (None, "", []):
+                hint = "" if key in content else json_source.instead_of(key, content)
                 self.problems.error("missing-key", f"`{key}` is missing or empty", path=path, hint=hint)
 
     def _tell(self, error: ValidationError, raw: Any, path: Path) -> None:
         """What pydantic finds; keys are not its business."""
-        told: set[Path] = set()
+        reported_paths: set[Path] = set()
         for finding in error.errors(include_url=False):
-            where, kind = _within(raw, finding["loc"]), finding["type"]
-            if where in told or kind == "extra_forbidden":
+            location, kind = _within(raw, finding["loc"]), finding["type"]
+            if location in reported_paths or kind == "extra_forbidden":
                 continue
-            told.add(where)
+            reported_paths.add(location)
             context = finding.get("ctx") or {}
             hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
             code, message = "wrong-type" if kind == "wrong_type" else "wrong-value", finding["msg"]
@@ -508,8 +515,8 @@ class _Reader:
                 message = f"at most {context.get('max_length')} are allowed"
             elif kind.startswith(("less_than", "greater_than")):
                 message = message.replace("Input should be", "must be")
-            found = f", found {described(finding.get('input'))}" if kind != "too_long" else ""
-            self.problems.error(code, f"{message}{found}", path=(*path, *where), hint=hint)
+            suffix = f", found {described(finding.get('input'))}" if kind != "too_long" else ""
+            self.problems.error(code, f"{message}{suffix}", path=(*path, *location), hint=hint)
 
 
 _EXPECTED = {
@@ -558,8 +565,8 @@ def checked(evaluation: Evaluation) -> Iterator[Told]:
     """What is wrong with what an evaluation says; warnings for what is probably not meant."""
     for number, turn in enumerate(evaluation.golden.turns if evaluation.golden else ()):
         yield from _checked_turn(turn, ("golden", "turns", number))
-    for number, each in enumerate(evaluation.scenario.scenario_expectations if evaluation.scenario else ()):
-        call = each.tool_expectation.expected_tool_call if each.tool_expectation else None
+    for number, expectation in enumerate(evaluation.scenario.scenario_expectations if evaluation.scenario else ()):
+        call = expectation.tool_expectation.expected_tool_call if expectation.tool_expectation else None
         if call is not None and call.args:
             path: Path = ("scenario", "scenarioExpectations", number, "toolExpectation", "expectedToolCall", "args")
             yield from _matchers(call.args, path)
@@ -567,32 +574,45 @@ def checked(evaluation: Evaluation) -> Iterator[Told]:
 
 def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
     steps = [(step.expectation, (*path, "steps", number, "expectation")) for number, step in enumerate(turn.steps)]
-    expectations = [(each, where) for each, where in steps if each is not None]
+    expectations = [(expectation, location) for expectation, location in steps if expectation is not None]
     if not any(step.user_input for step in turn.steps):
         message = "a turn without user input: the agent is told nothing"
         yield Told(code="ces-turn", message=message, path=path, is_error=False)
-    if not any(each.agent_response for each, _ in expectations):
+    if not any(expectation.agent_response for expectation, _ in expectations):
         message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"
         hint = "Add an `agentResponse`, if only with `skipEvaluation`."
         yield Told(code="ces-turn", message=message, path=path, hint=hint, is_error=False)
-    calls = [each.tool_call for each, _ in expectations if each.tool_call is not None and not each.skip_evaluation]
-    ids = {each.tool_call.id for each, _ in expectations if each.tool_call is not None and each.tool_call.id}
-    for each, where in expectations:
-        if each.no_tool_calls is False:
+    calls = [
+        expectation.tool_call
+        for expectation, _ in expectations
+        if expectation.tool_call is not None and not expectation.skip_evaluation
+    ]
+    ids = {
+        expectation.tool_call.id
+        for expectation, _ in expectations
+        if expectation.tool_call is not None and expectation.tool_call.id
+    }
+    for expectation, location in expectations:
+        if expectation.no_tool_calls is False:
             message = "`noToolCalls` says something only as `true`"
             yield Told(
-                code="wrong-value", message=message, path=(*where, "noToolCalls"), hint="Delete it, or write true."
+                code="wrong-value", message=message, path=(*location, "noToolCalls"), hint="Delete it, or write true."
             )
-        if each.no_tool_calls and calls:
+        if expectation.no_tool_calls and calls:
             message = "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
-            yield Told(code="wrong-value", message=message, path=(*where, "noToolCalls"))
-        if each.tool_call is not None and each.tool_call.args:
-            yield from _matchers(each.tool_call.args, (*where, "toolCall", "args"))
-        for key, response in (("toolResponse", each.tool_response), ("mockToolResponse", each.mock_tool_response)):
+            yield Told(code="wrong-value", message=message, path=(*location, "noToolCalls"))
+        if expectation.tool_call is not None and expectation.tool_call.args:
+            yield from _matchers(expectation.tool_call.args, (*location, "toolCall", "args"))
+        for key, response in (
+            ("toolResponse", expectation.tool_response),
+            ("mockToolResponse", expectation.mock_tool_response),
+        ):
             if response is not None and response.id and ids and response.id not in ids:
                 message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
                 hint = words.suggest(response.id[:100], ids)
-                yield Told(code="ces-reference", message=message, path=(*where, key, "id"), hint=hint, is_error=False)
+                yield Told(
+                    code="ces-reference", message=message, path=(*location, key, "id"), hint=hint, is_error=False
+                )
 
 
 def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[Told]:
@@ -600,15 +620,15 @@ def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[Told]:
     for name, value in args.items():
         if not isinstance(value, dict) or "$matchType" not in value:
             continue
-        given = value["$matchType"]
-        if given not in MATCH_TYPES:
-            message = f"expected one of {words.listed([f'`{each}`' for each in MATCH_TYPES])}, found {described(given)}"
-            hint = words.suggest(given[:50], MATCH_TYPES) if isinstance(given, str) else ""
+        match = value["$matchType"]
+        if match not in MATCH_TYPES:
+            message = f"expected one of {words.listed([f'`{mode}`' for mode in MATCH_TYPES])}, found {described(match)}"
+            hint = words.suggest(match[:50], MATCH_TYPES) if isinstance(match, str) else ""
             yield Told(code="ces-match-type", message=message, path=(*path, name, "$matchType"), hint=hint)
-        elif given != "ignore" and "$originalValue" not in value:
+        elif match != "ignore" and "$originalValue" not in value:
             message = "`$originalValue` is missing: there is nothing to compare with"
             yield Told(code="ces-match-type", message=message, path=(*path, name))
-        elif given == "regexp":
+        elif match == "regexp":
             yield from _pattern(value["$originalValue"], (*path, name, "$originalValue"))
 
 
@@ -638,7 +658,9 @@ class Library:
 
     def of(self, *kinds: Kind) -> tuple[Resource, ...]:
         """The resources of some kinds, in the order of their files."""
-        return tuple(each for reading in self.readings.values() for each in reading.resources if each.kind in kinds)
+        return tuple(
+            resource for reading in self.readings.values() for resource in reading.resources if resource.kind in kinds
+        )
 
     @property
     def tests(self) -> tuple[Resource, ...]:
@@ -648,21 +670,21 @@ class Library:
 
 def written_prompts(readings: Iterable[Reading]) -> dict[str, str]:
     """The prompts of goldens for `cxas`, which are written where CES has names, by the names' last part."""
-    made: dict[str, str] = {}
+    prompts: dict[str, str] = {}
     for reading in readings:
         if reading.kind is Kind.CONVERSATIONS and reading.resources:  # else its shape is wrong
-            for each in (reading.raw, *reading.raw["conversations"]):
-                listed = (*(each.get("common_expectations") or ()), *(each.get("expectations") or ()))
-                made |= {cxas.expectation_id(prompt): prompt for prompt in listed}
-    return made
+            for section in (reading.raw, *reading.raw["conversations"]):
+                listed = (*(section.get("common_expectations") or ()), *(section.get("expectations") or ()))
+                prompts |= {cxas.expectation_id(prompt): prompt for prompt in listed}
+    return prompts
 
 
 def library(texts: Mapping[str, str], *, folders: Callable[[str], frozenset[str]] = lambda _: frozenset()) -> Library:
     """Read files by name and check what they say of each other. `folders`: the names of the folders in a folder."""
     readings = {file: parse(text, file=file) for file, text in sorted(texts.items())}
-    found = Library(readings=readings)
+    ces_library = Library(readings=readings)
     problems = [problem for reading in readings.values() for problem in reading.problems]
-    return Library(readings=readings, problems=(*problems, *_across(found, folders)))
+    return Library(readings=readings, problems=(*problems, *_across(ces_library, folders)))
 
 
 def app_folder(file: str) -> str:
@@ -672,16 +694,16 @@ def app_folder(file: str) -> str:
     return "/".join(parts[:at])
 
 
-def _across(found: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
+def _across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
     """Names that are used twice in an app or a file for `cxas`, references that lead nowhere, and apps of two files."""
     files: dict[str, str] = {}
-    for file in (file for file, reading in found.readings.items() if reading.kind is Kind.APP):
+    for file in (file for file, reading in library.readings.items() if reading.kind is Kind.APP):
         first = files.setdefault(app_folder(file), file)
         if first != file:
             message = f"{first} says already what applies to the evaluations of this app"
             yield errors.error("ces-duplicate-name", message, Place(file=file), "Delete one of the two files.")
     apps: dict[str, list[Resource]] = {}
-    for resource in found.of(*Kind):
+    for resource in library.of(*Kind):
         apps.setdefault(app_folder(resource.file), []).append(resource)
     for app, resources in apps.items():
         yield from _duplicates(resources)
@@ -691,53 +713,53 @@ def _across(found: Library, folders: Callable[[str], frozenset[str]]) -> Iterato
 
 
 def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
-    seen: dict[tuple[Kind, str, str, str], Resource] = {}
-    for each in resources:
-        if each.kind in (Kind.APP, Kind.RESULT, Kind.RUN):
+    resources_by_name: dict[tuple[Kind, str, str, str], Resource] = {}
+    for resource in resources:
+        if resource.kind in (Kind.APP, Kind.RESULT, Kind.RUN):
             continue
-        within, title = ("", "displayName") if each.kind in RESOURCES else (each.file, "name")
-        for key, value in ((title, each.title), ("name", each.name)):
-            first = seen.setdefault((each.kind, within, key, value), each) if value else each
+        within, title = ("", "displayName") if resource.kind in RESOURCES else (resource.file, "name")
+        for key, value in ((title, resource.title), ("name", resource.name)):
+            first = resources_by_name.setdefault((resource.kind, within, key, value), resource) if value else resource
             # an expectation that is written out in two evaluations is one
-            if first is not each and (within or first.message != each.message or not each.path):
+            if first is not resource and (within or first.message != resource.message or not resource.path):
                 message = f"the {key} {value[:80]!r} is already used ({first.place})"
                 hint = f"Each one in {'a file' if within else 'an app'} needs its own."
-                yield errors.error("ces-duplicate-name", message, each.place, hint)
+                yield errors.error("ces-duplicate-name", message, resource.place, hint)
 
 
 def _references(resources: list[Resource], folders: Mapping[str, frozenset[str]]) -> Iterator[Problem]:
     """References to expectations and evaluations, by either name; to tools and agents where the app is there."""
-    known: dict[Kind, set[str]] = {}
-    for each in resources:
-        known.setdefault(each.kind, set()).update({each.id, each.title})
-    for each in resources:
-        message = each.message
-        named: list[tuple[Kind, str]] = []
-        if isinstance(message, Evaluation) and each.kind is Kind.EVALUATION:
+    names_by_kind: dict[Kind, set[str]] = {}
+    for resource in resources:
+        names_by_kind.setdefault(resource.kind, set()).update({resource.id, resource.title})
+    for resource in resources:
+        message = resource.message
+        references: list[tuple[Kind, str]] = []
+        if isinstance(message, Evaluation) and resource.kind is Kind.EVALUATION:
             inputs = message.golden or message.scenario
-            named = [(Kind.EXPECTATION, name) for name in (inputs.evaluation_expectations if inputs else ())]
+            references = [(Kind.EXPECTATION, name) for name in (inputs.evaluation_expectations if inputs else ())]
         elif isinstance(message, EvaluationDataset):
-            named = [(Kind.EVALUATION, name) for name in message.evaluations]
-        for kind, name in named:
-            there, last = known.get(kind, set()), name.rpartition("/")[2]
+            references = [(Kind.EVALUATION, name) for name in message.evaluations]
+        for kind, name in references:
+            there, last = names_by_kind.get(kind, set()), name.rpartition("/")[2]
             if last in there:
                 continue
             hint = words.suggest(last[:100], there)
             text = f"no {kind} {name[-100:]!r} is there"
             # an export of some evaluations alone has no expectations: that is no fault of theirs
-            yield (errors.error if there else errors.warning)("ces-reference", text, each.place, hint)
+            yield (errors.error if there else errors.warning)("ces-reference", text, resource.place, hint)
         for collection, used in sorted(used_of_app(message)):
-            own = folders.get(collection, frozenset())
-            if own and used not in own:
-                hint = words.suggest(used[:100], own)
-                yield errors.warning("ces-reference", f"the app has no {collection}/{used[:80]}", each.place, hint)
+            folder_names = folders.get(collection, frozenset())
+            if folder_names and used not in folder_names:
+                hint = words.suggest(used[:100], folder_names)
+                yield errors.warning("ces-reference", f"the app has no {collection}/{used[:80]}", resource.place, hint)
 
 
 def used_of_app(message: Proto) -> set[tuple[str, str]]:
     """The tools, toolsets and agents that a message names, as collection and last part of the name."""
     used: set[tuple[str, str]] = set()
-    for each in shapes.messages_in(message):
-        for value in (getattr(each, name, None) for name in ("tool", "toolset", "target_agent")):
+    for submessage in shapes.messages_in(message):
+        for value in (getattr(submessage, name, None) for name in ("tool", "toolset", "target_agent")):
             if match := _OF_APP.fullmatch(value) if isinstance(value, str) else None:
                 used.add((match[1], match[2]))
     return used

@@ -101,7 +101,7 @@ class Batch:
 def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
     """One run of one evaluation."""
     title, evaluation = measured.evaluation.display_name, measured.evaluation
-    found = _with_latencies(measured, batch.app)
+    outcomes = _with_latencies(measured, batch.app)
     is_known = measured.status is not None and measured.failure is None
     return EvaluationResult(
         name=f"{evaluation.name or f'{batch.app}/evaluations/{title}'}/results/{batch.run_id}-{measured.number}",
@@ -115,8 +115,8 @@ def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
         app_version_display_name=batch.version_title,
         evaluation_metrics_thresholds=measured.thresholds,
         golden_run_method=measured.method,
-        golden_result=found if isinstance(found, GoldenResult) else None,
-        scenario_result=found if isinstance(found, ScenarioResult) else None,
+        golden_result=outcomes if isinstance(outcomes, GoldenResult) else None,
+        scenario_result=outcomes if isinstance(outcomes, ScenarioResult) else None,
     )
 
 
@@ -131,8 +131,8 @@ def _error(measured: Measured) -> EvaluationErrorInfo:
 
 def _with_latencies(measured: Measured, app: str) -> GoldenResult | ScenarioResult | None:
     """The result with what is known of times."""
-    found = measured.result
-    if isinstance(found, GoldenResult):
+    outcomes = measured.result
+    if isinstance(outcomes, GoldenResult):
         replays = [
             replay.model_copy(
                 update={
@@ -141,14 +141,14 @@ def _with_latencies(measured: Measured, app: str) -> GoldenResult | ScenarioResu
                     "span_latencies": tuple(_spans([turn], app)),
                 }
             )
-            for replay, turn in zip(found.turn_replay_results, measured.turns, strict=False)
+            for replay, turn in zip(outcomes.turn_replay_results, measured.turns, strict=False)
         ]
-        rest = found.turn_replay_results[len(replays) :]
-        return found.model_copy(update={"turn_replay_results": (*replays, *rest)})
-    if isinstance(found, ScenarioResult):
+        remaining_replays = outcomes.turn_replay_results[len(replays) :]
+        return outcomes.model_copy(update={"turn_replay_results": (*replays, *remaining_replays)})
+    if isinstance(outcomes, ScenarioResult):
         latencies = tuple(_tool_latencies(measured.turns, app))
         spans = tuple(_spans(measured.turns, app))
-        return found.model_copy(update={"tool_call_latencies": latencies, "span_latencies": spans})
+        return outcomes.model_copy(update={"tool_call_latencies": latencies, "span_latencies": spans})
     return None
 
 
@@ -176,7 +176,7 @@ def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float
     for turn in turns:
         timings = turn.timings or Timings(total_s=0.0)
         if timings.calls:
-            yield from ((each.kind, each.name, each.seconds) for each in timings.calls if each.name != TRANSFER)
+            yield from ((call.kind, call.name, call.seconds) for call in timings.calls if call.name != TRANSFER)
             continue
         names = {
             "tool": [call.name for call in turn.tool_calls],
@@ -188,7 +188,7 @@ def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float
 
 
 def _seconds_of(turns: Iterable[Invocation], kind: str) -> Iterable[tuple[str, float]]:
-    yield from ((name, seconds) for each, name, seconds in _call_seconds(turns) if each == kind)
+    yield from ((name, seconds) for call_kind, name, seconds in _call_seconds(turns) if call_kind == kind)
 
 
 def _duration(seconds: float) -> str:
@@ -206,35 +206,41 @@ def run_of(
     measured: Sequence[Measured], batch: Batch, *, dataset: str = ""
 ) -> tuple[EvaluationRun, list[EvaluationResult]]:
     """The run of some evaluations, and the result of each."""
-    results = [result_of(each, batch) for each in measured]
-    names = list(dict.fromkeys(_evaluation_of(each.name) for each in results))
-    kinds = {each.evaluation.golden is not None for each in measured}
-    methods = {each.method for each in measured} - {GoldenRunMethod(0)}
-    made = EvaluationRun(
+    results = [result_of(measurement, batch) for measurement in measured]
+    names = list(dict.fromkeys(_evaluation_of(evaluation_result.name) for evaluation_result in results))
+    kinds = {measurement.evaluation.golden is not None for measurement in measured}
+    methods = {measurement.method for measurement in measured} - {GoldenRunMethod(0)}
+    evaluation_run = EvaluationRun(
         name=batch.name,
         display_name=batch.display_name or f"run - {batch.created_at}",
         create_time=batch.created_at,
-        evaluation_results=tuple(each.name for each in results),
+        evaluation_results=tuple(evaluation_result.name for evaluation_result in results),
         evaluations=() if dataset else tuple(names),
         evaluation_dataset=dataset,
         evaluation_type=_type(kinds),
         state=EvaluationRunState.COMPLETED,
         progress=Progress(
             total_count=len(results),
-            completed_count=sum(each.execution_state is ExecutionState.COMPLETED for each in results),
+            completed_count=sum(
+                evaluation_result.execution_state is ExecutionState.COMPLETED for evaluation_result in results
+            ),
             **_counts(results),
         ),
         evaluation_run_summaries={
-            name: EvaluationRunSummary(**_counts(each for each in results if _evaluation_of(each.name) == name))
+            name: EvaluationRunSummary(
+                **_counts(
+                    evaluation_result for evaluation_result in results if _evaluation_of(evaluation_result.name) == name
+                )
+            )
             for name in names
         },
         app_version=batch.version_name,
         app_version_display_name=batch.version_title,
         golden_run_method=methods.pop() if len(methods) == 1 else GoldenRunMethod(0),
-        run_count=max((each.number for each in measured), default=0),
+        run_count=max((measurement.number for measurement in measured), default=0),
         latency_report=latency_report(measured, batch.app),
     )
-    return made, results
+    return evaluation_run, results
 
 
 def _evaluation_of(result: str) -> str:
@@ -249,15 +255,19 @@ def _type(are_golden: set[bool]) -> EvaluationType:
 
 def _counts(results: Iterable[EvaluationResult]) -> dict[str, int]:
     """How many passed, failed, had an error."""
-    found = list(results)
-    done = [each.evaluation_status for each in found if each.execution_state is ExecutionState.COMPLETED]
-    errors = sum(each.execution_state is ExecutionState.ERROR for each in found)
+    evaluation_results = list(results)
+    done = [
+        evaluation_result.evaluation_status
+        for evaluation_result in evaluation_results
+        if evaluation_result.execution_state is ExecutionState.COMPLETED
+    ]
+    errors = sum(evaluation_result.execution_state is ExecutionState.ERROR for evaluation_result in evaluation_results)
     return {"passed_count": done.count(Outcome.PASS), "failed_count": done.count(Outcome.FAIL), "error_count": errors}
 
 
 def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
     """The percentiles of what took how long, over all sessions."""
-    sessions = [each.turns for each in measured if each.turns]
+    sessions = [measurement.turns for measurement in measured if measurement.turns]
     turns = [turn for session in sessions for turn in session]
     tools, models = _grouped(_seconds_of(turns, "tool")), _grouped(_seconds_of(turns, "model"))
     return LatencyReport(
@@ -273,10 +283,10 @@ def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
 
 
 def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
-    made: dict[str, list[float]] = {}
+    groups: dict[str, list[float]] = {}
     for name, seconds in pairs:
-        made.setdefault(name, []).append(seconds)
-    return dict(sorted(made.items()))
+        groups.setdefault(name, []).append(seconds)
+    return dict(sorted(groups.items()))
 
 
 def _percentiles(seconds: Sequence[float]) -> LatencyMetrics:
@@ -298,10 +308,18 @@ def aggregated(by_version: Mapping[str, Sequence[EvaluationResult]]) -> Aggregat
 
 def _of_version(version: str, results: Sequence[EvaluationResult]) -> MetricsByAppVersion:
     counts = _counts(results)
-    sessions = [each.golden_result.turn_replay_results for each in results if each.golden_result is not None]
+    sessions = [
+        evaluation_result.golden_result.turn_replay_results
+        for evaluation_result in results
+        if evaluation_result.golden_result is not None
+    ]
     longest = max((len(turns) for turns in sessions), default=0)
     by_turn = [[turns[number] for turns in sessions if number < len(turns)] for number in range(longest)]
-    scenarios = [each.scenario_result for each in results if each.scenario_result is not None]
+    scenarios = [
+        evaluation_result.scenario_result
+        for evaluation_result in results
+        if evaluation_result.scenario_result is not None
+    ]
     return MetricsByAppVersion(
         app_version_id=version,
         pass_count=counts["passed_count"],
@@ -316,13 +334,13 @@ def _of_version(version: str, results: Sequence[EvaluationResult]) -> MetricsByA
 def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResult]) -> JsonObject:
     """The lists that the metrics of a version and those of a turn have in common."""
     rated = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
-    rated += [each for scenario in scenarios for each in scenario.hallucination_result]
-    claims = [each.score for each in rated if each.score in (0, 1)]  # -1: there was no claim
+    rated += [rating for scenario in scenarios for rating in scenario.hallucination_result]
+    claims = [rating.score for rating in rated if rating.score in (0, 1)]  # -1: there was no claim
     similar = [score for turn in turns for score in _similarities(turn)]
-    calls = [each for turn in turns for each in turn.tool_call_latencies]
-    calls += [each for scenario in scenarios for each in scenario.tool_call_latencies]
+    calls = [latency for turn in turns for latency in turn.tool_call_latencies]
+    calls += [latency for scenario in scenarios for latency in scenario.tool_call_latencies]
     by_tool = _grouped(
-        (each.tool, seconds) for each in calls if (seconds := _seconds(each.execution_latency)) is not None
+        (latency.tool, seconds) for latency in calls if (seconds := _seconds(latency.execution_latency)) is not None
     )
     waits = [seconds for turn in turns if (seconds := _seconds(turn.turn_latency)) is not None]
     return {
@@ -341,18 +359,22 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
 
 def _similarities(turn: TurnReplayResult) -> list[int]:
     """The scores of a turn's answers; of the turn as a whole where its answers have none."""
-    each = [found.semantic_similarity_result for found in turn.expectation_outcome]
-    scores = [found.score for found in each if found is not None and found.score is not None]
-    whole = turn.semantic_similarity_result
-    return scores or ([whole.score] if whole is not None and whole.score is not None else [])
+    similarities = [outcome.semantic_similarity_result for outcome in turn.expectation_outcome]
+    scores = [
+        similarity.score for similarity in similarities if similarity is not None and similarity.score is not None
+    ]
+    turn_similarity = turn.semantic_similarity_result
+    return scores or (
+        [turn_similarity.score] if turn_similarity is not None and turn_similarity.score is not None else []
+    )
 
 
 def _tool_metrics(turns: Iterable[TurnReplayResult]) -> Iterable[ToolMetrics]:
     counts: dict[str, list[int]] = {}
     for turn in turns:
-        for found in turn.expectation_outcome:
-            call = found.expectation.tool_call if found.expectation is not None else None
-            result = found.tool_invocation_result
+        for outcome in turn.expectation_outcome:
+            call = outcome.expectation.tool_call if outcome.expectation is not None else None
+            result = outcome.tool_invocation_result
             if call is None or result is None or result.outcome not in (Outcome.PASS, Outcome.FAIL):
                 continue
             toolset = call.toolset_tool

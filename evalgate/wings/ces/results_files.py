@@ -50,25 +50,27 @@ def has_any(run: Run) -> bool:
 
 def of_runs(head: Run, base: Run | None) -> JsonObject:
     """The runs, results and aggregated metrics, each as protobuf's JSON."""
-    made: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
+    document: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
     by_evaluation: dict[str, dict[str, list[EvaluationResult]]] = {}
     for side, run in [*([("base", base)] if base is not None else []), ("head", head)]:
-        for evaluation_run, found in _of_run(run, side):
-            made["evaluationRuns"].append(evaluation_run.json())
-            made["evaluationResults"] += [each.json() for each in found]
-            for each in found:
-                versions = by_evaluation.setdefault(each.name.partition("/results/")[0], {})
-                versions.setdefault(_version(run, side), []).append(each)
-    made["aggregatedMetrics"] = {name: results.aggregated(each).json() for name, each in by_evaluation.items()}
-    return made
+        for evaluation_run, evaluation_results in _of_run(run, side):
+            document["evaluationRuns"].append(evaluation_run.json())
+            document["evaluationResults"] += [evaluation_result.json() for evaluation_result in evaluation_results]
+            for evaluation_result in evaluation_results:
+                versions = by_evaluation.setdefault(evaluation_result.name.partition("/results/")[0], {})
+                versions.setdefault(_version(run, side), []).append(evaluation_result)
+    document["aggregatedMetrics"] = {
+        name: results.aggregated(versions).json() for name, versions in by_evaluation.items()
+    }
+    return document
 
 
 def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[EvaluationResult]]]:
     """A run of the API for each app."""
     by_app: dict[str, list[Measured]] = {}
-    known = {(suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases}
+    cases_by_key = {(suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases}
     for trial in run.trials:
-        case = known.get(trial.key.case)
+        case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # others only confirm
             plan = Plan.read(case.ces)
             by_app.setdefault(plan.app, []).append(_measured(case, plan, trial, run.transcripts.find(trial.key)))
@@ -93,15 +95,15 @@ def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript
     """A trial with its outcomes by turn and expectation."""
     evaluation = plan.evaluation
     if not evaluation.name:
-        named = read.file_name(evaluation.display_name or case.case_id)
-        evaluation = evaluation.model_copy(update={"name": f"{plan.app}/evaluations/{named}"})
+        file_name = read.file_name(evaluation.display_name or case.case_id)
+        evaluation = evaluation.model_copy(update={"name": f"{plan.app}/evaluations/{file_name}"})
     override = evaluation.evaluation_metrics_threshold_override
     effective = _merged(plan.thresholds.json(), override.json() if override else {})
     thresholds = EvaluationMetricsThresholds.model_validate(effective) if effective else None
-    own: JsonObject = {"evaluation": evaluation, "number": trial.key.number + 1, "thresholds": thresholds}
+    common_fields: JsonObject = {"evaluation": evaluation, "number": trial.key.number + 1, "thresholds": thresholds}
     if trial.failure is not None or transcript is None:
         lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
-        return Measured(**own, failure=trial.failure or lost)
+        return Measured(**common_fields, failure=trial.failure or lost)
     evidence = TrialView(
         case=case,
         actual=transcript.invocations,
@@ -119,14 +121,14 @@ def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript
         status = None
     if evaluation.golden is not None:  # of one turn, there is nothing before it
         is_stable = transcript.isolated or len(evaluation.golden.turns) == 1
-        own["method"] = GoldenRunMethod.STABLE if is_stable else GoldenRunMethod.NAIVE
-    return Measured(**own, result=result, status=status, turns=transcript.invocations, why="; ".join(lacking))
+        common_fields["method"] = GoldenRunMethod.STABLE if is_stable else GoldenRunMethod.NAIVE
+    return Measured(**common_fields, result=result, status=status, turns=transcript.invocations, why="; ".join(lacking))
 
 
 def _merged(far: Json, near: Json) -> JsonObject:
     """Two objects as one; where both say something, the second counts."""
-    both = {key: _merged(far[key], near[key]) for key in far if isinstance(far[key], dict) and key in near}
-    return {**far, **near, **both}
+    shared_fields = {key: _merged(far[key], near[key]) for key in far if isinstance(far[key], dict) and key in near}
+    return {**far, **near, **shared_fields}
 
 
 RENDERER: Final = Renderer(

@@ -59,7 +59,7 @@ class ProtoEnum(enum.IntEnum):
             return value
         if isinstance(value, str) and value in cls.__members__:
             return cls[value]
-        if isinstance(value, int) and not isinstance(value, bool) and value in {each.value for each in cls}:
+        if isinstance(value, int) and not isinstance(value, bool) and value in {member.value for member in cls}:
             return cls(value)
         near = (
             words.nearest(value, cls.__members__, cutoff=0.5) if isinstance(value, str) and len(value) < 100 else None
@@ -67,7 +67,7 @@ class ProtoEnum(enum.IntEnum):
         raise PydanticCustomError(
             "wrong_value",
             "expected one of {known}",
-            {"known": words.listed([f"`{each}`" for each in cls.__members__]), "near": near or ""},
+            {"known": words.listed([f"`{name}`" for name in cls.__members__]), "near": near or ""},
         )
 
 
@@ -149,21 +149,21 @@ def _struct(value: Any) -> Any:
     """An object as a Struct holds it: text as keys, no numbers that JSON lacks, not too deep."""
     level: list[Any] = [value]
     for _ in range(MOST_LEVELS):
-        for each in level:
-            if isinstance(each, dict) and not all(isinstance(key, str) for key in each):
+        for node in level:
+            if isinstance(node, dict) and not all(isinstance(key, str) for key in node):
                 raise PydanticCustomError("wrong_value", "the keys of an object must be text")
-            texts = (each, *each) if isinstance(each, dict) else (each,)
+            texts = (node, *node) if isinstance(node, dict) else (node,)
             if any(isinstance(text, str) and _SURROGATE.search(text) for text in texts):
                 raise PydanticCustomError("wrong_value", "a text contains half a character (a lone surrogate)")
-            if isinstance(each, float) and not math.isfinite(each):
+            if isinstance(node, float) and not math.isfinite(node):
                 raise PydanticCustomError("wrong_value", "the number is not finite")
-            if not isinstance(each, dict | list | str | int | float | None):
+            if not isinstance(node, dict | list | str | int | float | None):
                 raise PydanticCustomError("wrong_value", "expected JSON values")
         level = [
             inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
+            for node in level
+            if isinstance(node, dict | list)
+            for inner in (node.values() if isinstance(node, dict) else node)
         ]
         if not level:
             return value
@@ -200,7 +200,7 @@ class Result(Proto):
 
 def comparable(message: Proto) -> JsonObject:
     """As protobuf's JSON, without what the platform alone writes."""
-    made: JsonObject = {}
+    content: JsonObject = {}
     written = message.json()
     for name in type(message).model_fields:
         key = key_of(type(message), name)
@@ -208,24 +208,24 @@ def comparable(message: Proto) -> JsonObject:
             continue
         value = getattr(message, name)
         if isinstance(value, Proto):
-            made[key] = comparable(value)
+            content[key] = comparable(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], Proto):
-            made[key] = [comparable(each) for each in value]
+            content[key] = [comparable(submessage) for submessage in value]
         else:
-            made[key] = written[key]
-    return made
+            content[key] = written[key]
+    return content
 
 
 def messages_in(message: Proto, *, beside: type[Proto] | tuple[()] = ()) -> Iterator[Proto]:
     """The message and all that it holds, but for messages of the shape `beside`, and what those hold."""
     pending: list[Any] = [message]
     while pending:
-        each = pending.pop()
-        if isinstance(each, tuple):
-            pending.extend(each)
-        elif isinstance(each, Proto) and not isinstance(each, beside):
-            yield each
-            pending.extend(getattr(each, name) for name in type(each).model_fields)
+        member = pending.pop()
+        if isinstance(member, tuple):
+            pending.extend(member)
+        elif isinstance(member, Proto) and not isinstance(member, beside):
+            yield member
+            pending.extend(getattr(member, name) for name in type(member).model_fields)
 
 
 def given_of(message: Proto) -> str:
@@ -260,8 +260,8 @@ NOT_RUN_VALUES: Final = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityCha
 
 def enum_in(shape: type[Proto], field: str) -> type[ProtoEnum] | None:
     """The enum of a field; None where it has none."""
-    found = shape.model_fields[field].annotation
-    return found if isinstance(found, type) and issubclass(found, ProtoEnum) else None
+    annotation = shape.model_fields[field].annotation
+    return annotation if isinstance(annotation, type) and issubclass(annotation, ProtoEnum) else None
 
 
 @functools.cache
@@ -269,10 +269,10 @@ def message_in(shape: type[Proto], field: str) -> type[Proto] | None:
     """The message that a field holds, itself, in a list or in a map; None for a scalar."""
     pending = [shape.model_fields[field].annotation]
     while pending:
-        found = pending.pop()
-        if isinstance(found, type) and issubclass(found, Proto):
-            return found
-        pending.extend(get_args(found))
+        annotation = pending.pop()
+        if isinstance(annotation, type) and issubclass(annotation, Proto):
+            return annotation
+        pending.extend(get_args(annotation))
     return None
 
 
@@ -308,25 +308,29 @@ _SCALARS: Final[Mapping[str, Any]] = {
 
 def _read_classes() -> dict[str, Any]:
     """The class of each enum and message, whose docstring is its name in google.cloud.ces.v1beta."""
-    said = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    definitions = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
     new: Any = ProtoEnum
-    made: dict[str, Any] = {name: new(name, each["values"], module=__name__) for name, each in said["enums"].items()}
-    for name, each in said["messages"].items():  # what a message holds stands before it
-        types, listed = {**_SCALARS, name: ForwardRef(name), **made}, each["fields"].items()
+    classes: dict[str, Any] = {
+        name: new(name, definition["values"], module=__name__) for name, definition in definitions["enums"].items()
+    }
+    for name, definition in definitions["messages"].items():  # what a message holds stands before it
+        types, listed = {**_SCALARS, name: ForwardRef(name), **classes}, definition["fields"].items()
         fields: dict[str, Any] = {key: _field(types[field["type"]], field) for key, field in listed}
-        shape = create_model(name, __base__=Result if "is_result" in each else Proto, __module__=__name__, **fields)
-        shape.required = tuple(each.get("required", ()))
-        shape.oneofs = {key: tuple(names) for key, names in each.get("oneofs", {}).items()}
+        shape = create_model(
+            name, __base__=Result if "is_result" in definition else Proto, __module__=__name__, **fields
+        )
+        shape.required = tuple(definition.get("required", ()))
+        shape.oneofs = {key: tuple(names) for key, names in definition.get("oneofs", {}).items()}
         shape.handlings = {key: Handling(field["handling"]) for key, field in listed if "handling" in field}
-        made[name] = shape
-    for name, each in (said["enums"] | said["messages"]).items():
-        made[name].__doc__ = f"{each['of']}."
-    return made
+        classes[name] = shape
+    for name, definition in (definitions["enums"] | definitions["messages"]).items():
+        classes[name].__doc__ = f"{definition['of']}."
+    return classes
 
 
-def _field(kind: Any, said: JsonObject) -> tuple[Any, Any]:
+def _field(kind: Any, definition: JsonObject) -> tuple[Any, Any]:
     """The annotation of a field, and what an absent one means."""
-    default, most = said["default"], said.get("most")
+    default, most = definition["default"], definition.get("most")
     if default == []:
         return Annotated[tuple[kind, ...], Field(max_length=most)], ()
     if default == {}:

@@ -110,11 +110,11 @@ class AgentEvaluator:
             config = {"criteria": dict(criteria)} if criteria else eval_config
             if config is None:
                 raise ValueError("`eval_config` is required.")
-            given = {"made.test.json": _as_json(eval_set), "test_config.json": _as_json(config)}
-            mark = hashlib.sha256(repr(sorted(given.items())).encode()).hexdigest()[:8]
+            texts = {"made.test.json": _as_json(eval_set), "test_config.json": _as_json(config)}
+            mark = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:8]
             folder = isolation.top_of(Path.cwd()) / "evalgate-report" / f"made-{mark}"
             folder.mkdir(parents=True, exist_ok=True)
-            for name, text in given.items():
+            for name, text in texts.items():
                 (folder / name).write_text(text, encoding="utf-8")
             call = _Call(agent_module, folder / "made.test.json", agent_name=agent_name, app_name=app_name)
             return call.run(num_runs, details=print_detailed_results, output_file=output_file)
@@ -152,7 +152,7 @@ class _Call:
             {
                 "root": str(self.root),
                 "config": _gate_file(self.root, self.agent, self.root / self.output),
-                "paths": [os.path.relpath(each, self.root) for each in self.files],
+                "paths": [os.path.relpath(file, self.root) for file in self.files],
                 "runs": num_runs,
                 "threshold": "all",
                 "baseline": "none",
@@ -202,9 +202,9 @@ class _Done(Coroutine[Any, Any, None]):
         """See `Coroutine.send`."""
         raise StopIteration
 
-    def throw(self, *given: Any) -> Any:
+    def throw(self, *args: Any) -> Any:
         """See `Coroutine.throw`."""
-        raise given[0]
+        raise args[0]
 
     def close(self) -> None:
         """See `Coroutine.close`."""
@@ -213,14 +213,14 @@ class _Done(Coroutine[Any, Any, None]):
         return iter(())
 
 
-def _as_json(given: Any) -> str:
+def _as_json(model: Any) -> str:
     """A pydantic model of google-adk, or what it is as JSON. Raises ValueError for anything else."""
-    if hasattr(given, "model_dump_json"):
-        text: str = given.model_dump_json(exclude_none=True, by_alias=True)
+    if hasattr(model, "model_dump_json"):
+        text: str = model.model_dump_json(exclude_none=True, by_alias=True)
         return text
-    if isinstance(given, Mapping):
-        return json.dumps(given)
-    raise ValueError(f"expected an `EvalSet` or `EvalConfig` of google-adk, got {type(given).__name__}")
+    if isinstance(model, Mapping):
+        return json.dumps(model)
+    raise ValueError(f"expected an `EvalSet` or `EvalConfig` of google-adk, got {type(model).__name__}")
 
 
 INSTEAD: Final[Mapping[str, str]] = {
@@ -229,9 +229,9 @@ INSTEAD: Final[Mapping[str, str]] = {
 }
 
 
-def _refuse(num_runs: int, **given: Any) -> None:
+def _refuse(num_runs: int, **options: Any) -> None:
     """Raises ValueError for what cannot be honored."""
-    for name, value in given.items():
+    for name, value in options.items():
         if value is not None:
             raise ValueError(f"`{name}` is not supported: {INSTEAD[name]}")
     if num_runs < 1:
@@ -245,7 +245,7 @@ def _refuse_replaced() -> None:
     if patched:
         them = "it is" if len(patched) == 1 else "they are"
         raise ValueError(
-            f"{words.listed((f'`{each}`' for each in patched), limit=5)} patched by this test, and the agent runs in a "
+            f"{words.listed((f'`{name}`' for name in patched), limit=5)} patched by this test, and the agent runs in a "
             f"process of its own, where {them} not. Answer its tools by `tools: mocks` in evalgate.yml, let it read a "
             "variable that the test sets, or evaluate it with google-adk's AgentEvaluator."
         )
@@ -258,11 +258,11 @@ OF_PYTEST: Final = frozenset({"sys", "_pytest", "pytest"})
 def _replaced() -> Iterator[str]:
     """The names that `unittest.mock.patch` and pytest's `monkeypatch` have replaced for now, in modules and classes."""
     fixtures = getattr(sys.modules.get("_pytest.monkeypatch"), "MonkeyPatch", ())
-    for each in gc.get_objects():
-        if isinstance(each, mock._patch) and hasattr(each, "target"):  # noqa: SLF001 - no list of them is public
-            replaced = [(each.target, each.attribute)]
-        elif isinstance(each, fixtures):
-            replaced = [(target, name) for target, name, _ in each._setattr]  # noqa: SLF001 - as above
+    for instance in gc.get_objects():
+        if isinstance(instance, mock._patch) and hasattr(instance, "target"):  # noqa: SLF001 - no list of them is public
+            replaced = [(instance.target, instance.attribute)]
+        elif isinstance(instance, fixtures):
+            replaced = [(target, name) for target, name, _ in instance._setattr]  # noqa: SLF001 - as above
         else:
             continue
         for target, name in replaced:
@@ -272,15 +272,15 @@ def _replaced() -> Iterator[str]:
                 yield f"{place}.{name}" if is_module else f"{place}.{target.__qualname__}.{name}"
 
 
-def _test_files(given: Path) -> list[Path]:
-    if given.is_file():
-        return [given.absolute()]
-    if not given.is_dir():
-        raise ValueError(f"There is no eval file {given}.")
-    found = sorted(each.absolute() for each in given.rglob(f"*{TEST_FILE}"))
-    if not found:
-        raise ValueError(f"No `*{TEST_FILE}` eval files found in {given}, so there is nothing to evaluate.")
-    return found
+def _test_files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path.absolute()]
+    if not path.is_dir():
+        raise ValueError(f"There is no eval file {path}.")
+    files = sorted(file.absolute() for file in path.rglob(f"*{TEST_FILE}"))
+    if not files:
+        raise ValueError(f"No `*{TEST_FILE}` eval files found in {path}, so there is nothing to evaluate.")
+    return files
 
 
 def _path_of(module: str, root: Path) -> str:
@@ -288,9 +288,9 @@ def _path_of(module: str, root: Path) -> str:
     parts = module.removesuffix(".agent").split(".")
     for folder in (*sys.path, "."):
         place = Path(folder or ".").absolute().joinpath(*parts)
-        for each in (place, place.with_name(f"{place.name}.py")):
-            if each.exists() and (each.resolve().is_relative_to(root)):
-                return each.resolve().relative_to(root).as_posix()
+        for path in (place, place.with_name(f"{place.name}.py")):
+            if path.exists() and (path.resolve().is_relative_to(root)):
+                return path.resolve().relative_to(root).as_posix()
     raise ValueError(
         f"The module {module} was not found below {root}: neither in the working folder nor on sys.path. An agent that "
         "is installed elsewhere can be evaluated with `evalgate run --agent`."
@@ -299,10 +299,10 @@ def _path_of(module: str, root: Path) -> str:
 
 def _gate_file(root: Path, agent: Json, folder: Path) -> str:
     """The repository's evalgate.yml with this agent for every file; where it was written."""
-    found = next((root / each for each in GATE_FILES if (root / each).is_file()), None)
-    own = yaml.safe_load(found.read_text(encoding="utf-8")) if found else {}
+    gate_file = next((root / name for name in GATE_FILES if (root / name).is_file()), None)
+    configuration = yaml.safe_load(gate_file.read_text(encoding="utf-8")) if gate_file else {}
     place = folder / "evalgate.yml"
-    place.write_text(yaml.safe_dump({**(own or {}), "agents": [dict(agent)]}), encoding="utf-8")
+    place.write_text(yaml.safe_dump({**(configuration or {}), "agents": [dict(agent)]}), encoding="utf-8")
     return str(place)
 
 
@@ -310,7 +310,7 @@ def _with_session(files: Sequence[Path], session: Path, folder: Path) -> tuple[l
     """Copies of files in the oldest schema, a bare list of turns, that begin with the state of `session`, and the
     setting that keeps their criteria. Raises AssertionError for files that have a place for it, as google-adk does."""
     state = json.loads(session.read_text(encoding="utf-8"))
-    made = []
+    copies = []
     for number, file in enumerate(files):
         data = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(data, list):
@@ -319,12 +319,12 @@ def _with_session(files: Sequence[Path], session: Path, folder: Path) -> tuple[l
             )
         copy = folder / f"{number}-{file.name}"
         copy.write_text(json.dumps([{"name": str(file), "data": data, "initial_session": state}]), encoding="utf-8")
-        made.append(copy)
+        copies.append(copy)
     configs = {file.with_name("test_config.json") for file in files}
-    known = [each for each in configs if each.is_file()]
-    if len(configs) > 1 and known:
+    config_files = [config for config in configs if config.is_file()]
+    if len(configs) > 1 and config_files:
         raise ValueError("with `initial_session_file`, all files must lie in one folder, beside one test_config.json")
-    return made, {"criteria": str(known[0])} if known else {}
+    return copies, {"criteria": str(config_files[0])} if config_files else {}
 
 
 def _failures(report: Report) -> Iterator[str]:
@@ -339,13 +339,13 @@ def _failures(report: Report) -> Iterator[str]:
             trials = runs.get((suite.key, case.case_id), [])
             crashed = next((trial.failure for trial in trials if trial.failure is not None), None)
             if crashed is not None or not trials:
-                why = crashed.message if crashed else "the case did not run"
-                yield f"{suite.key}: {case.case_id}: not measured: {why}"
+                reason = crashed.message if crashed else "the case did not run"
+                yield f"{suite.key}: {case.case_id}: not measured: {reason}"
                 continue
             for use in suite.criteria_of(case):
-                said = _failure(use, trials)
-                if said:
-                    yield f"{suite.key}: {case.case_id}: {use.name} {said}"
+                failure = _failure(use, trials)
+                if failure:
+                    yield f"{suite.key}: {case.case_id}: {use.name} {failure}"
 
 
 def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
@@ -357,7 +357,7 @@ def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
         grade = trial.grades.get(use.name)
         if not isinstance(grade, Score):
             return f"was not evaluated: {grade.message if grade else 'no grade'}"
-        scores += [each for each in grade.turns if each is not None] or [grade.value]
+        scores += [score for score in grade.turns if score is not None] or [grade.value]
     mean = fmean(scores)
     met = mean <= use.threshold if use.lower_is_better else mean >= use.threshold
     return "" if met else f"failed. Expected {use.threshold:g}, but got {mean:g}."
@@ -397,8 +397,8 @@ def _said(expected: Invocation | None, actual: Invocation) -> tuple[str, ...]:
 
 
 def _calls(turn: Invocation | None) -> str:
-    made = turn.tool_calls if turn else ()
-    return "\n".join(f"{each.name}({json.dumps(each.args or {}, ensure_ascii=False)})" for each in made)
+    calls = turn.tool_calls if turn else ()
+    return "\n".join(f"{call.name}({json.dumps(call.args or {}, ensure_ascii=False)})" for call in calls)
 
 
 def _append(rows: Sequence[Json], file: Path) -> None:

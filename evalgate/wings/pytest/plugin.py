@@ -66,13 +66,13 @@ class Evaluations:
 
     def settings(self) -> JsonObject:
         """As given to pytest, the command line before the ini file. Raises UsageError."""
-        given: JsonObject = {"baseline": "none", "output": OUTPUT}
+        options: JsonObject = {"baseline": "none", "output": OUTPUT}
         for text in (*self.config.getini("evalgate_settings"), *self.config.getoption("evalgate_setting")):
             name, equals, value = text.partition("=")
             if not equals:
                 raise pytest.UsageError(f"evalgate: `{text}` is not a setting; write NAME=VALUE, as `runs=3`")
-            given[name.strip().replace("-", "_")] = value.strip()
-        return given
+            options[name.strip().replace("-", "_")] = value.strip()
+        return options
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         """An evaluation file, by its name."""
@@ -99,21 +99,21 @@ class Evaluations:
             return
         worker = getattr(self.config, "workerinput", None)
         if worker is None:
-            known = self._run(items)
+            summary = self._run(items)
         else:
             from filelock import FileLock
 
             shared = Path(self.config._tmp_path_factory.getbasetemp()).parent  # type: ignore[attr-defined]  # noqa: SLF001 - as pytest-xdist documents it
-            kept = shared / f"evalgate-{worker['testrunuid']}.json"
-            with FileLock(f"{kept}.lock"):
-                if not kept.exists():
-                    part = kept.with_suffix(".part")
+            result_file = shared / f"evalgate-{worker['testrunuid']}.json"
+            with FileLock(f"{result_file}.lock"):
+                if not result_file.exists():
+                    part = result_file.with_suffix(".part")
                     part.write_text(json.dumps(self._run(items)), encoding="utf-8")
-                    part.replace(kept)
-                known = json.loads(kept.read_text(encoding="utf-8"))
-            self.config.workeroutput["evalgate"] = known["verdict"]  # type: ignore[attr-defined] # set by pytest-xdist
-        self.outcomes = known["outcomes"]
-        self.verdicts.append(known["verdict"])
+                    part.replace(result_file)
+                summary = json.loads(result_file.read_text(encoding="utf-8"))
+            self.config.workeroutput["evalgate"] = summary["verdict"]  # type: ignore[attr-defined] # set by pytest-xdist
+        self.outcomes = summary["outcomes"]
+        self.verdicts.append(summary["verdict"])
 
     def _run(self, items: Sequence[EvaluationCase]) -> JsonObject:
         """`outcomes`: what became of each item, and its text; `verdict`: why the gate blocks, "" where it does not."""
@@ -135,18 +135,18 @@ class Evaluations:
         except evalgate.EvalgateError as exc:
             outcomes = {item.nodeid: [NOT_MEASURED, _said(exc)] for item in items}
             return {"outcomes": outcomes, "verdict": ""}
-        where = f"\nReport: {os.path.relpath(report.files['html'])}" if "html" in report.files else ""
-        return {"outcomes": outcomes, "verdict": f"{report.verdict.reason}{where}" if report.exit_code else ""}
+        report_line = f"\nReport: {os.path.relpath(report.files['html'])}" if "html" in report.files else ""
+        return {"outcomes": outcomes, "verdict": f"{report.verdict.reason}{report_line}" if report.exit_code else ""}
 
     def _selected(self, items: Sequence[EvaluationCase]) -> list[str]:
         """Whole files where all of their cases are wanted; ids with a comma cannot be picked, and take the file."""
-        wanted: dict[str, list[str]] = {}
+        ids_by_suite: dict[str, list[str]] = {}
         for item in items:
-            wanted.setdefault(item.suite, []).append(item.case_id)
+            ids_by_suite.setdefault(item.suite, []).append(item.case_id)
         every = {suite.key: [case.case_id for case in suite.eval_set.cases] for suite in self.project().suites}
         return [
             suite if len(ids) == len(every[suite]) or "," in "".join(ids) else f"{suite}:{','.join(ids)}"
-            for suite, ids in wanted.items()
+            for suite, ids in ids_by_suite.items()
         ]
 
     @pytest.hookimpl(optionalhook=True)
@@ -172,7 +172,7 @@ class Evaluations:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The verdict where it blocks."""
-        for reason in sorted({each for each in self.verdicts if each}):
+        for reason in sorted({verdict for verdict in self.verdicts if verdict}):
             terminalreporter.section("evalgate", red=True)
             terminalreporter.line(reason)
 
@@ -219,12 +219,12 @@ class EvaluationFile(pytest.File):
         """Its cases in their order; none where evalgate.yml excludes it. Raises CollectError where it is broken."""
         project = self.evaluations.project()
         name = Path(os.path.relpath(self.path, self.config.rootpath)).as_posix()
-        suite = next((each for each in project.suites if each.key == name), None)
-        problems = [each for each in project.problems if each.place and each.place.file == name]
+        suite = next((candidate for candidate in project.suites if candidate.key == name), None)
+        problems = [problem for problem in project.problems if problem.place and problem.place.file == name]
         if suite is None or suite.problem:
-            told = [str(each) for each in problems if each.severity.value == "error"]
-            if told or suite:
-                raise self.CollectError("\n".join(told) or (suite.problem if suite else ""))
+            messages = [str(problem) for problem in problems if problem.severity.value == "error"]
+            if messages or suite:
+                raise self.CollectError("\n".join(messages) or (suite.problem if suite else ""))
             return
         for case in suite.eval_set.cases:
             item: EvaluationCase = EvaluationCase.from_parent(self, name=case.case_id)

@@ -112,7 +112,10 @@ class Say(Order):
 
 
 def _edit(space: Workspace, order: Edit) -> JsonObject:
-    calls = {turn: [ToolCall(name=call.name, args=call.args) for call in own] for turn, own in order.calls.items()}
+    calls = {
+        turn: [ToolCall(name=call.name, args=call.args) for call in turn_calls]
+        for turn, turn_calls in order.calls.items()
+    }
     return space.edit(order.suite, order.case, order.version, answers=order.answers, calls=calls, rubrics=order.rubrics)
 
 
@@ -158,12 +161,12 @@ class Pages:
 
     async def page(self, request: Request) -> Response:
         """The page of a run beside a base."""
-        asked = request.query_params
+        query = request.query_params
         try:
-            text, policy = await run_in_threadpool(self._space.page, asked.get("head", LATEST), asked.get("base"))
+            text, policy = await run_in_threadpool(self._space.page, query.get("head", LATEST), query.get("base"))
         except EvalgateError as error:
-            said = plain.visible(f"{_said(error)['error']}\n{error.hint}\n")
-            return PlainTextResponse(said, status_code=500, headers=_headers(NOTHING))
+            message = plain.visible(f"{_said(error)['error']}\n{error.hint}\n")
+            return PlainTextResponse(message, status_code=500, headers=_headers(NOTHING))
         return HTMLResponse(text, headers=_headers(f"{policy}; frame-ancestors 'none'"))
 
     async def state(self, _: Request) -> Response:
@@ -181,11 +184,11 @@ class Pages:
         serial, number, trials = -1, 0, 0
         while not await request.is_disconnected():
             if self._space.running.serial != serial:
-                now = self._space.running.told(trials)
-                if now["number"] != number:  # another run: its trials from the first on
-                    now = self._space.running.told()
-                serial, number, trials = now["serial"], now["number"], now["next"]
-                yield {"data": json.dumps(_finite(now))}
+                snapshot = self._space.running.told(trials)
+                if snapshot["number"] != number:  # another run: its trials from the first on
+                    snapshot = self._space.running.told()
+                serial, number, trials = snapshot["serial"], snapshot["number"], snapshot["next"]
+                yield {"data": json.dumps(_finite(snapshot))}
             await asyncio.sleep(TELL_EVERY_S)
 
     async def act(self, request: Request) -> Response:
@@ -203,8 +206,8 @@ class Pages:
             return _json(await run_in_threadpool(action, self._space, order))
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            return _json({"error": f"{where}: {words.fault(first)}", "hint": ""}, status=400)
+            location = ".".join(map(str, first["loc"]))
+            return _json({"error": f"{location}: {words.fault(first)}", "hint": ""}, status=400)
         except EvalgateError as error:
             return _json(_said(error), status=409)
 
@@ -228,14 +231,14 @@ def serve(space: Workspace, listening: socket.socket, *, token: str, read_only: 
 
 def listen(port: int) -> socket.socket:
     """A socket on the loopback interface; port 0: a free one. Raises ConfigError where it is taken."""
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((HOST, port))
+        listener.bind((HOST, port))
     except OSError as error:
-        made.close()
+        listener.close()
         raise ConfigError(f"port {port} cannot be used: {error.strerror}", hint="Choose another --port.") from error
-    return made
+    return listener
 
 
 async def _body(request: Request) -> bytes:
@@ -249,9 +252,11 @@ async def _body(request: Request) -> bytes:
 
 
 def _said(error: EvalgateError) -> JsonObject:
-    where = f"{error.where}: " if error.where else ""
-    more = [f"{each.place}: {each.message}" if each.place else each.message for each in error.problems[:20]]
-    return {"error": "\n".join([f"{where}{error.message}", *more]), "hint": error.hint}
+    prefix = f"{error.where}: " if error.where else ""
+    more = [
+        f"{problem.place}: {problem.message}" if problem.place else problem.message for problem in error.problems[:20]
+    ]
+    return {"error": "\n".join([f"{prefix}{error.message}", *more]), "hint": error.hint}
 
 
 def _json(content: Mapping[str, Any], *, status: int = 200) -> Response:

@@ -34,9 +34,9 @@ class Chat:
             settings = settings.model_copy(update={"tools": "live"})
         asked_with = project.asking(settings, (suite,), context.environ).environ
         keys = baseline_settings.judge_keys(settings, settings, (suite,), None, context, asked_with=asked_with)
-        opened = opening.opened((suite,), settings, context, root=settings.root, judge_keys=keys)
+        open_agents = opening.opened((suite,), settings, context, root=settings.root, judge_keys=keys)
         try:
-            agent = self._agent = self._stack.enter_context(opened)[fingerprints.agent_key(suite.agent)]
+            agent = self._agent = self._stack.enter_context(open_agents)[fingerprints.agent_key(suite.agent)]
             self._conversation: Conversation = self._stack.enter_context(
                 agent.converse(Case(case_id=CASE, conversation=()), TrialKey(suite=suite.key, case_id=CASE))
             )

@@ -29,9 +29,9 @@ class LineWatcher:
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
 
-    def begin(self, *, trials: int, done: int, why: str = "") -> None:
+    def begin(self, *, trials: int, done: int, reason: str = "") -> None:
         """See Watcher."""
-        self._tell("begin", trials=trials, done=done, why=why)
+        self._tell("begin", trials=trials, done=done, why=reason)
 
     def trial_done(
         self,
@@ -41,13 +41,13 @@ class LineWatcher:
         *,
         of_base: bool = False,
         kind: VerdictKind | None = None,
-        known: bool = False,
+        is_known: bool = False,
         judges_usd: float = 0.0,
     ) -> None:
         """See Watcher."""
         failure = outcome.message if isinstance(outcome, AgentFailure) else ""
-        told = {"suite": key.suite, "case": key.case_id, "kind": None if kind is None else kind.value}
-        self._tell("trial", **told, base=of_base, known=known, failure=failure, usd=judges_usd)
+        fields = {"suite": key.suite, "case": key.case_id, "kind": None if kind is None else kind.value}
+        self._tell("trial", **fields, base=of_base, known=is_known, failure=failure, usd=judges_usd)
 
     def say(self, line: str) -> None:
         """See Watcher."""
@@ -65,16 +65,18 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
 
-    def tell(what: str, **told: Any) -> None:
-        lines.write(json.dumps({"what": what, **told}) + "\n")  # in one call: threads do not mix their lines
+    def tell(event_name: str, **fields: Any) -> None:
+        lines.write(json.dumps({"what": event_name, **fields}) + "\n")  # in one call: threads do not mix their lines
 
     try:
         with errors.paths_explained():
             return _run(json.loads(sys.stdin.readline()), tell)
     except EvalgateError as error:
-        where = f"{error.where}: " if error.where else ""
-        problems = [f"{each.place}: {each.message}" if each.place else each.message for each in error.problems]
-        tell("error", message=f"{where}{error.message}", hint=error.hint, problems=problems[:50])
+        prefix = f"{error.where}: " if error.where else ""
+        problems = [
+            f"{problem.place}: {problem.message}" if problem.place else problem.message for problem in error.problems
+        ]
+        tell("error", message=f"{prefix}{error.message}", hint=error.hint, problems=problems[:50])
         return error.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

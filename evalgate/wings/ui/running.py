@@ -41,9 +41,9 @@ class Running:
         self._trials: list[tuple[str, str, str | None]] = []
         self._started = time.monotonic()
 
-    def start(self, given: Mapping[str, Any], *, scored: Collection[str] | None, reproduce: str) -> None:
+    def start(self, options: Mapping[str, Any], *, scored: Collection[str] | None, reproduce: str) -> None:
         """Start a run with these settings. Raises ConfigError where one is under way, UnavailableError."""
-        order = {"given": given, "scored": None if scored is None else sorted(scored), "reproduce": reproduce}
+        order = {"given": options, "scored": None if scored is None else sorted(scored), "reproduce": reproduce}
         with self._lock:
             if self._child is not None:
                 raise ConfigError("a run is under way", hint="Stop it, or wait for its end.")
@@ -99,25 +99,25 @@ class Running:
         except (LineTooLong, ValueError):  # it is our own process: nothing else writes there
             self.stop()
 
-    def _take(self, told: JsonObject) -> None:
+    def _take(self, message: JsonObject) -> None:
         about = self._about
-        match told.pop("what"):
+        match message.pop("what"):
             case "begin":
-                about.update(total=told["trials"], done=told["done"], why=told["why"])
+                about.update(total=message["trials"], done=message["done"], why=message["why"])
             case "trial":
                 about["done"] += 1
-                about["usd"] = max(about["usd"], told["usd"])
-                if not told["base"]:
-                    self._counts[told["kind"] or "not_measured"] += 1
-                    self._trials.append((told["suite"], told["case"], told["kind"]))
-                if told["failure"]:
-                    self._lines.append(f"{told['case']}: {told['failure']}")
+                about["usd"] = max(about["usd"], message["usd"])
+                if not message["base"]:
+                    self._counts[message["kind"] or "not_measured"] += 1
+                    self._trials.append((message["suite"], message["case"], message["kind"]))
+                if message["failure"]:
+                    self._lines.append(f"{message['case']}: {message['failure']}")
             case "say":
-                self._lines.append(told["line"])
+                self._lines.append(message["line"])
             case "done":
-                about["verdict"] = told
+                about["verdict"] = message
             case "error":
-                about["error"] = told
+                about["error"] = message
 
     def _ended(self, ended: Ended) -> None:
         with self._lock:
@@ -126,6 +126,6 @@ class Running:
                 self._about["verdict"] = STOPPED
             self._about["running"] = self._about["stopping"] = False
             if "verdict" not in self._about and self._about["error"] is None and child is not None:
-                said = child.stderr.text(limit=2000).strip()
-                self._about["error"] = {"message": f"the run {ended}", "hint": said, "problems": []}
+                output = child.stderr.text(limit=2000).strip()
+                self._about["error"] = {"message": f"the run {ended}", "hint": output, "problems": []}
             self.serial += 1

@@ -49,11 +49,11 @@ NONE: Final = "none"
 
 
 class Workspace:
-    """One repository, as `given` settings and evalgate.yml say. Safe to use from many threads."""
+    """One repository, as `options` and evalgate.yml say. Safe to use from many threads."""
 
-    def __init__(self, given: JsonObject) -> None:
+    def __init__(self, options: JsonObject) -> None:
         """Raises ConfigError."""
-        self._given = dict(given)
+        self._given = dict(options)
         self.running = Running(str(self.settings().root))
         self._writing = threading.Lock()
         self._opening = threading.Lock()
@@ -108,17 +108,17 @@ class Workspace:
 
     def case(self, suite: str, case: str) -> JsonObject:
         """A case as its file has it now, to be edited. Raises EvalgateError."""
-        found = self._case((suite, case))
+        eval_case = self._case((suite, case))
         return {
-            "version": edit.version_of(found),
-            "rubrics": [{"id": each.rubric_id, "text": each.text} for each in found.rubrics],
+            "version": edit.version_of(eval_case),
+            "rubrics": [{"id": rubric.rubric_id, "text": rubric.text} for rubric in eval_case.rubrics],
             "turns": [
                 {
                     "user": turns.answer_text(turn.user_content) or "",
                     "answer": turns.answer_text(turn.final_response),
                     "calls": None if turn.events is None else _calls(turn),
                 }
-                for turn in found.conversation or ()
+                for turn in eval_case.conversation or ()
             ],
         }
 
@@ -129,15 +129,15 @@ class Workspace:
     ) -> JsonObject:
         """Start a run of all cases, of those that failed when they last ran, or of `cases`. Raises EvalgateError."""
         settings = self.settings()
-        given = dict(self._given)
+        options = dict(self._given)
         if which == "failed":
-            given["paths"] = gate_known.failed(settings)
+            options["paths"] = gate_known.failed(settings)
         elif which == "selected":
-            given["paths"] = _paths(cases)
+            options["paths"] = _paths(cases)
         if fresh:
-            given["fresh"] = True
-        reproduce = load.render_command(load.load_settings(given), folder="")
-        self.running.start(given, scored=scored, reproduce=reproduce)
+            options["fresh"] = True
+        reproduce = load.render_command(load.load_settings(options), folder="")
+        self.running.start(options, scored=scored, reproduce=reproduce)
         return self.running.told()
 
     def stop(self) -> JsonObject:
@@ -153,22 +153,26 @@ class Workspace:
         """What accepting a case changes in its file; with the `version` that a call without one gave, change it.
         Raises ConfigError, UnavailableError."""
         settings = self.settings()
-        each = self._known(settings, head).get((suite, case))
-        if each is None:
+        stored_case = self._known(settings, head).get((suite, case))
+        if stored_case is None:
             raise ConfigError(f"there are no results of case {case!r}", hint="Run it first.")
         with self._writing:
             try:
-                proposal = edit.propose(each, root=settings.root, parts=parts, run=run)
+                proposal = edit.propose(stored_case, root=settings.root, parts=parts, run=run)
             except LeftAsItIs as why:
                 raise ConfigError(f"not accepted: {why}") from why
-            before = rewrite.read(proposal.path, shown_as=suite).text
-            after = edit.apply(proposal)
-            now = fingerprints.digest([before, after])
-            if version and version != now:
+            old_text = rewrite.read(proposal.path, shown_as=suite).text
+            new_text = edit.apply(proposal)
+            current_version = fingerprints.digest([old_text, new_text])
+            if version and version != current_version:
                 raise ConfigError("the file or the results were changed meanwhile", hint="Look at it again.")
             if version:
                 edit.write(proposal)
-        return {"changes": [_change(each) for each in proposal.changes], "version": now, "written": bool(version)}
+        return {
+            "changes": [_change(change) for change in proposal.changes],
+            "version": current_version,
+            "written": bool(version),
+        }
 
     def edit(
         self,
@@ -183,12 +187,12 @@ class Workspace:
         """Change what a case expects. Raises ConfigError, UnavailableError."""
         key = (suite, case)
         with self._writing:
-            known = {each.rubric_id: each for each in self._case(key).rubrics}
-            made = None if rubrics is None else [
-                replace(known.get(name) or Rubric(rubric_id=name, text=text), text=text)
+            rubrics_by_id = {rubric.rubric_id: rubric for rubric in self._case(key).rubrics}
+            new_rubrics = None if rubrics is None else [
+                replace(rubrics_by_id.get(name) or Rubric(rubric_id=name, text=text), text=text)
                 for name, text in rubrics
             ]  # fmt: skip
-            edit.change(self.settings().root, key, version=version, answers=answers, calls=calls, rubrics=made)
+            edit.change(self.settings().root, key, version=version, answers=answers, calls=calls, rubrics=new_rubrics)
         return {"written": True}
 
     def delete(self, suite: str, case: str, version: str) -> JsonObject:
@@ -203,14 +207,16 @@ class Workspace:
         """Open a session with the agent of a suite; one that is open ends. Raises EvalgateError."""
         settings = self.settings()
         project, problems = self._project(settings)
-        found = next((each for each in (project.suites if project else ()) if each.key == suite), None)
-        if found is None or found.problem:
-            why = found.problem if found is not None else "; ".join(problems)
-            raise ConfigError(f"{suite} cannot be run: {why}")
+        project_suite = next(
+            (candidate for candidate in (project.suites if project else ()) if candidate.key == suite), None
+        )
+        if project_suite is None or project_suite.problem:
+            reason = project_suite.problem if project_suite is not None else "; ".join(problems)
+            raise ConfigError(f"{suite} cannot be run: {reason}")
         context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
         with self._opening:  # of two pages at once, one has the session
             self.end_chat()
-            chat = self._chat = Chat(found, settings, context)
+            chat = self._chat = Chat(project_suite, settings, context)
         return self._told(chat)
 
     def say(self, text: str) -> JsonObject:
@@ -226,11 +232,11 @@ class Workspace:
             raise ConfigError("nothing was said yet")
         settings = self.settings()
         target, _ = edit.find(settings.root, (suite, case))
-        found = Recording(case_id=case, eval_set_id=None, transcript=Transcript(invocations=done))
+        recording = Recording(case_id=case, eval_set_id=None, transcript=Transcript(invocations=done))
         take_out = redact.redactor_of_files(os.environ)
         with self._writing:
-            made = record.add(target, [found], name=case, redact=take_out)
-        return {"written": True, "case": made[0].case_id}
+            cases = record.add(target, [recording], name=case, redact=take_out)
+        return {"written": True, "case": cases[0].case_id}
 
     def end_chat(self) -> JsonObject:
         """End the session, where there is one."""
@@ -246,7 +252,7 @@ class Workspace:
 
     def _told(self, chat: Chat) -> JsonObject:
         mode = toolbox.mode_of(self.settings()).value
-        said = [
+        chat_turns = [
             {
                 "user": turns.answer_text(turn.user_content) or "",
                 "answer": turns.answer_text(turn.final_response),
@@ -254,25 +260,27 @@ class Workspace:
             }
             for turn in chat.turns
         ]
-        return {"suite": chat.suite, "turns": said, "tools": mode, "over": chat.is_over}
+        return {"suite": chat.suite, "turns": chat_turns, "tools": mode, "over": chat.is_over}
 
     # --- what is there ------------------------------------------------------------------------
 
     def _project(self, settings: Settings) -> tuple[Project | None, list[str]]:
         """What would run, and every problem on the way."""
         try:
-            found = prepare.prepare(settings, environ=os.environ)
-            if not found.fatal():
-                found = found.set_apart()
+            project = prepare.prepare(settings, environ=os.environ)
+            if not project.fatal():
+                project = project.set_apart()
         except EvalgateError as error:
-            return None, [str(error.message), *(str(each) for each in error.problems)]
-        return found, [f"{each.place}: {each.message}" if each.place else each.message for each in found.problems]
+            return None, [str(error.message), *(str(problem) for problem in error.problems)]
+        return project, [
+            f"{problem.place}: {problem.message}" if problem.place else problem.message for problem in project.problems
+        ]
 
     def _case(self, key: CaseKey) -> Case:
-        _, found = edit.find(self.settings().root, key)
-        if found is None:
+        _, case = edit.find(self.settings().root, key)
+        if case is None:
             raise ConfigError(f"there is no case {key[1]!r} in {key[0]}", hint="Load the page again.")
-        return found
+        return case
 
     def _known(self, settings: Settings, head: str) -> dict[CaseKey, Known]:
         try:
@@ -284,10 +292,10 @@ class Workspace:
         if head != LATEST:
             stored = compare_files.whole(self._results(settings, head), of="the head")
         else:
-            known = self._known(settings, LATEST)
+            stored_cases = self._known(settings, LATEST)
             project, _ = self._project(settings)
             suites = tuple(project.suites) if project is not None else ()
-            stored = gate_known.joined(known, suites or _suites_of(known))
+            stored = gate_known.joined(stored_cases, suites or _suites_of(stored_cases))
         return stored
 
     def _base(self, settings: Settings, head: str, base: str | None) -> Stored | None:
@@ -303,10 +311,10 @@ class Workspace:
     def _results(self, settings: Settings, name: str) -> Path:
         """Of a kept run, by its folder's name. Raises ConfigError."""
         folder = name.removesuffix(OF_RUN)
-        found = next((run for run in kept.runs(settings.root) if run.folder.name == folder), None)
-        if found is None:
+        stored_run = next((run for run in kept.runs(settings.root) if run.folder.name == folder), None)
+        if stored_run is None:
             raise ConfigError(f"no run {name[:100]!r} is kept", hint="Old runs are removed: open the page anew.")
-        return found.folder / BASE_RESULTS if name.endswith(OF_RUN) else found.results
+        return stored_run.folder / BASE_RESULTS if name.endswith(OF_RUN) else stored_run.results
 
 
 def _suite(suite: Suite) -> JsonObject:
@@ -318,9 +326,9 @@ def _suite(suite: Suite) -> JsonObject:
     }
 
 
-def _suites_of(known: Mapping[CaseKey, Known]) -> tuple[Suite, ...]:
+def _suites_of(stored_cases: Mapping[CaseKey, Known]) -> tuple[Suite, ...]:
     """The suites as they ran."""
-    return tuple({each.suite.key: each.suite for each in known.values()}.values())
+    return tuple({stored_case.suite.key: stored_case.suite for stored_case in stored_cases.values()}.values())
 
 
 def _calls(turn: Invocation) -> list[JsonObject]:
@@ -329,11 +337,11 @@ def _calls(turn: Invocation) -> list[JsonObject]:
 
 def _change(change: TurnEdit) -> JsonObject:
     """What a turn would expect: the answer before and then, the lines of its calls."""
-    before = turns.answer_text(change.expected.final_response)
+    expected_answer = turns.answer_text(change.expected.final_response)
     pairs = call_diff.pair(change.expected.tool_calls, change.actual.tool_calls)
     return {
         "turn": change.turn,
-        "answer": None if change.answer is None else [before or "", change.answer],
+        "answer": None if change.answer is None else [expected_answer or "", change.answer],
         "calls": [[line.mark, line.text] for line in call_diff.difference(pairs)] if change.with_calls else None,
     }
 

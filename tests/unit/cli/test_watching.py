@@ -46,7 +46,7 @@ def test_the_time_to_the_first_trial_is_said_once_and_of_no_earlier_result() -> 
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream, times=True)
     watcher.begin(trials=3, done=0)
-    watcher.trial_done(KEY, Transcript(invocations=()), 0.1, known=True)
+    watcher.trial_done(KEY, Transcript(invocations=()), 0.1, is_known=True)
     for _ in range(2):
         watcher.trial_done(KEY, Transcript(invocations=()), 0.1)
     (line,) = stream.getvalue().splitlines()[1:]
@@ -60,7 +60,7 @@ def test_reruns_are_called_so_with_what_they_are_for() -> None:
     for _ in range(2):
         watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.FAIL)
     watcher.end()
-    watcher.begin(trials=3, done=0, why="to confirm 2 failures")
+    watcher.begin(trials=3, done=0, reason="to confirm 2 failures")
     watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.FAIL)
     watcher.end()
     first, _, second, last = stream.getvalue().splitlines()
@@ -158,7 +158,7 @@ def test_how_far_it_is(
     watcher = progress.PlainWatcher(stream, every_s=1e9)
     watcher.begin(trials=10, done=0)
     for number, kind in enumerate(kinds.split()):
-        watcher.trial_done(KEY, Transcript(invocations=()), each_s, kind=VerdictKind(kind), known=number < known)
+        watcher.trial_done(KEY, Transcript(invocations=()), each_s, kind=VerdictKind(kind), is_known=number < known)
     watcher.end()
     assert stream.getvalue().splitlines()[-1] == shown
 
@@ -172,7 +172,7 @@ def test_a_terminal_is_told_what_it_costs() -> None:
     watcher.begin(trials=3, done=0)
     for known in (False, True):  # what the journal held cost nothing this time
         watcher.trial_done(
-            KEY, Transcript(invocations=(turn,)), 0.1, kind=VerdictKind.FAIL, known=known, judges_usd=0.02
+            KEY, Transcript(invocations=(turn,)), 0.1, kind=VerdictKind.FAIL, is_known=known, judges_usd=0.02
         )
     watcher.end()
     assert "2 fail, $0.32" in stream.getvalue()

@@ -15,7 +15,7 @@ from evalgate.text import plain
 
 def read(text: str) -> tuple[object, list[tuple[str, int | None, int | None, str]]]:
     found = Problems(text, file="f.json")
-    document = json_source.read(text, found, each=lambda *_: None)
+    document = json_source.read(text, found, consumer=lambda *_: None)
     said = [
         (p.code, p.place.line if p.place else None, p.place.column if p.place else None, f"{p.message} {p.hint}")
         for p in found.all()
@@ -101,7 +101,7 @@ def test_what_json_reads_in_silence_is_told(text, code):
 def test_a_text_that_holds_json_is_unwrapped_and_has_no_lines():
     inner = json.dumps({"a": 1})
     found = Problems(json.dumps(inner), file="f.json")
-    document = json_source.read(json.dumps(inner), found, each=lambda *_: None)
+    document = json_source.read(json.dumps(inner), found, consumer=lambda *_: None)
     assert document is not None
     assert document.members == {"a": 1}
     found.error("x", "y", path=("a",))
@@ -135,7 +135,7 @@ def test_walking_reads_what_json_reads(value, indent, ascii_only):
         assert JsonText(text).value(at) == item
         items.append(item)
 
-    document = json_source.read(text, Problems(text, file="f"), each=add)
+    document = json_source.read(text, Problems(text, file="f"), consumer=add)
     if isinstance(value, list):
         assert items == value
     elif isinstance(value, dict):

@@ -71,7 +71,7 @@ def opened(
 
 def posting(settings: Settings, *, now: Callable[[], float] = lambda: 0.0, number: int | None = 7) -> Posting:
     client = Client(repository="o/r", token="t")
-    return Posting(client, Job(run=1), settings, head_sha="a" * 40, number=number, now=now)
+    return Posting(client, Job(run=1), settings, head_sha="a" * 40, number=number, clock=now)
 
 
 def settled(made: Posting) -> None:
@@ -281,7 +281,7 @@ def test_a_reason_can_neither_ping_nor_render(github: GitHub) -> None:
 def times_told(duration_s: int) -> list[int]:
     now = 0.0
     told: list[int] = []
-    watcher = ProgressWatcher(SilentWatcher(), lambda *_: told.append(int(now)), now=lambda: now)
+    watcher = ProgressWatcher(SilentWatcher(), lambda *_: told.append(int(now)), clock=lambda: now)
     watcher.begin(trials=duration_s, done=0)
     for second in range(duration_s):
         now = float(second)
@@ -309,7 +309,7 @@ def test_very_long_runs_tell_ever_more_seldom() -> None:
 
 def test_the_end_is_told_by_the_report() -> None:
     told: list[object] = []
-    watcher = ProgressWatcher(SilentWatcher(), lambda *about: told.append(about), now=iter([0.0, 99.0]).__next__)
+    watcher = ProgressWatcher(SilentWatcher(), lambda *about: told.append(about), clock=iter([0.0, 99.0]).__next__)
     watcher.begin(trials=1, done=0)
     watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
     assert told == []

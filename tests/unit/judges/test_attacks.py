@@ -52,7 +52,7 @@ def _played(plan: str, answer: str) -> Question:
 
 
 def _quality(**given: object) -> Question:
-    asked = {"plan": "Ask.", "before": "", "message": "m", "stop_signal": "</finished>", "persona": None, **given}
+    asked = {"plan": "Ask.", "conversation": "", "message": "m", "stop_signal": "</finished>", "persona": None, **given}
     return user_simulation.ask_quality(**asked)
 
 
@@ -73,7 +73,9 @@ PROMPTS: dict[str, Callable[[str], Question]] = {
     "simulated user, answer": lambda text: _played("Ask.", text),
     "simulated user, plan": lambda text: _played(text, "yes"),
     "simulator quality, message": lambda text: _quality(message=text),
-    "simulator quality, conversation": lambda text: _quality(before=user_simulation.history([turn("q", answer=text)])),
+    "simulator quality, conversation": lambda text: _quality(
+        conversation=user_simulation.history([turn("q", answer=text)])
+    ),
     "simulator quality, persona": lambda text: _quality(persona=Persona(persona_id="own", description=text)),
     "generating, agent": lambda text: generate.render_question(agents=[], introduction=text, instruction="", count=1),
     "generating, wishes": lambda text: generate.render_question(agents=[], introduction="", instruction=text, count=1),

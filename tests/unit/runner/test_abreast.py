@@ -37,7 +37,9 @@ def abreast(tasks: list[Task], *, at_once: int, known: set[int] | None = None, s
     """`known`: the places of tasks that need not be run."""
     ids = {id(tasks[place]) for place in known or ()}
     left = [sum(task.side == side and id(task) not in ids for task in tasks) for side in range(sides)]
-    return Abreast(tasks, left=left, known=lambda task: id(task) in ids, at_once=at_once, stop=threading.Event())
+    return Abreast(
+        tasks, trial_counts=left, is_known=lambda task: id(task) in ids, at_once=at_once, stop=threading.Event()
+    )
 
 
 def test_both_sides_have_as_many_under_way_though_one_is_never_done() -> None:
@@ -54,7 +56,7 @@ def test_both_sides_have_as_many_under_way_though_one_is_never_done() -> None:
 
 def test_the_faster_side_waits_when_it_is_far_ahead() -> None:
     stop, never_ends, answered = threading.Event(), [], []
-    order = Abreast(plan(*[(HEAD, BASE)] * 50), left=[50, 50], known=lambda _: False, at_once=2, stop=stop)
+    order = Abreast(plan(*[(HEAD, BASE)] * 50), trial_counts=[50, 50], is_known=lambda _: False, at_once=2, stop=stop)
 
     def work() -> None:
         for task in order:
@@ -131,7 +133,7 @@ def test_cases_of_one_side_do_not_part_the_others() -> None:
 def test_stop_ends_waiting() -> None:
     stop = threading.Event()
     tasks = plan(*[(HEAD, BASE)] * 4)
-    order = Abreast(tasks, left=[4, 4], known=lambda _: False, at_once=2, stop=stop)
+    order = Abreast(tasks, trial_counts=[4, 4], is_known=lambda _: False, at_once=2, stop=stop)
     under_way = [next(order), next(order)]
     ended = threading.Event()
 

@@ -108,7 +108,7 @@ def session_of(*, concurrency: int = 4, budget: str = "", retries: int = 0) -> S
         }
     )
     limiters = rate_limit.limiters_for(JudgeRule(), rate_limit.Clock())
-    return Session(settings, watcher=SilentWatcher(), now=NOW, panel=None, limiters=limiters)
+    return Session(settings, watcher=SilentWatcher(), moment=NOW, panel=None, limiters=limiters)
 
 
 def scores(run: Run) -> list[tuple[str, object]]:

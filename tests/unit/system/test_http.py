@@ -30,10 +30,10 @@ NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
     ],
 )
 def test_header(headers: dict[str, str], seconds: float | None) -> None:
-    assert http.parse_retry_after(headers, now=NOW) == seconds
+    assert http.parse_retry_after(headers, current_moment=NOW) == seconds
 
 
 @given(st.text(max_size=40))
 def test_any_header_is_a_time_or_nothing(value: str) -> None:
-    found = http.parse_retry_after({"retry-after": value}, now=NOW)
+    found = http.parse_retry_after({"retry-after": value}, current_moment=NOW)
     assert found is None or found >= 0

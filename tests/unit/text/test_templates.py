@@ -81,6 +81,8 @@ def test_bytecode_is_kept_and_is_made_anew_for_another_text(tmp_path: Path, monk
         if again:
             text.write_text(source)
         compiled.clear()
-        assert templates.load("a.md.j2", package="letters", known={"name": "*x*"}).told() == rf"{words} \*x\*"
+        assert (
+            templates.load("a.md.j2", package="letters", template_globals={"name": "*x*"}).told() == rf"{words} \*x\*"
+        )
         assert compiled == [source] * again
     assert list(text.parent.glob("__pycache__/a.md.*.pyc"))

@@ -66,7 +66,7 @@ class Operation:
 
     # --- config.context.Watcher ----------------------------------------------------------------------------
 
-    def begin(self, *, trials: int, done: int, why: str = "") -> None:  # noqa: ARG002 - the shape of Watcher
+    def begin(self, *, trials: int, done: int, reason: str = "") -> None:  # noqa: ARG002 - the shape of Watcher
         """See Watcher; reruns come on top."""
         self.total += trials
         self.done += done
@@ -99,19 +99,19 @@ class Operations:
             raise Refused("INVALID_ARGUMENT", message, [("evaluations", "missing")])
         if not 1 <= runs <= MOST_RUNS:
             raise Refused("INVALID_ARGUMENT", f"runCount: 1 to {MOST_RUNS}", [("runCount", f"1 to {MOST_RUNS}")])
-        over = [each.name for each in self._operations.values() if each.over.is_set()]
+        over = [operation.name for operation in self._operations.values() if operation.over.is_set()]
         if len(self._operations) - len(over) >= MOST_WAITING:
             raise Refused("RESOURCE_EXHAUSTED", f"{MOST_WAITING} runs are waiting already")
         for old in over[: max(len(self._operations) - MOST_KEPT + 1, 0)]:
             del self._operations[old]
         name = f"operations/run-{uuid.uuid4().hex[:12]}"
-        made = Operation(name=name, paths=tuple(paths), runs=runs, created_at=_now())
-        self._operations[name] = made
-        self._queue.put(made)
+        operation = Operation(name=name, paths=tuple(paths), runs=runs, created_at=_now())
+        self._operations[name] = operation
+        self._queue.put(operation)
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True)
             self._thread.start()
-        return made
+        return operation
 
     def get(self, name: str) -> Operation:
         """An operation by its name. Raises Refused."""
@@ -127,8 +127,13 @@ class Operations:
                 operation.response = self._run(operation)
                 operation.state = "COMPLETED"
             except EvalgateError as error:
-                told = " ".join(filter(None, (error.message, error.hint, *(str(each) for each in error.problems[:5]))))
-                operation.error = {"status": _CODES.get(error.exit_code, "INTERNAL"), "message": self._redacted(told)}
+                message = " ".join(
+                    filter(None, (error.message, error.hint, *(str(problem) for problem in error.problems[:5])))
+                )
+                operation.error = {
+                    "status": _CODES.get(error.exit_code, "INTERNAL"),
+                    "message": self._redacted(message),
+                }
                 operation.state = "ERROR"
             except Exception as error:  # noqa: BLE001 - the operation must say so, whatever it is
                 operation.error = {"status": "INTERNAL", "message": self._redacted(f"{type(error).__name__}: {error}")}
@@ -140,16 +145,19 @@ class Operations:
         output = Path(kept.FOLDER) / "operations" / operation.name.rpartition("/")[2]
         options = {"root": str(self._root), "paths": list(operation.paths), "output": str(output)}
         settings = load.load_settings({**options, "runs": str(operation.runs), "baseline": "none"})
-        made: JsonObject = {}
+        response: JsonObject = {}
         context = prepare.make_context(
-            settings, environ=self._environ, watcher=operation, present=lambda report: made.update(response_of(report))
+            settings,
+            environ=self._environ,
+            watcher=operation,
+            present=lambda report: response.update(response_of(report)),
         )
         report = gate_run.run(settings, context)
         if path := report.files.get("ces"):
             written = json.loads(Path(path).read_text("utf-8"))
             resources.keep_results(self._root, written)
-            made["evaluationRun"] = written["evaluationRuns"][-1]["name"]
-        return {**made, "report": report.files.get("html", ""), "results": report.files.get("results", "")}
+            response["evaluationRun"] = written["evaluationRuns"][-1]["name"]
+        return {**response, "report": report.files.get("html", ""), "results": report.files.get("results", "")}
 
     def _redacted(self, text: str) -> str:
         return redact.redactor(self._environ)(text)[:2000]
@@ -161,17 +169,22 @@ def _now() -> str:
 
 def response_of(report: Report) -> JsonObject:
     """What a run says: the verdict, and each case with its criteria."""
-    cases = [_case(each) for each in report.verdict.cases]
+    cases = [_case(verdict) for verdict in report.verdict.cases]
     return {"verdict": report.verdict.kind.value, "reason": report.verdict.reason, "cases": cases}
 
 
 def _case(verdict: CaseVerdict) -> JsonObject:
-    made: JsonObject = {"file": verdict.suite, "evalId": verdict.case_id, "outcome": verdict.kind.value}
+    summary: JsonObject = {"file": verdict.suite, "evalId": verdict.case_id, "outcome": verdict.kind.value}
     if verdict.reason:
-        made["reason"] = verdict.reason
+        summary["reason"] = verdict.reason
     criteria = []
-    for each in verdict.criteria:
-        told = {"name": each.name, "score": each.value, "threshold": each.threshold, "message": each.message}
-        kind = {"outcome": each.kind.value} if each.kind else {}
-        criteria.append({**{key: value for key, value in told.items() if value not in (None, "")}, **kind})
-    return {**made, "criteria": criteria}
+    for criterion in verdict.criteria:
+        fields = {
+            "name": criterion.name,
+            "score": criterion.value,
+            "threshold": criterion.threshold,
+            "message": criterion.message,
+        }
+        kind = {"outcome": criterion.kind.value} if criterion.kind else {}
+        criteria.append({**{key: value for key, value in fields.items() if value not in (None, "")}, **kind})
+    return {**summary, "criteria": criteria}

@@ -78,12 +78,12 @@ class Resources:
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
         start, size = int(page_token or 0), min(page_size or PAGE, MOST_PAGE)
-        found = sorted(self.library().of(kind), key=self.name_of)
+        resources = sorted(self.library().of(kind), key=self.name_of)
         if parent:
-            found = [each for each in found if self.name_of(each).startswith(_within(parent, kind))]
-        shown = {COLLECTION_OF[kind]: [self.view(each) for each in found[start : start + size]]}
-        more = {"nextPageToken": str(start + size)} if start + size < len(found) else {}
-        return {**shown, **more}
+            resources = [resource for resource in resources if self.name_of(resource).startswith(_within(parent, kind))]
+        page = {COLLECTION_OF[kind]: [self.view(resource) for resource in resources[start : start + size]]}
+        more = {"nextPageToken": str(start + size)} if start + size < len(resources) else {}
+        return {**page, **more}
 
     def get(self, kind: Kind, name: str) -> JsonObject:
         """A resource by its name."""
@@ -91,8 +91,8 @@ class Resources:
 
     def selection(self, name: str) -> str:
         """An evaluation as a run names it: its file, and what it is called."""
-        found = self._find(self.library(), Kind.EVALUATION, name)
-        return f"{found.file}:{found.title}"
+        resource = self._find(self.library(), Kind.EVALUATION, name)
+        return f"{resource.file}:{resource.title}"
 
     def name_of(self, resource: Resource) -> str:
         """The name of a resource; one that has none is called after its file."""
@@ -109,16 +109,16 @@ class Resources:
     def create(self, kind: Kind, body: Any, *, parent: str = "", resource_id: str = "") -> Done:
         """Write a new resource to a file of its own."""
         self.insist_writable()
-        wanted = self._body(body, kind)
+        content = self._body(body, kind)
         with self.locked():
             library = self.library()
-            title = str(wanted.get("displayName", ""))
+            title = str(content.get("displayName", ""))
             name = self._new_name(library, kind, parent, resource_id or _made_id(title))
-            wanted["name"] = name
-            self._checked(wanted, kind, library, besides=None)
+            content["name"] = name
+            self._checked(content, kind, library, besides=None)
             file = self.new_file(library, kind, title)
-            made = self._write(file, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n", kind)
-        return Done(resource=self.view(made))
+            resource = self._write(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n", kind)
+        return Done(resource=self.view(resource))
 
     def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
         """Write the masked fields of the body; with `preview` only tell what that would be."""
@@ -126,49 +126,49 @@ class Resources:
             self.insist_writable()
         if not isinstance(body, dict) or not isinstance(body.get("name"), str):
             raise _invalid("name", "the name of the resource is missing")
-        given, name, etag = dict(body), body["name"], body.get("etag")
+        request, name, etag = dict(body), body["name"], body.get("etag")
         shape = read.RESOURCES[kind]
-        content = self._body(given, kind, is_partial=True)
-        paths = edit.mask_of(mask, given, shape)
+        content = self._body(request, kind, is_partial=True)
+        paths = edit.mask_of(mask, request, shape)
         with self.locked():
             library = self.library()
-            found = self._find(library, kind, name)
-            old = shapes.comparable(found.message)
+            resource = self._find(library, kind, name)
+            old = shapes.comparable(resource.message)
             _check_etag(etag, old, "resource")
-            if found.path:
-                raise Refused("FAILED_PRECONDITION", f"it is written out in {found.file}: edit that evaluation")
+            if resource.path:
+                raise Refused("FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that evaluation")
             new = edit.updated(old, content, paths, shape)
-            made = self._checked(new, kind, library, besides=found)
-            new = shapes.comparable(made)
+            message = self._checked(new, kind, library, besides=resource)
+            new = shapes.comparable(message)
             changes = tuple(compare.changes(old, new))
             relaxations = tuple(compare.relaxations(changes))
-            before = self.source(found.file).text
-            text = self._spliced(found, before, old, new) if changes else before
+            old_text = self.source(resource.file).text
+            text = self._spliced(resource, old_text, old, new) if changes else old_text
             if not preview:
                 self.insist_not_relaxing(relaxations)
-                found = self._write(found.file, text, kind) if changes else found
-        shown = self.view(found) if not preview else {**made.json(), "name": name, "etag": etag_of(made)}
-        diff = _difference(before, text, found.file)
-        return Done(resource=shown, changes=changes, relaxations=relaxations, diff=diff)
+                resource = self._write(resource.file, text, kind) if changes else resource
+        view = self.view(resource) if not preview else {**message.json(), "name": name, "etag": etag_of(message)}
+        diff = _difference(old_text, text, resource.file)
+        return Done(resource=view, changes=changes, relaxations=relaxations, diff=diff)
 
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
         """Delete a resource's file; with `force` also the references of datasets to it."""
         self.insist_writable()
         with self.locked():
             library = self.library()
-            found = self._find(library, kind, name)
-            _check_etag(etag, shapes.comparable(found.message), "resource")
-            if found.path:
-                raise Refused("FAILED_PRECONDITION", f"it is written out in {found.file}: edit that file")
+            resource = self._find(library, kind, name)
+            _check_etag(etag, shapes.comparable(resource.message), "resource")
+            if resource.path:
+                raise Refused("FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file")
             relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
             self.insist_not_relaxing(relaxations)
-            users = [each for each in library.of(Kind.DATASET, Kind.EVALUATION) if found.id in _references(each)]
+            users = [user for user in library.of(Kind.DATASET, Kind.EVALUATION) if resource.id in _references(user)]
             if users and not force:
-                named = words.listed([self.name_of(each) for each in users])
-                raise Refused("FAILED_PRECONDITION", f"{named} refers to it; `force` drops the references")
+                names = words.listed([self.name_of(user) for user in users])
+                raise Refused("FAILED_PRECONDITION", f"{names} refers to it; `force` drops the references")
             for user in users:
-                self._drop_reference(user, found.id)
-            path = self.inside(found.file)
+                self._drop_reference(user, resource.id)
+            path = self.inside(resource.file)
             path.unlink()
             with suppress(OSError):
                 if path.parent.name == path.stem and path.parent != self.root:
@@ -182,8 +182,8 @@ class Resources:
         settings = load.load_settings({"root": str(self.root)})
         tree = Tree(self.root, exclude=settings.gate_file.exclude)
         files = ces_format.FORMAT.find(tree, exclude=settings.gate_file.exclude)
-        found = ces_format.library(tree, files, chosen=files).found
-        return replace(found, readings={**found.readings, **dict(self._of_runs())})
+        library = ces_format.library(tree, files, chosen=files).found
+        return replace(library, readings={**library.readings, **dict(self._of_runs())})
 
     def _of_runs(self) -> Iterator[tuple[str, Reading]]:
         """What runs of evaluations gave that were started here."""
@@ -193,12 +193,14 @@ class Resources:
                 yield file, read.parse(self.source(file).text, file=file, kind=kind)
 
     def _find(self, library: Library, kind: Kind, name: str) -> Resource:
-        found = [each for each in library.of(kind) if self.name_of(each) == name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise Refused("FAILED_PRECONDITION", f"{name!r} stands in {words.listed([each.file for each in found])}")
-        names = [self.name_of(each) for each in library.of(kind)]
+        matches = [resource for resource in library.of(kind) if self.name_of(resource) == name]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise Refused(
+                "FAILED_PRECONDITION", f"{name!r} stands in {words.listed([match.file for match in matches])}"
+            )
+        names = [self.name_of(resource) for resource in library.of(kind)]
         near = words.nearest(name[:300], names)
         hint = f"; did you mean {near}?" if near else ""
         broken = errors_in(library.problems)
@@ -212,22 +214,26 @@ class Resources:
             raise _refused(problems, str(kind))
         return shapes.comparable(message)
 
-    def _checked(self, wanted: Json, kind: Kind, library: Library, *, besides: Resource | None) -> Proto:
+    def _checked(self, content: Json, kind: Kind, library: Library, *, besides: Resource | None) -> Proto:
         """The resource that is to be written, valid by itself and among the others."""
-        message, problems = read.parse_message(dict(wanted), kind, file="")
+        message, problems = read.parse_message(dict(content), kind, file="")
         if message is None:
             raise _refused(problems, str(kind))
-        title = wanted.get("displayName")
-        for each in library.of(kind):
-            if each is not besides and (besides is None or each.file != besides.file) and each.title == title:
-                raise Refused("ALREADY_EXISTS", f"the displayName {title!r} is used by {self.name_of(each)}")
+        title = content.get("displayName")
+        for resource in library.of(kind):
+            if (
+                resource is not besides
+                and (besides is None or resource.file != besides.file)
+                and resource.title == title
+            ):
+                raise Refused("ALREADY_EXISTS", f"the displayName {title!r} is used by {self.name_of(resource)}")
         return message
 
     def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
         if not ID.fullmatch(resource_id):
             raise _invalid(f"{kind}Id", "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first")
         name = _within(parent or self._app, kind) + resource_id
-        if any(self.name_of(each) == name or each.id == resource_id for each in library.of(kind)):
+        if any(self.name_of(resource) == name or resource.id == resource_id for resource in library.of(kind)):
             raise Refused("ALREADY_EXISTS", f"{name!r} is already there")
         return name
 
@@ -241,13 +247,15 @@ class Resources:
             raise Refused("ALREADY_EXISTS", f"the file {file} is already there")
         return file
 
-    def _spliced(self, found: Resource, text: str, old: Any, new: Any) -> str:
-        made = edit.spliced(text, old, new, is_json=found.file.endswith(".json"), path=found.path)
-        reading = read.parse(made, file=found.file, kind=found.kind)
-        again = [shapes.comparable(each.message) for each in reading.resources if each.path == found.path]
+    def _spliced(self, resource: Resource, text: str, old: Any, new: Any) -> str:
+        new_text = edit.spliced(text, old, new, is_json=resource.file.endswith(".json"), path=resource.path)
+        reading = read.parse(new_text, file=resource.file, kind=resource.kind)
+        again = [
+            shapes.comparable(candidate.message) for candidate in reading.resources if candidate.path == resource.path
+        ]
         if again != [new]:
-            raise Refused("FAILED_PRECONDITION", f"{found.file} cannot be changed in place: edit it by hand")
-        return made
+            raise Refused("FAILED_PRECONDITION", f"{resource.file} cannot be changed in place: edit it by hand")
+        return new_text
 
     def _drop_reference(self, user: Resource, resource_id: str) -> None:
         old = shapes.comparable(user.message)
@@ -256,9 +264,9 @@ class Resources:
             (new, "evaluations"),
             *((new.get(k, {}), "evaluationExpectations") for k in ("golden", "scenario")),
         ):
-            kept = [name for name in holder.get(key, ()) if name.rpartition("/")[2] != resource_id]
-            if kept or key not in holder:
-                holder.update({key: kept} if key in holder else {})
+            names = [name for name in holder.get(key, ()) if name.rpartition("/")[2] != resource_id]
+            if names or key not in holder:
+                holder.update({key: names} if key in holder else {})
             else:
                 del holder[key]
         text = self.source(user.file).text
@@ -280,7 +288,7 @@ class Resources:
 
     def _write(self, file: str, text: str, kind: Kind) -> Resource:
         self.save(file, text)
-        return next(each for each in read.parse(text, file=file, kind=kind).resources if not each.path)
+        return next(resource for resource in read.parse(text, file=file, kind=kind).resources if not resource.path)
 
     def save(self, file: str, text: str) -> None:
         """Replace a file as a whole, or write a new one."""
@@ -310,17 +318,17 @@ class Resources:
     def insist_not_relaxing(self, relaxations: Sequence[Relaxation]) -> None:
         """Raises Refused where a change relaxes under `--no-relaxing`."""
         if self._no_relaxing and relaxations:
-            said = [(path_text(each.path) or "(whole)", each.why) for each in relaxations]
-            raise Refused("PERMISSION_DENIED", f"the change relaxes: {relaxations[0]} (--no-relaxing)", said)
+            violations = [(path_text(relaxation.path) or "(whole)", relaxation.why) for relaxation in relaxations]
+            raise Refused("PERMISSION_DENIED", f"the change relaxes: {relaxations[0]} (--no-relaxing)", violations)
 
 
 def keep_results(root: Path, written: Json) -> None:
     """Keep the runs and results of a `ces-results.json`, each in a file of its own, where they are listed."""
     output.make_folder(root / RUNS)
     for kind, key in ((Kind.RUN, "evaluationRuns"), (Kind.RESULT, "evaluationResults")):
-        for each in written[key]:
-            name = "-".join(str(each["name"]).split("/")[7::2])  # of the evaluation and the result, or of the run
-            text = json.dumps(each, indent=2, ensure_ascii=False) + "\n"
+        for resource in written[key]:
+            name = "-".join(str(resource["name"]).split("/")[7::2])  # of the evaluation and the result, or of the run
+            text = json.dumps(resource, indent=2, ensure_ascii=False) + "\n"
             output.write_file(root / RUNS / COLLECTION_OF[kind] / f"{read.file_name(name)}.json", [text])
 
 
@@ -334,25 +342,25 @@ def _hash(content: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def _check_etag(given: Any, content: Any, what: str) -> None:
-    if given and given != _hash(content):
-        raise Refused("ABORTED", f"the etag is stale: the {what} was changed since it was read; get it again")
+def _check_etag(etag: Any, content: Any, noun: str) -> None:
+    if etag and etag != _hash(content):
+        raise Refused("ABORTED", f"the etag is stale: the {noun} was changed since it was read; get it again")
 
 
-def _difference(before: str, after: str, file: str) -> str:
-    lines, changed = (each.splitlines(keepends=True) for each in (before, after))
+def _difference(old_text: str, new_text: str, file: str) -> str:
+    lines, changed = (text.splitlines(keepends=True) for text in (old_text, new_text))
     return "".join(difflib.unified_diff(lines, changed, file, file))
 
 
 def _references(resource: Resource) -> set[str]:
     message = resource.message
     inputs = getattr(message, "golden", None) or getattr(message, "scenario", None)
-    named = (
+    references = (
         message.evaluations
         if isinstance(message, EvaluationDataset)
         else getattr(inputs, "evaluation_expectations", ())
     )
-    return {name.rpartition("/")[2] for name in named}
+    return {name.rpartition("/")[2] for name in references}
 
 
 def _within(parent: str, kind: Kind) -> str:
@@ -369,17 +377,17 @@ def _made_id(title: str) -> str:
     return slug if len(slug) > 4 else f"{slug or 'new'}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
 
 
-def _invalid(where: str, message: str) -> Refused:
-    return Refused("INVALID_ARGUMENT", f"{where}: {message}", [(where, message)])
+def _invalid(field: str, message: str) -> Refused:
+    return Refused("INVALID_ARGUMENT", f"{field}: {message}", [(field, message)])
 
 
-def _refused(problems: Sequence[Problem], what: str) -> Refused:
+def _refused(problems: Sequence[Problem], prefix: str) -> Refused:
     """The refusal of a body, with each of its errors."""
     violations = []
-    for each in errors_in(problems):
-        path = each.place.json_path if each.place else ""
-        hint = f" ({each.hint})" if each.hint else ""
-        violations.append((f"{what}.{path}" if path else what, f"{each.message}{hint}"))
+    for problem in errors_in(problems):
+        path = problem.place.json_path if problem.place else ""
+        hint = f" ({problem.hint})" if problem.hint else ""
+        violations.append((f"{prefix}.{path}" if path else prefix, f"{problem.message}{hint}"))
     return Refused("INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations)
 
 
@@ -444,19 +452,23 @@ class EvalCases:
         """Every evaluation set with its cases."""
         settings = load.load_settings({"root": str(self._root)})
         tree = Tree(self._root, exclude=settings.gate_file.exclude)
-        made = []
+        eval_sets = []
         for file in tree.evaluation_files:
             try:
                 reading = eval_set.parse_eval_set(self._read(file).text, file=file)
             except Refused as refused:  # one bad file hides no other
-                made.append({"file": file, "problem": refused.message, "evalIds": []})
+                eval_sets.append({"file": file, "problem": refused.message, "evalIds": []})
                 continue
             if reading.eval_set is not None:
-                found = reading.eval_set
-                made.append(
-                    {"file": file, "evalSetId": found.eval_set_id, "evalIds": [each.case_id for each in found.cases]}
+                evaluation_set = reading.eval_set
+                eval_sets.append(
+                    {
+                        "file": file,
+                        "evalSetId": evaluation_set.eval_set_id,
+                        "evalIds": [case.case_id for case in evaluation_set.cases],
+                    }
                 )
-        return {"evalSets": made}
+        return {"evalSets": eval_sets}
 
     def get(self, file: str, eval_id: str) -> JsonObject:
         """A case as it is written, and the etag of its content."""
@@ -477,29 +489,29 @@ class EvalCases:
             self._resources.insist_writable()
         fields = _mask(mask, body)
         with self._resources.locked():
-            held = self._find(file, eval_id)
-            _check_etag(etag, held.raw, "case")
-            new = _updated(held.raw, body, fields)
-            before, after = _canonical(held.raw), _canonical(new)
-            changes = tuple(compare.changes(before, after))
+            stored_case = self._find(file, eval_id)
+            _check_etag(etag, stored_case.raw, "case")
+            new = _updated(stored_case.raw, body, fields)
+            old_case, new_case = _canonical(stored_case.raw), _canonical(new)
+            changes = tuple(compare.changes(old_case, new_case))
             relaxed = tuple(case_relaxations(changes))
-            text = self._spliced(held, new, after) if changes else held.source.text
+            text = self._spliced(stored_case, new, new_case) if changes else stored_case.source.text
             if not preview:
                 self._resources.insist_not_relaxing(relaxed)
-                if text != held.source.text:
+                if text != stored_case.source.text:
                     try:
-                        rewrite.save(held.source, text)
+                        rewrite.save(stored_case.source, text)
                     except EvalgateError as error:
                         raise Refused("ABORTED", error.message) from error
-        shown, diff = _view(file, eval_id, new), _difference(held.source.text, text, file)
-        return Done(resource=shown, changes=changes, relaxations=relaxed, diff=diff)
+        view, diff = _view(file, eval_id, new), _difference(stored_case.source.text, text, file)
+        return Done(resource=view, changes=changes, relaxations=relaxed, diff=diff)
 
     # --- how --------------------------------------------------------------------------------------------
 
     def _read(self, file: str) -> rewrite.Source:
-        why = places.why_not(self._root, file)
-        if why:
-            raise Refused("PERMISSION_DENIED", f"{file[:200]!r} {why}")
+        reason = places.why_not(self._root, file)
+        if reason:
+            raise Refused("PERMISSION_DENIED", f"{file[:200]!r} {reason}")
         if not self._resources.inside(file).is_file():
             raise Refused("NOT_FOUND", f"there is no file {file[:200]!r}")
         return self._resources.source(file)
@@ -512,46 +524,48 @@ class EvalCases:
         if reading.dialect not in (Dialect.ADK, Dialect.ADK_CAMEL):
             message = f"{file} is not in ADK's current format: `evalgate migrate` writes it"
             raise Refused("FAILED_PRECONDITION", message)
-        whole = json.loads(source.text.lstrip("\ufeff"))
-        key = next(each for each in ("eval_cases", "evalCases") if each in whole)
-        cases = whole[key]
-        found = [at for at, case in enumerate(cases) if eval_id in (case.get("eval_id"), case.get("evalId"))]
-        if len(found) > 1:
-            raise Refused("FAILED_PRECONDITION", f"{file} has {len(found)} cases {eval_id!r}")
-        if not found:
-            hint = words.suggest(eval_id[:200], [each.case_id for each in reading.eval_set.cases], before="; ")
+        document = json.loads(source.text.lstrip("\ufeff"))
+        key = next(spelling for spelling in ("eval_cases", "evalCases") if spelling in document)
+        cases = document[key]
+        positions = [at for at, case in enumerate(cases) if eval_id in (case.get("eval_id"), case.get("evalId"))]
+        if len(positions) > 1:
+            raise Refused("FAILED_PRECONDITION", f"{file} has {len(positions)} cases {eval_id!r}")
+        if not positions:
+            hint = words.suggest(eval_id[:200], [case.case_id for case in reading.eval_set.cases], prefix="; ")
             raise Refused("NOT_FOUND", f"{file} has no case {eval_id[:200]!r}{hint}")
-        return _Held(file=file, source=source, raw=cases[found[0]], path=(key, found[0]))
+        return _Held(file=file, source=source, raw=cases[positions[0]], path=(key, positions[0]))
 
-    def _spliced(self, held: _Held, new: Json, wanted: Any) -> str:
+    def _spliced(self, stored_case: _Held, new: Json, canonical_case: Any) -> str:
         """The file's text with the case as it is wanted. Raises Refused where that would change anything else."""
-        made = edit.spliced(held.source.text, held.raw, new, is_json=True, path=held.path)
-        key, at = held.path
+        new_text = edit.spliced(stored_case.source.text, stored_case.raw, new, is_json=True, path=stored_case.path)
+        key, at = stored_case.path
         try:
-            before, after = (json.loads(text.lstrip("\ufeff")) for text in (held.source.text, made))
-            is_wanted = _canonical(after[key][at]) == wanted
-            before[key][at] = after[key][at] = None
+            old_document, new_document = (
+                json.loads(text.lstrip("\ufeff")) for text in (stored_case.source.text, new_text)
+            )
+            is_wanted = _canonical(new_document[key][at]) == canonical_case
+            old_document[key][at] = new_document[key][at] = None
         except (ValueError, LookupError, TypeError, Refused):
-            is_wanted, before, after = False, 0, 1
-        if not is_wanted or before != after:
-            message = f"{held.file} cannot be changed in place: write keys as the file does, or edit it by hand"
+            is_wanted, old_document, new_document = False, 0, 1
+        if not is_wanted or old_document != new_document:
+            message = f"{stored_case.file} cannot be changed in place: write keys as the file does, or edit it by hand"
             raise Refused("FAILED_PRECONDITION", message)
-        return made
+        return new_text
 
 
 def _view(file: str, eval_id: str, raw: Json) -> JsonObject:
     return {"file": file, "evalId": eval_id, "evalCase": dict(raw), "etag": _hash(raw)}
 
 
-def _mask(given: Any, body: Json) -> list[str]:
+def _mask(mask: Any, body: Json) -> list[str]:
     """The fields that an update names, as ADK writes them."""
-    paths = edit.paths_of(given) or list(body)
+    paths = edit.paths_of(mask) or list(body)
     if paths == [EVERYTHING]:
         return list(FIELDS)
     wrong = []
     for path in paths:
         if to_snake(path) not in EvalCaseWire.model_fields:
-            hint = words.suggest(to_snake(path)[:100], FIELDS, before="; ")
+            hint = words.suggest(to_snake(path)[:100], FIELDS, prefix="; ")
             wrong.append(("updateMask", f"`{path[:100]}` is not a field of a case{hint}"))
     if wrong:
         raise Refused("INVALID_ARGUMENT", f"updateMask: {wrong[0][1]}", wrong)
@@ -560,42 +574,44 @@ def _mask(given: Any, body: Json) -> list[str]:
 
 def _updated(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
     """The case with the fields of the body, in the spelling of the file."""
-    given = {to_snake(key): value for key, value in body.items()}
-    made = dict(raw)
+    new_fields = {to_snake(key): value for key, value in body.items()}
+    case = dict(raw)
     for name in fields:
-        spelled = next((each for each in (name, to_camel(name)) if each in made), None)
-        if given.get(name) is not None:
+        spelled = next((spelling for spelling in (name, to_camel(name)) if spelling in case), None)
+        if new_fields.get(name) is not None:
             is_camel = "evalId" in raw
-            made[spelled or (to_camel(name) if is_camel else name)] = given[name]
+            case[spelled or (to_camel(name) if is_camel else name)] = new_fields[name]
         elif spelled is not None:
-            del made[spelled]
-    return made
+            del case[spelled]
+    return case
 
 
 def _canonical(raw: Any) -> JsonObject:
     """A case as ADK reads it. Raises Refused where it cannot."""
     try:
-        made: JsonObject = json.loads(json.dumps(case_json(EvalCaseWire.model_validate(raw).noun())))
+        case: JsonObject = json.loads(json.dumps(case_json(EvalCaseWire.model_validate(raw).noun())))
     except ValidationError as error:
-        told = []
-        for each in error.errors()[:20]:
-            where = ".".join(str(step) for step in each["loc"])
-            told.append((f"evalCase.{where}" if where else "evalCase", words.fault(each)))
-        raise Refused("INVALID_ARGUMENT", f"{told[0][0]}: {told[0][1]}", told) from error
-    return made
+        violations = []
+        for detail in error.errors()[:20]:
+            field = ".".join(str(step) for step in detail["loc"])
+            violations.append((f"evalCase.{field}" if field else "evalCase", words.fault(detail)))
+        raise Refused("INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations) from error
+    return case
 
 
-def case_relaxations(found: Sequence[FieldChange]) -> Iterator[Relaxation]:
+def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[Relaxation]:
     """Those of the changes of a case after which less may be asked or expected: whatever is removed, replaced or added
     to. A new expectation where there was none is none."""
-    for each in found:
-        keys = [step for step in each.path if isinstance(step, str)]
-        is_item, named = isinstance(each.path[-1], int), ".".join(keys)
-        is_new = each.old is MISSING and not is_item and (named in _NEW or (len(keys) == 2 and keys[0] == _STATE))
-        if named in _FREE or is_new:
+    for change in changes:
+        keys = [step for step in change.path if isinstance(step, str)]
+        is_item, field_path = isinstance(change.path[-1], int), ".".join(keys)
+        is_new = (
+            change.old is MISSING and not is_item and (field_path in _NEW or (len(keys) == 2 and keys[0] == _STATE))
+        )
+        if field_path in _FREE or is_new:
             continue
-        what = next((_WHAT[key] for key in reversed(keys) if key in _WHAT), "expectation")
-        how = "removed" if each.new is MISSING else "replaced by another"
-        if each.old is MISSING and is_item:
+        noun = next((_WHAT[key] for key in reversed(keys) if key in _WHAT), "expectation")
+        how = "removed" if change.new is MISSING else "replaced by another"
+        if change.old is MISSING and is_item:
             how = "added beside others"  # an easy turn raises a mean, one more call may be made
-        yield Relaxation(path=each.path, why=f"the {what} is {how}")
+        yield Relaxation(path=change.path, why=f"the {noun} is {how}")

@@ -75,24 +75,24 @@ def _called(
         return tool.answer(resources, dict(params.arguments or {}))
     except Refused as refused:
         error = error_of(refused)
-        told = [f"{refused.code}: {refused.message}", json.dumps(error, ensure_ascii=False)]
-        return types.CallToolResult(content=[_text(each) for each in told], structured_content=error, is_error=True)
+        texts = [f"{refused.code}: {refused.message}", json.dumps(error, ensure_ascii=False)]
+        return types.CallToolResult(content=[_text(text) for text in texts], structured_content=error, is_error=True)
     except (ValueError, RecursionError) as problem:  # half a character, NUL in a path, values within values
-        said = f"INVALID_ARGUMENT: {type(problem).__name__}: {problem}"[:500]
-        return types.CallToolResult(content=[_text(said)], is_error=True)
+        message = f"INVALID_ARGUMENT: {type(problem).__name__}: {problem}"[:500]
+        return types.CallToolResult(content=[_text(message)], is_error=True)
     except OSError as problem:
-        said = f"FAILED_PRECONDITION: {problem.strerror or problem}"
-        return types.CallToolResult(content=[_text(said)], is_error=True)
+        message = f"FAILED_PRECONDITION: {problem.strerror or problem}"
+        return types.CallToolResult(content=[_text(message)], is_error=True)
 
 
 async def _watched(context: Any, operation: Operation) -> None:
     """Wait until a run is over, and tell whoever asked for progress what changes."""
-    told = (-1, "")
+    last_progress = (-1, "")
     while not operation.over.is_set():
-        now = (operation.done, operation.lines[-1] if operation.lines else operation.state)
-        if now != told:
-            told = now
-            await context.session.report_progress(operation.done, operation.total or None, now[1])
+        progress = (operation.done, operation.lines[-1] if operation.lines else operation.state)
+        if progress != last_progress:
+            last_progress = progress
+            await context.session.report_progress(operation.done, operation.total or None, progress[1])
         await anyio.sleep(0.1)
 
 

@@ -61,12 +61,12 @@ class Tool:
 
     def answer(self, resources: Resources, arguments: JsonObject) -> ToolAnswer:
         """Check the arguments and call it. Raises Refused."""
-        known: JsonObject = self.takes["properties"]
+        properties: JsonObject = self.takes["properties"]
         for key, value in arguments.items():
-            if key not in known:
-                hint = words.suggest(key[:100], known, before="; ")
+            if key not in properties:
+                hint = words.suggest(key[:100], properties, prefix="; ")
                 raise Refused("INVALID_ARGUMENT", f"unknown argument `{key[:100]}`{hint}", [(key[:100], "unknown")])
-            kind = known[key].get("type")
+            kind = properties[key].get("type")
             expected = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}.get(
                 kind or "", object
             )
@@ -80,7 +80,7 @@ class Tool:
 
 def error_of(refused: Refused) -> JsonObject:
     """An error as google.rpc.Status has it, with a BadRequest for its fields."""
-    violations = [{"field": where, "description": said} for where, said in refused.violations]
+    violations = [{"field": path, "description": description} for path, description in refused.violations]
     bad = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
     status = {"code": CODES[refused.code], "status": refused.code, "message": refused.message}
     return {"error": {**status, **({"details": [bad]} if violations else {})}}
@@ -91,16 +91,16 @@ def error_of(refused: Refused) -> JsonObject:
 
 def schema_of(shape: type[Proto], *, writable: bool) -> JsonObject:
     """The JSON schema of a message; `writable`: without what the platform alone writes."""
-    made = shape.model_json_schema(by_alias=True, mode="validation")
+    schema = shape.model_json_schema(by_alias=True, mode="validation")
     if writable:
-        for each in (made, *made.get("$defs", {}).values()):
-            owner = getattr(shapes, str(each.get("title")), None)
+        for definition in (schema, *schema.get("$defs", {}).values()):
+            owner = getattr(shapes, str(definition.get("title")), None)
             if isinstance(owner, type) and issubclass(owner, Proto):
                 for name in owner.model_fields:
                     if shapes.handling_of(owner, name) is Handling.OUTPUT and name != "etag":
-                        each["properties"].pop(shapes.key_of(owner, name), None)
-        _drop_unused(made)
-    return made
+                        definition["properties"].pop(shapes.key_of(owner, name), None)
+        _drop_unused(schema)
+    return schema
 
 
 def _drop_unused(schema: JsonObject) -> None:
@@ -127,15 +127,15 @@ def _holds(*required: str, **properties: str) -> JsonObject:
     return {"type": "object", "properties": types, "required": list(required or properties)}
 
 
-def _text(said: str) -> JsonObject:
-    return {"type": "string", "description": said}
+def _text(description: str) -> JsonObject:
+    return {"type": "string", "description": description}
 
 
-def _with(key: str, shape: type[Proto], said: str, required: tuple[str, ...], **more: JsonObject) -> JsonObject:
+def _with(key: str, shape: type[Proto], description: str, required: tuple[str, ...], **more: JsonObject) -> JsonObject:
     """An object of which one property is a message; its definitions move to the top, where `$ref` finds them."""
     inner = schema_of(shape, writable=True)
     definitions = inner.pop("$defs", {})
-    return {**_object(required, **{key: {**inner, "description": said}}, **more), "$defs": definitions}
+    return {**_object(required, **{key: {**inner, "description": description}}, **more), "$defs": definitions}
 
 
 # --- the table ----------------------------------------------------------------------------------------
@@ -166,31 +166,31 @@ _NAMES: Final = {
 
 
 def _listing(kind: Kind) -> Callable[[Resources, JsonObject], ToolAnswer]:
-    def call(resources: Resources, given: JsonObject) -> ToolAnswer:
+    def call(resources: Resources, arguments: JsonObject) -> ToolAnswer:
         for key in ("evaluationFilter", "evaluationRunFilter", "filter"):
-            if given.get(key):
+            if arguments.get(key):
                 raise Refused("UNIMPLEMENTED", f"`{key}`: files are listed whole", [(key, "not supported")])
-        if given.get("orderBy", "") not in ("", "name", "name asc"):
+        if arguments.get("orderBy", "") not in ("", "name", "name asc"):
             raise Refused("UNIMPLEMENTED", "`orderBy`: files are ordered by name", [("orderBy", "not supported")])
-        page = {"page_size": given.get("pageSize", 0), "page_token": given.get("pageToken", "")}
-        return ToolAnswer(content=resources.listed(kind, parent=given.get("parent", ""), **page))
+        page = {"page_size": arguments.get("pageSize", 0), "page_token": arguments.get("pageToken", "")}
+        return ToolAnswer(content=resources.listed(kind, parent=arguments.get("parent", ""), **page))
 
     return call
 
 
 def _changed(done: Done) -> ToolAnswer:
     """A change with what it relaxes, which also stands in words: not every client shows `_meta`."""
-    relaxes = [str(each) for each in done.relaxations]
-    notes = tuple(f"This relaxes: {each}" for each in relaxes)
-    meta: JsonObject = {RELAXATIONS: relaxes, CHANGES: [str(each) for each in done.changes]}
+    relaxes = [str(relaxation) for relaxation in done.relaxations]
+    notes = tuple(f"This relaxes: {relaxation}" for relaxation in relaxes)
+    meta: JsonObject = {RELAXATIONS: relaxes, CHANGES: [str(change) for change in done.changes]}
     return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
 
 
 def _previewed(done: Done) -> ToolAnswer:
     content = {
         "resource": done.resource,
-        "changes": [str(each) for each in done.changes],
-        "relaxations": [str(each) for each in done.relaxations],
+        "changes": [str(change) for change in done.changes],
+        "relaxations": [str(relaxation) for relaxation in done.relaxations],
         "diff": done.diff,
     }
     return ToolAnswer(content=content)
@@ -232,7 +232,7 @@ def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
             description=f"Gets one {one.replace('_', ' ')}, with the etag of its content.",
             takes=_object(("name",), name=_NAME),
             gives=schema_of(shape, writable=False),
-            call=lambda resources, given: ToolAnswer(content=resources.get(kind, given["name"])),
+            call=lambda resources, arguments: ToolAnswer(content=resources.get(kind, arguments["name"])),
             read_only=True,
         ),
     )
@@ -246,8 +246,10 @@ def _deleter(kind: Kind, one: str) -> Tool:
             ("name",), name=_NAME, etag=_ETAG, force={"type": "boolean", "description": "Drop references to it."}
         ),
         gives={"type": "object"},
-        call=lambda resources, given: _changed(
-            resources.delete(kind, given["name"], etag=given.get("etag", ""), force=given.get("force", False))
+        call=lambda resources, arguments: _changed(
+            resources.delete(
+                kind, arguments["name"], etag=arguments.get("etag", ""), force=arguments.get("force", False)
+            )
         ),
         destructive=True,
     )
@@ -255,14 +257,14 @@ def _deleter(kind: Kind, one: str) -> Tool:
 
 def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
     shape = read.RESOURCES[kind]
-    key, said = to_camel(one), one.replace("_", " ")
+    key, noun = to_camel(one), one.replace("_", " ")
     gives = schema_of(shape, writable=False)
-    whole = f"The {said}, with its `name`; an `etag` guards against changes of others."
-    takes_update = _with(key, shape, whole, (key,), updateMask=_MASK)
+    description = f"The {noun}, with its `name`; an `etag` guards against changes of others."
+    takes_update = _with(key, shape, description, (key,), updateMask=_MASK)
     takes_new = _with(
         key,
         shape,
-        f"The {said}.",
+        f"The {noun}.",
         (key,),
         parent=_PARENT,
         **{f"{key}Id": _text("Without it one is made of the displayName.")},
@@ -270,29 +272,31 @@ def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
     return (
         Tool(
             name=f"create_{one}",
-            description=f"Creates the {said} in a file of its own.",
+            description=f"Creates the {noun} in a file of its own.",
             takes=takes_new,
             gives=gives,
-            call=lambda resources, given: _changed(
+            call=lambda resources, arguments: _changed(
                 resources.create(
-                    kind, given[key], parent=given.get("parent", ""), resource_id=given.get(f"{key}Id", "")
+                    kind, arguments[key], parent=arguments.get("parent", ""), resource_id=arguments.get(f"{key}Id", "")
                 )
             ),
         ),
         Tool(
             name=f"update_{one}",
-            description=f"Updates the specified {said}. Always pass an update mask.{_TELLS}",
+            description=f"Updates the specified {noun}. Always pass an update mask.{_TELLS}",
             takes=takes_update,
             gives=gives,
-            call=lambda resources, given: _changed(resources.update(kind, given[key], mask=given.get("updateMask"))),
+            call=lambda resources, arguments: _changed(
+                resources.update(kind, arguments[key], mask=arguments.get("updateMask"))
+            ),
         ),
         Tool(
             name=f"preview_update_{one}",
             description=f"Tells what update_{one} would change and relax, with the difference of its file; no write.",
             takes=takes_update,
             gives=_PREVIEW,
-            call=lambda resources, given: _previewed(
-                resources.update(kind, given[key], mask=given.get("updateMask"), preview=True)
+            call=lambda resources, arguments: _previewed(
+                resources.update(kind, arguments[key], mask=arguments.get("updateMask"), preview=True)
             ),
             read_only=True,
         ),
@@ -317,9 +321,9 @@ def _of_cases() -> tuple[Tool, ...]:
         etag=_ETAG,
     )
 
-    def update(resources: Resources, given: JsonObject, *, preview: bool) -> Done:
-        more = {"mask": given.get("updateMask"), "etag": given.get("etag", ""), "preview": preview}
-        return EvalCases(resources).update(given["file"], given["evalId"], given["evalCase"], **more)
+    def update(resources: Resources, arguments: JsonObject, *, preview: bool) -> Done:
+        more = {"mask": arguments.get("updateMask"), "etag": arguments.get("etag", ""), "preview": preview}
+        return EvalCases(resources).update(arguments["file"], arguments["evalId"], arguments["evalCase"], **more)
 
     return (
         Tool(
@@ -327,7 +331,7 @@ def _of_cases() -> tuple[Tool, ...]:
             description="Lists ADK's evaluation sets with the ids of their cases.",
             takes=_object(()),
             gives={"type": "object", "properties": {"evalSets": {"type": "array", "items": {"type": "object"}}}},
-            call=lambda resources, given: ToolAnswer(content=EvalCases(resources).listed()),  # noqa: ARG005 - none
+            call=lambda resources, arguments: ToolAnswer(content=EvalCases(resources).listed()),  # noqa: ARG005 - none
             read_only=True,
         ),
         Tool(
@@ -335,7 +339,9 @@ def _of_cases() -> tuple[Tool, ...]:
             description="Gives one case of an ADK evaluation set as it is written, with the etag of its content.",
             takes=_object(("file", "evalId"), file=_FILE, evalId=_EVAL_ID),
             gives=view,
-            call=lambda resources, given: ToolAnswer(content=EvalCases(resources).get(given["file"], given["evalId"])),
+            call=lambda resources, arguments: ToolAnswer(
+                content=EvalCases(resources).get(arguments["file"], arguments["evalId"])
+            ),
             read_only=True,
         ),
         Tool(
@@ -343,14 +349,14 @@ def _of_cases() -> tuple[Tool, ...]:
             description=f"Updates one case of an ADK evaluation set. Always pass an update mask.{_TELLS}",
             takes=takes,
             gives=view,
-            call=lambda resources, given: _changed(update(resources, given, preview=False)),
+            call=lambda resources, arguments: _changed(update(resources, arguments, preview=False)),
         ),
         Tool(
             name="preview_update_eval_case",
             description="Tells what update_eval_case would change and relax, with the file's difference; no write.",
             takes=takes,
             gives=_PREVIEW,
-            call=lambda resources, given: _previewed(update(resources, given, preview=True)),
+            call=lambda resources, arguments: _previewed(update(resources, arguments, preview=True)),
             read_only=True,
         ),
     )
@@ -369,14 +375,14 @@ _OPERATION: Final = _holds(
 
 
 def _runners(operations: Operations) -> tuple[Tool, ...]:
-    def run(resources: Resources, given: JsonObject) -> ToolAnswer:
+    def run(resources: Resources, arguments: JsonObject) -> ToolAnswer:
         resources.insist_writable()
-        names = _texts(given, "evaluations")
-        if dataset := given.get("evaluationDataset"):
+        names = _texts(arguments, "evaluations")
+        if dataset := arguments.get("evaluationDataset"):
             names += resources.get(Kind.DATASET, dataset).get("evaluations", ())
-        paths = [*(resources.selection(name) for name in names), *_texts(given, "evalCases")]
-        operation = operations.start(paths, runs=given.get("runCount", 1))
-        return ToolAnswer(content=operation.json(), awaited=operation if given.get("wait") else None)
+        paths = [*(resources.selection(name) for name in names), *_texts(arguments, "evalCases")]
+        operation = operations.start(paths, runs=arguments.get("runCount", 1))
+        return ToolAnswer(content=operation.json(), awaited=operation if arguments.get("wait") else None)
 
     return (
         Tool(
@@ -400,25 +406,25 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
             description="Tells how far a run is, and what came of it.",
             takes=_object(("name",), name=_text("Of the operation, as run_evaluation gives it.")),
             gives=_OPERATION,
-            call=lambda resources, given: ToolAnswer(content=operations.get(given["name"]).json()),  # noqa: ARG005 - of runs
+            call=lambda resources, arguments: ToolAnswer(content=operations.get(arguments["name"]).json()),  # noqa: ARG005 - of runs
             read_only=True,
         ),
     )
 
 
-def _texts(given: JsonObject, key: str) -> list[str]:
-    found = given.get(key, [])
-    if not all(isinstance(each, str) for each in found):
+def _texts(arguments: JsonObject, key: str) -> list[str]:
+    texts = arguments.get(key, [])
+    if not all(isinstance(text, str) for text in texts):
         raise Refused("INVALID_ARGUMENT", f"`{key}`: expected a list of texts", [(key, "expected a list of texts")])
-    return list(found)
+    return list(texts)
 
 
 def tools(operations: Operations) -> dict[str, Tool]:
     """Every tool by its name; `operations`: those of this server."""
-    made: list[Tool] = []
+    catalog: list[Tool] = []
     for kind, one in _NAMES.items():
-        made += _readers(kind, one)
-        made += _writers(kind, one) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
-        made += (_deleter(kind, one),) if kind is not Kind.EXPECTATION else ()
-    made += (*_of_cases(), *_runners(operations))
-    return {tool.name: tool for tool in made}
+        catalog += _readers(kind, one)
+        catalog += _writers(kind, one) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
+        catalog += (_deleter(kind, one),) if kind is not Kind.EXPECTATION else ()
+    catalog += (*_of_cases(), *_runners(operations))
+    return {tool.name: tool for tool in catalog}

@@ -34,11 +34,11 @@ class FrameworkSession(ABC):
     """
 
     def __init__(
-        self, agent: Any, options: Message, start: Message, asked: tools.SessionTools | None, context: Any
+        self, agent: Any, options: Message, start: Message, session_tools: tools.SessionTools | None, context: Any
     ) -> None:
         self.agent = agent
         self.options = options
-        self.asked = asked
+        self.asked = session_tools
         self.state: Message = start.get("state") or {}
         self.context = self.state if context is None else context
         self.session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
@@ -66,9 +66,9 @@ class FrameworkSession(ABC):
         if self.broken is not None:
             raise self.broken
         self._answered(answer)
-        told = [{"name": name, "instructions": text} for name, text in self._instructions.items()]
+        agents = [{"name": name, "instructions": text} for name, text in self._instructions.items()]
         spent = list(self.watch.spent.values())
-        ended = {"timings": self.watch.timings(), "agents": told, "model_calls": spent}
+        ended = {"timings": self.watch.timings(), "agents": agents, "model_calls": spent}
         return {name: value for name, value in ended.items() if value}
 
     async def end(self) -> Message:
@@ -93,39 +93,39 @@ class FrameworkSession(ABC):
     ) -> None:
         """A model has answered; it is told with the first tool that it calls, or as the answer, or by itself."""
         self.watch.model_answers(key, model if isinstance(model, str) else "")
-        told: Message = {"usage_metadata": usage} if usage else {}
+        fields: Message = {"usage_metadata": usage} if usage else {}
         if isinstance(model, str) and model:
-            told["model_version"] = model
-        held = {"author": author, "text": text, "calls": calls, "told": told}
+            fields["model_version"] = model
+        pending_answer = {"author": author, "text": text, "calls": calls, "told": fields}
         with self._lock:
-            before, self._held = self._held, held
-        self._tell(before)
+            previous_answer, self._held = self._held, pending_answer
+        self._tell(previous_answer)
 
     @contextmanager
     def tool(self, name: str, args: Any, number: str | None = None) -> Iterator[Message]:
         """Around a tool that runs: its call is told, and the `response` that is put into what this yields."""
         call = self.tool_begins(name, args, number)
-        told: Message = {}
+        outcome: Message = {}
         try:
-            yield told
+            yield outcome
         except Exception as error:
-            told["response"] = {"error": errors.sentence(error)}
+            outcome["response"] = {"error": errors.sentence(error)}
             raise
         finally:
-            if "response" in told:
-                self.tool_ends(call, name, told["response"])
+            if "response" in outcome:
+                self.tool_ends(call, name, outcome["response"])
 
     def tool_begins(self, name: str, args: Any, number: str | None = None, *, late: bool = False) -> str:
         """A tool is called; the name of the call. `late`: the model has said something else since."""
         with self._lock:
             self._issued += 1
             number = number or f"call-{self._issued}"
-            held: Message = {}
+            pending_answer: Message = {}
             if not late:
-                held, self._held = self._held, {}
+                pending_answer, self._held = self._held, {}
         call = {"function_call": {"id": number, "name": name, "args": pipe.plain(dict(args or {}))}}
-        parts = [{"text": held["text"]}, call] if held.get("text") else [call]
-        self._event(parts, author=held.get("author") or "agent", told=held.get("told"))
+        parts = [{"text": pending_answer["text"]}, call] if pending_answer.get("text") else [call]
+        self._event(parts, author=pending_answer.get("author") or "agent", fields=pending_answer.get("told"))
         self.watch.tool_begins(number, name)
         return number
 
@@ -140,41 +140,49 @@ class FrameworkSession(ABC):
         self, name: str, args: Any, run: Callable[[], Awaitable[Any]], *, number: str = "", kind: str = "tool"
     ) -> Any:
         """Run a tool, asked about where that is wanted, and tell of it."""
-        with self.tool(name, args, number) as told:
+        with self.tool(name, args, number) as outcome:
             result = await (run() if self.asked is None else self.asked.ask(name, args, kind).settle(run))
-            told["response"] = result
+            outcome["response"] = result
             return result
 
     def run_tool_here(
         self, name: str, args: Any, run: Callable[[], Any], *, number: str = "", kind: str = "tool"
     ) -> Any:
         """The same in a thread, which waits."""
-        with self.tool(name, args, number) as told:
+        with self.tool(name, args, number) as outcome:
             result = run() if self.asked is None else self.asked.ask(name, args, kind).wait(run)
-            told["response"] = result
+            outcome["response"] = result
             return result
 
     def _answered(self, answer: str) -> None:
-        held, self._held = self._held, {}
-        if held.get("text") and held["text"].strip() != answer.strip():
-            self._tell(held)
-            held = {}
+        pending_answer, self._held = self._held, {}
+        if pending_answer.get("text") and pending_answer["text"].strip() != answer.strip():
+            self._tell(pending_answer)
+            pending_answer = {}
         if answer:
-            self._event([{"text": answer}], author=held.get("author") or "agent", final=True, told=held.get("told"))
+            self._event(
+                [{"text": answer}],
+                author=pending_answer.get("author") or "agent",
+                final=True,
+                fields=pending_answer.get("told"),
+            )
         else:
-            self._tell(held)
+            self._tell(pending_answer)
 
-    def _tell(self, held: Message) -> None:
+    def _tell(self, pending_answer: Message) -> None:
         """An answer of a model that no tool followed: its text, or the calls that were none of a tool."""
-        text = held and (held["text"] or (json.dumps(pipe.plain(held["calls"])) if held["calls"] else ""))
+        text = pending_answer and (
+            pending_answer["text"]
+            or (json.dumps(pipe.plain(pending_answer["calls"])) if pending_answer["calls"] else "")
+        )
         if text:
-            self._event([{"text": text}], author=held["author"], told=held["told"])
+            self._event([{"text": text}], author=pending_answer["author"], fields=pending_answer["told"])
 
     def _event(
-        self, parts: list[Message], *, author: str = "agent", final: bool = False, told: Message | None = None
+        self, parts: list[Message], *, author: str = "agent", final: bool = False, fields: Message | None = None
     ) -> None:
         content = {"role": "model", "parts": parts}
-        self._emit({"author": author, "content": content, "final": final, **(told or {})})
+        self._emit({"author": author, "content": content, "final": final, **(fields or {})})
 
 
 CURRENT: ContextVar[FrameworkSession | None] = ContextVar("evalgate_session", default=None)
@@ -189,13 +197,17 @@ def answer_text(answer: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def usage_of(given: Any, answered: Any, *, cached: Any = None, thoughts: Any = None) -> Message | None:
+def usage_of(prompt_tokens: Any, answered: Any, *, cached: Any = None, thoughts: Any = None) -> Message | None:
     """Token counts as ADK has them, where thoughts are apart from the answer; None where nothing was counted."""
-    if not given and not answered:
+    if not prompt_tokens and not answered:
         return None
-    counts = {"prompt_token_count": given, "candidates_token_count": answered, "cached_content_token_count": cached}
-    if isinstance(given, int) and isinstance(answered, int):
-        counts["total_token_count"] = given + answered
+    counts = {
+        "prompt_token_count": prompt_tokens,
+        "candidates_token_count": answered,
+        "cached_content_token_count": cached,
+    }
+    if isinstance(prompt_tokens, int) and isinstance(answered, int):
+        counts["total_token_count"] = prompt_tokens + answered
         if thoughts:
             counts.update(candidates_token_count=answered - thoughts, thoughts_token_count=thoughts)
     return {name: count for name, count in counts.items() if count is not None}
@@ -216,7 +228,7 @@ class FrameworkHost(server.Host, ABC):
         self._context: Any = None
 
     @abstractmethod
-    def is_agent(self, found: Any) -> bool:
+    def is_agent(self, candidate: Any) -> bool:
         """Whether an object is an agent of the framework, and not what makes one."""
 
     @abstractmethod
@@ -258,20 +270,20 @@ class FrameworkHost(server.Host, ABC):
         """The agent is one object for all conversations."""
 
     def _version(self) -> str:
-        wanted = f"{self.package}>={self.low},<{self.high}"
+        specifier = f"{self.package}>={self.low},<{self.high}"
         try:
             version = importlib.metadata.version(self.package)
         except importlib.metadata.PackageNotFoundError:
-            told = f"{self.package} is not installed for {sys.executable}: add `{wanted}` to the requirements"
-            raise errors.LoadFailed(told) from None
+            message = f"{self.package} is not installed for {sys.executable}: add `{specifier}` to the requirements"
+            raise errors.LoadFailed(message) from None
         if not _numbers(self.low) <= _numbers(version) < _numbers(self.high):
             raise errors.LoadFailed(
-                f"{self.package} {version} is installed for {sys.executable}, and this driver is made for {wanted}: "
+                f"{self.package} {version} is installed for {sys.executable}, and this driver is made for {specifier}: "
                 "install such a version, or use `driver: python` with a function of your own (docs/agents/python.md)"
             )
         return version
 
-    async def open(self, start: Message, asked: tools.SessionTools | None) -> Any:
+    async def open(self, start: Message, session_tools: tools.SessionTools | None) -> Any:
         """A fresh session."""
         context = await made(self._context, start.get("state") or {})
         agent = self._found
@@ -280,7 +292,7 @@ class FrameworkHost(server.Host, ABC):
             if not self.is_agent(agent):
                 call = self.options.get("call")
                 raise TypeError(f"{call} gave a {type(agent).__name__}, no agent of {self.package}")
-        return self.session(agent, self.options, start, asked, context)
+        return self.session(agent, self.options, start, session_tools, context)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -295,9 +307,10 @@ async def made(maker: Any, state: Message) -> Any:
     if not (inspect.isroutine(maker) or inspect.isclass(maker)):
         return maker
     needed = [
-        each
-        for each in inspect.signature(maker).parameters.values()
-        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        parameter
+        for parameter in inspect.signature(maker).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     result = await asyncio.to_thread(maker, *([state] if needed else []))
     return await result if inspect.isawaitable(result) else result

@@ -38,18 +38,18 @@ class Session(FrameworkSession):
         from langgraph.types import Command
 
         key, output = str(self.options["input"]), str(self.options["output"])
-        given = {**self._first, key: [HumanMessage(text)] if key == "messages" else text}
+        graph_input = {**self._first, key: [HumanMessage(text)] if key == "messages" else text}
         config = {
             "configurable": {"thread_id": self.session_id, "user_id": self.user_id},
             "callbacks": [_watcher(self)],
         }
-        before = len(self._values.get("messages") or ())
-        await self._graph.ainvoke(Command(resume=text) if self._interrupted else given, config, **self._context)
+        message_count = len(self._values.get("messages") or ())
+        await self._graph.ainvoke(Command(resume=text) if self._interrupted else graph_input, config, **self._context)
         self._first = {}
         snapshot = await self._graph.aget_state(config)
         self._values = snapshot.values if isinstance(snapshot.values, dict) else {output: snapshot.values}
-        self._tell_refused((self._values.get("messages") or [])[before:])
-        asks = [each.value for task in snapshot.tasks for each in task.interrupts]
+        self._tell_refused((self._values.get("messages") or [])[message_count:])
+        asks = [interrupt.value for task in snapshot.tasks for interrupt in task.interrupts]
         self._interrupted = bool(asks)
         if asks:
             return asks[0]
@@ -64,17 +64,17 @@ class Session(FrameworkSession):
 
     def called(self, tool: Any) -> Message:
         """What to tell of a call that is running: with the arguments of the model, without what the graph adds."""
-        number, given = CALL.get()
+        number, arguments = CALL.get()
         self._seen.add(number)
-        known = tool.args
-        if not isinstance(given, dict):
-            given = dict(zip(known, [given]))  # noqa: B905 - a tool with one argument may be given just that
-        args = {key: value for key, value in given.items() if key in known}
+        parameters = tool.args
+        if not isinstance(arguments, dict):
+            arguments = dict(zip(parameters, [arguments]))  # noqa: B905 - a tool with one argument may be given just that
+        args = {key: value for key, value in arguments.items() if key in parameters}
         return {"name": tool.name, "args": args, "number": number, "kind": _kind(tool)}
 
     def _tell_refused(self, messages: list[Any]) -> None:
         """Calls of a model that were answered with an error before any tool ran: mostly of one that is not there."""
-        calls = {call["id"]: call for each in messages for call in getattr(each, "tool_calls", None) or ()}
+        calls = {call["id"]: call for message in messages for call in getattr(message, "tool_calls", None) or ()}
         for message in messages:
             number = str(getattr(message, "tool_call_id", ""))
             if getattr(message, "status", "") == "error" and number in calls and number not in self._seen:
@@ -110,10 +110,10 @@ def _watcher(session: Session) -> Any:
             self.authors: dict[Any, str] = {}
 
         def on_chat_model_start(self, _: Any, messages: Any, *, run_id: Any, metadata: Any = None, **__: Any) -> None:
-            told = metadata or {}
-            author = str(told.get("lc_agent_name") or told.get("langgraph_node") or "agent")
+            details = metadata or {}
+            author = str(details.get("lc_agent_name") or details.get("langgraph_node") or "agent")
             self.authors[run_id] = author
-            system = [_text(each) for each in messages[0] if each.type == "system"]
+            system = [_text(message) for message in messages[0] if message.type == "system"]
             session.model_begins(run_id, author, "\n".join(system))
 
         def on_llm_start(self, _: Any, __: Any, *, run_id: Any, **___: Any) -> None:
@@ -129,12 +129,12 @@ def _watcher(session: Session) -> Any:
                 cached=(counts.get("input_token_details") or {}).get("cache_read"),
                 thoughts=(counts.get("output_token_details") or {}).get("reasoning"),
             )
-            told = getattr(message, "response_metadata", None) or {}
+            metadata = getattr(message, "response_metadata", None) or {}
             session.model_said(
                 run_id,
                 answer.text if message is None else _text(message),
                 usage,
-                model=told.get("model_name") or told.get("model"),
+                model=metadata.get("model_name") or metadata.get("model"),
                 calls=getattr(message, "tool_calls", None) or (),
                 author=self.authors.get(run_id, "agent"),
             )
@@ -177,13 +177,13 @@ def tell_of_tools() -> None:
 
 def _guard(kind: type) -> None:
     """Put what the tools of a class do behind the conversation; where one method calls another, the first is told."""
-    for each in kind.__mro__:
+    for base in kind.__mro__:
         for name, guard in (("_run", _guarded), ("_arun", _guarded_async)):
-            real = vars(each).get(name)
+            real = vars(base).get(name)
             if real is not None and not hasattr(real, "guards"):
                 guarded = guard(real)
                 guarded.guards = True
-                setattr(each, name, guarded)
+                setattr(base, name, guarded)
 
 
 def _conversation_of(tool: Any) -> Session | None:
@@ -232,8 +232,8 @@ def _kind(tool: Any) -> str:
 
 def _as_returned(tool: Any, result: Any, session: Session) -> Any:
     if session.asked is not None and type(result).__name__ == "Command" and _kind(tool) == "tool":
-        told = f"the tool {tool.name!r} answers with a Command, which cannot be recorded: mock it, or run it live"
-        session.broken = RuntimeError(told)
+        message = f"the tool {tool.name!r} answers with a Command, which cannot be recorded: mock it, or run it live"
+        session.broken = RuntimeError(message)
     pair = isinstance(result, list) and tool.response_format == "content_and_artifact"
     return tuple(result) if pair else result
 
@@ -244,12 +244,12 @@ class Host(frameworks.FrameworkHost):
     package, low, high = "langgraph", "0.6", "2"
     session = Session
 
-    def is_agent(self, found: Any) -> bool:
+    def is_agent(self, candidate: Any) -> bool:
         """A compiled graph, or one that is still to be compiled."""
         from langgraph.graph import StateGraph
         from langgraph.pregel import Pregel
 
-        return isinstance(found, (Pregel, StateGraph))
+        return isinstance(candidate, (Pregel, StateGraph))
 
     def prepare(self) -> None:
         """See FrameworkHost."""

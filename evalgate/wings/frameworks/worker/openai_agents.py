@@ -31,7 +31,10 @@ class Session(FrameworkSession):
             hooks=_hooks(self),
             run_config=RunConfig(tracing_disabled=True),
         )
-        waiting = [str(getattr(each, "name", "") or each.raw_item) for each in getattr(result, "interruptions", ())]
+        waiting = [
+            str(getattr(interruption, "name", "") or interruption.raw_item)
+            for interruption in getattr(result, "interruptions", ())
+        ]
         if waiting:
             raise RuntimeError(f"the run stopped for an approval of {', '.join(waiting)}, which nobody gives here")
         self._items = result.to_input_list()
@@ -83,10 +86,10 @@ def _hooks(session: Session) -> Any:
 
 def _arguments(text: str) -> Message:
     try:
-        given = json.loads(text or "{}")
+        arguments = json.loads(text or "{}")
     except ValueError:
-        given = text
-    return given if isinstance(given, dict) else {"input": given}
+        arguments = text
+    return arguments if isinstance(arguments, dict) else {"input": arguments}
 
 
 # --- tools ---
@@ -107,8 +110,8 @@ def tell_of_tools() -> None:
             if hasattr(tool, "on_invoke_tool") and type(tool).__name__ not in LOCAL:
                 _guard(tool)
             elif session is not None and session.asked is not None and type(tool).__name__ in LOCAL:
-                told = f"a {type(tool).__name__} of the agent {self.name!r} cannot be asked about before it runs"
-                raise RuntimeError(f"{told}: run this agent with `tools: live`")
+                message = f"a {type(tool).__name__} of the agent {self.name!r} cannot be asked about before it runs"
+                raise RuntimeError(f"{message}: run this agent with `tools: live`")
         return tools
 
     get_all_tools.tells = True  # type: ignore[attr-defined]  # marks it
@@ -120,21 +123,21 @@ def _guard(tool: Any) -> None:
     if hasattr(real, "tells"):
         return
 
-    async def invoke(ctx: Any, given: str) -> Any:
+    async def invoke(ctx: Any, arguments: str) -> Any:
         session = frameworks.CURRENT.get()
         if session is None:
-            return await real(ctx, given)
+            return await real(ctx, arguments)
         kind = "agent" if getattr(tool, "_is_agent_tool", False) else "tool"
         number = getattr(ctx, "tool_call_id", "")
         try:
             return await session.run_tool(
-                tool.name, _arguments(given), lambda: real(ctx, given), number=number, kind=kind
+                tool.name, _arguments(arguments), lambda: real(ctx, arguments), number=number, kind=kind
             )
         except Exception as error:
-            told = await _as_told(tool, ctx, error) if getattr(error, "simulated_tool_error", False) else None
-            if told is None:
+            answer = await _as_told(tool, ctx, error) if getattr(error, "simulated_tool_error", False) else None
+            if answer is None:
                 raise
-            return told
+            return answer
 
     invoke.tells = True  # type: ignore[attr-defined]  # marks it
     tool.on_invoke_tool = invoke
@@ -154,11 +157,11 @@ class Host(frameworks.FrameworkHost):
     package, low, high = "openai-agents", "0.10", "1"
     session = Session
 
-    def is_agent(self, found: Any) -> bool:
+    def is_agent(self, candidate: Any) -> bool:
         """An Agent."""
         from agents import Agent
 
-        return isinstance(found, Agent)
+        return isinstance(candidate, Agent)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

@@ -99,9 +99,9 @@ def ask_before_tools() -> None:
 
 
 def _below(kind: Any) -> Iterator[Any]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _below(each)
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _below(subclass)
 
 
 def _asking(real: Any) -> Any:
@@ -130,11 +130,11 @@ class Host(frameworks.FrameworkHost):
     package, low, high = "pydantic-ai-slim", "1", "3"
     session = Session
 
-    def is_agent(self, found: Any) -> bool:
+    def is_agent(self, candidate: Any) -> bool:
         """An Agent, or what wraps one."""
         from pydantic_ai.agent import AbstractAgent
 
-        return isinstance(found, AbstractAgent)
+        return isinstance(candidate, AbstractAgent)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

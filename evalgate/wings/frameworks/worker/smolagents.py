@@ -21,18 +21,18 @@ class Session(FrameworkSession):
     """The agent's own memory; the session's state is what it is given as additional arguments."""
 
     def __init__(
-        self, agent: Any, options: Message, start: Message, asked: tools.SessionTools | None, context: Any
+        self, agent: Any, options: Message, start: Message, session_tools: tools.SessionTools | None, context: Any
     ) -> None:
-        super().__init__(agent, options, start, asked, context)
+        super().__init__(agent, options, start, session_tools, context)
         self._first = True
-        for each in _team(agent):
-            if asked is not None and getattr(each, "executor_type", "local") != "local":
-                told = f"the tools of {type(each).__name__} run in its {each.executor_type} executor"
-                raise RuntimeError(f"{told}, where nobody can ask before: run this agent with `tools: live`")
-            each.stream_outputs = False
-            _tell_of_model(each.model)
-            if hasattr(each, "python_executor"):
-                self._bind(each.python_executor)
+        for member in _team(agent):
+            if session_tools is not None and getattr(member, "executor_type", "local") != "local":
+                message = f"the tools of {type(member).__name__} run in its {member.executor_type} executor"
+                raise RuntimeError(f"{message}, where nobody can ask before: run this agent with `tools: live`")
+            member.stream_outputs = False
+            _tell_of_model(member.model)
+            if hasattr(member, "python_executor"):
+                self._bind(member.python_executor)
 
     async def ask(self, text: str) -> Any:
         """The final answer of a run, in a thread: everything in smolagents waits."""
@@ -72,8 +72,8 @@ class Session(FrameworkSession):
 
 def _team(agent: Any) -> Iterator[Any]:
     yield agent
-    for each in (agent.managed_agents or {}).values():
-        yield from _team(each)
+    for member in (agent.managed_agents or {}).values():
+        yield from _team(member)
 
 
 def _tell_of_model(model: Any) -> None:
@@ -105,12 +105,12 @@ def _tell_of_model(model: Any) -> None:
 
 
 def _system(messages: Any) -> str:
-    told: list[str] = []
+    texts: list[str] = []
     for message in messages:
         content = getattr(message, "content", None)
         if getattr(message, "role", None) == "system":
-            told += [content] if isinstance(content, str) else [part.get("text") or "" for part in content or ()]
-    return "\n".join(told)
+            texts += [content] if isinstance(content, str) else [part.get("text") or "" for part in content or ()]
+    return "\n".join(texts)
 
 
 # --- tools ---
@@ -145,8 +145,10 @@ def _told(real: Any, kind: str) -> Any:
         session = frameworks.CURRENT.get()
         if session is None or self.name == ANSWER:
             return real(self, *args, **options)
-        told = _arguments(self, args, {key: each for key, each in options.items() if key != "sanitize_inputs_outputs"})
-        return session.run_tool_here(self.name, told, lambda: real(self, *args, **options), kind=kind)
+        arguments = _arguments(
+            self, args, {key: argument for key, argument in options.items() if key != "sanitize_inputs_outputs"}
+        )
+        return session.run_tool_here(self.name, arguments, lambda: real(self, *args, **options), kind=kind)
 
     call.tells = True  # type: ignore[attr-defined]  # marks it
     return call
@@ -154,10 +156,10 @@ def _told(real: Any, kind: str) -> Any:
 
 def _arguments(tool: Any, args: tuple[Any, ...], options: Message) -> Message:
     """By name, also where they came as one dict."""
-    known = list(getattr(tool, "inputs", None) or ("task",))
-    if len(args) == 1 and not options and isinstance(args[0], dict) and all(key in known for key in args[0]):
+    parameters = list(getattr(tool, "inputs", None) or ("task",))
+    if len(args) == 1 and not options and isinstance(args[0], dict) and all(key in parameters for key in args[0]):
         return dict(args[0])
-    return {**dict(zip(known, args)), **options}  # noqa: B905 - the tool complains of what is left over
+    return {**dict(zip(parameters, args)), **options}  # noqa: B905 - the tool complains of what is left over
 
 
 class Host(frameworks.FrameworkHost):
@@ -170,11 +172,11 @@ class Host(frameworks.FrameworkHost):
         super().__init__()
         self._fresh: dict[int, Any] = {}
 
-    def is_agent(self, found: Any) -> bool:
+    def is_agent(self, candidate: Any) -> bool:
         """An agent of any kind."""
         from smolagents.agents import MultiStepAgent
 
-        return isinstance(found, MultiStepAgent)
+        return isinstance(candidate, MultiStepAgent)
 
     def prepare(self) -> None:
         """See FrameworkHost."""
@@ -183,12 +185,12 @@ class Host(frameworks.FrameworkHost):
     def take(self, agent: Any) -> None:
         """See FrameworkHost."""
         self.sessions = 1
-        self._fresh = {id(each): copy.deepcopy(each.state) for each in _team(agent)}
+        self._fresh = {id(member): copy.deepcopy(member.state) for member in _team(agent)}
 
-    async def open(self, start: Message, asked: tools.SessionTools | None) -> Any:
+    async def open(self, start: Message, session_tools: tools.SessionTools | None) -> Any:
         """A fresh session; what the last one left in the agent's state and in its Python is gone."""
-        for each in _team(self._found) if self._fresh else ():
-            each.state = copy.deepcopy(self._fresh[id(each)])
-            if hasattr(each, "python_executor"):
-                each.python_executor = await asyncio.to_thread(each.create_python_executor)
-        return await super().open(start, asked)
+        for member in _team(self._found) if self._fresh else ():
+            member.state = copy.deepcopy(self._fresh[id(member)])
+            if hasattr(member, "python_executor"):
+                member.python_executor = await asyncio.to_thread(member.create_python_executor)
+        return await super().open(start, session_tools)

@@ -150,13 +150,13 @@ def test_a_base_is_answered_by_its_own_cassettes_first_and_never_records(tmp_pat
     base = tmp_path / "base"
     (base / "tool-cassettes").mkdir(parents=True)
     replay, record = (chosen(tmp_path, tools=mode) for mode in ("replay", "record"))
-    assert toolbox.source(record, own=base, environment={}) is None
+    assert toolbox.source(record, checkout=base, environment={}) is None
     before = toolbox.fingerprint(replay, base)
     (base / "tool-cassettes" / "c.json").write_text(CASSETTE)
     assert toolbox.fingerprint(replay, base) != before
-    assert toolbox.source(replay, own=base, environment={}) is not None
+    assert toolbox.source(replay, checkout=base, environment={}) is not None
 
 
 def test_a_live_run_has_no_source(tmp_path: Path) -> None:
     choice = chosen(tmp_path)
-    assert toolbox.source(choice, own=tmp_path, environment={}) is None
+    assert toolbox.source(choice, checkout=tmp_path, environment={}) is None

@@ -18,7 +18,14 @@ from evalgate.model import TrialKey
 
 def made(root: Path, mode: ToolMode = ToolMode.RECORD, *, goes_on: bool = False, own: Path | None = None) -> Toolbox:
     return Toolbox(
-        mode=mode, mocks=MockFile(), root=root, own=own or root, folder="kept/", redact=str, seed=0, goes_on=goes_on
+        mode=mode,
+        mocks=MockFile(),
+        root=root,
+        checkout=own or root,
+        folder="kept/",
+        redact=str,
+        seed=0,
+        goes_on=goes_on,
     )
 
 
