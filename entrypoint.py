@@ -5,16 +5,19 @@ import signal
 import sys
 import traceback
 
-BUG, INTERRUPTED = 70, 130  # evalgate.errors.ExitCode, spelled out: that module may be what cannot be imported
+# evalgate.errors.ExitCode, spelled out: that module may be what cannot be imported
+BUG, INTERRUPTED = 70, 130
 
 
 def leave(*_: object) -> None:
-    """A run that is cancelled while it is loaded has nothing to tidy up; `action` has handlers of its own."""
+    """A run that is cancelled while it is loaded has nothing to tidy up; `action` has handlers of
+    its own."""
     os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGTERM, signal.SIGINT):  # a container's first process ignores what it does not handle
+    # a container's first process ignores what it does not handle
+    for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
     try:
         from evalgate.system import process

@@ -1,8 +1,8 @@
-"""ADK's judge plumbing on the benchmark's cases; runs in ADK's own environment, started by bench/judge.py.
+"""ADK's judge plumbing on the benchmark's cases; runs in ADK's own environment, started by
+bench/judge.py.
 
-Reads one JSON object from stdin: patterns (one list of agreements a case), samples, latency_s, cases_at_once,
-parallelism_limit. Writes one JSON object: calls, wall_s, scores.
-"""
+Reads one JSON object from stdin: patterns (one list of agreements a case), samples, latency_s,
+cases_at_once, parallelism_limit. Writes one JSON object: calls, wall_s, scores."""
 
 from __future__ import annotations
 
@@ -49,12 +49,16 @@ def content(text: str) -> types.Content:
 
 async def evaluate(case: int) -> float | None:
     options = JudgeModelOptions(
-        judge_model="bench-judge", num_samples=ASKED["samples"], parallelism_limit=ASKED["parallelism_limit"]
+        judge_model="bench-judge",
+        num_samples=ASKED["samples"],
+        parallelism_limit=ASKED["parallelism_limit"],
     )
     criterion = LlmAsAJudgeCriterion(threshold=0.5, judge_model_options=options)
     metric = EvalMetric(metric_name="final_response_match_v2", threshold=0.5, criterion=criterion)
     turn = Invocation(user_content=content(f"case-{case}"), final_response=content("yes"))
-    return (await FinalResponseMatchV2Evaluator(metric).evaluate_invocations([turn], [turn])).overall_score
+    return (
+        await FinalResponseMatchV2Evaluator(metric).evaluate_invocations([turn], [turn])
+    ).overall_score
 
 
 async def main() -> None:
@@ -67,7 +71,9 @@ async def main() -> None:
     began = time.perf_counter()
     scores = await asyncio.gather(*(bounded(case) for case in range(len(ASKED["patterns"]))))
     seconds = time.perf_counter() - began
-    print(json.dumps({"calls": sum(CALLS.values()) + len(CALLS), "wall_s": seconds, "scores": scores}))
+    print(
+        json.dumps({"calls": sum(CALLS.values()) + len(CALLS), "wall_s": seconds, "scores": scores})
+    )
 
 
 logging.disable(logging.CRITICAL)

@@ -2,10 +2,9 @@
 
     python bench/environment.py [--environment .venv-adk] [--megabytes 300] [--runs 5]
 
-Reads at most so many megabytes of the environment, whole packages by name, linked into a folder of its own. Prints
-seconds of the clock and of the processor (the best of the runs, with files in the system's cache): on a busy machine
-only the second mean something. The last line is JSON.
-"""
+Reads at most so many megabytes of the environment, whole packages by name, linked into a folder of
+its own. Prints seconds of the clock and of the processor (the best of the runs, with files in the
+system's cache): on a busy machine only the second mean something. The last line is JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +23,11 @@ def link(source: Path, to: Path, limit: int) -> tuple[int, int]:
     """Link packages of an environment until there are `limit` bytes; how many files, and bytes."""
     files = size = 0
     for package in sorted(next(source.glob("lib/python3*/site-packages")).iterdir()):
-        found = [path for path in ([*package.rglob("*")] if package.is_dir() else [package]) if path.is_file()]
+        found = [
+            path
+            for path in ([*package.rglob("*")] if package.is_dir() else [package])
+            if path.is_file()
+        ]
         bytes_ = sum(path.stat().st_size for path in found)
         if size + bytes_ > limit:
             continue
@@ -58,7 +61,9 @@ def main() -> None:
             assert why == "", why
     wall_s, cpu_s = min(taken)[0], min(cpu for _, cpu in taken)
     print(f"{files} files, {size / 1e6:.0f} MB: {wall_s:.2f} s, {cpu_s:.2f} s of the processor")
-    print(json.dumps({"files": files, "megabytes": size // 10**6, "wall_s": wall_s, "cpu_s": cpu_s}))
+    print(
+        json.dumps({"files": files, "megabytes": size // 10**6, "wall_s": wall_s, "cpu_s": cpu_s})
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
-"""How much of evalgate one case enters: the files and functions of `evalgate run --base main`, from the CLI on.
+"""How much of evalgate one case enters: the files and functions of `evalgate run --base main`, from
+the CLI on.
 
     python bench/footprint.py [--list] [--calls FUNCTION ...]
 
-Makes a repository with one evaluation file of one case and an agent in Python, changes the agent on a branch, runs the
-gate in this process and counts the functions that it enters on all threads (comprehensions and module bodies are none).
-The agents' own processes and the room `cli` are not counted. `--list` prints each file with the number of functions
-that are entered in it. A person who follows one case through the code reads that much. `--calls` prints how often each
-of the functions was called, both sides together.
-"""
+Makes a repository with one evaluation file of one case and an agent in Python, changes the agent on
+a branch, runs the gate in this process and counts the functions that it enters on all threads
+(comprehensions and module bodies are none). The agents' own processes and the room `cli` are not
+counted. `--list` prints each file with the number of functions that are entered in it. A person who
+follows one case through the code reads that much. `--calls` prints how often each of the functions
+was called, both sides together."""
 
 from __future__ import annotations
 
@@ -38,8 +39,14 @@ CASES = {
             "eval_id": "rome",
             "conversation": [
                 {
-                    "user_content": {"role": "user", "parts": [{"text": "How is the weather in Rome?"}]},
-                    "final_response": {"role": "model", "parts": [{"text": "It is sunny in Rome."}]},
+                    "user_content": {
+                        "role": "user",
+                        "parts": [{"text": "How is the weather in Rome?"}],
+                    },
+                    "final_response": {
+                        "role": "model",
+                        "parts": [{"text": "It is sunny in Rome."}],
+                    },
                 }
             ],
         }
@@ -51,7 +58,9 @@ RULES = "agents:\n- {driver: python, call: 'agent:answer'}\n"
 def git(root: Path, *arguments: str) -> None:
     """A git command in the repository."""
     named = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"]
-    subprocess.run(["git", "-C", str(root), *named, *arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["git", "-C", str(root), *named, *arguments], check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def make_repository(root: Path) -> None:
@@ -78,10 +87,13 @@ def entered(root: Path) -> dict[str, collections.Counter[str]]:
         code = frame.f_code
         is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
         if event == "call" and is_function and code.co_filename.startswith(PACKAGE):
-            found[code.co_filename.removeprefix(PACKAGE)][f"{code.co_qualname}:{code.co_firstlineno}"] += 1
+            found[code.co_filename.removeprefix(PACKAGE)][
+                f"{code.co_qualname}:{code.co_firstlineno}"
+            ] += 1
 
     folder = str(Path(__file__).resolve().parent)
-    sys.path[:] = [path for path in sys.path if path != folder]  # its statistics.py would stand in for Python's
+    # its statistics.py would stand in for Python's
+    sys.path[:] = [path for path in sys.path if path != folder]
     cli = importlib.import_module("evalgate.cli")
     os.chdir(root)
     sys.argv = ["evalgate", "run", "--base", "main"]
@@ -94,7 +106,9 @@ def entered(root: Path) -> dict[str, collections.Counter[str]]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return {name: functions for name, functions in found.items() if not name.startswith("cli" + os.sep)}
+    return {
+        name: functions for name, functions in found.items() if not name.startswith("cli" + os.sep)
+    }
 
 
 def main() -> None:
@@ -108,7 +122,15 @@ def main() -> None:
             for name, functions in sorted(found.items(), key=lambda each: -len(each[1])):
                 print(f"{len(functions):5}  {name}")
         for asked in counted:
-            print(asked, sum(each[name] for each in found.values() for name in each if name.partition(":")[0] == asked))
+            print(
+                asked,
+                sum(
+                    each[name]
+                    for each in found.values()
+                    for name in each
+                    if name.partition(":")[0] == asked
+                ),
+            )
         print(f"files {len(found)}  functions {sum(map(len, found.values()))}")
 
 

@@ -2,11 +2,11 @@
 
     python bench/inputs.py [--rounds 7] [--trials 32]
 
-A round opens an agent twice, with and without tracing, runs `--trials` trials of one turn in a worker of its own, and
-closes it. CPU is user + system of the worker, start and imports included. Agents: a Python function that reads a prompt
-and a table in every trial, and, where there is google-adk (.venv-adk or the interpreter in EVALGATE_TEST_ADK), the ADK
-agent of this folder. Prints the ratio of the medians (with / without); the last line is JSON.
-"""
+A round opens an agent twice, with and without tracing, runs `--trials` trials of one turn in a
+worker of its own, and closes it. CPU is user + system of the worker, start and imports included.
+Agents: a Python function that reads a prompt and a table in every trial, and, where there is
+google-adk (.venv-adk or the interpreter in EVALGATE_TEST_ADK), the ADK agent of this folder. Prints
+the ratio of the medians (with / without); the last line is JSON."""
 
 from __future__ import annotations
 
@@ -45,13 +45,19 @@ def reply(text):
 def workplace(folder: Path) -> Path:
     (folder / "prompts").mkdir()
     (folder / "prompts/desk.txt").write_text("You are at the desk.\n" * 50)
-    (folder / "table.json").write_text(json.dumps({f"book-{number}": number for number in range(2000)}))
+    (folder / "table.json").write_text(
+        json.dumps({f"book-{number}": number for number in range(2000)})
+    )
     (folder / "bot.py").write_text(BOT)
-    shutil.copytree(HERE / "desk_agent", folder / "desk_agent", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        HERE / "desk_agent", folder / "desk_agent", ignore=shutil.ignore_patterns("__pycache__")
+    )
     return folder
 
 
-def cpu_s(folder: Path, driver: str, options: dict[str, str], *, trials: int, traced: bool) -> float:
+def cpu_s(
+    folder: Path, driver: str, options: dict[str, str], *, trials: int, traced: bool
+) -> float:
     """CPU seconds of a worker from its start to its end."""
     row = DRIVERS[driver]
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
@@ -66,8 +72,12 @@ def cpu_s(folder: Path, driver: str, options: dict[str, str], *, trials: int, tr
     try:
         for number in range(trials):
             case = Case(case_id=f"case_{number}")
-            with agent.converse(case, TrialKey(suite="bench", case_id=case.case_id)) as conversation:
-                conversation.send(Content(role="user", parts=(Text(text=f"Where is book {number}?"),)))
+            with agent.converse(
+                case, TrialKey(suite="bench", case_id=case.case_id)
+            ) as conversation:
+                conversation.send(
+                    Content(role="user", parts=(Text(text=f"Where is book {number}?"),))
+                )
         asked = agent.inputs()
     finally:
         agent.close()
@@ -76,7 +86,9 @@ def cpu_s(folder: Path, driver: str, options: dict[str, str], *, trials: int, tr
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def compare(folder: Path, driver: str, options: dict[str, str], *, rounds: int, trials: int) -> float:
+def compare(
+    folder: Path, driver: str, options: dict[str, str], *, rounds: int, trials: int
+) -> float:
     """The ratio of the medians; which of the two comes first takes turns."""
     cpu_s(folder, driver, options, trials=1, traced=True)  # compiles what is imported
     taken: dict[bool, list[float]] = {True: [], False: []}
@@ -84,7 +96,9 @@ def compare(folder: Path, driver: str, options: dict[str, str], *, rounds: int, 
         for traced in (number % 2 == 0, number % 2 == 1):
             taken[traced].append(cpu_s(folder, driver, options, trials=trials, traced=traced))
     ratio = round(median(taken[True]) / median(taken[False]), 3)
-    print(f"{driver:>8}  with {median(taken[True]):.3f} s  without {median(taken[False]):.3f} s  ratio {ratio}")
+    print(
+        f"{driver:>8}  with {median(taken[True]):.3f} s  without {median(taken[False]):.3f} s  ratio {ratio}"
+    )
     return ratio
 
 
@@ -99,7 +113,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = workplace(Path(name))
         figures = {
-            f"{driver}_cpu_ratio": compare(folder, driver, options, rounds=chosen.rounds, trials=chosen.trials)
+            f"{driver}_cpu_ratio": compare(
+                folder, driver, options, rounds=chosen.rounds, trials=chosen.trials
+            )
             for driver, options in agents.items()
         }
     print(json.dumps(figures))

@@ -1,16 +1,18 @@
-"""What it costs that agents run as other users: a whole run with it over one without it, and what the copy takes.
+"""What it costs that agents run as other users: a whole run with it over one without it, and what
+the copy takes.
 
     python bench/isolation.py [--runs 5] [--trees 20,500,2000] [--on-this-disk]
 
-Needs root and setpriv, or bubblewrap, and google-adk in an environment that every user can reach, which
-EVALGATE_TEST_ADK names (`/var/tmp/adk/bin/python`; nothing below /root). Runs alternate and differ in --isolate alone:
-one case with the ADK agent of this folder, whose scripted model answers at once, so that all of it is start-up; then
-the same in checkouts with more files, of 10 KB each. Prints ratios (medians); the last line is JSON.
+Needs root and setpriv, or bubblewrap, and google-adk in an environment that every user can reach,
+which EVALGATE_TEST_ADK names (`/var/tmp/adk/bin/python`; nothing below /root). Runs alternate and
+differ in --isolate alone: one case with the ADK agent of this folder, whose scripted model answers
+at once, so that all of it is start-up; then the same in checkouts with more files, of 10 KB each.
+Prints ratios (medians); the last line is JSON.
 
-Root measures on a disk of its own, an image with a journaled ext4 like that of GitHub's runners, mounted for this
-process at /var/tmp. An ext4 without a journal (some virtual machines) passes over each inode that was deleted in the
-last minutes when it looks for a free one: copies that follow each other, as here, then take a hundred times as long.
-"""
+Root measures on a disk of its own, an image with a journaled ext4 like that of GitHub's runners,
+mounted for this process at /var/tmp. An ext4 without a journal (some virtual machines) passes over
+each inode that was deleted in the last minutes when it looks for a free one: copies that follow
+each other, as here, then take a hundred times as long."""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def beside_each_other(files: int, runs: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         folder = workplace(Path(name), files)
         run(folder, isolate=True)  # what is read for the first time
-        new, old = measuring.alternate(runs, lambda: run(folder, isolate=True), lambda: run(folder, isolate=False))
+        new, old = measuring.alternate(
+            runs, lambda: run(folder, isolate=True), lambda: run(folder, isolate=False)
+        )
     figures = {
         "wall_ratio": measuring.ratio(new, old, "wall_s"),
         "wall_s": measuring.middle(new, "wall_s"),
@@ -89,7 +93,9 @@ def on_an_own_disk() -> int:
         subprocess.run(["mkfs.ext4", "-q", image], check=True)
         script = 'mount -o loop "$1" /var/tmp && chmod 1777 /var/tmp && shift && exec "$@"'
         this = [sys.executable, *sys.argv, "--on-this-disk"]
-        return subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", image, *this], check=False).returncode
+        return subprocess.run(
+            ["unshare", "--mount", "sh", "-c", script, "sh", image, *this], check=False
+        ).returncode
 
 
 def main() -> None:
@@ -102,7 +108,14 @@ def main() -> None:
         raise SystemExit(f"there is no {adk.ADK_PYTHON}: set EVALGATE_TEST_ADK")
     if os.geteuid() == 0 and not options.on_this_disk:
         raise SystemExit(on_an_own_disk())
-    print(json.dumps({files: beside_each_other(int(files), options.runs) for files in options.trees.split(",")}))
+    print(
+        json.dumps(
+            {
+                files: beside_each_other(int(files), options.runs)
+                for files in options.trees.split(",")
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

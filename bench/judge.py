@@ -1,12 +1,13 @@
 """Judging with early stop beside ADK's own judge plumbing: calls and wall time for the same votes.
 
-    python bench/judge.py [--cases 100] [--samples 5] [--latency 0.3] [--agreement 0.9] [--concurrency 32]
+    python bench/judge.py [--cases 100] [--samples 5] [--latency 0.3] [--agreement 0.9]
+    [--concurrency 32]
 
-evalgate asks a local server over HTTP with the real google-genai client; ADK asks a fake model that sleeps as long,
-in .venv-adk or the interpreter in EVALGATE_TEST_ADK (`make bench` sets it up), with its defaults: 4 cases at once, the
-samples of a case one after the other. Both hear the same labels. The cases' patterns of agreement are the typical
-ones: each of the 2^samples patterns as often as its probability says. The last line is JSON.
-"""
+evalgate asks a local server over HTTP with the real google-genai client; ADK asks a fake model that
+sleeps as long, in .venv-adk or the interpreter in EVALGATE_TEST_ADK (`make bench` sets it up), with
+its defaults: 4 cases at once, the samples of a case one after the other. Both hear the same labels.
+The cases' patterns of agreement are the typical ones: each of the 2^samples patterns as often as
+its probability says. The last line is JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ ADK_PYTHON = Path(os.environ.get("EVALGATE_TEST_ADK") or HERE.parent / ".venv-ad
 
 
 def typical_patterns(cases: int, samples: int, agreement: float) -> list[list[bool]]:
-    """`cases` patterns of samples, each as often as expected (largest remainder); half of the cases are bad answers."""
+    """`cases` patterns of samples, each as often as expected (largest remainder); half of the cases
+    are bad answers."""
     weights = {
         pattern: math.prod(agreement if agrees else 1 - agreement for agrees in pattern)
         for pattern in itertools.product([True, False], repeat=samples)
@@ -50,10 +52,13 @@ def typical_patterns(cases: int, samples: int, agreement: float) -> list[list[bo
     for pattern in by_rest[: cases - sum(counts.values())]:
         counts[pattern] += 1
     patterns = [pattern for pattern, count in counts.items() for _ in range(count)]
-    return [[agrees == (case % 2 == 0) for agrees in pattern] for case, pattern in enumerate(patterns)]
+    return [
+        [agrees == (case % 2 == 0) for agrees in pattern] for case, pattern in enumerate(patterns)
+    ]
 
 
-# --- the server: a process of its own, so that it takes no time from the client ---------------------
+# --- the server: a process of its own, so that it takes no time from the client
+# ---------------------
 
 
 def serve(patterns: list[list[bool]], latency_s: float) -> None:
@@ -74,7 +79,11 @@ def serve(patterns: list[list[bool]], latency_s: float) -> None:
             label = "valid" if patterns[case][sample] else "invalid"
             answer = {
                 "candidates": [{"content": {"parts": [{"text": label}]}, "finishReason": "STOP"}],
-                "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 1, "totalTokenCount": 10},
+                "usageMetadata": {
+                    "promptTokenCount": 9,
+                    "candidatesTokenCount": 1,
+                    "totalTokenCount": 10,
+                },
             }
             data = json.dumps(answer).encode()
             self.send_response(200)
@@ -98,7 +107,10 @@ def serve(patterns: list[list[bool]], latency_s: float) -> None:
 
 def start_server(patterns: list[list[bool]], latency_s: float) -> tuple[subprocess.Popen[str], str]:
     child = subprocess.Popen(
-        [sys.executable, __file__, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, __file__, "--serve"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdin is not None
     assert child.stdout is not None
@@ -107,7 +119,8 @@ def start_server(patterns: list[list[bool]], latency_s: float) -> tuple[subproce
     return child, f"http://127.0.0.1:{child.stdout.readline().strip()}/v1beta"
 
 
-# --- the two sides ----------------------------------------------------------------------------------
+# --- the two sides
+# ----------------------------------------------------------------------------------
 
 
 def read_vote(reply: JudgeReply) -> dict[str, Vote]:
@@ -115,9 +128,12 @@ def read_vote(reply: JudgeReply) -> dict[str, Vote]:
 
 
 def run_ours(options: argparse.Namespace, url: str, cache: Path) -> dict[str, Any]:
-    """Calls, wall seconds and scores of one run; the client is open when the clock starts, as ADK's is."""
+    """Calls, wall seconds and scores of one run; the client is open when the clock starts, as ADK's
+    is."""
     defaults = JudgeRule(base_url=url, calls_at_once=options.concurrency)
-    clients = Clients(JUDGES, defaults=defaults, environment={"GOOGLE_API_KEY": "none"}, clock=Clock())
+    clients = Clients(
+        JUDGES, defaults=defaults, environment={"GOOGLE_API_KEY": "none"}, clock=Clock()
+    )
     ledger = UsageLedger()
     panel = VotingPanel(
         clients,
@@ -129,7 +145,9 @@ def run_ours(options: argparse.Namespace, url: str, cache: Path) -> dict[str, An
     clients.client("gemini-2.5-flash")
     ballots = [
         SampledRequest(
-            request=JudgeRequest(model="gemini-2.5-flash", prompt=f"case-{case}", criterion="bench", version="1"),
+            request=JudgeRequest(
+                model="gemini-2.5-flash", prompt=f"case-{case}", criterion="bench", version="1"
+            ),
             parse=read_vote,
             num_samples=options.samples,
         )
@@ -142,11 +160,16 @@ def run_ours(options: argparse.Namespace, url: str, cache: Path) -> dict[str, An
     return {
         "calls": ledger.uses()[0].calls,
         "wall_s": seconds,
-        "scores": [None if result.items[""].passed is None else float(result.items[""].passed) for result in results],
+        "scores": [
+            None if result.items[""].passed is None else float(result.items[""].passed)
+            for result in results
+        ],
     }
 
 
-def run_adk(options: argparse.Namespace, patterns: list[list[bool]], parallelism_limit: int) -> dict[str, Any]:
+def run_adk(
+    options: argparse.Namespace, patterns: list[list[bool]], parallelism_limit: int
+) -> dict[str, Any]:
     asked = {
         "patterns": patterns,
         "samples": options.samples,
@@ -186,7 +209,9 @@ def main(options: argparse.Namespace) -> None:
         server.communicate()
     assert ours["scores"] == again["scores"]
     if not ADK_PYTHON.exists():
-        raise SystemExit(f"no google-adk at {ADK_PYTHON}: run `make bench`, or set EVALGATE_TEST_ADK")
+        raise SystemExit(
+            f"no google-adk at {ADK_PYTHON}: run `make bench`, or set EVALGATE_TEST_ADK"
+        )
     adk = run_adk(options, patterns, parallelism_limit=1)
     show("ADK, its defaults", adk)
     wide = run_adk(options, patterns, parallelism_limit=options.samples)
@@ -201,7 +226,9 @@ def main(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--samples", type=int, default=5)
     parser.add_argument("--latency", type=float, default=0.3)

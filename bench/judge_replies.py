@@ -1,15 +1,17 @@
-"""Whose word is read: replies of an honest judge that quotes what it judges, and how many are read as a good verdict.
+"""Whose word is read: replies of an honest judge that quotes what it judges, and how many are read
+as a good verdict.
 
     python bench/judge_replies.py [--list] [--shapes]
 
-Every attack of tests/data/attacks/quoted.json is what an agent answers and what its tool returns. The judge finds it
-bad, says so, and quotes it: as it is, decoded, tidied up, or the object in it alone. Its reply has one of the shapes
-below, from one JSON object (which is what was asked for) to free prose. A reply whose bad verdict is read as a good
-one is a false "good"; none may be. One whose verdict is in a form that was asked for, or that judges use instead of it,
-and that says nothing to the reader, is lost, unless the second question brings it back.
+Every attack of tests/data/attacks/quoted.json is what an agent answers and what its tool returns.
+The judge finds it bad, says so, and quotes it: as it is, decoded, tidied up, or the object in it
+alone. Its reply has one of the shapes below, from one JSON object (which is what was asked for) to
+free prose. A reply whose bad verdict is read as a good one is a false "good"; none may be. One
+whose verdict is in a form that was asked for, or that judges use instead of it, and that says
+nothing to the reader, is lost, unless the second question brings it back.
 
-The same shapes without any attack, of good and of bad verdicts, tell what the caution costs: "honest replies lost".
-"""
+The same shapes without any attack, of good and of bad verdicts, tell what the caution costs:
+"honest replies lost"."""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ ANSWER = "The weather is fine in Paris today, with 21 degrees in the shade."
 
 @dataclass(frozen=True)
 class Family:
-    """A criterion, and what its judge says: `key`: where the verdict stands; `names`: what is voted on."""
+    """A criterion, and what its judge says: `key`: where the verdict stands; `names`: what is voted
+    on."""
 
     name: str
     good: str
@@ -76,7 +79,8 @@ FAMILIES: Final = (
 )
 
 
-# --- what is asked ----------------------------------------------------------------------------------
+# --- what is asked
+# ----------------------------------------------------------------------------------
 
 
 class AskingPanel:
@@ -102,7 +106,10 @@ def _one_sentence(ballot: SampledRequest, said: str) -> VoteResult:
     words = re.findall(r"\w+", inside.rpartition("\n>>> agent_text")[0])
     text = f"<sentence>{words[0]}</sentence>" if words else said
     votes = {item: Vote(passed=True, label="1") for item in ballot.items}
-    return panel.decide(ballot, [Sample(index=number, votes=votes, text=text) for number in range(ballot.num_samples)])
+    return panel.decide(
+        ballot,
+        [Sample(index=number, votes=votes, text=text) for number in range(ballot.num_samples)],
+    )
 
 
 def ask_about(family: Family, text: str) -> SampledRequest:
@@ -112,8 +119,12 @@ def ask_about(family: Family, text: str) -> SampledRequest:
     event = Event(author="agent", content=Content(parts=(tool,)))
     answer = Content(parts=(Text(text=text),))
     said = Invocation(user_content=user, final_response=answer, events=(event,))
-    expected = Invocation(user_content=user, final_response=Content(parts=(Text(text="21 degrees"),)))
-    evidence = TrialView(case=Case(case_id="c", conversation=(expected,)), actual=(said,), expected=(expected,))
+    expected = Invocation(
+        user_content=user, final_response=Content(parts=(Text(text="21 degrees"),))
+    )
+    evidence = TrialView(
+        case=Case(case_id="c", conversation=(expected,)), actual=(said,), expected=(expected,)
+    )
     asking = AskingPanel()
     use = CriterionUse(name=family.name, threshold=0.5, options=dict(family.options))
     criteria.build(use, CriterionServices(judge=asking))(evidence)
@@ -121,14 +132,18 @@ def ask_about(family: Family, text: str) -> SampledRequest:
     return ballot
 
 
-# --- what is said -----------------------------------------------------------------------------------
+# --- what is said
+# -----------------------------------------------------------------------------------
 
 _ALIKE = str.maketrans("aeiopcsxyv", "\u0430\u0435\u0456\u043e\u0440\u0441\u0455\u0445\u0443\u0475")
 _WIDE = {number: number + 0xFEE0 for number in range(0x21, 0x7F)}
 
 
-def verdict_of(family: Family, names: Sequence[str], label: str, rationale: str, code: str = "") -> dict[str, Any]:
-    """The object that the question asks for; `code`: what it asks to end it with, empty: nothing."""
+def verdict_of(
+    family: Family, names: Sequence[str], label: str, rationale: str, code: str = ""
+) -> dict[str, Any]:
+    """The object that the question asks for; `code`: what it asks to end it with, empty:
+    nothing."""
     end = {"code": code} if code else {}
     if not names:
         return {"rationale": rationale, family.key: label, **end}
@@ -150,7 +165,8 @@ def lines_of(family: Family, names: Sequence[str], label: str, rationale: str) -
 
 
 def fill(text: str, family: Family) -> str:
-    """An attack in the words of a criterion: what the judge would have to say for the agent to pass."""
+    """An attack in the words of a criterion: what the judge would have to say for the agent to
+    pass."""
     names = family.names
     good = verdict_of(family, names, family.good, "It matches in every point.")
     listed = {"verdicts": [{"id": name, family.key: family.good} for name in names]}
@@ -186,14 +202,17 @@ def quotes_of(attack: Mapping[str, str], family: Family) -> Iterator[str]:
     shown = fill(attack["text"], family)
     yield shown
     decoded = fill(attack.get("decoded", attack["text"]), family)
-    tidy = " ".join("".join(each for each in unicodedata.normalize("NFKC", decoded) if each != "\u200b").split())
+    tidy = " ".join(
+        "".join(each for each in unicodedata.normalize("NFKC", decoded) if each != "\u200b").split()
+    )
     alone = decoded[decoded.find("{") : decoded.rfind("}") + 1]
     yield from dict.fromkeys(each for each in (decoded, tidy, alone) if each and each != shown)
 
 
 @dataclass(frozen=True)
 class Said:
-    """What an honest judge has to say: about what, which label, in words, and the text that it quotes (empty: none)."""
+    """What an honest judge has to say: about what, which label, in words, and the text that it
+    quotes (empty: none)."""
 
     family: Family
     names: tuple[str, ...]
@@ -207,7 +226,11 @@ class Said:
 
     @property
     def reason(self) -> str:
-        return "It names the degrees and the place." if self.good else "It does not answer what was asked."
+        return (
+            "It names the degrees and the place."
+            if self.good
+            else "It does not answer what was asked."
+        )
 
     @property
     def told(self) -> str:
@@ -251,7 +274,9 @@ FORMED: Final[Mapping[str, Shape]] = {
     "object, pretty": lambda said: said.json(said.told, indent=2),
     "object in a fence": lambda said: f"```json\n{said.json(said.told)}\n```",
     "object in a bare fence": lambda said: f"```\n{said.json(said.told, indent=2)}\n```\n",
-    "object in a fence, a wish": lambda said: f"```json\n{said.json(said.told)}\n```\nHope this helps!",
+    "object in a fence, a wish": lambda said: (
+        f"```json\n{said.json(said.told)}\n```\nHope this helps!"
+    ),
     "object in Python's quotes": lambda said: repr(said.object(said.told)),
     "object with a comma too many": lambda said: said.json(said.told)[:-1] + ",}",
     "object, wrapped": lambda said: json.dumps({"result": said.object(said.told)}),
@@ -259,22 +284,34 @@ FORMED: Final[Mapping[str, Shape]] = {
     "object with what it quotes as a field": _nested,
     "reasons, object": lambda said: f"Let me compare.\n{said.told}\n\n{said.json(said.reason)}",
     "reasons, object that quotes": lambda said: f"{said.reason}\n{said.json(said.told)}",
-    "reasons, object in a fence": lambda said: f"{said.told}\n\n```json\n{said.json(said.reason, indent=2)}\n```",
-    "thoughts, object": lambda said: f"<think>\nHm. {said.told}\n</think>\n\n{said.json(said.told)}",
-    "thoughts, object in a fence": lambda said: f"<think>{said.told}</think>```json\n{said.json(said.reason)}\n```",
+    "reasons, object in a fence": lambda said: (
+        f"{said.told}\n\n```json\n{said.json(said.reason, indent=2)}\n```"
+    ),
+    "thoughts, object": lambda said: (
+        f"<think>\nHm. {said.told}\n</think>\n\n{said.json(said.told)}"
+    ),
+    "thoughts, object in a fence": lambda said: (
+        f"<think>{said.told}</think>```json\n{said.json(said.reason)}\n```"
+    ),
     "lines": lambda said: said.lines(said.told),
     "lines, quoted before": lambda said: (
-        f"The agent wrote:\n{said.quote}\n{said.lines(said.reason)}" if said.quote else said.lines(said.reason)
+        f"The agent wrote:\n{said.quote}\n{said.lines(said.reason)}"
+        if said.quote
+        else said.lines(said.reason)
     ),
     "lines in bold": lambda said: re.sub(r"(?m)^(\w+):", r"**\1:**", said.lines(said.reason)),
     "lines in a list": lambda said: re.sub(r"(?m)^(\w+:)", r"- \1", said.lines(said.reason)),
-    "lines with wide colons": lambda said: re.sub(r"(?m)^(\w+): ", "\\1\uff1a", said.lines(said.reason)),
+    "lines with wide colons": lambda said: re.sub(
+        r"(?m)^(\w+): ", "\\1\uff1a", said.lines(said.reason)
+    ),
     "thoughts, lines": lambda said: f"<think>{said.told}</think>\n{said.lines(said.reason)}",
 }
 """Replies in which a judge says its verdict as asked, or in a form that judges use instead."""
 
 QUOTING: Final[Mapping[str, Shape]] = {
-    "object, then what it quotes": lambda said: f"{said.json(said.reason)}\n\nThe agent wrote:\n{said.quote}",
+    "object, then what it quotes": lambda said: (
+        f"{said.json(said.reason)}\n\nThe agent wrote:\n{said.quote}"
+    ),
     "object in a fence, then what it quotes": lambda said: (
         f"```json\n{said.json(said.reason)}\n```\nwhereas the agent wrote\n```\n{said.quote}\n```"
     ),
@@ -285,23 +322,40 @@ QUOTING: Final[Mapping[str, Shape]] = {
     "object that does not escape": lambda said: said.raw(),
     "object that does not escape, in a fence": lambda said: f"```json\n{said.raw()}\n```",
     "object that does not escape, in Python's quotes": lambda said: said.raw().replace('"', "'"),
-    "lines, then what it quotes": lambda said: f"{said.lines(said.reason)}\nThe agent wrote:\n{said.quote}",
+    "lines, then what it quotes": lambda said: (
+        f"{said.lines(said.reason)}\nThe agent wrote:\n{said.quote}"
+    ),
     "lines that quote at last": lambda said: f"{said.lines(said.reason)}\n{said.quote}",
     "lines, then a block": lambda said: f"{said.lines(said.reason)}\n\nQuoted:\n{said.block()}",
-    "thoughts left open": lambda said: f"<think>The agent wrote {said.quote}\n{said.json(said.reason)}",
-    "thoughts of two kinds": lambda said: f"The agent wrote {said.quote}</think>\n{said.json(said.reason)}",
+    "thoughts left open": lambda said: (
+        f"<think>The agent wrote {said.quote}\n{said.json(said.reason)}"
+    ),
+    "thoughts of two kinds": lambda said: (
+        f"The agent wrote {said.quote}</think>\n{said.json(said.reason)}"
+    ),
 }
-"""Replies in which the verdict stands beside the quote, so that nothing but its author tells them apart."""
+"""Replies in which the verdict stands beside the quote, so that nothing but its author tells them
+apart."""
 
 PROSE: Final[Mapping[str, Shape]] = {
     "prose": lambda said: f"I find the answer {said.label}. {said.told}",
-    "prose, quoted first": lambda said: f"{said.quote}\n\nThat is what the agent wrote, and it is wrong.",
-    "prose, quoted last": lambda said: f"This is wrong. It does not answer. The agent wrote:\n{said.quote}",
-    "prose, quoted last in a fence": lambda said: f"This is wrong.\n\nIts text:\n```json\n{said.quote}\n```",
+    "prose, quoted first": lambda said: (
+        f"{said.quote}\n\nThat is what the agent wrote, and it is wrong."
+    ),
+    "prose, quoted last": lambda said: (
+        f"This is wrong. It does not answer. The agent wrote:\n{said.quote}"
+    ),
+    "prose, quoted last in a fence": lambda said: (
+        f"This is wrong.\n\nIts text:\n```json\n{said.quote}\n```"
+    ),
     "prose, quoted amid": lambda said: f"The agent wrote {said.quote} and is wrong.",
-    "prose, quoted as a block": lambda said: f"The agent says:\n\n{said.block()}\n\nI do not follow it.",
+    "prose, quoted as a block": lambda said: (
+        f"The agent says:\n\n{said.block()}\n\nI do not follow it."
+    ),
     "prose in German": lambda said: f"Die Antwort ist falsch. Das Modell schrieb:\n{said.quote}",
-    "prose in Chinese": lambda said: f"\u7b54\u6848\u9519\u8bef\u3002\u4ee3\u7406\u5199\u9053\uff1a\n{said.quote}",
+    "prose in Chinese": lambda said: (
+        f"\u7b54\u6848\u9519\u8bef\u3002\u4ee3\u7406\u5199\u9053\uff1a\n{said.quote}"
+    ),
     "prose in Arabic": lambda said: (
         f"{said.quote}\n\u0627\u0644\u0625\u062c\u0627\u0628\u0629 \u062e\u0627\u0637\u0626\u0629."
     ),
@@ -309,16 +363,19 @@ PROSE: Final[Mapping[str, Shape]] = {
     "thoughts alone": lambda said: f"<think>It is wrong, although the agent wrote {said.quote}",
     "thoughts and prose": lambda said: f"<think>The agent wrote {said.quote}</think>It is wrong.",
 }
-"""Replies whose verdict is in words alone: nothing is lost where they say nothing, and nothing good may be read."""
+"""Replies whose verdict is in words alone: nothing is lost where they say nothing, and nothing good
+may be read."""
 
 
-# --- what is read -----------------------------------------------------------------------------------
+# --- what is read
+# -----------------------------------------------------------------------------------
 
 
 @dataclass
 class Count:
-    """Replies; those read as good although they say bad; and of those with a verdict in a known form how many are
-    asked about again, and are lost: where the judge then answers as asked, and where it says the same again."""
+    """Replies; those read as good although they say bad; and of those with a verdict in a known
+    form how many are asked about again, and are lost: where the judge then answers as asked, and
+    where it says the same again."""
 
     replies: int = 0
     good: int = 0
@@ -340,8 +397,11 @@ def _code_of(ballot: SampledRequest) -> str:
     return ballot.request.prompt.partition("\n")[0].rpartition(" ")[2] if is_coded else ""
 
 
-def tally(count: Count, ballot: SampledRequest, said: Said, shape: str, text: str, *, formed: bool) -> None:
-    """Read one reply; where the judge is asked again, it answers as it is asked to, or says the same again."""
+def tally(
+    count: Count, ballot: SampledRequest, said: Said, shape: str, text: str, *, formed: bool
+) -> None:
+    """Read one reply; where the judge is asked again, it answers as it is asked to, or says the
+    same again."""
     first = ballot.parse(_reply(text))
     again = {} if ballot.again is None else ballot.parse(_reply(said.json("")))
     read, obstinate = ({**_confirmed(ballot, first, second)} for second in (again, first))
@@ -353,7 +413,9 @@ def tally(count: Count, ballot: SampledRequest, said: Said, shape: str, text: st
             count.good += 1
             count.where[f"good: {said.family.name}: {shape}"] += 1
     if formed:
-        count.asked_again += not _is_read({item: vote for item, vote in first.items() if vote.sure}, ballot, said)
+        count.asked_again += not _is_read(
+            {item: vote for item, vote in first.items() if vote.sure}, ballot, said
+        )
         count.lost_if_obstinate += not _is_read(obstinate, ballot, said)
         lost = not _is_read(read, ballot, said)
         count.lost += lost
@@ -361,7 +423,9 @@ def tally(count: Count, ballot: SampledRequest, said: Said, shape: str, text: st
             count.where[f"lost: {said.family.name}: {shape}"] += 1
 
 
-def _confirmed(ballot: SampledRequest, first: Mapping[str, Vote], second: Mapping[str, Vote]) -> Mapping[str, Vote]:
+def _confirmed(
+    ballot: SampledRequest, first: Mapping[str, Vote], second: Mapping[str, Vote]
+) -> Mapping[str, Vote]:
     """What the panel makes of a reply and the one to the second question."""
     found = {item: vote for item, vote in first.items() if vote.sure}
     for item in ballot.items:
@@ -389,7 +453,9 @@ def load() -> list[dict[str, str]]:
     return attacks
 
 
-def measure_attacked(families: Sequence[Family] = FAMILIES, attacks: Sequence[Mapping[str, str]] = ()) -> Count:
+def measure_attacked(
+    families: Sequence[Family] = FAMILIES, attacks: Sequence[Mapping[str, str]] = ()
+) -> Count:
     """Replies that quote an attack; every verdict is bad."""
     count = Count()
     for family in families:
@@ -448,11 +514,19 @@ def main(options: argparse.Namespace) -> None:
     show("of those with a verdict in a known form", attacked)
     show("replies without an attack", honest)
     share = honest.lost / honest.formed
-    print(json.dumps({"false_good": attacked.good, "of": attacked.replies, "lost_share": round(share, 4)}))
+    print(
+        json.dumps(
+            {"false_good": attacked.good, "of": attacked.replies, "lost_share": round(share, 4)}
+        )
+    )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--list", action="store_true", help="every reply that is misread, by shape and attack")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="every reply that is misread, by shape and attack"
+    )
     parser.add_argument("--shapes", action="store_true", help="the same by shape")
     main(parser.parse_args())

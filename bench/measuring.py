@@ -1,4 +1,5 @@
-"""Whole commands, measured from outside: wall, CPU of all children, peak memory of the process tree."""
+"""Whole commands, measured from outside: wall, CPU of all children, peak memory of the process
+tree."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from pathlib import Path
 from statistics import median
 
 POLL_S = 0.25
-"""How often memory is looked at: reading it stops the process that is measured, and takes CPU that it could use."""
+"""How often memory is looked at: reading it stops the process that is measured, and takes CPU that
+it could use."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,16 @@ class Measured:
     code: int
 
 
-def measure(command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], log: Path) -> Measured:
+def measure(
+    command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], log: Path
+) -> Measured:
     """Run a command to its end."""
     with log.open("wb") as out:
         started = time.monotonic()
         before = os.times()
-        process = subprocess.Popen(command, cwd=cwd, env=dict(environment), stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, cwd=cwd, env=dict(environment), stdout=out, stderr=subprocess.STDOUT
+        )
         peak = [0.0]
         watcher = threading.Thread(target=_watch, args=(process.pid, peak), daemon=True)
         watcher.start()
@@ -38,7 +44,9 @@ def measure(command: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
         wall_s = time.monotonic() - started
         after = os.times()
     watcher.join()
-    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
+    cpu_s = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     return Measured(wall_s=wall_s, cpu_s=cpu_s, peak_mib=peak[0], code=code)
 
 

@@ -2,10 +2,10 @@
 
     PYTHONPATH=FOLDER python bench/old_verdict.py [--draws 4000] [--jobs 2]
 
-FOLDER has the package `evalgate` of commit 4c3c04e3; verdict.py puts it there. The rules were: exact tests of permuted
-labels, adjusted for all criteria, and reruns that confirm each failure. Reruns are asked for as `gate/measure.py` did,
-shards are joined as `gate/merge.py` did. Prints a line of JSON for each row of the table.
-"""
+FOLDER has the package `evalgate` of commit 4c3c04e3; verdict.py puts it there. The rules were:
+exact tests of permuted labels, adjusted for all criteria, and reruns that confirm each failure.
+Reruns are asked for as `gate/measure.py` did, shards are joined as `gate/merge.py` did. Prints a
+line of JSON for each row of the table."""
 
 from __future__ import annotations
 
@@ -53,15 +53,19 @@ POLICY = Policy()
 
 
 def leave_out_what_only_reports_tell() -> None:
-    """The power line and the intervals of means, which take nearly all of the time. Neither decides: an interval tells
-    `unchanged` from `inconclusive`, and neither of these blocks."""
+    """The power line and the intervals of means, which take nearly all of the time. Neither
+    decides: an interval tells `unchanged` from `inconclusive`, and neither of these blocks."""
     sensitivity.line = lambda *_, **__: None
     tests.interval = lambda *_, **__: None
 
 
-def trial(side: int, place: int, outcome: Outcome, repeat: int, *, is_old: bool = False) -> GradedTrial:
+def trial(
+    side: int, place: int, outcome: Outcome, repeat: int, *, is_old: bool = False
+) -> GradedTrial:
     """A run as evalgate had it."""
-    failure = AgentFailure(kind=FailureKind.RAISED, message="x") if outcome is Outcome.CRASHED else None
+    failure = (
+        AgentFailure(kind=FailureKind.RAISED, message="x") if outcome is Outcome.CRASHED else None
+    )
     grade: Grade = Score(value=float(outcome is Outcome.PASSED))
     if outcome is Outcome.CRASHED:
         grade = NotEvaluated(reason=Reason.AGENT_FAILED, message="x")
@@ -76,17 +80,24 @@ def trial(side: int, place: int, outcome: Outcome, repeat: int, *, is_old: bool 
     )
 
 
-def first_rounds(pull: PullRequest, places: Sequence[int], *, index: int | None = None) -> tuple[Run, Run]:
+def first_rounds(
+    pull: PullRequest, places: Sequence[int], *, index: int | None = None
+) -> tuple[Run, Run]:
     """Both sides of some cases, of all where they are no shard."""
     world = pull.world
     suite = Suite(
         key="s",
-        eval_set=EvalSet(eval_set_id="s", cases=tuple(Case(case_id=str(place), conversation=()) for place in places)),
+        eval_set=EvalSet(
+            eval_set_id="s",
+            cases=tuple(Case(case_id=str(place), conversation=()) for place in places),
+        ),
         criteria=(CriterionUse(name="m", threshold=0.5),),
         criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
         agent=AgentUse(driver="adk"),
     )
-    homes = {("s", str(place)): part for part, own in enumerate(pull.parts, start=1) for place in own}
+    homes = {
+        ("s", str(place)): part for part, own in enumerate(pull.parts, start=1) for place in own
+    }
     head, base = (
         Run(
             suites=(suite,),
@@ -117,8 +128,9 @@ Sides: TypeAlias = tuple[Run, Run, Comparison]
 
 
 def confirmed(pull: PullRequest, head: Run, base: Run) -> Sides:
-    """Both sides with the reruns of what failed. As in a run, head's rerun comes before the base's of the same number,
-    and once the gate fails for certain, there are at most as many more as there are cases."""
+    """Both sides with the reruns of what failed. As in a run, head's rerun comes before the base's
+    of the same number, and once the gate fails for certain, there are at most as many more as there
+    are cases."""
     comparison = compared(head, base, is_stored=pull.world.is_stored)
     asked = confirm.of(head, comparison, policy=POLICY)
     left: int | None = None
@@ -138,12 +150,16 @@ def confirmed(pull: PullRequest, head: Run, base: Run) -> Sides:
         )
         if left is not None:
             left -= count
-        elif confirm.is_failed(head, asked[0].confirmed(asked[0].outcomes(head, base)), policy=POLICY):
+        elif confirm.is_failed(
+            head, asked[0].confirmed(asked[0].outcomes(head, base)), policy=POLICY
+        ):
             left = sum(len(suite.eval_set.cases) for suite in head.suites)
     return head, base, dataclasses.replace(comparison, base=base)
 
 
-def tasks(pull: PullRequest, wanted: Sequence[dict[CaseKey, int]]) -> Iterator[tuple[int, int, int]]:
+def tasks(
+    pull: PullRequest, wanted: Sequence[dict[CaseKey, int]]
+) -> Iterator[tuple[int, int, int]]:
     """The numbers of the reruns to make, with the case and the side."""
     for side, counts in enumerate(wanted):
         for (_, case_id), count in counts.items():
@@ -157,10 +173,16 @@ def measured(pull: PullRequest) -> Sides:
     if len(pull.parts) == 1:
         return confirmed(pull, *sides)
     parts = [
-        confirmed(pull, *first_rounds(pull, places, index=index)) for index, places in enumerate(pull.parts, start=1)
+        confirmed(pull, *first_rounds(pull, places, index=index))
+        for index, places in enumerate(pull.parts, start=1)
     ]
-    reruns = [tuple(each for part in parts for each in part[side].confirmations) for side in (HEAD, BASE)]
-    head, base = (dataclasses.replace(side, confirmations=own) for side, own in zip(sides, reruns, strict=True))
+    reruns = [
+        tuple(each for part in parts for each in part[side].confirmations) for side in (HEAD, BASE)
+    ]
+    head, base = (
+        dataclasses.replace(side, confirmations=own)
+        for side, own in zip(sides, reruns, strict=True)
+    )
     return head, base, compared(head, base, is_stored=pull.world.is_stored)
 
 
@@ -179,7 +201,8 @@ def simulate(row: Row, draws: int) -> tuple[float, float]:
         head, _, comparison = measured(pull)
         verdict = decided(head, comparison)
         is_failed = any(gate.kind is VerdictKind.FAIL for gate in verdict.gates)
-        # what a judge's outage leaves unmeasured blocks by the new rules too, and counts under neither
+        # what a judge's outage leaves unmeasured blocks by the new rules too, and counts under
+        # neither
         blocked.append(is_failed or (verdict.blocks and not pull.world.outages))
         runs.append(pull.runs / 2 / pull.cases)
     return fmean(blocked), fmean(runs)

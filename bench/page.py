@@ -1,10 +1,10 @@
-"""report.html with many cases, in Chromium: how long it takes to make, to open, to search, and how much it holds.
+"""report.html with many cases, in Chromium: how long it takes to make, to open, to search, and how
+much it holds.
 
     python bench/page.py [--cases 100,10000] [--noise 2000]
 
-Half of the cases are failures of several causes, each side has one run of two turns. Prints a row for each size and the
-ratio of the largest to the smallest; the last line is JSON.
-"""
+Half of the cases are failures of several causes, each side has one run of two turns. Prints a row
+for each size and the ratio of the largest to the smallest; the last line is JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ WORDS = [
 
 
 def made(cases: int, noise: int = 0) -> tuple[Any, int]:
-    """A compared report and the characters of its transcripts; `noise`: bytes in each answer that do not pack."""
+    """A compared report and the characters of its transcripts; `noise`: bytes in each answer that
+    do not pack."""
     chance, size = random.Random(0), 0
     asked, head, base = [], {}, {}
     suite_key = build.suite().key
@@ -50,7 +51,9 @@ def made(cases: int, noise: int = 0) -> tuple[Any, int]:
         answer = " ".join(chance.choices(WORDS, k=80)) + chance.randbytes(noise).hex()
         tool = chance.choice(WORDS)
         expected = build.turn(text, build.call(tool, title=text[:40], number=number), answer=answer)
-        other = build.turn(text, build.call(chance.choice(WORDS), title=text[:40]), answer=answer[::-1])
+        other = build.turn(
+            text, build.call(chance.choice(WORDS), title=text[:40]), answer=answer[::-1]
+        )
         fails = number % 2 == 0
         asked.append(build.case(f"case_{number}", expected))
         right = build.scores(expected, **{build.TOOLS: [1.0], build.WORDS: [1.0]})
@@ -98,7 +101,9 @@ def measured(page: Page, address: str) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="report.html with many cases.")
     parser.add_argument("--cases", default="100,10000")
-    parser.add_argument("--noise", type=int, default=0, help="Bytes an answer; 2000 make a page of 50 MB.")
+    parser.add_argument(
+        "--noise", type=int, default=0, help="Bytes an answer; 2000 make a page of 50 MB."
+    )
     rows = {}
     with tempfile.TemporaryDirectory() as name, sync_playwright() as started:
         browser = started.chromium.launch(**chromium.launch_options())
@@ -121,7 +126,8 @@ def main() -> None:
         browser.close()
     least, most = rows[min(rows)], rows[max(rows)]
     ratios = {
-        f"{key}_ratio": round(most[key] / least[key], 2) for key in ("list_s", "keystroke_ms", "case_ms", "nodes")
+        f"{key}_ratio": round(most[key] / least[key], 2)
+        for key in ("list_s", "keystroke_ms", "case_ms", "nodes")
     }
     print(json.dumps({**{key: round(value, 3) for key, value in most.items()}, **ratios}))
 

@@ -1,9 +1,9 @@
 """Simulated pull requests: what each run of their cases gives, without a class of evalgate's.
 
-Two versions of evalgate decide about the same ones (verdict.py, old_verdict.py). What a run gives follows from the row,
-the draw, the case, the side and the number of the run, so both versions see the same where they ask for the same run.
-Bad episodes alone depend on the order too: an episode strikes the runs that come next, whichever they are.
-"""
+Two versions of evalgate decide about the same ones (verdict.py, old_verdict.py). What a run gives
+follows from the row, the draw, the case, the side and the number of the run, so both versions see
+the same where they ask for the same run. Bad episodes alone depend on the order too: an episode
+strikes the runs that come next, whichever they are."""
 
 from __future__ import annotations
 
@@ -107,9 +107,21 @@ class Row(NamedTuple):
 
 _ROWS = [
     *((mix, "", "nothing") for mix in MIXES),
-    *((mix, world, "nothing") for world in WORLDS if world for mix in ("14 x .98, 4 x .8, 2 x .4", "20 x .7")),
-    *((mix, "", change) for mix in [*list(MIXES)[:4], ".95 .8 .5"] for change in ("1 broken", "3 broken")),
-    *(("14 x .98, 4 x .8, 2 x .4", world, "1 broken") for world in ("stored base", "4 shards", "5 rounds")),
+    *(
+        (mix, world, "nothing")
+        for world in WORLDS
+        if world
+        for mix in ("14 x .98, 4 x .8, 2 x .4", "20 x .7")
+    ),
+    *(
+        (mix, "", change)
+        for mix in [*list(MIXES)[:4], ".95 .8 .5"]
+        for change in ("1 broken", "3 broken")
+    ),
+    *(
+        ("14 x .98, 4 x .8, 2 x .4", world, "1 broken")
+        for world in ("stored base", "4 shards", "5 rounds")
+    ),
     ("14 x .98, 4 x .8, 2 x .4", "stored base", "3 broken"),
     ("14 x .98, 4 x .8, 2 x .4", "4 shards", "3 broken"),
     ("20 x .98", "", "4 fail on main too"),
@@ -149,9 +161,9 @@ Pair: TypeAlias = tuple[Outcome, Outcome]
 class PullRequest:
     """One simulated pull request.
 
-    `firsts`: the pairs of the first rounds, by case. `parts`: the cases of each shard. `reruns`: how often each side of
-    a case ran again. `runs`: how many runs there were, without those of the day when the base was stored.
-    """
+    `firsts`: the pairs of the first rounds, by case. `parts`: the cases of each shard. `reruns`:
+    how often each side of a case ran again. `runs`: how many runs there were, without those of the
+    day when the base was stored."""
 
     def __init__(self, row: Row, draw: int) -> None:
         self.world = WORLDS[row.world]
@@ -166,8 +178,12 @@ class PullRequest:
         self._is_late = False
         self.runs = 0
         self.reruns: Counter[tuple[int, int]] = Counter()
-        self.parts = [range(part, len(rates), self.world.shards) for part in range(self.world.shards)]
-        self.firsts = {place: self._first(place, random) for places in self.parts for place in places}
+        self.parts = [
+            range(part, len(rates), self.world.shards) for part in range(self.world.shards)
+        ]
+        self.firsts = {
+            place: self._first(place, random) for places in self.parts for place in places
+        }
         self._is_late = True
 
     @property
@@ -197,16 +213,25 @@ class PullRequest:
 
     def _both(self, place: int, lucks: tuple[Luck, Luck]) -> Pair:
         order = (HEAD, BASE) if lucks[HEAD].coin < 0.5 else (BASE, HEAD)
-        made = {side: self._run(side, place, lucks[side], is_first=turn == 0) for turn, side in enumerate(order)}
+        made = {
+            side: self._run(side, place, lucks[side], is_first=turn == 0)
+            for turn, side in enumerate(order)
+        }
         return made[HEAD], made[BASE]
 
-    def _run(self, side: int, place: int, luck: Luck, *, is_first: bool = False, is_old: bool = False) -> Outcome:
+    def _run(
+        self, side: int, place: int, luck: Luck, *, is_first: bool = False, is_old: bool = False
+    ) -> Outcome:
         """`is_old`: of the day when the base was stored."""
         world = self.world
         self.runs += not is_old
         rate = self._rates[side][place]
         if not is_old:
-            rate -= world.since + (world.fall if self._is_late else 0.0) + (world.order if is_first else 0.0)
+            rate -= (
+                world.since
+                + (world.fall if self._is_late else 0.0)
+                + (world.order if is_first else 0.0)
+            )
         if self._bad == 0 and luck.episode < world.episodes:
             self._bad = 3
         passed = luck.passing < rate and self._bad == 0

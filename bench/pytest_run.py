@@ -1,10 +1,10 @@
-"""pytest with evalgate's plugin beside `evalgate run`, on the same cases: the ratio of wall seconds.
+"""pytest with evalgate's plugin beside `evalgate run`, on the same cases: the ratio of wall
+seconds.
 
     python bench/pytest_run.py [--cases 40] [--seconds 0.5] [--pairs 5]
 
-The agent is a Python function that takes so many seconds for a turn. pytest loads no other plugins, since each has its
-own cost. The last line is JSON.
-"""
+The agent is a Python function that takes so many seconds for a turn. pytest loads no other plugins,
+since each has its own cost. The last line is JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def repository(folder: Path, *, cases: int, seconds: float) -> None:
     """An evaluation file of cases that pass."""
     said = [{"parts": [{"text": f"book {number}"}]} for number in range(cases)]
     made = [
-        {"eval_id": f"case_{number}", "conversation": [{"user_content": each, "final_response": each}]}
+        {
+            "eval_id": f"case_{number}",
+            "conversation": [{"user_content": each, "final_response": each}],
+        }
         for number, each in enumerate(said)
     ]
     files = {
@@ -41,7 +44,9 @@ def main(cases: int, seconds: float, pairs: int) -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         repository(folder, cases=cases, seconds=seconds)
-        own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        own = {
+            name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+        }
         environment = {**own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         commands = {
             "pytest": ["-m", "pytest", "-q", "-p", "evalgate.wings.pytest.plugin", "--evalgate"],
@@ -50,7 +55,9 @@ def main(cases: int, seconds: float, pairs: int) -> None:
 
         def measure(name: str) -> measuring.Measured:
             log = folder.parent / f"{folder.name}-{name}.log"
-            found = measuring.measure([sys.executable, *commands[name]], cwd=folder, environment=environment, log=log)
+            found = measuring.measure(
+                [sys.executable, *commands[name]], cwd=folder, environment=environment, log=log
+            )
             if found.code:
                 sys.exit(log.read_text(encoding="utf-8"))
             log.unlink()

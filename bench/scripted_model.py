@@ -1,9 +1,10 @@
-"""A server that answers for models by a script, for nothing: the Gemini API, Vertex AI, OpenAI's chat completions.
+"""A server that answers for models by a script, for nothing: the Gemini API, Vertex AI, OpenAI's
+chat completions.
 
-What an agent is asked stands in its evaluation files, and so does what it should do: the model calls the tools that the
-turn expects, where they are declared, and then gives the expected answer. A reply that has to fit a schema is made from
-the schema. It is not a test of the agent, but it takes the agent through its code.
-"""
+What an agent is asked stands in its evaluation files, and so does what it should do: the model
+calls the tools that the turn expects, where they are declared, and then gives the expected answer.
+A reply that has to fit a schema is made from the schema. It is not a test of the agent, but it
+takes the agent through its code."""
 
 from __future__ import annotations
 
@@ -52,14 +53,19 @@ class Script:
             calls = tuple((call.name, dict(call.args or {})) for call in turn.tool_calls)
             self.turns.setdefault(_squeezed(said), Turn(calls, answer or Turn.answer))
 
-    def next(self, texts: Sequence[str], done: Sequence[str], tools: Mapping[str, Any]) -> tuple[str, Any] | str:
-        """A call (name, arguments) or an answer, to the last of `texts` that the script knows; `done`: the tools that
-        have answered since."""
+    def next(
+        self, texts: Sequence[str], done: Sequence[str], tools: Mapping[str, Any]
+    ) -> tuple[str, Any] | str:
+        """A call (name, arguments) or an answer, to the last of `texts` that the script knows;
+        `done`: the tools that have answered since."""
         if "set_model_response" in tools:
             return "set_model_response", example(tools["set_model_response"])
         if "exit_loop" in tools and "exit_loop" not in done:
             return "exit_loop", {}
-        known = next((self.turns[key] for text in reversed(texts) if (key := _squeezed(text)) in self.turns), Turn())
+        known = next(
+            (self.turns[key] for text in reversed(texts) if (key := _squeezed(text)) in self.turns),
+            Turn(),
+        )
         left = Counter(done)
         for name, args in known.calls:
             if left[name]:
@@ -72,7 +78,11 @@ class Script:
 def _required(schema: Mapping[str, Any] | None) -> dict[str, Any]:
     """Arguments that a tool cannot do without, where the case leaves them out."""
     fields = (schema or {}).get("properties") or {}
-    return {name: example(fields[name]) for name in (schema or {}).get("required") or () if name in fields}
+    return {
+        name: example(fields[name])
+        for name in (schema or {}).get("required") or ()
+        if name in fields
+    }
 
 
 def _squeezed(text: str) -> str:
@@ -80,14 +90,25 @@ def _squeezed(text: str) -> str:
 
 
 def example(
-    schema: Mapping[str, Any] | None, *, code: str = "", name: str = "", place: int = 0, defs: Any = None
+    schema: Mapping[str, Any] | None,
+    *,
+    code: str = "",
+    name: str = "",
+    place: int = 0,
+    defs: Any = None,
 ) -> Any:
-    """The least that fits a schema; `code`: what evalgate's judges have to repeat; `place`: in a list, so that each
-    entry of a list of verdicts has another id."""
+    """The least that fits a schema; `code`: what evalgate's judges have to repeat; `place`: in a
+    list, so that each entry of a list of verdicts has another id."""
     schema = schema or {}
     defs = schema.get("$defs") or defs or {}
     if "$ref" in schema:
-        return example(defs.get(schema["$ref"].rpartition("/")[2]), code=code, name=name, place=place, defs=defs)
+        return example(
+            defs.get(schema["$ref"].rpartition("/")[2]),
+            code=code,
+            name=name,
+            place=place,
+            defs=defs,
+        )
     if choices := schema.get("enum"):
         return choices[place % len(choices)] if name == "id" else choices[0]
     for several in ("anyOf", "any_of", "oneOf", "allOf"):
@@ -97,16 +118,22 @@ def example(
     kind = (kind[0] if isinstance(kind, list) else str(kind)).lower()
     if kind == "object":
         fields = (schema.get("properties") or {}).items()
-        return {key: example(each, code=code, name=key, place=place, defs=defs) for key, each in fields}
+        return {
+            key: example(each, code=code, name=key, place=place, defs=defs) for key, each in fields
+        }
     if kind == "array":
         count = int(schema.get("minItems") or schema.get("min_items") or 1)
-        return [example(schema.get("items"), code=code, place=index, defs=defs) for index in range(count)]
+        return [
+            example(schema.get("items"), code=code, place=index, defs=defs)
+            for index in range(count)
+        ]
     text = code if name == "code" and code else "" if name.endswith("_excerpt") else "as expected"
     plain: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "null": None}
     return plain.get(kind, text)
 
 
-# --- the two APIs ----------------------------------------------------------------------------------
+# --- the two APIs
+# ----------------------------------------------------------------------------------
 
 
 def gemini_reply(script: Script, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,10 +150,20 @@ def gemini_reply(script: Script, request: Mapping[str, Any]) -> dict[str, Any]:
         said = f"<sentence>{whole[2]}</sentence>"
     else:
         said = script.next(texts, done, _declared(request.get("tools") or []))
-    part = {"text": said} if isinstance(said, str) else {"functionCall": {"name": said[0], "args": said[1]}}
+    part = (
+        {"text": said}
+        if isinstance(said, str)
+        else {"functionCall": {"name": said[0], "args": said[1]}}
+    )
     return {
-        "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
-        "usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 10, "totalTokenCount": 30},
+        "candidates": [
+            {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+        ],
+        "usageMetadata": {
+            "promptTokenCount": 20,
+            "candidatesTokenCount": 10,
+            "totalTokenCount": 30,
+        },
         "modelVersion": "scripted",
     }
 
@@ -137,7 +174,9 @@ def _history(contents: Any) -> tuple[list[str], list[str]]:
     done: list[str] = []
     for content in [contents] if isinstance(contents, Mapping) else contents:
         parts = content.get("parts") or []
-        said = [part["text"] for part in parts if part.get("text") and content.get("role") != "model"]
+        said = [
+            part["text"] for part in parts if part.get("text") and content.get("role") != "model"
+        ]
         if said and not said[0].startswith("For context:"):
             texts.append(" ".join(said))
             done = []
@@ -148,12 +187,18 @@ def _history(contents: Any) -> tuple[list[str], list[str]]:
 
 def _declared(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     every = [each for tool in tools for each in _either(tool, "functionDeclarations") or []]
-    return {each["name"]: _either(each, "parametersJsonSchema") or each.get("parameters") for each in every}
+    return {
+        each["name"]: _either(each, "parametersJsonSchema") or each.get("parameters")
+        for each in every
+    }
 
 
 def _either(said: Mapping[str, Any], name: str) -> Any:
-    """A field under its name of the API or in snake case: google-genai writes both, and Google takes both."""
-    return said.get(name) or said.get(re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name))
+    """A field under its name of the API or in snake case: google-genai writes both, and Google
+    takes both."""
+    return said.get(name) or said.get(
+        re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+    )
 
 
 def openai_reply(script: Script, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,15 +208,24 @@ def openai_reply(script: Script, request: Mapping[str, Any]) -> dict[str, Any]:
     for message in request.get("messages") or []:
         content = message.get("content") or ""
         if message.get("role") == "user":
-            texts.append(content if isinstance(content, str) else " ".join(each.get("text", "") for each in content))
+            texts.append(
+                content
+                if isinstance(content, str)
+                else " ".join(each.get("text", "") for each in content)
+            )
             done = []
         done += [call["function"]["name"] for call in message.get("tool_calls") or []]
-    tools = {each["function"]["name"]: each["function"].get("parameters") for each in request.get("tools") or []}
+    tools = {
+        each["function"]["name"]: each["function"].get("parameters")
+        for each in request.get("tools") or []
+    }
     said = script.next(texts, done, tools)
     message = {"role": "assistant", "content": said if isinstance(said, str) else None}
     if not isinstance(said, str):
         function = {"name": said[0], "arguments": json.dumps(said[1])}
-        message["tool_calls"] = [{"id": f"call_{len(done)}", "type": "function", "function": function}]
+        message["tool_calls"] = [
+            {"id": f"call_{len(done)}", "type": "function", "function": function}
+        ]
     ending = "stop" if isinstance(said, str) else "tool_calls"
     usage = {"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 30}
     choice = {"index": 0, "message": message, "finish_reason": ending}
@@ -203,7 +257,11 @@ class Handler(BaseHTTPRequestHandler):
         elif method == "streamGenerateContent" and "alt=sse" in query:
             self._send(200, f"data: {json.dumps(reply)}\r\n\r\n", "text/event-stream")
         else:
-            self._send(200, json.dumps([reply] if method == "streamGenerateContent" else reply), "application/json")
+            self._send(
+                200,
+                json.dumps([reply] if method == "streamGenerateContent" else reply),
+                "application/json",
+            )
 
     def do_GET(self) -> None:
         """Have nothing, as an empty project of Google Cloud."""
@@ -216,7 +274,8 @@ class Handler(BaseHTTPRequestHandler):
     def _reply(self, method: str, request: Any) -> Any:
         script, vector = self.server.script, {"values": [0.5] * 8}
         if not method and "contents" in request:
-            method = "generateContent"  # Vertex AI by GOOGLE_VERTEX_BASE_URL: the client sends all to that address
+            # Vertex AI by GOOGLE_VERTEX_BASE_URL: the client sends all to that address
+            method = "generateContent"
         match method:
             case "generateContent" | "streamGenerateContent":
                 return gemini_reply(script, request)

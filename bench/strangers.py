@@ -1,24 +1,27 @@
-"""Agents that others wrote, at the first try: each in a repository with nothing but the README's workflow added.
+"""Agents that others wrote, at the first try: each in a repository with nothing but the README's
+workflow added.
 
-    python bench/strangers.py agents.json [--checkouts FOLDER] [--only NAME,NAME] [--work FOLDER] [--alone] [--control]
+    python bench/strangers.py agents.json [--checkouts FOLDER] [--only NAME,NAME] [--work FOLDER]
+    [--alone] [--control]
 
 `agents.json` lists checkouts on this machine, with paths relative to `--checkouts` or to itself:
 
     [{"agent": "customer-service", "path": "checkouts/customer-service", "commit": "c3d0770",
       "typed": ".env.example", "variables": {"PROJECT": "p"}, "inputs": {"paths": "eval"}}]
 
-Without `path` it is the name of the agent. strangers.json beside this script lists agents of google/adk-samples in
-several states and of other public repositories, with what their READMEs tell people to set. To make its checkouts, for
-each of its lines: `git -C CLONE archive COMMIT FOLDER | tar x`, with what lies in FOLDER as checkouts/AGENT.
+Without `path` it is the name of the agent. strangers.json beside this script lists agents of
+google/adk-samples in several states and of other public repositories, with what their READMEs tell
+people to set. To make its checkouts, for each of its lines: `git -C CLONE archive COMMIT FOLDER |
+tar x`, with what lies in FOLDER as checkouts/AGENT.
 
-Each is copied and committed, gets a pull request that adds the workflow, and then runs entrypoint.py with a runner's
-variables, as the action does. First with GOOGLE_API_KEY alone; where that is not enough, with what its own README tells
-people to set: `typed` names an example of its variables, `variables` adds to it (`{url}` is the scripted model's
-address, for settings that are not known here). Models are scripted
-(scripted_model.py), so nothing is spent. Prints a table in Markdown; the logs are kept in the work folder. An agent
-works where every case was scored. With `--control` those that do not are run once more without evalgate: the same
-environment, variables and turns, by ADK's own runner (plain_run.py). What fails there too is the agent's own.
-"""
+Each is copied and committed, gets a pull request that adds the workflow, and then runs
+entrypoint.py with a runner's variables, as the action does. First with GOOGLE_API_KEY alone; where
+that is not enough, with what its own README tells people to set: `typed` names an example of its
+variables, `variables` adds to it (`{url}` is the scripted model's address, for settings that are
+not known here). Models are scripted (scripted_model.py), so nothing is spent. Prints a table in
+Markdown; the logs are kept in the work folder. An agent works where every case was scored. With
+`--control` those that do not are run once more without evalgate: the same environment, variables
+and turns, by ADK's own runner (plain_run.py). What fails there too is the agent's own."""
 
 from __future__ import annotations
 
@@ -45,27 +48,50 @@ from evalgate import formats
 from evalgate.discovery import walk
 
 ROOT = Path(__file__).resolve().parents[1]
-ADDRESSES = ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
-"""How the scripted model is reached: among the settings of models, which reach an agent without being named."""
+ADDRESSES = (
+    "GOOGLE_GEMINI_BASE_URL",
+    "GOOGLE_VERTEX_BASE_URL",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_BASE",
+)
+"""How the scripted model is reached: among the settings of models, which reach an agent without
+being named."""
 
 STAND_INS = ("BIGQUERY_EMULATOR_HOST", "STORAGE_EMULATOR_HOST")
-"""For agents with cloud credentials: BigQuery and Cloud Storage of an empty project, which say at once that nothing is
-there. Google's own cannot be reached with made-up credentials, and their clients ask again for ten minutes."""
+"""For agents with cloud credentials: BigQuery and Cloud Storage of an empty project, which say at
+once that nothing is there. Google's own cannot be reached with made-up credentials, and their
+clients ask again for ten minutes."""
 
-KEPT = ("PATH", "LANG", "LC_", "SSL_", "REQUESTS_CA", "CURL_CA", "PIP_", "UV_", "HTTP", "NO_PROXY", "NODE_EXTRA")
+KEPT = (
+    "PATH",
+    "LANG",
+    "LC_",
+    "SSL_",
+    "REQUESTS_CA",
+    "CURL_CA",
+    "PIP_",
+    "UV_",
+    "HTTP",
+    "NO_PROXY",
+    "NODE_EXTRA",
+)
 """What a runner's machine has too: how names of its own variables begin."""
 
 VARIABLE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$")
 EXPECTED = ("not_applicable", "reference_missing")
-"""Reasons for no score that are as they should be: the case has nothing that the criterion could compare with."""
+"""Reasons for no score that are as they should be: the case has nothing that the criterion could
+compare with."""
 
 WHY = 200
 """So much of a reason is shown."""
 
 PLAIN_S = 600.0
-"""So long the run without evalgate may take: backends that are not there are asked again for minutes."""
+"""So long the run without evalgate may take: backends that are not there are asked again for
+minutes."""
 
-PLACEHOLDER = re.compile(r"^$|[<\[{]|YOUR|your|xxx|\.\.\.|REPLACE|CHANGE|TODO|PLACEHOLDER", re.IGNORECASE)
+PLACEHOLDER = re.compile(
+    r"^$|[<\[{]|YOUR|your|xxx|\.\.\.|REPLACE|CHANGE|TODO|PLACEHOLDER", re.IGNORECASE
+)
 WORKFLOW = """name: evalgate
 on: pull_request
 jobs:
@@ -90,7 +116,8 @@ class Stranger:
 
 @dataclass(frozen=True)
 class Tried:
-    """What one run gave: the exit code, cases with every criterion scored, all cases, and why others have none."""
+    """What one run gave: the exit code, cases with every criterion scored, all cases, and why
+    others have none."""
 
     code: int | None
     scored: int
@@ -107,7 +134,9 @@ class Tried:
     def __str__(self) -> str:
         code = "stopped" if self.code is None else f"exit {self.code}"
         counts = f"{self.scored} of {self.total} scored, {code}, {self.seconds:.0f} s"
-        why = "; ".join(f"{count} x {reason[:WHY]}" for reason, count in self.reasons[:4]).replace("|", "\\|")
+        why = "; ".join(f"{count} x {reason[:WHY]}" for reason, count in self.reasons[:4]).replace(
+            "|", "\\|"
+        )
         return f"works: {counts}" if self.works else f"{counts}: {why}"
 
 
@@ -117,7 +146,8 @@ def strangers(file: Path, checkouts: Path) -> Iterator[Stranger]:
         path = checkouts / entry.get("path", entry["agent"])
         typed = example_variables(path / entry["typed"]) if entry.get("typed") else {}
         if typed.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true"):
-            typed.setdefault("GOOGLE_APPLICATION_CREDENTIALS", "")  # `gcloud auth` in the README; here a made one
+            # `gcloud auth` in the README; here a made one
+            typed.setdefault("GOOGLE_APPLICATION_CREDENTIALS", "")
         yield Stranger(
             agent=entry["agent"],
             path=path,
@@ -142,22 +172,35 @@ def needs_of(folder: Path) -> str:
     project = folder / "pyproject.toml"
     text = project.read_text(encoding="utf-8", errors="replace") if project.is_file() else ""
     python = re.search(r"^(?:requires-python|python)\s*=\s*[\"'](.+?)[\"']", text, re.MULTILINE)
-    files = [name for name in ("uv.lock", "poetry.lock", "requirements.txt") if (folder / name).is_file()]
-    return ", ".join([python[1] if python else "any", *(files or (["pyproject.toml"] if text else ["nothing"]))])
+    files = [
+        name for name in ("uv.lock", "poetry.lock", "requirements.txt") if (folder / name).is_file()
+    ]
+    return ", ".join(
+        [python[1] if python else "any", *(files or (["pyproject.toml"] if text else ["nothing"]))]
+    )
 
 
-# --- one run ---------------------------------------------------------------------------------------
+# --- one run
+# ---------------------------------------------------------------------------------------
 
 
 def git(folder: Path, *words: str) -> str:
-    identity = ["-c", "user.name=stranger", "-c", "user.email=stranger@example.org", "-c", "commit.gpgsign=false"]
+    identity = [
+        "-c",
+        "user.name=stranger",
+        "-c",
+        "user.email=stranger@example.org",
+        "-c",
+        "commit.gpgsign=false",
+    ]
     return subprocess.run(
         ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True
     ).stdout.strip()
 
 
 def repository(stranger: Stranger, folder: Path, *, settings: Sequence[str]) -> tuple[str, str]:
-    """A copy of the checkout as a repository with a pull request that adds the workflow; base and head."""
+    """A copy of the checkout as a repository with a pull request that adds the workflow; base and
+    head."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(stranger.path, folder, symlinks=True, ignore=shutil.ignore_patterns(".git"))
     git(folder, "init", "-q", "-b", "main")
@@ -177,9 +220,14 @@ def repository(stranger: Stranger, folder: Path, *, settings: Sequence[str]) -> 
 def learn(folder: Path, script: Script) -> None:
     """Read the evaluation files, so that the model knows what it is expected to do."""
     for file in sorted(folder.rglob("*.json")):
-        if file.name.endswith(walk.EVALUATION_ENDINGS) or "eval" in file.relative_to(folder).as_posix():
+        if (
+            file.name.endswith(walk.EVALUATION_ENDINGS)
+            or "eval" in file.relative_to(folder).as_posix()
+        ):
             try:
-                reading = formats.parse_eval_set(file.read_text(encoding="utf-8-sig"), file=file.name)
+                reading = formats.parse_eval_set(
+                    file.read_text(encoding="utf-8-sig"), file=file.name
+                )
             except (ValueError, OSError):
                 continue
             for case in reading.eval_set.cases if reading.eval_set is not None else ():
@@ -189,7 +237,9 @@ def learn(folder: Path, script: Script) -> None:
 def credentials(folder: Path, url: str) -> Path:
     """A service account's file whose tokens come from the scripted server."""
     file = folder / "credentials.json"
-    key = subprocess.run(["openssl", "genrsa", "2048"], check=True, capture_output=True, text=True).stdout
+    key = subprocess.run(
+        ["openssl", "genrsa", "2048"], check=True, capture_output=True, text=True
+    ).stdout
     account = {
         "type": "service_account", "project_id": "made-up", "private_key_id": "1", "private_key": key,
         "client_email": "agent@made-up.iam.gserviceaccount.com", "client_id": "1", "token_uri": f"{url}/token",
@@ -199,7 +249,13 @@ def credentials(folder: Path, url: str) -> Path:
 
 
 def environment(
-    work: Path, repo: Path, *, url: str, typed: Mapping[str, str], inputs: Mapping[str, str], sides: tuple[str, str]
+    work: Path,
+    repo: Path,
+    *,
+    url: str,
+    typed: Mapping[str, str],
+    inputs: Mapping[str, str],
+    sides: tuple[str, str],
 ) -> dict[str, str]:
     """A runner's, with the action's inputs; the agent gets its key and what was typed."""
     base, head = sides
@@ -246,8 +302,13 @@ def tried(
     sides = repository(stranger, repo, settings=settings)
     learn(repo, script)
     inputs = {**stranger.inputs, **({} if compared else {"baseline": "none"})}
-    with scripted_model.serving(script) as url, (work / "log.txt").open("w", encoding="utf-8") as log:
-        variables = {name: value.replace("{url}", url) for name, value in stranger.variables.items() if typed}
+    with (
+        scripted_model.serving(script) as url,
+        (work / "log.txt").open("w", encoding="utf-8") as log,
+    ):
+        variables = {
+            name: value.replace("{url}", url) for name, value in stranger.variables.items() if typed
+        }
         if "GOOGLE_APPLICATION_CREDENTIALS" in variables:
             variables["GOOGLE_APPLICATION_CREDENTIALS"] = str(credentials(work, url))
             variables |= dict.fromkeys(STAND_INS, url)
@@ -255,7 +316,12 @@ def tried(
         began = time.monotonic()
         command = [sys.executable, "-I", "-u", str(ROOT / "entrypoint.py")]
         child = subprocess.Popen(
-            command, cwd=repo, env=environ, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            cwd=repo,
+            env=environ,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         try:
             code: int | None = child.wait(timeout_s)
@@ -271,9 +337,12 @@ def tried(
 
 
 def counted(results: Path, log: Path) -> tuple[int, int, tuple[tuple[str, int], ...]]:
-    """Cases that were scored, all cases, and the reasons of the others, those of most cases first."""
+    """Cases that were scored, all cases, and the reasons of the others, those of most cases
+    first."""
     if not results.is_file():
-        said = [line for line in log.read_text(encoding="utf-8").splitlines() if "error" in line.lower()]
+        said = [
+            line for line in log.read_text(encoding="utf-8").splitlines() if "error" in line.lower()
+        ]
         return 0, 0, tuple((line, 1) for line in said[-3:])
     scored = total = 0
     reasons: Counter[str] = Counter()
@@ -284,7 +353,9 @@ def counted(results: Path, log: Path) -> tuple[int, int, tuple[tuple[str, int], 
             reasons[f"{suite['suite']}: {said_of(suite['problem'])}"] += 1
         for case in suite.get("cases", ()):
             total += 1
-            why = [reason for trial in case.get("trials", ()) for reason in not_scored(trial, deciding)]
+            why = [
+                reason for trial in case.get("trials", ()) for reason in not_scored(trial, deciding)
+            ]
             if case.get("verdict") in ("pass", "fail") and not why:
                 scored += 1
             else:
@@ -293,7 +364,8 @@ def counted(results: Path, log: Path) -> tuple[int, int, tuple[tuple[str, int], 
 
 
 def plainly(work: Path, repo: Path, environ: Mapping[str, str]) -> str:
-    """What becomes of the same turns without evalgate: how many cases ran to their end, and why others did not."""
+    """What becomes of the same turns without evalgate: how many cases ran to their end, and why
+    others did not."""
     results = repo / "evalgate-report/results.json"
     suites = json.loads(results.read_text(encoding="utf-8"))["suites"] if results.is_file() else []
     cases: dict[str, list[dict[str, Any]]] = {}
@@ -302,20 +374,34 @@ def plainly(work: Path, repo: Path, environ: Mapping[str, str]) -> str:
             cases.setdefault(path, []).extend(turns_of(case) for case in suite.get("cases", ()))
     if not cases:
         return "nothing to run"
-    env = {name: value for name, value in environ.items() if not name.startswith(("INPUT_", "GITHUB_"))}
-    whole = (work.parent / "cache").glob("env-*/lib/python*/site-packages/google/adk")  # not where installing failed
-    made = sorted((each.parents[4] / "bin/python" for each in whole), key=lambda each: each.lstat().st_mtime)
+    env = {
+        name: value for name, value in environ.items() if not name.startswith(("INPUT_", "GITHUB_"))
+    }
+    # not where installing failed
+    whole = (work.parent / "cache").glob("env-*/lib/python*/site-packages/google/adk")
+    made = sorted(
+        (each.parents[4] / "bin/python" for each in whole), key=lambda each: each.lstat().st_mtime
+    )
     python = environ.get("INPUT_PYTHON") or (made[-1] if made else None)
     if python is None:
         command = [str(Path(sys.executable).with_name("uv")), "sync", "--frozen"]
         given = env | {"UV_PROJECT_ENVIRONMENT": str(work / "plain")}
-        installed = subprocess.run(command, cwd=repo, env=given, check=False, capture_output=True, text=True)
-        return "uv sync --frozen: " + (said_of(installed.stderr[-WHY:]) if installed.returncode else "no error")
+        installed = subprocess.run(
+            command, cwd=repo, env=given, check=False, capture_output=True, text=True
+        )
+        return "uv sync --frozen: " + (
+            said_of(installed.stderr[-WHY:]) if installed.returncode else "no error"
+        )
     said: list[str | None] = []
     for number, (path, turns) in enumerate(cases.items()):
         said += plain_run(python, work / f"turns-{number}.json", repo, path, turns, env)
     why = Counter(each[:WHY] for each in said if each)
-    return "; ".join([f"{said.count(None)} of {len(said)} ran", *(f"{n} x {each}" for each, n in why.most_common(4))])
+    return "; ".join(
+        [
+            f"{said.count(None)} of {len(said)} ran",
+            *(f"{n} x {each}" for each, n in why.most_common(4)),
+        ]
+    )
 
 
 def plain_run(
@@ -327,7 +413,13 @@ def plain_run(
     with file.with_suffix(".err").open("w") as errors:
         try:
             ran = subprocess.run(
-                command, cwd=repo, env=env, check=False, timeout=PLAIN_S, stdout=subprocess.PIPE, stderr=errors
+                command,
+                cwd=repo,
+                env=env,
+                check=False,
+                timeout=PLAIN_S,
+                stdout=subprocess.PIPE,
+                stderr=errors,
             )
             lines, end = ran.stdout, f"exit {ran.returncode}"
         except subprocess.TimeoutExpired as late:
@@ -343,7 +435,11 @@ def turns_of(case: Mapping[str, Any]) -> dict[str, Any]:
     given = case.get("eval_case", {})
     said = [turn["user_content"].get("parts", ()) for turn in given.get("conversation") or ()]
     turns = [" ".join(part["text"] for part in parts if part.get("text")) for parts in said]
-    return {"id": case["case_id"], "turns": turns, "state": (given.get("session_input") or {}).get("state") or {}}
+    return {
+        "id": case["case_id"],
+        "turns": turns,
+        "state": (given.get("session_input") or {}).get("state") or {},
+    }
 
 
 def not_scored(trial: Mapping[str, Any], deciding: Collection[str]) -> Iterator[str]:
@@ -362,16 +458,25 @@ def said_of(problem: Any) -> str:
     return " ".join(text.split())[:300]
 
 
-# --- the table -------------------------------------------------------------------------------------
+# --- the table
+# -------------------------------------------------------------------------------------
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("list", type=Path)
-    parser.add_argument("--checkouts", type=Path, help="what paths are relative to; the list's folder without it")
-    parser.add_argument("--control", action="store_true", help="run what does not work without evalgate as well")
+    parser.add_argument(
+        "--checkouts", type=Path, help="what paths are relative to; the list's folder without it"
+    )
+    parser.add_argument(
+        "--control", action="store_true", help="run what does not work without evalgate as well"
+    )
     parser.add_argument("--only", default="", help="names of agents, divided by commas")
-    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "evalgate-strangers")
+    parser.add_argument(
+        "--work", type=Path, default=Path(tempfile.gettempdir()) / "evalgate-strangers"
+    )
     parser.add_argument("--alone", action="store_true", help="do not compare with the base")
     parser.add_argument("--timeout", type=float, default=900)
     parser.add_argument(
@@ -392,7 +497,11 @@ def main() -> None:
         for typed in (False, True) if stranger.variables else (False,):
             work = options.work.resolve() / stranger.agent / ("typed" if typed else "first")
             last = typed or not stranger.variables
-            limits = {"timeout_s": options.timeout, "settings": options.setting, "plain": options.control and last}
+            limits = {
+                "timeout_s": options.timeout,
+                "settings": options.setting,
+                "plain": options.control and last,
+            }
             run = tried(stranger, work, typed=typed, compared=not options.alone, **limits)
             (work / "tried.json").write_text(
                 json.dumps({"said": str(run), "plain": run.plain, "reasons": run.reasons}, indent=1)

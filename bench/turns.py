@@ -1,14 +1,15 @@
-"""What a turn of a simulated conversation costs as conversations grow, beside ADK's own simulator on the same agent.
+"""What a turn of a simulated conversation costs as conversations grow, beside ADK's own simulator
+on the same agent.
 
     python bench/turns.py [--turns 1,10,50,100] [--rounds 5]
 
-Both sides talk to the same agent (a scripted model that answers in 40 words, in google-adk's environment: .venv-adk or
-the interpreter in EVALGATE_TEST_ADK) with a simulated user whose model is scripted as well, so that nobody waits.
-CPU is user + system, in processes that are warm. Ours: the process that simulates and keeps the conversation; the
-agent's worker, which runs google-adk's Runner whoever asks, stands beside it. ADK's: its evaluation's inference, Runner
-and simulator in one process. The last line is JSON: CPU per turn in a conversation of 100 turns over that in one of 10,
-for our part, for our part and the worker, and for ADK.
-"""
+Both sides talk to the same agent (a scripted model that answers in 40 words, in google-adk's
+environment: .venv-adk or the interpreter in EVALGATE_TEST_ADK) with a simulated user whose model is
+scripted as well, so that nobody waits. CPU is user + system, in processes that are warm. Ours: the
+process that simulates and keeps the conversation; the agent's worker, which runs google-adk's
+Runner whoever asks, stands beside it. ADK's: its evaluation's inference, Runner and simulator in
+one process. The last line is JSON: CPU per turn in a conversation of 100 turns over that in one of
+10, for our part, for our part and the worker, and for ADK."""
 
 from __future__ import annotations
 
@@ -105,7 +106,8 @@ for line in sys.stdin:
 
 
 class ScriptedPanel:
-    """A panel whose model always says the same; it is given each whole prompt, as a client would send it."""
+    """A panel whose model always says the same; it is given each whole prompt, as a client would
+    send it."""
 
     def __init__(self) -> None:
         self.characters = 0
@@ -135,7 +137,9 @@ def children_cpu(pid: int) -> float:
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
             fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + children_cpu(int(child))
+            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + children_cpu(
+                int(child)
+            )
     return total
 
 
@@ -181,7 +185,9 @@ def main() -> None:
     options = parser.parse_args()
     lengths = [int(each) for each in options.turns.split(",")]
     if not ADK_PYTHON.exists():
-        raise SystemExit("no interpreter with google-adk: `make bench` sets one up, or set EVALGATE_TEST_ADK")
+        raise SystemExit(
+            "no interpreter with google-adk: `make bench` sets one up, or set EVALGATE_TEST_ADK"
+        )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "talker").mkdir()
@@ -192,7 +198,8 @@ def main() -> None:
 
 
 def measured(folder: Path, lengths: list[int], *, rounds: int) -> tuple[dict, dict, dict]:
-    """Milliseconds of CPU per turn by length: ours, our worker's, ADK's; medians of alternating rounds."""
+    """Milliseconds of CPU per turn by length: ours, our worker's, ADK's; medians of alternating
+    rounds."""
     ours, worker, adk = ({length: [] for length in lengths} for _ in range(3))
     child = subprocess.Popen(
         [str(ADK_PYTHON), "adk_side.py"],
@@ -212,12 +219,16 @@ def measured(folder: Path, lengths: list[int], *, rounds: int) -> tuple[dict, di
                 own = [measure_ours(agent, length) for _ in range(times)]
                 ours[length].append(sum(each["cpu_s"] for each in own) / times / length * 1e3)
                 worker[length].append(sum(each["worker_s"] for each in own) / times / length * 1e3)
-                adk[length].append(sum(measure_adk(child, length) for _ in range(times)) / times / length * 1e3)
+                adk[length].append(
+                    sum(measure_adk(child, length) for _ in range(times)) / times / length * 1e3
+                )
     finally:
         agent.close()
         child.kill()
         child.wait()
-    return tuple({length: median(each[length]) for length in lengths} for each in (ours, worker, adk))  # type: ignore[return-value]  # three of them
+    return tuple(
+        {length: median(each[length]) for length in lengths} for each in (ours, worker, adk)
+    )  # type: ignore[return-value]  # three of them
 
 
 def print_table(lengths: list[int], ours: dict, worker: dict, adk: dict) -> None:
@@ -230,7 +241,9 @@ def print_table(lengths: list[int], ours: dict, worker: dict, adk: dict) -> None
             json.dumps(
                 {
                     "cpu_per_turn_100_over_10": round(ours[100] / ours[10], 3),
-                    "with_worker_100_over_10": round((ours[100] + worker[100]) / (ours[10] + worker[10]), 3),
+                    "with_worker_100_over_10": round(
+                        (ours[100] + worker[100]) / (ours[10] + worker[10]), 3
+                    ),
                     "adk_cpu_per_turn_100_over_10": round(adk[100] / adk[10], 3),
                 }
             )

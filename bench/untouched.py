@@ -1,11 +1,12 @@
-"""Changes that leave the agent alone, by the real command: how many are red, and their calls, with a store and without.
+"""Changes that leave the agent alone, by the real command: how many are red, and their calls, with
+a store and without.
 
     python bench/untouched.py [--times 100]
 
-Each repository has 10 cases of 70/20/10 % at .98/.8/.4; every second one has a case that always fails. The last line is
-JSON: `red`, changes that are red where the base's own gate is green; `calls`, agent calls with a store;
-`main_fails`, how many changes are red where main is, and say whose failure that is.
-"""
+Each repository has 10 cases of 70/20/10 % at .98/.8/.4; every second one has a case that always
+fails. The last line is JSON: `red`, changes that are red where the base's own gate is green;
+`calls`, agent calls with a store; `main_fails`, how many changes are red where main is, and say
+whose failure that is."""
 
 from __future__ import annotations
 

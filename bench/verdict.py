@@ -1,13 +1,13 @@
-"""How often pull requests that changed nothing are called worse, and how often those that broke something are.
+"""How often pull requests that changed nothing are called worse, and how often those that broke
+something are.
 
     python bench/verdict.py [--draws 4000] [--old-draws 4000 | --no-old] [--jobs 2]
 
-Each draw is a pull request of simulated runs (pull_requests.py); what decides, and what is run next, is evalgate's own
-code (`comparison.book`, `comparison.verdict`). Mixes and worlds are hard ones: order effects, crashes, outages of
-minutes, a provider that moves in the middle, noisy judges, stored results of another day, shards. Beside it stands what
-the rules before the purse said of the same draws (old_verdict.py), where git has their commit. Prints a table; the last
-line is JSON.
-"""
+Each draw is a pull request of simulated runs (pull_requests.py); what decides, and what is run
+next, is evalgate's own code (`comparison.book`, `comparison.verdict`). Mixes and worlds are hard
+ones: order effects, crashes, outages of minutes, a provider that moves in the middle, noisy judges,
+stored results of another day, shards. Beside it stands what the rules before the purse said of the
+same draws (old_verdict.py), where git has their commit. Prints a table; the last line is JSON."""
 
 from __future__ import annotations
 
@@ -57,13 +57,20 @@ ROOT = Path(__file__).resolve().parents[1]
 OLD = "4c3c04e3641ef49f349f6bc01565366103b4a772"
 """The last commit before the purse."""
 BOUND, NEAR, FEWEST = 0.05, 0.025, 1000
-"""What each purse promises where nothing changed, which shares are near it, and the draws that tell."""
-NOTHING, ONE, THREE = (Row("14 x .98, 4 x .8, 2 x .4", "", change) for change in ("nothing", "1 broken", "3 broken"))
+"""What each purse promises where nothing changed, which shares are near it, and the draws that
+tell."""
+NOTHING, ONE, THREE = (
+    Row("14 x .98, 4 x .8, 2 x .4", "", change) for change in ("nothing", "1 broken", "3 broken")
+)
 
 
-def trial(side: int, place: int, outcome: Outcome, purpose: Purpose, number: int, *, is_old: bool) -> GradedTrial:
+def trial(
+    side: int, place: int, outcome: Outcome, purpose: Purpose, number: int, *, is_old: bool
+) -> GradedTrial:
     """A run as evalgate has it."""
-    failure = AgentFailure(kind=FailureKind.RAISED, message="x") if outcome is Outcome.CRASHED else None
+    failure = (
+        AgentFailure(kind=FailureKind.RAISED, message="x") if outcome is Outcome.CRASHED else None
+    )
     grade: Grade = Score(value=float(outcome is Outcome.PASSED))
     if outcome in (Outcome.CRASHED, Outcome.UNMEASURED):
         grade = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="x")
@@ -86,7 +93,14 @@ def rerun(pull: PullRequest, places: Sequence[int], index: int) -> tuple[Run, Ru
     world = pull.world
     trials = [
         [
-            trial(side, place, pair[side], Purpose.FIRST, number, is_old=world.is_stored and side == BASE)
+            trial(
+                side,
+                place,
+                pair[side],
+                Purpose.FIRST,
+                number,
+                is_old=world.is_stored and side == BASE,
+            )
             for place in places
             for number, pair in enumerate(pull.firsts[place])
         ]
@@ -98,7 +112,8 @@ def rerun(pull: PullRequest, places: Sequence[int], index: int) -> tuple[Run, Ru
     counts: dict[tuple[str, bool], int] = {}
     while True:
         head, base = (
-            dataclasses.replace(side, confirmations=tuple(own)) for side, own in zip((head, base), fresh, strict=True)
+            dataclasses.replace(side, confirmations=tuple(own))
+            for side, own in zip((head, base), fresh, strict=True)
         )
         _, reruns = Sides(head=head, base=base, policy=Policy()).settled
         if not reruns:
@@ -109,10 +124,14 @@ def rerun(pull: PullRequest, places: Sequence[int], index: int) -> tuple[Run, Ru
             place = int(name[0])
             if each.is_pair:
                 for side, outcome in enumerate(pull.pair(place)):
-                    fresh[side].append(trial(side, place, outcome, Purpose.PAIR, number, is_old=False))
+                    fresh[side].append(
+                        trial(side, place, outcome, Purpose.PAIR, number, is_old=False)
+                    )
             else:
                 outcome = pull.rerun(HEAD, place)
-                fresh[HEAD].append(trial(HEAD, place, outcome, Purpose.SINGLE, number, is_old=False))
+                fresh[HEAD].append(
+                    trial(HEAD, place, outcome, Purpose.SINGLE, number, is_old=False)
+                )
 
 
 def run_of(
@@ -127,7 +146,10 @@ def run_of(
     """One side as evalgate has it."""
     suite = Suite(
         key="s",
-        eval_set=EvalSet(eval_set_id="s", cases=tuple(Case(case_id=str(place), conversation=()) for place in places)),
+        eval_set=EvalSet(
+            eval_set_id="s",
+            cases=tuple(Case(case_id=str(place), conversation=()) for place in places),
+        ),
         criteria=(CriterionUse(name="m", threshold=0.5),),
         criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
         agent=AgentUse(driver="adk"),
@@ -163,8 +185,8 @@ def merged(parts: Sequence[tuple[Run, Run]], cases: int, rounds: int) -> tuple[R
 
 
 class Shares(NamedTuple):
-    """What is said of the draws of a row. `worse`, `failing`: the shares that are worse, and that fail by themselves
-    alone; `runs`: of a case and side."""
+    """What is said of the draws of a row. `worse`, `failing`: the shares that are worse, and that
+    fail by themselves alone; `runs`: of a case and side."""
 
     worse: float
     failing: float
@@ -172,11 +194,13 @@ class Shares(NamedTuple):
 
 
 def simulate(row: Row, draws: int) -> Shares:
-    """What the rules say of a row: of all draws in the first mix and where a share is near what is promised, else of
-    the first `FEWEST`."""
+    """What the rules say of a row: of all draws in the first mix and where a share is near what is
+    promised, else of the first `FEWEST`."""
     if row.mix != NOTHING.mix or row.world:
         shares = said(draws_of(row, draws), FEWEST)
-        if row.change != "nothing" or all(abs(share - BOUND) > NEAR for share in (shares.worse, shares.failing)):
+        if row.change != "nothing" or all(
+            abs(share - BOUND) > NEAR for share in (shares.worse, shares.failing)
+        ):
             return shares
     return said(draws_of(row, draws), draws)
 
@@ -201,14 +225,21 @@ class OldShares(NamedTuple):
 
 
 def old_shares(draws: int, jobs: int) -> dict[Row, OldShares]:
-    """What the rules before the purse say of all rows, by their own code; nothing where git cannot give it."""
+    """What the rules before the purse say of all rows, by their own code; nothing where git cannot
+    give it."""
     with TemporaryDirectory() as folder:
         try:
             archive = ["git", "-C", str(ROOT), "archive", "--format=zip", OLD, "evalgate"]
             packed = subprocess.run(archive, capture_output=True, check=True).stdout
         except (OSError, subprocess.CalledProcessError) as error:
-            said = error.stderr.decode() if isinstance(error, subprocess.CalledProcessError) else str(error)
-            print(f"no old rules: git does not give commit {OLD[:8]}: {said.strip()}", file=sys.stderr)
+            said = (
+                error.stderr.decode()
+                if isinstance(error, subprocess.CalledProcessError)
+                else str(error)
+            )
+            print(
+                f"no old rules: git does not give commit {OLD[:8]}: {said.strip()}", file=sys.stderr
+            )
             return {}
         zipfile.ZipFile(io.BytesIO(packed)).extractall(folder)
         # in a process of its own, since both packages have the same name
@@ -226,7 +257,9 @@ def old_shares(draws: int, jobs: int) -> dict[Row, OldShares]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=4000)
-    parser.add_argument("--old-draws", type=int, help="the first so many of them for the old rules (default: all)")
+    parser.add_argument(
+        "--old-draws", type=int, help="the first so many of them for the old rules (default: all)"
+    )
     parser.add_argument("--no-old", action="store_true", help="leave the old rules out")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
@@ -238,9 +271,16 @@ def main() -> None:
     print(f"|---|---|---|{'--:|' * len(header[3:])}")
     found: dict[Row, Shares] = {}
     with ProcessPoolExecutor(options.jobs) as pool:
-        for row, new in zip(ROWS, pool.map(simulate, ROWS, [options.draws] * len(ROWS)), strict=True):
+        for row, new in zip(
+            ROWS, pool.map(simulate, ROWS, [options.draws] * len(ROWS)), strict=True
+        ):
             found[row] = new
-            cells = [*row, f"{100 * new.worse:.1f} %", f"{100 * new.failing:.1f} %", f"{new.runs:.2f}"]
+            cells = [
+                *row,
+                f"{100 * new.worse:.1f} %",
+                f"{100 * new.failing:.1f} %",
+                f"{new.runs:.2f}",
+            ]
             if old:
                 cells += [f"{100 * old[row].blocked:.1f} %", f"{old[row].runs:.2f}"]
             cells += ["-"] * (len(header) - len(cells))
@@ -249,7 +289,9 @@ def main() -> None:
     told = {
         "false_block_max": max(found[row].worse for row in unchanged),
         # the least that is promised for what fails alone: it passes 3 times in 10 or more
-        "false_failing_max": max(found[row].failing for row in unchanged if WORLDS[row.world].fall == 0),
+        "false_failing_max": max(
+            found[row].failing for row in unchanged if WORLDS[row.world].fall == 0
+        ),
         "power_1_of_20": found[ONE].worse,
         "blocked_1_of_20": found[ONE].worse + found[ONE].failing,
         "power_3_of_20": found[THREE].worse,
@@ -258,7 +300,9 @@ def main() -> None:
     }
     if not options.no_old:
         told |= {
-            "old_false_block_max": max((old[row].blocked for row in unchanged if old), default=None),
+            "old_false_block_max": max(
+                (old[row].blocked for row in unchanged if old), default=None
+            ),
             "old_power_1_of_20": old[ONE].blocked if old else None,
             "old_power_3_of_20": old[THREE].blocked if old else None,
             "old_runs_nothing_changed": old[NOTHING].runs if old else None,

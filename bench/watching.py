@@ -1,13 +1,14 @@
-"""What it costs that all opens in a checkout are watched: to a process that opens files, to us, and at the beginning.
+"""What it costs that all opens in a checkout are watched: to a process that opens files, to us, and
+at the beginning.
 
     python bench/watching.py [--files 1000] [--times 100] [--folders 10000] [--runs 5]
 
-A child opens and closes each of `files` files `times` times, with the watch and without, in turn. The last line is
-JSON, all medians: `opener_cpu_ratio`, the child's CPU (user + system) with the watch over that without; `opener_us`,
-what an open takes more, in microseconds; `our_us`, CPU of the process that watches, for each open; `setup_ms` for a
-watch of `folders` folders, and `setup_us` for one of them; `end_ms`. `lost`: runs in which the kernel's queue was full,
-as it may be on a busy machine; they are repeated.
-"""
+A child opens and closes each of `files` files `times` times, with the watch and without, in turn.
+The last line is JSON, all medians: `opener_cpu_ratio`, the child's CPU (user + system) with the
+watch over that without; `opener_us`, what an open takes more, in microseconds; `our_us`, CPU of the
+process that watches, for each open; `setup_ms` for a watch of `folders` folders, and `setup_us` for
+one of them; `end_ms`. `lost`: runs in which the kernel's queue was full, as it may be on a busy
+machine; they are repeated."""
 
 from __future__ import annotations
 
@@ -114,7 +115,8 @@ def main() -> None:
         raise SystemExit("there is no inotify")
     with tempfile.TemporaryDirectory() as files, tempfile.TemporaryDirectory() as folders:
         print(
-            f"{options.files * options.times} opens of {options.files} files, {os.cpu_count()} processors", flush=True
+            f"{options.files * options.times} opens of {options.files} files, {os.cpu_count()} processors",
+            flush=True,
         )
         figures = opening(Path(files), options.files, options.times, options.runs)
         print(json.dumps(figures | beginning(Path(folders), options.folders, options.runs)))

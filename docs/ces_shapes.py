@@ -1,10 +1,9 @@
-"""The messages of CES that have to do with evaluation, as google-cloud-ces describes them: shapes.json, which evalgate
-reads, and messages.pyi, which type checkers read.
+"""The messages of CES that have to do with evaluation, as google-cloud-ces describes them:
+shapes.json, which evalgate reads, and messages.pyi, which type checkers read.
 
-Structure comes from the descriptors, "Required" and "Output only" from the docstrings of the library. What is decided
-here: which fields are kept and not read, which are not run, the limits of numbers and lists. The order of the
-fields is that of the file as it is; new ones come last.
-"""
+Structure comes from the descriptors, "Required" and "Output only" from the docstrings of the
+library. What is decided here: which fields are kept and not read, which are not run, the limits of
+numbers and lists. The order of the fields is that of the file as it is; new ones come last."""
 
 from __future__ import annotations
 
@@ -20,7 +19,13 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 FOLDER: Final = Path(__file__).resolve().parent.parent / "evalgate" / "wings" / "ces"
 PACKAGE: Final = "google.cloud.ces.v1beta."
 ROOTS: Final = (
-    *("Evaluation", "EvaluationExpectation", "EvaluationDataset", "EvaluationPersona", "EvaluationResult"),
+    *(
+        "Evaluation",
+        "EvaluationExpectation",
+        "EvaluationDataset",
+        "EvaluationPersona",
+        "EvaluationResult",
+    ),
     *("EvaluationRun", "EvaluationMetricsThresholds", "EvaluationSettings"),
 )
 NAMES: Final = {"EvaluationResult.SpanLatency.Type": "SpanType"}
@@ -91,7 +96,10 @@ PYTHON: Final = {
 def render() -> dict[Path, str]:
     """Both files with the text that they should have."""
     data = shapes((FOLDER / "shapes.json").read_text(encoding="utf-8"))
-    return {FOLDER / "shapes.json": json.dumps(data, indent=1) + "\n", FOLDER / "messages.pyi": typed(data)}
+    return {
+        FOLDER / "shapes.json": json.dumps(data, indent=1) + "\n",
+        FOLDER / "messages.pyi": typed(data),
+    }
 
 
 def shapes(before: str) -> dict[str, Any]:
@@ -100,14 +108,20 @@ def shapes(before: str) -> dict[str, Any]:
     enums, messages = {}, {}
     for name, each in reachable().items():
         if isinstance(each, EnumDescriptor):
-            enums[class_of(each)] = {"of": name, "values": {value.name: value.number for value in each.values}}
+            enums[class_of(each)] = {
+                "of": name,
+                "values": {value.name: value.number for value in each.values},
+            }
         else:
-            messages[class_of(each)] = message(name, each, old["messages"].get(class_of(each), {}).get("fields", {}))
+            messages[class_of(each)] = message(
+                name, each, old["messages"].get(class_of(each), {}).get("fields", {})
+            )
     return {"enums": enums, "messages": messages}
 
 
 def reachable() -> dict[str, Descriptor | EnumDescriptor]:
-    """All messages and enums that the roots hold, by name without the package; a message comes after what it holds."""
+    """All messages and enums that the roots hold, by name without the package; a message comes
+    after what it holds."""
     found: dict[str, Descriptor | EnumDescriptor] = {}
 
     def visit(each: Descriptor | EnumDescriptor, above: tuple[str, ...]) -> None:
@@ -127,9 +141,14 @@ def reachable() -> dict[str, Descriptor | EnumDescriptor]:
 def message(name: str, each: Descriptor, before: Mapping[str, Any]) -> dict[str, Any]:
     """A message; `before`: its fields as they are in the file."""
     said = documented(name)
-    named = {field.name.rstrip("_"): field for field in each.fields}  # Python's own names have a line behind them
+    # Python's own names have a line behind them
+    named = {field.name.rstrip("_"): field for field in each.fields}
     fields = {key: described(name, key, field, said.get(key, "")) for key, field in named.items()}
-    required = [key for key in fields if said.get(key, "").startswith("Required.") and (name, key) not in NOT_REQUIRED]
+    required = [
+        key
+        for key in fields
+        if said.get(key, "").startswith("Required.") and (name, key) not in NOT_REQUIRED
+    ]
     oneofs = {
         one.name: [field.name.rstrip("_") for field in one.fields]
         for one in each.oneofs
@@ -145,10 +164,13 @@ def message(name: str, each: Descriptor, before: Mapping[str, Any]) -> dict[str,
 
 
 def described(message_name: str, key: str, field: FieldDescriptor, said: str) -> dict[str, Any]:
-    """A field: its type, its value where it is absent, its limit and what becomes of it, where that is not `read`."""
+    """A field: its type, its value where it is absent, its limit and what becomes of it, where that
+    is not `read`."""
     value = value_of(field)
     inner = value.message_type or value.enum_type
-    kind, default = (class_of(inner), 0 if value.enum_type else None) if inner else SCALARS[value.type]
+    kind, default = (
+        (class_of(inner), 0 if value.enum_type else None) if inner else SCALARS[value.type]
+    )
     if value is not field:
         default = {}
     elif field.is_repeated:
@@ -190,10 +212,13 @@ def documented(name: str) -> dict[str, str]:
 
 def ordered(made: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """In the order of before; what is new comes last."""
-    return {key: made[key] for key in dict.fromkeys((*(key for key in before if key in made), *made))}
+    return {
+        key: made[key] for key in dict.fromkeys((*(key for key in before if key in made), *made))
+    }
 
 
-# --- for type checkers ----------------------------------------------------------------------------------
+# --- for type checkers
+# ----------------------------------------------------------------------------------
 
 
 def typed(data: Mapping[str, Any]) -> str:

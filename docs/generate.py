@@ -1,6 +1,6 @@
-"""Writes what stands in several places from where it stands once: both action.yml, tables of settings, criteria and
-reports, the picture of the rooms, the messages of CES, and the JSON schemas of the files that we write and of those
-that people write.
+"""Writes what stands in several places from where it stands once: both action.yml, tables of
+settings, criteria and reports, the picture of the rooms, the messages of CES, and the JSON schemas
+of the files that we write and of those that people write.
 
 `make docs` rewrites the files; a test fails where they differ from what this module makes.
 """
@@ -85,26 +85,33 @@ SECRETS: Mapping[str, tuple[str, str]] = {
         "",
     ),
 }
-"""Inputs that are no settings, because no file and no command line may hold them: description and default."""
+"""Inputs that are no settings, because no file and no command line may hold them: description and
+default."""
 
 
 def render_action() -> str:
     """The whole of action.yml.
 
-    No setting has a default there: an empty input means "not given", so that evalgate.yml can speak.
-    """
+    No setting has a default there: an empty input means "not given", so that evalgate.yml can
+    speak."""
     head = ACTION_HEAD.format(written=WRITTEN, name="evalgate")
     return head + render_inputs() + block("outputs", OUTPUTS) + ACTION_TAIL
 
 
 def render_composite(page: str) -> str:
-    """gate/action.yml: the same inputs and outputs before the steps, which stand there, and the inputs as variables of
-    the step that runs the gate."""
-    head = ACTION_HEAD.format(written=f"{WRITTEN} The steps stand here alone.", name="evalgate gate")
+    """gate/action.yml: the same inputs and outputs before the steps, which stand there, and the
+    inputs as variables of the step that runs the gate."""
+    head = ACTION_HEAD.format(
+        written=f"{WRITTEN} The steps stand here alone.", name="evalgate gate"
+    )
     values = {name: f"${{{{ steps.gate.outputs.{name} }}}}" for name in OUTPUTS}
-    given = "".join(f"        INPUT_{name.upper()}: ${{{{ inputs.{name} }}}}\n" for name in all_inputs())
+    given = "".join(
+        f"        INPUT_{name.upper()}: ${{{{ inputs.{name} }}}}\n" for name in all_inputs()
+    )
     runs = page[page.index("\nruns:\n") + 1 :]
-    runs = re.sub(r"(?s)(# <inputs>\n).*?( *# </inputs>\n)", lambda found: found[1] + given + found[2], runs)
+    runs = re.sub(
+        r"(?s)(# <inputs>\n).*?( *# </inputs>\n)", lambda found: found[1] + given + found[2], runs
+    )
     return head + render_inputs() + block("outputs", OUTPUTS, values=values) + runs
 
 
@@ -151,15 +158,22 @@ def render_outputs_table() -> str:
 
 
 def render_settings_table() -> str:
-    """The table of docs/settings.md: every setting, where it can be given, and whose evalgate.yml counts."""
-    rows = ["| Setting | Default | Command line | Workflow | evalgate.yml | In a pull request | What it does |"]
+    """The table of docs/settings.md: every setting, where it can be given, and whose evalgate.yml
+    counts."""
+    rows = [
+        "| Setting | Default | Command line | Workflow | evalgate.yml | In a pull request | What it does |"
+    ]
     rows.append("| --- | --- | :-: | :-: | :-: | --- | --- |")
     for name in settings.NAMES:
-        given = " | ".join("yes" if name in config.names_with(Settings, door) else "" for door in Door)
+        given = " | ".join(
+            "yes" if name in config.names_with(Settings, door) else "" for door in Door
+        )
         given += f" | {whose_file(name)}"
         default = default_text(name)
         shown = f"`{default}`" if default else ""
-        rows.append(f"| `{settings.input_name(name)}` | {shown} | {given} | {cell(description_of(name))} |")
+        rows.append(
+            f"| `{settings.input_name(name)}` | {shown} | {given} | {cell(description_of(name))} |"
+        )
     return "\n".join(rows) + "\n"
 
 
@@ -188,11 +202,16 @@ NEEDS: Mapping[Need, str] = {
 
 
 def render_criteria_table() -> str:
-    """The table of docs/criteria/README.md: those that decide, custom metrics, those that only inform."""
+    """The table of docs/criteria/README.md: those that decide, custom metrics, those that only
+    inform."""
     rows = ["| criterion | scale | needs | measures |", "|---|---|---|---|"]
-    for spec in sorted((*criteria.CRITERIA.values(), criteria.CUSTOM), key=lambda spec: spec.informational):
+    for spec in sorted(
+        (*criteria.CRITERIA.values(), criteria.CUSTOM), key=lambda spec: spec.informational
+    ):
         needs = ", ".join(text for need, text in NEEDS.items() if need in spec.needs)
-        rows.append(f"| [{spec.name}]({spec.name}.md) | {scale_of(spec)} | {needs} | {cell(spec.summary)} |")
+        rows.append(
+            f"| [{spec.name}]({spec.name}.md) | {scale_of(spec)} | {needs} | {cell(spec.summary)} |"
+        )
     return "\n".join(rows) + "\n"
 
 
@@ -207,18 +226,25 @@ def scale_of(spec: CriterionSpec) -> str:
 def render_reports_table() -> str:
     """The table of docs/reports.md: the files that a run writes for its readers."""
     rows = ["| File | What it is |", "|:--|:--|"]
-    rows.extend(f"| `{row.file_name}` | {cell(row.summary)} |" for row in reports.RENDERERS.values())
+    rows.extend(
+        f"| `{row.file_name}` | {cell(row.summary)} |" for row in reports.RENDERERS.values()
+    )
     return "\n".join(rows) + "\n"
 
 
 def render_frameworks_table() -> str:
-    """The table of docs/agents/frameworks.md: a driver, its package, the versions that it is made for."""
+    """The table of docs/agents/frameworks.md: a driver, its package, the versions that it is made
+    for."""
     rows = ["| Driver | Agents | Package |", "|:--|:--|:--|"]
     for name, driver in agents.DRIVERS.items():
         if getattr(driver, "framework", ""):
-            host = importlib.import_module(f"evalgate.wings.frameworks.worker.{name.replace('-', '_')}").Host
+            host = importlib.import_module(
+                f"evalgate.wings.frameworks.worker.{name.replace('-', '_')}"
+            ).Host
             told = cell((type(driver).__doc__ or "").strip().rstrip("."))
-            rows.append(f"| [{name}]({name}.md) | {told} | `{host.package}>={host.low},<{host.high}` |")
+            rows.append(
+                f"| [{name}]({name}.md) | {told} | `{host.package}>={host.low},<{host.high}` |"
+            )
     return "\n".join(rows) + "\n"
 
 
@@ -226,15 +252,25 @@ def render_variables_table() -> str:
     """The table of docs/action.md: what agents get without naming it."""
     rows = ["| Provider | Keys and settings | Addresses |", "|:--|:--|:--|"]
     for name, provider in variables.PROVIDERS.items():
-        cells = (", ".join(f"`{each}`" for each in names) for names in (provider.own, provider.endpoints))
+        cells = (
+            ", ".join(f"`{each}`" for each in names) for names in (provider.own, provider.endpoints)
+        )
         rows.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
 
 def render_ces_fields() -> str:
     """The tables of docs/ces.md: what becomes of every field and of every value of an enum."""
-    members = [each for each in vars(shapes).values() if isinstance(each, type) and each.__module__ == shapes.__name__]
-    messages = [each for each in members if issubclass(each, shapes.Proto) and each.model_fields and each.__doc__]
+    members = [
+        each
+        for each in vars(shapes).values()
+        if isinstance(each, type) and each.__module__ == shapes.__name__
+    ]
+    messages = [
+        each
+        for each in members
+        if issubclass(each, shapes.Proto) and each.model_fields and each.__doc__
+    ]
     rows = ["| Message | " + " | ".join(each.value for each in Handling) + " |", "| --- " * 5 + "|"]
     of_enums: dict[type[shapes.ProtoEnum], set[Handling]] = {}
     for shape in sorted(messages, key=lambda each: each.__doc__ or ""):
@@ -243,20 +279,29 @@ def render_ces_fields() -> str:
             fields[shapes.handling_of(shape, name)].append(f"`{shapes.key_of(shape, name)}`")
             if (values := shapes.enum_in(shape, name)) is not None:
                 of_enums.setdefault(values, set()).add(shapes.handling_of(shape, name))
-        rows.append(f"| `{(shape.__doc__ or '').rstrip('.')}` | " + " | ".join(map(", ".join, fields.values())) + " |")
+        rows.append(
+            f"| `{(shape.__doc__ or '').rstrip('.')}` | "
+            + " | ".join(map(", ".join, fields.values()))
+            + " |"
+        )
     rows += ["", "| Enum | Value | |", "| --- | --- | --- |"]
     for values, handlings in sorted(of_enums.items(), key=lambda each: each[0].__doc__ or ""):
         usual = next(each for each in Handling if each in handlings)
         for value in values:
             is_not_run = value.name in shapes.NOT_RUN_VALUES.get(values.__name__, ())
             said = Handling.NOT_RUN if is_not_run else usual
-            rows.append(f"| `{(values.__doc__ or '').rstrip('.')}` | `{value.name}` | {said.value} |")
+            rows.append(
+                f"| `{(values.__doc__ or '').rstrip('.')}` | `{value.name}` | {said.value} |"
+            )
     return "\n".join(rows) + "\n"
 
 
 def render_entry_points() -> str:
-    """Our own entry points, as an installed package has them; of pyproject.toml, for copies that are not installed."""
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    """Our own entry points, as an installed package has them; of pyproject.toml, for copies that
+    are not installed."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "entry-points"
+    ]
     lines = (
         "\n".join((f"[{group}]", *(f"{name} = {value}" for name, value in rows.items())))
         for group, rows in groups.items()
@@ -288,11 +333,16 @@ def documents() -> dict[Path, str]:
         ROOT / "evalgate" / "entry_points.txt": render_entry_points(),
         ROOT / "docs" / "results.schema.json": json.dumps(file.schema(), indent=2) + "\n",
         ROOT / "docs" / "history.schema.json": json.dumps(history.schema(), indent=2) + "\n",
-        ROOT / "docs" / "calibration.schema.json": json.dumps(calibration_file.schema(), indent=2) + "\n",
+        ROOT / "docs" / "calibration.schema.json": json.dumps(calibration_file.schema(), indent=2)
+        + "\n",
         ROOT / "docs" / "evalgate.schema.json": json.dumps(schemas.gate_file(), indent=2) + "\n",
-        ROOT / "docs" / "test_config.schema.json": json.dumps(schemas.test_config(), indent=2) + "\n",
+        ROOT / "docs" / "test_config.schema.json": json.dumps(schemas.test_config(), indent=2)
+        + "\n",
         ROOT / "docs" / "evalset.schema.json": json.dumps(schemas.eval_set(), indent=2) + "\n",
-        **{ROOT / page: filled((ROOT / page).read_text(encoding="utf-8"), tables) for page, tables in pages.items()},
+        **{
+            ROOT / page: filled((ROOT / page).read_text(encoding="utf-8"), tables)
+            for page, tables in pages.items()
+        },
     }
 
 
@@ -328,7 +378,11 @@ def default_text(name: str) -> str:
 
 
 def block(
-    title: str, texts: Mapping[str, str], *, required: bool = False, values: Mapping[str, str] | None = None
+    title: str,
+    texts: Mapping[str, str],
+    *,
+    required: bool = False,
+    values: Mapping[str, str] | None = None,
 ) -> str:
     """A YAML mapping of names to folded descriptions."""
     lines = [f"{title}:"]
@@ -358,7 +412,8 @@ def cell(text: str) -> str:
 
 
 def filled(page: str, tables: Mapping[str, str]) -> str:
-    """The page with each `<!-- NAME -->` .. `<!-- /NAME -->` holding its table. A missing place is an error."""
+    """The page with each `<!-- NAME -->` .. `<!-- /NAME -->` holding its table. A missing place is
+    an error."""
     for name, table in tables.items():
         place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         page, count = place.subn(lambda found, table=table: found[1] + table + found[2], page)  # type: ignore[misc]

@@ -1,8 +1,9 @@
-"""Draws docs/images/rooms.svg from the code: the rooms of evalgate/, top floor first, and which imports which.
+"""Draws docs/images/rooms.svg from the code: the rooms of evalgate/, top floor first, and which
+imports which.
 
-An arrow that follows from others is left out: where a room imports a second one, and that one a third, the first may
-import the third as well. `make docs` draws the picture, and a test fails where it is not what the code says.
-"""
+An arrow that follows from others is left out: where a room imports a second one, and that one a
+third, the first may import the third as well. `make docs` draws the picture, and a test fails where
+it is not what the code says."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ def imports_of(package: str) -> set[Edge]:
     for module in graph.modules:
         for imported in graph.find_modules_directly_imported_by(module):
             edges.add((_room(module), _room(imported)))
-    return {(above, below) for above, below in edges if above not in (below, "__main__") and above and below}
+    return {
+        (above, below)
+        for above, below in edges
+        if above not in (below, "__main__") and above and below
+    }
 
 
 def _room(module: str) -> str:
@@ -53,11 +58,17 @@ def needed(edges: Iterable[Edge]) -> list[Edge]:
         direct = below.get(room, set())
         return frozenset(direct).union(*(reached(each) for each in direct))
 
-    return sorted((a, b) for a in below for b in below[a] if not any(b in reached(other) for other in below[a] - {b}))
+    return sorted(
+        (a, b)
+        for a in below
+        for b in below[a]
+        if not any(b in reached(other) for other in below[a] - {b})
+    )
 
 
 def floors_of(edges: Sequence[Edge]) -> dict[str, int]:
-    """The floor of each room, 0 on top: each stands one below the lowest that imports it, the doors side by side."""
+    """The floor of each room, 0 on top: each stands one below the lowest that imports it, the doors
+    side by side."""
     floors = dict.fromkeys(sorted({room for edge in edges for room in edge}), 0)
     for _ in floors:
         for above, below in edges:
@@ -68,8 +79,8 @@ def floors_of(edges: Sequence[Edge]) -> dict[str, int]:
 def places_of(edges: Sequence[Edge]) -> tuple[Mapping[str, tuple[float, float]], list[list[str]]]:
     """Where each room and each bend of an arrow stands, and the arrows as rows of them.
 
-    An arrow has a bend on every floor that it passes. Each floor is put in the order of what stands above and below.
-    """
+    An arrow has a bend on every floor that it passes. Each floor is put in the order of what stands
+    above and below."""
     floors = floors_of(edges)
     rows: list[list[str]] = [[] for _ in range(max(floors.values()) + 1)]
     for room, floor in floors.items():
@@ -88,9 +99,18 @@ def places_of(edges: Sequence[Edge]) -> tuple[Mapping[str, tuple[float, float]],
     across = _spread(rows)
     for _ in range(24):
         for row in rows:
-            row.sort(key=lambda name: (round(sum(across[each] for each in beside[name]) / len(beside[name]), 6), name))
+            row.sort(
+                key=lambda name: (
+                    round(sum(across[each] for each in beside[name]) / len(beside[name]), 6),
+                    name,
+                )
+            )
             across |= _spread([row])
-    return {name: (across[name], MARGIN + FLOOR * floor) for floor, row in enumerate(rows) for name in row}, arrows
+    return {
+        name: (across[name], MARGIN + FLOOR * floor)
+        for floor, row in enumerate(rows)
+        for name in row
+    }, arrows
 
 
 def _spread(rows: Iterable[Sequence[str]]) -> dict[str, float]:
@@ -127,7 +147,11 @@ def render(package: str = "evalgate") -> str:
 def _curve(points: Sequence[tuple[float, float]]) -> str:
     """From below the first box to above the last one, upright at every point."""
     first, last = points[0], points[-1]
-    stops = [(first[0], first[1] + BOX_HEIGHT), *((x, y + BOX_HEIGHT / 2) for x, y in points[1:-1]), last]
+    stops = [
+        (first[0], first[1] + BOX_HEIGHT),
+        *((x, y + BOX_HEIGHT / 2) for x, y in points[1:-1]),
+        last,
+    ]
     path = f"M{stops[0][0]:.0f} {stops[0][1]:g}"
     for (x, y), (to_x, to_y) in itertools.pairwise(stops):
         middle = (y + to_y) / 2

@@ -1,8 +1,9 @@
-"""Renders the pictures of README and docs in a real Chromium, from what `make demo` wrote. `make pictures` does both.
+"""Renders the pictures of README and docs in a real Chromium, from what `make demo` wrote. `make
+pictures` does both.
 
-python docs/pictures.py                       every picture of the table below
-python docs/pictures.py --into DIR FILE ...   each comment.md or report.html as DIR/FOLDER.png, to look at it
-"""
+python docs/pictures.py                       every picture of the table below python
+docs/pictures.py --into DIR FILE ...   each comment.md or report.html as DIR/FOLDER.png, to look at
+it"""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def _drawn(sign: str) -> str:
 def _colored(block: re.Match[str]) -> str:
     kinds = {"-": "gone", "+": "come"}
     lines = (
-        f'<span class="{kinds[line[0]]}">{line}</span>' if line[:1] in kinds else line for line in block[1].splitlines()
+        f'<span class="{kinds[line[0]]}">{line}</span>' if line[:1] in kinds else line
+        for line in block[1].splitlines()
     )
     return f"<pre><code>{chr(10).join(lines)}</code></pre>"
 
@@ -96,7 +98,9 @@ def comment(page: Page, source: Path, *, opened: str = "") -> bytes:
     """A comment; `opened`: the case whose section is open."""
     page.set_content(comment_page(source.read_text(encoding="utf-8")))
     if opened:
-        page.locator("details", has=page.locator("summary", has_text=opened)).evaluate("it => it.open = true")
+        page.locator("details", has=page.locator("summary", has_text=opened)).evaluate(
+            "it => it.open = true"
+        )
     return page.screenshot(full_page=True)
 
 
@@ -104,7 +108,9 @@ def report(page: Page, source: Path, *, height: int = 0) -> bytes:
     """The overview of report.html; `height`: of what is shown, 0: all of it."""
     page.goto(source.absolute().as_uri())
     page.wait_for_selector("#list nav")
-    for found in {found[0]: found for found in SIGN.finditer(page.locator("#overview").text_content() or "")}.values():
+    for found in {
+        found[0]: found for found in SIGN.finditer(page.locator("#overview").text_content() or "")
+    }.values():
         page.evaluate(PUT_SIGN, [found[0], _drawn(found[1])])
     page.set_viewport_size({"width": 1060, "height": height or 600})
     return page.screenshot(full_page=not height)

@@ -1,4 +1,5 @@
-"""Writes the releases of others' actions wherever they are named, from the one list that Dependabot keeps.
+"""Writes the releases of others' actions wherever they are named, from the one list that Dependabot
+keeps.
 
 `make docs` runs it; a test fails where a file names another release than the list does.
 """
@@ -37,13 +38,15 @@ class Release:
 
 def releases() -> Mapping[str, Release]:
     """The list, by owner and repository: all parts of a repository are released together."""
-    entries = re.findall(r"uses: ([\w.-]+/[\w.-]+)\S*@([0-9a-f]{40}) # (v[\d.]+)", LIST.read_text(encoding="utf-8"))
+    entries = re.findall(
+        r"uses: ([\w.-]+/[\w.-]+)\S*@([0-9a-f]{40}) # (v[\d.]+)", LIST.read_text(encoding="utf-8")
+    )
     return {action: Release(commit=commit, version=version) for action, commit, version in entries}
 
 
 def pinned(text: str, listed: Mapping[str, Release]) -> str:
-    """The text with the listed releases: a commit stays a commit, a tag a major tag. Raises KeyError for an action
-    that the list lacks."""
+    """The text with the listed releases: a commit stays a commit, a tag a major tag. Raises
+    KeyError for an action that the list lacks."""
 
     def renewed(use: re.Match[str]) -> str:
         release = listed[use["action"]]
@@ -57,7 +60,11 @@ def files() -> Iterator[Path]:
     """All that may name an action and that no other program writes."""
     for place in PLACES:
         path = ROOT / place
-        yield from [path] if path.is_file() else (each for each in sorted(path.rglob("*")) if each.suffix in SUFFIXES)
+        yield from (
+            [path]
+            if path.is_file()
+            else (each for each in sorted(path.rglob("*")) if each.suffix in SUFFIXES)
+        )
 
 
 def main() -> int:

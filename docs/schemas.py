@@ -1,8 +1,9 @@
-"""JSON schemas of the files that people write, for editors and SchemaStore: made from what evalgate itself reads with.
+"""JSON schemas of the files that people write, for editors and SchemaStore: made from what evalgate
+itself reads with.
 
-They describe the current form. What evalgate reads besides, such as older dialects and camelCase keys, is left open
-rather than underlined, so a file that they accept can still have a problem: `evalgate validate` has the last word.
-"""
+They describe the current form. What evalgate reads besides, such as older dialects and camelCase
+keys, is left open rather than underlined, so a file that they accept can still have a problem:
+`evalgate validate` has the last word."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 SCALARS = {"boolean", "integer", "number", "string"}
 NUMBER = {"type": "number"}
 OWN_FLAGS = {
-    "informational": {"type": "boolean", "description": "Show the criterion, and let it decide nothing."},
+    "informational": {
+        "type": "boolean",
+        "description": "Show the criterion, and let it decide nothing.",
+    },
     "lower_is_better": {"type": "boolean", "description": "Pass at or below the threshold."},
 }
 
@@ -33,7 +37,9 @@ def gate_file() -> dict[str, Any]:
     for name in config.names_with(Settings, Door.FILE):
         for spelling in (settings.input_name(name), name):
             schema["properties"][spelling] = _setting(name)
-    return _finished(schema, "evalgate.yml", "Settings of evalgate, a pull-request gate for LLM agents.")
+    return _finished(
+        schema, "evalgate.yml", "Settings of evalgate, a pull-request gate for LLM agents."
+    )
 
 
 def _setting(name: str) -> dict[str, Any]:
@@ -43,14 +49,17 @@ def _setting(name: str) -> dict[str, Any]:
     if "$defs" in schema or schema.get("type") not in SCALARS | {"array"}:
         schema = {} if "enum" not in schema else {"enum": schema["enum"]}
     elif schema["type"] == "array":
-        schema = {"anyOf": [{"type": "string"}, {"type": "array", "items": schema.get("items", {})}]}
+        schema = {
+            "anyOf": [{"type": "string"}, {"type": "array", "items": schema.get("items", {})}]
+        }
     elif schema["type"] == "string" and "enum" not in schema:
         schema = {}  # a number, or a list on several lines, does as well
     return {**schema, "description": " ".join((field.description or "").split())}
 
 
 def test_config() -> dict[str, Any]:
-    """test_config.json: a threshold or an object for each criterion, custom metrics, the simulated user."""
+    """test_config.json: a threshold or an object for each criterion, custom metrics, the simulated
+    user."""
     defs: dict[str, Any] = {}
     rows = {name: _criterion(spec, defs) for name, spec in criteria.CRITERIA.items()}
     custom = {
@@ -80,13 +89,22 @@ def test_config() -> dict[str, Any]:
         "required": ["criteria"],
         "$defs": defs,
     }
-    return _finished(schema, "test_config.json", "Criteria of agent evaluations (Google ADK's EvalConfig).")
+    return _finished(
+        schema, "test_config.json", "Criteria of agent evaluations (Google ADK's EvalConfig)."
+    )
 
 
 def _criterion(spec: CriterionSpec, defs: dict[str, Any]) -> dict[str, Any]:
     options = _shape(spec.options, defs)
-    properties = {"threshold": {"anyOf": [NUMBER, {"type": "null"}]}, **OWN_FLAGS, **options.get("properties", {})}
-    return {"description": spec.summary, "anyOf": [NUMBER, {"type": "object", "properties": properties}]}
+    properties = {
+        "threshold": {"anyOf": [NUMBER, {"type": "null"}]},
+        **OWN_FLAGS,
+        **options.get("properties", {}),
+    }
+    return {
+        "description": spec.summary,
+        "anyOf": [NUMBER, {"type": "object", "properties": properties}],
+    }
 
 
 def eval_set() -> dict[str, Any]:
@@ -112,14 +130,16 @@ def _shape(model: type[BaseModel], defs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finished(schema: dict[str, Any], title: str, description: str) -> dict[str, Any]:
-    """With what a catalog wants to know; keys that are not named stay open, but those of evalgate.yml itself."""
+    """With what a catalog wants to know; keys that are not named stay open, but those of
+    evalgate.yml itself."""
     closed = title == "evalgate.yml"
     _clean(schema, closed=closed)
     return {"$schema": DRAFT, **schema, "title": title, "description": description}
 
 
 def _clean(value: Any, *, closed: bool) -> None:
-    """Without the titles that repeat a key, and without closing objects of formats that may grow."""
+    """Without the titles that repeat a key, and without closing objects of formats that may
+    grow."""
     if isinstance(value, list):
         for each in value:
             _clean(each, closed=closed)

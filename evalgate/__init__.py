@@ -1,4 +1,5 @@
-"""evalgate: a pull-request gate for LLM agents. What is in `__all__` is its public API (docs/api.md).
+"""evalgate: a pull-request gate for LLM agents. What is in `__all__` is its public API
+(docs/api.md).
 
 To import evalgate costs nothing: the API comes with the first name of it that is used.
 """

@@ -1,4 +1,5 @@
-"""The workflow's door: INPUT_* and the event payload in, summary, outputs, annotations and an exit code out."""
+"""The workflow's door: INPUT_* and the event payload in, summary, outputs, annotations and an exit
+code out."""
 
 from __future__ import annotations
 
@@ -37,12 +38,14 @@ def wants_tracebacks(environ: Environ) -> bool:
 
 
 def tell_error(error: EvalgateError, *, folder: str, debug: bool) -> None:
-    """Every problem of the error, then the error itself at its place; with `debug` the traceback. `folder`: what their
-    places are relative to, in the repository."""
+    """Every problem of the error, then the error itself at its place; with `debug` the traceback.
+    `folder`: what their places are relative to, in the repository."""
     for problem in error.problems:
         tell_problem(problem, folder=folder)
     message = error.message + (f"\n{error.hint}" if error.hint else "")
-    file, line = (below(folder, error.where.file), error.where.line) if error.where else (None, None)
+    file, line = (
+        (below(folder, error.where.file), error.where.line) if error.where else (None, None)
+    )
     say(workflow_commands.render_command("error", message, file=file, line=line))
     if debug:
         say(workflow_commands.disarm(traceback.format_exc()))
@@ -54,7 +57,8 @@ def tell_problem(problem: Problem, *, folder: str) -> None:
 
 
 def list_problems(problems: Iterable[Problem]) -> None:
-    """Every problem in plain lines, as a desk shows them: a runner shows few annotations of a step."""
+    """Every problem in plain lines, as a desk shows them: a runner shows few annotations of a
+    step."""
     for problem in problems:
         say(workflow_commands.disarm(str(problem)))
 
@@ -91,8 +95,8 @@ TOKEN = "github-token"  # noqa: S105 - the name of the input
 
 @dataclass(slots=True)
 class _Told:
-    """What the step's outputs say: a verdict, which nothing that goes wrong afterwards takes back, or why there is
-    none. `exit_code`: the one that is written."""
+    """What the step's outputs say: a verdict, which nothing that goes wrong afterwards takes back,
+    or why there is none. `exit_code`: the one that is written."""
 
     verdict: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
@@ -100,11 +104,11 @@ class _Told:
 
 
 def main(environ: Environ) -> int:
-    """Run the gate as a step of a workflow; the exit code. Everything that happens is told on stdout.
+    """Run the gate as a step of a workflow; the exit code. Everything that happens is told on
+    stdout.
 
-    A step's outputs are written for every end: `verdict` is `error` where no verdict came to be; `exit-code` is the
-    process's also where something went wrong after the verdict.
-    """
+    A step's outputs are written for every end: `verdict` is `error` where no verdict came to be;
+    `exit-code` is the process's also where something went wrong after the verdict."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
     process.close_to_others()
@@ -131,32 +135,46 @@ def _ended(environ: Environ, outcome: _Told) -> ExitCode:
         outcome.reason = "the run was cancelled"
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
-        outcome.reason = f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
-        say(workflow_commands.render_command("error", f"{outcome.reason}. Please report it with the lines below."))
+        outcome.reason = (
+            f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
+        )
+        say(
+            workflow_commands.render_command(
+                "error", f"{outcome.reason}. Please report it with the lines below."
+            )
+        )
         say(workflow_commands.disarm(traceback.format_exc()))
         return ExitCode.BUG
 
 
 def given_inputs(environ: Environ) -> dict[str, Any]:
-    """The settings that the workflow gives: INPUT_<NAME>, upper case, hyphens kept; an empty one is not given.
+    """The settings that the workflow gives: INPUT_<NAME>, upper case, hyphens kept; an empty one is
+    not given.
 
-    A runner passes inputs on that action.yml does not have. Raises ConfigError for one that is a setting all the same,
-    or that looks like a mistyped input: what it asks for would not be done.
+    A runner passes inputs on that action.yml does not have. Raises ConfigError for one that is a
+    setting all the same, or that looks like a mistyped input: what it asks for would not be done.
     """
     written = {
         name.removeprefix(PREFIX).lower(): value.strip()
         for name, value in environ.items()
         if name.startswith(PREFIX) and value.strip()
     }
-    inputs = {config_settings.input_name(name): name for name in config.names_with(Settings, Door.ACTION)}
-    findings = [_not_an_input(name, value, inputs) for name, value in written.items() if name not in {*inputs, TOKEN}]
+    inputs = {
+        config_settings.input_name(name): name for name in config.names_with(Settings, Door.ACTION)
+    }
+    findings = [
+        _not_an_input(name, value, inputs)
+        for name, value in written.items()
+        if name not in {*inputs, TOKEN}
+    ]
     if problems := [problem for problem in findings if problem is not None]:
         raise ConfigError.collected(problems)
     return {inputs[name]: value for name, value in written.items() if name in inputs}
 
 
 def _not_an_input(name: str, value: str, inputs: Mapping[str, str]) -> Problem | None:
-    """What to write instead; None for a name that nothing here resembles, which may be of another program."""
+    """What to write instead; None for a name that nothing here resembles, which may be of another
+    program."""
     setting = name.replace("-", "_")
     if setting in config_settings.NAMES and setting not in inputs.values():
         hint = load.line_of_input(setting, value)
@@ -176,7 +194,9 @@ def _run(environ: Environ, outcome: _Told, *, debug: bool) -> ExitCode:
     inputs = given_inputs(environ)
     workspace = _workspace(environ)
     settings = load.load_settings({**inputs, "root": str(workspace / inputs.get("root", "."))})
-    event = events.parse_event(environ.get("GITHUB_EVENT_NAME", ""), events.read_event(environ), environ)
+    event = events.parse_event(
+        environ.get("GITHUB_EVENT_NAME", ""), events.read_event(environ), environ
+    )
     forks.check(event, settings, root=settings.root)
     event = _resolved(environ, event)
     if settings.mode == "post":
@@ -190,13 +210,16 @@ def _run(environ: Environ, outcome: _Told, *, debug: bool) -> ExitCode:
         paths = {name: os.path.relpath(path, workspace) for name, path in report.files.items()}
         outcome.verdict = {**reports.render_outputs(report), **paths}
         _tell(report, environ, debug=debug)
-        _write_outputs(environ, outcome, report.exit_code)  # what is posted takes time, and a runner's patience may end
+        # what is posted takes time, and a runner's patience may end
+        _write_outputs(environ, outcome, report.exit_code)
         for problem in posting.finish() if posting is not None else ():
             tell_problem(problem, folder=events.folder_of(environ))
     return report.exit_code
 
 
-def _gated(environ: Environ, settings: Settings, event: EventContext, posting: Posting | None) -> Report:
+def _gated(
+    environ: Environ, settings: Settings, event: EventContext, posting: Posting | None
+) -> Report:
     watcher: Watcher = progress.PlainWatcher(sys.stdout, times=True)
     links, shown_problems, texts = events.links_of(environ, event), set[Problem](), list[str]()
 
@@ -233,10 +256,13 @@ def _gated(environ: Environ, settings: Settings, event: EventContext, posting: P
 
 
 def _places(environ: Environ, settings: Settings) -> list[Path]:
-    """What the input `results` names: in the workspace, where other steps bring it, or else below `root`."""
+    """What the input `results` names: in the workspace, where other steps bring it, or else below
+    `root`."""
     workspace = _workspace(environ)
     candidates = [(workspace / place, settings.root / place) for place in settings.results]
-    return [below if below.exists() and not there.exists() else there for there, below in candidates]
+    return [
+        below if below.exists() and not there.exists() else there for there, below in candidates
+    ]
 
 
 def _resolved(environ: Environ, event: EventContext) -> EventContext:
@@ -254,10 +280,13 @@ def _resolved(environ: Environ, event: EventContext) -> EventContext:
 
 
 def _post(environ: Environ, settings: Settings, event: EventContext, outcome: _Told) -> ExitCode:
-    """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the verdict is not ours."""
+    """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the
+    verdict is not ours."""
     token = token_of(environ)
     if token is None:
-        raise ConfigError("`mode: post` needs a token", hint="By default, `github-token` is the job's token.")
+        raise ConfigError(
+            "`mode: post` needs a token", hint="By default, `github-token` is the job's token."
+        )
     links = events.links_of_finished(environ, event)
     job = publish.job_of(environ, settings, address=links.workflow_run)
     with closing(Client.of(environ, token=token)) as client, disarmed():
@@ -278,7 +307,8 @@ def _post(environ: Environ, settings: Settings, event: EventContext, outcome: _T
 
 @contextmanager
 def _posting(environ: Environ, settings: Settings, event: EventContext) -> Iterator[Posting | None]:
-    """What the pull request is told with; None where there is nobody to tell, or it may not be told.
+    """What the pull request is told with; None where there is nobody to tell, or it may not be
+    told.
 
     A run that ends without a verdict ends its check run as well.
     """
@@ -315,14 +345,21 @@ def _opened_posting(environ: Environ, settings: Settings, event: EventContext) -
     try:
         client = Client.of(environ, token=token)
     except ConfigError as error:
-        say(workflow_commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
+        say(
+            workflow_commands.render_command(
+                "warning", f"nothing will be posted: {error.message} [not-posted]"
+            )
+        )
         return None
     take_out = redact.redactor_of_files(environ)
-    return Posting(client, job, settings, head_sha=event.head.sha, number=event.number, redact=take_out)
+    return Posting(
+        client, job, settings, head_sha=event.head.sha, number=event.number, redact=take_out
+    )
 
 
 def _has_somebody(settings: Settings, event: EventContext) -> bool:
-    """Whether there is somebody to tell. A part decides nothing: what joins the parts speaks for all."""
+    """Whether there is somebody to tell. A part decides nothing: what joins the parts speaks for
+    all."""
     somebody = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
     return somebody and bool(event.head.sha) and not settings.shard
 

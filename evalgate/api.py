@@ -1,4 +1,5 @@
-"""The public API for Python, as `import evalgate` gives it: a door like the command line, without a screen."""
+"""The public API for Python, as `import evalgate` gives it: a door like the command line, without a
+screen."""
 
 from __future__ import annotations
 
@@ -29,16 +30,18 @@ __all__ = [
 
 
 def load_settings(root: str | Path = ".", **options: Any) -> Settings:
-    """The settings of a run in the folder `root`: `options` first, then evalgate.yml, then the defaults.
+    """The settings of a run in the folder `root`: `options` first, then evalgate.yml, then the
+    defaults.
 
-    Options are named as in docs/settings.md, with `_` for `-`. Raises ConfigError for an option that is not valid; what
-    is wrong in evalgate.yml is among the problems of `discover`, and stops `run`.
-    """
+    Options are named as in docs/settings.md, with `_` for `-`. Raises ConfigError for an option
+    that is not valid; what is wrong in evalgate.yml is among the problems of `discover`, and stops
+    `run`."""
     return load.load_settings({**options, "root": str(root)})
 
 
 def discover(root: str | Path = ".", **options: Any) -> Project:
-    """What would run, and every problem with it; runs no agent and asks no model. `options` as in `load_settings`.
+    """What would run, and every problem with it; runs no agent and asks no model. `options` as in
+    `load_settings`.
 
     Raises NothingToDo where nothing matches, ConfigError for an option that is not valid.
     """
@@ -46,23 +49,31 @@ def discover(root: str | Path = ".", **options: Any) -> Project:
 
 
 def run(settings: Settings, context: Context | None = None) -> Report:
-    """Run the gate, write its reports into `settings.output`, and report. `context` None: this process's environment.
+    """Run the gate, write its reports into `settings.output`, and report. `context` None: this
+    process's environment.
 
-    A verdict of any kind is no error (`report.verdict`, `report.exit_code`). Raises EvalgateError where there is none:
-    ConfigError for broken files or settings, NothingToDo, UnavailableError where something cannot be written.
-    """
+    A verdict of any kind is no error (`report.verdict`, `report.exit_code`). Raises EvalgateError
+    where there is none: ConfigError for broken files or settings, NothingToDo, UnavailableError
+    where something cannot be written."""
     return gate_run.run(settings, context or _here(settings))
 
 
 def compare(
-    base: str | Path, head: str | Path, *, settings: Settings | None = None, context: Context | None = None
+    base: str | Path,
+    head: str | Path,
+    *,
+    settings: Settings | None = None,
+    context: Context | None = None,
 ) -> Report:
-    """Compare two results.json by the rules of `settings` (None: those of the working folder); runs no agent.
+    """Compare two results.json by the rules of `settings` (None: those of the working folder); runs
+    no agent.
 
     Writes the reports as `run` does. Raises ConfigError where a file cannot be read.
     """
     settings = settings or load_settings()
-    return compare_files.compare(settings, context or _here(settings), base=Path(base), head=Path(head))
+    return compare_files.compare(
+        settings, context or _here(settings), base=Path(base), head=Path(head)
+    )
 
 
 def _here(settings: Settings) -> Context:

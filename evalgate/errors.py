@@ -1,9 +1,9 @@
 """Every error a user can meet: its exit code, its place, its next step.
 
-EvalgateError            70  raised bare only for our own bugs
-+- ConfigError            2  the repository or the inputs say something that we cannot read
-+- UnavailableError       3  agent, judge, git or GitHub out of reach: nothing, or too little, could be measured
-+- NothingToDo            4  no evaluation file, case or criterion matched
+EvalgateError            70  raised bare only for our own bugs +- ConfigError            2  the
+repository or the inputs say something that we cannot read +- UnavailableError       3  agent,
+judge, git or GitHub out of reach: nothing, or too little, could be measured +- NothingToDo
+4  no evaluation file, case or criterion matched
 
 A failed case is a value (`model.Verdict`), never an exception.
 """
@@ -26,7 +26,8 @@ class ExitCode(enum.IntEnum):
     PASS = 0
     FAIL = 1  # the gate says no
     CONFIG = 2  # inputs or files cannot be read
-    NOT_MEASURED = 3  # something was out of reach, or the policy blocks on inconclusive / not measured
+    # something was out of reach, or the policy blocks on inconclusive / not measured
+    NOT_MEASURED = 3
     NOTHING_TO_DO = 4  # nothing matched: never green
     BUG = 70  # ours (EX_SOFTWARE)
     INTERRUPTED = 130  # Ctrl-C; partial results are on disk
@@ -60,7 +61,8 @@ class Place:
 
 
 class Severity(enum.StrEnum):
-    """How bad a problem is: an error stops the run or its suite, a warning is shown, a note only explains."""
+    """How bad a problem is: an error stops the run or its suite, a warning is shown, a note only
+    explains."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -137,17 +139,20 @@ class ConfigError(EvalgateError):
 
     @classmethod
     def collected(cls, problems: Iterable[Problem]) -> ConfigError:
-        """One error for all `problems`, those of severity error counted in its message; where there is none, `strict`
-        made the warnings count."""
+        """One error for all `problems`, those of severity error counted in its message; where there
+        is none, `strict` made the warnings count."""
         all_problems = tuple(problems)
         errors = sum(1 for problem in all_problems if problem.severity is Severity.ERROR)
         warnings = sum(1 for problem in all_problems if problem.severity is Severity.WARNING)
         count, noun, remark = (
-            (errors, "problem", "") if errors else (warnings, "warning", ", treated as errors (`strict`)")
+            (errors, "problem", "")
+            if errors
+            else (warnings, "warning", ", treated as errors (`strict`)")
         )
         plural = "" if count == 1 else "s"
         error = cls(
-            f"{count} {noun}{plural} in the configuration or the evaluation files{remark}", problems=all_problems
+            f"{count} {noun}{plural} in the configuration or the evaluation files{remark}",
+            problems=all_problems,
         )
         for problem in all_problems:  # a traceback shows them: of a test, of a call from Python
             if problem.severity is Severity.ERROR or not errors:
@@ -162,14 +167,16 @@ class UnavailableError(EvalgateError):
 
 
 class NothingToDo(EvalgateError):  # noqa: N818 - the name of the exit code, as users know it
-    """No evaluation file, case or criterion matched: its own exit code, because nothing is not green."""
+    """No evaluation file, case or criterion matched: its own exit code, because nothing is not
+    green."""
 
     exit_code = ExitCode.NOTHING_TO_DO
 
 
 @contextmanager
 def paths_explained() -> Iterator[None]:
-    """Around all that a door does: a path that no system takes, wherever it was written, is no bug of ours.
+    """Around all that a door does: a path that no system takes, wherever it was written, is no bug
+    of ours.
 
     Raises ConfigError in place of the error of the system.
     """

@@ -1,4 +1,5 @@
-"""What packages add to evalgate, our own wings among them, found by their entry points (docs/extending.md)."""
+"""What packages add to evalgate, our own wings among them, found by their entry points
+(docs/extending.md)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class EntryPoint:
     value: str
 
     def load(self) -> object:
-        """What the line names. Raises ConfigError where it cannot be had, what is raised there where it is ours."""
+        """What the line names. Raises ConfigError where it cannot be had, what is raised there
+        where it is ours."""
         module, _, path = self.value.partition(":")
         try:
             value: object = importlib.import_module(module)
@@ -43,15 +45,20 @@ class EntryPoint:
     def fault(self, reason: str) -> ConfigError:
         """The error of a package that cannot be used."""
         package = self.package.replace("_", "-")
-        message = f"the package {package} has a broken entry point {self.name!r} ({self.group}): {reason}"
-        return ConfigError(message, hint=f"Update {package}, or uninstall it: pip uninstall {package}")
+        message = (
+            f"the package {package} has a broken entry point {self.name!r} ({self.group}): {reason}"
+        )
+        return ConfigError(
+            message, hint=f"Update {package}, or uninstall it: pip uninstall {package}"
+        )
 
 
 class Table(Mapping[str, Row]):
-    """Rows by name: the core's own, then those of the wings, then those of other packages, read at the first use.
+    """Rows by name: the core's own, then those of the wings, then those of other packages, read at
+    the first use.
 
-    An entry point names a row, or a tuple of rows. `shape`: the class of a row, which has a `name`. Reading raises
-    ConfigError for a package that is broken, or takes a name that another row has.
+    An entry point names a row, or a tuple of rows. `shape`: the class of a row, which has a `name`.
+    Reading raises ConfigError for a package that is broken, or takes a name that another row has.
     """
 
     def __init__(self, group: str, shape: type[Any], core_rows: Iterable[Row] = ()) -> None:
@@ -90,21 +97,26 @@ def _name(row: object) -> str:
 
 @cache
 def entries() -> tuple[EntryPoint, ...]:
-    """The entry points of evalgate's environment, ours first. They are read here since importlib.metadata takes longer
-    to load than `--help` may. The working folder, which `python -m` puts on the path, may be an agent's: it has none.
+    """The entry points of evalgate's environment, ours first. They are read here since
+    importlib.metadata takes longer to load than `--help` may. The working folder, which `python -m`
+    puts on the path, may be an agent's: it has none.
 
-    Ours are read from a copy beside this file, since the image and the action hold evalgate without its metadata.
-    """
+    Ours are read from a copy beside this file, since the image and the action hold evalgate without
+    its metadata."""
     packages = {OURS: f"{os.path.dirname(__file__)}/entry_points.txt"}  # noqa: PTH120 - as below
     for folder in dict.fromkeys(sys.path):
         if folder and folder != os.getcwd():  # noqa: PTH109 - compared as the text that it is on the path
             with suppress(OSError):
                 for name in sorted(os.listdir(folder)):  # noqa: PTH208 - pathlib is slower
                     if name.endswith(".dist-info"):
-                        packages.setdefault(name.partition("-")[0].lower(), f"{folder}/{name}/entry_points.txt")
+                        packages.setdefault(
+                            name.partition("-")[0].lower(), f"{folder}/{name}/entry_points.txt"
+                        )
     own_package, *other_packages = packages
     return tuple(
-        entry for package in (own_package, *sorted(other_packages)) for entry in _read(package, packages[package])
+        entry
+        for package in (own_package, *sorted(other_packages))
+        for entry in _read(package, packages[package])
     )
 
 
@@ -122,8 +134,8 @@ def _read(package: str, file: str) -> Iterator[EntryPoint]:
 
 
 class Command(NamedTuple):
-    """A row of `evalgate.commands`: `target`, the `module:name` of a click command, is imported when it is called;
-    `about`: its line in `evalgate --help`."""
+    """A row of `evalgate.commands`: `target`, the `module:name` of a click command, is imported
+    when it is called; `about`: its line in `evalgate --help`."""
 
     name: str
     about: str

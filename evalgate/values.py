@@ -15,8 +15,11 @@ Environ: TypeAlias = Mapping[str, str]
 """Environment variables by name."""
 
 
-def mapped_json(value: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str) -> Any:
-    """The same JSON with `change` made to every value that is neither object nor list, and `key` to every key."""
+def mapped_json(
+    value: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str
+) -> Any:
+    """The same JSON with `change` made to every value that is neither object nor list, and `key` to
+    every key."""
     if isinstance(value, Mapping):
         return {key(str(name)): mapped_json(item, change, key=key) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -24,7 +27,11 @@ def mapped_json(value: Any, change: Callable[[Any], Any], *, key: Callable[[str]
     return change(value)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, dataclasses.Field))
+@dataclass_transform(
+    frozen_default=True,
+    kw_only_default=True,
+    field_specifiers=(dataclasses.field, dataclasses.Field),
+)
 def frozen_dataclass(cls: type[T]) -> type[T]:
     """A dataclass that is frozen, has slots, and takes its fields by name."""
     return dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)

@@ -1,4 +1,5 @@
-"""What all tests share: the option that rewrites golden files, how many run at once, and in which order."""
+"""What all tests share: the option that rewrites golden files, how many run at once, and in which
+order."""
 
 from __future__ import annotations
 
@@ -14,9 +15,11 @@ pytest_plugins = ["builders.groups", "builders.skips"]
 examples.load()
 simulated.few()
 
-gc.set_threshold(100_000, 50, 100)  # thousands of tests leave little behind, and what is imported stays
+# thousands of tests leave little behind, and what is imported stays
+gc.set_threshold(100_000, 50, 100)
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to what it runs in the background
+# as a shell leaves it to what it runs in the background
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # the workflow that runs the tests is none that they are about
@@ -29,7 +32,9 @@ SLOWEST_FIRST = ("parity", "integration", "action", "browser")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files instead of comparing")
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite the golden files instead of comparing"
+    )
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -42,7 +47,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def rank(item: pytest.Item) -> int:
         folders = item.path.parts
-        return next((place for place, name in enumerate(SLOWEST_FIRST) if name in folders), len(SLOWEST_FIRST))
+        return next(
+            (place for place, name in enumerate(SLOWEST_FIRST) if name in folders),
+            len(SLOWEST_FIRST),
+        )
 
     items.sort(key=rank)
     examples.give(items)

@@ -27,12 +27,13 @@ DRIVERS: Final[Table[AgentDriver]] = Table(
 )
 
 DEFAULT = adk.AdkDriver.name
-"""The driver where none is named: of the agents that are found in the repository, and of `agent: some/path`."""
+"""The driver where none is named: of the agents that are found in the repository, and of `agent:
+some/path`."""
 
 
 def rule_use(rule: AgentRule) -> AgentUse:
-    """The agent that a rule of evalgate.yml, or the setting `agent`, names: `driver:text`, or a bare path, which is an
-    agent of the default driver."""
+    """The agent that a rule of evalgate.yml, or the setting `agent`, names: `driver:text`, or a
+    bare path, which is an agent of the default driver."""
     if not rule.short_form:
         return AgentUse(driver=rule.driver or DEFAULT, options=rule.options)
     name, colon, text = rule.short_form.partition(":")
@@ -42,7 +43,8 @@ def rule_use(rule: AgentRule) -> AgentUse:
 
 
 def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
-    """The agent with the settings `python` and `requirements`, where its driver takes them and it names none."""
+    """The agent with the settings `python` and `requirements`, where its driver takes them and it
+    names none."""
     driver = DRIVERS.get(use.driver)
     if driver is None:
         return use
@@ -52,17 +54,21 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
     if settings.requirements:
         defaults["requirements"] = list(settings.requirements)
     fields = driver.options.model_fields
-    options = {name: value for name, value in defaults.items() if name in fields} | dict(use.options)
+    options = {name: value for name, value in defaults.items() if name in fields} | dict(
+        use.options
+    )
     return replace(use, options=options)
 
 
 def options_of(use: AgentUse) -> BaseModel:
-    """The validated options of an agent. Raises pydantic.ValidationError, KeyError for an unknown driver."""
+    """The validated options of an agent. Raises pydantic.ValidationError, KeyError for an unknown
+    driver."""
     return DRIVERS[use.driver].options.model_validate(dict(use.options))
 
 
 def is_asked(use: AgentUse) -> bool:
-    """Whether there is a process or an endpoint to wait for: not a recording, nor an agent that is not there."""
+    """Whether there is a process or an endpoint to wait for: not a recording, nor an agent that is
+    not there."""
     driver = DRIVERS.get(use.driver)
     return driver is not None and driver.is_asked
 

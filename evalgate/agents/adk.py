@@ -10,7 +10,15 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from evalgate.agents import python_process
-from evalgate.agents.base import Agent, AgentDriver, AgentSetting, Checkout, DriverTools, Missing, exists
+from evalgate.agents.base import (
+    Agent,
+    AgentDriver,
+    AgentSetting,
+    Checkout,
+    DriverTools,
+    Missing,
+    exists,
+)
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.worker_process import Launch
@@ -18,13 +26,19 @@ from evalgate.text import words
 
 
 class AdkOptions(PythonOptions):
-    """Where the agent is, and what it runs in; see docs/agents/adk.md and docs/agents/environments.md."""
+    """Where the agent is, and what it runs in; see docs/agents/adk.md and
+    docs/agents/environments.md."""
 
     path: str = Field(
-        default=".", description="Folder, file or dotted module of the agent, relative to the repository root."
+        default=".",
+        description="Folder, file or dotted module of the agent, relative to the repository root.",
     )
-    agent: str | None = Field(default=None, description="Another attribute of its module, or one of its sub-agents.")
-    app_name: str | None = Field(default=None, description="App name for cases that do not set one.")
+    agent: str | None = Field(
+        default=None, description="Another attribute of its module, or one of its sub-agents."
+    )
+    app_name: str | None = Field(
+        default=None, description="App name for cases that do not set one."
+    )
 
 
 class AdkDriver(AgentDriver):
@@ -39,11 +53,18 @@ class AdkDriver(AgentDriver):
         """Its Python is found or made on first use."""
         assert isinstance(options, AdkOptions)
         shared = setting.limits.sessions > 1 and not setting.limits.isolate_cases
-        hello = {"path": options.path, "agent": options.agent, "app_name": options.app_name, "threads": shared}
+        hello = {
+            "path": options.path,
+            "agent": options.agent,
+            "app_name": options.app_name,
+            "threads": shared,
+        }
         hello |= {"trace": True} if setting.trace else {}
 
         def launch(kind: str) -> Launch:
-            return python_process.find_launch(kind, options, setting, hello=hello, framework="google.adk")
+            return python_process.find_launch(
+                kind, options, setting, hello=hello, framework="google.adk"
+            )
 
         return WorkerPool(
             lambda: launch(self.name),
@@ -63,7 +84,9 @@ class AdkDriver(AgentDriver):
         if place is None:
             message = f"no agent at `{text}`: not a folder, file or module of the checkout"
         elif place.is_dir() and not _holds_code(place):
-            message = f"no agent at `{text}`: the folder has neither a Python file nor a root_agent.yaml"
+            message = (
+                f"no agent at `{text}`: the folder has neither a Python file nor a root_agent.yaml"
+            )
         else:
             return None
         return Missing(option="path", message=message, hint=_meant(text, checkout.agent_folders()))
@@ -78,7 +101,10 @@ def _holds_code(folder: Path) -> bool:
         names = [path.name for path in folder.iterdir()]
     except OSError:
         return True  # the run tells
-    return any(name.endswith(python_process.LOADABLE) or name in ("root_agent.yaml", "agent") for name in names)
+    return any(
+        name.endswith(python_process.LOADABLE) or name in ("root_agent.yaml", "agent")
+        for name in names
+    )
 
 
 def _meant(text: str, folders: Sequence[str]) -> str:
@@ -89,4 +115,8 @@ def _meant(text: str, folders: Sequence[str]) -> str:
         close = names[name] if name else None
     if close:
         return f"Did you mean `{close}`?"
-    return f"Agents of the repository: {words.listed(f'`{folder}`' for folder in folders)}." if folders else ""
+    return (
+        f"Agents of the repository: {words.listed(f'`{folder}`' for folder in folders)}."
+        if folders
+        else ""
+    )

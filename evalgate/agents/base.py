@@ -75,7 +75,8 @@ class CallKind(enum.StrEnum):
     """What is about to run."""
 
     TOOL = "tool"
-    AGENT = "agent"  # a part of the agent itself (another agent, a transfer): it runs unless a rule answers
+    # a part of the agent itself (another agent, a transfer): it runs unless a rule answers
+    AGENT = "agent"
     LISTING = "listing"  # the tools that a remote toolset has, recorded like any call
 
 
@@ -91,7 +92,8 @@ class AskedCall:
 
 @frozen_dataclass
 class ToolError:
-    """What a tool raised: `type` is the exception's name as its language writes it (`httpx.ConnectError`)."""
+    """What a tool raised: `type` is the exception's name as its language writes it
+    (`httpx.ConnectError`)."""
 
     type: str = "RuntimeError"
     message: str = ""
@@ -101,8 +103,8 @@ class ToolError:
 class ToolReply:
     """What a call came to: any JSON, or an error.
 
-    `effects`: what else it did to the session (ADK: `state_delta` and other actions), for the worker alone to read.
-    """
+    `effects`: what else it did to the session (ADK: `state_delta` and other actions), for the
+    worker alone to read."""
 
     response: Any = None
     error: ToolError | None = None
@@ -136,8 +138,8 @@ ToolAnswer: TypeAlias = Replied | RunTool | Unmatched
 
 
 class TrialTools(Protocol):
-    """The tools of one conversation; used by one thread. `is_optional`: nothing but what the case says answers in their
-    stead, so that they may just run where it says nothing."""
+    """The tools of one conversation; used by one thread. `is_optional`: nothing but what the case
+    says answers in their stead, so that they may just run where it says nothing."""
 
     is_optional: bool
 
@@ -179,8 +181,8 @@ class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carr
 class Conversation(Protocol):
     """One session with an agent: turns go in, invocations come out.
 
-    `takes_history`: it begins after the turns in `Case.history`, where there are any; else it knows nothing of them.
-    """
+    `takes_history`: it begins after the turns in `Case.history`, where there are any; else it knows
+    nothing of them."""
 
     takes_history: bool
 
@@ -188,23 +190,25 @@ class Conversation(Protocol):
         """Run one turn. Raises AgentFailed."""
 
     def finish(self) -> Json | None:
-        """End the session; its final state, or None where the driver cannot know it. Raises AgentFailed."""
+        """End the session; its final state, or None where the driver cannot know it. Raises
+        AgentFailed."""
 
 
 class MetricRunner(Protocol):
     """Runs a custom metric (ADK's `code_config.name`) where the agent's code lives."""
 
     def __call__(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
-        """Grade the evidence with the function at the dotted path `code`; never raises for what goes wrong in it."""
+        """Grade the evidence with the function at the dotted path `code`; never raises for what
+        goes wrong in it."""
 
 
 @frozen_dataclass
 class AgentInputs:
-    """What an agent's processes asked of its checkout (`evalgate.system.inputs`); `is_opaque`: one of them started a
-    child process, or loaded a library, that reports nothing.
+    """What an agent's processes asked of its checkout (`evalgate.system.inputs`); `is_opaque`: one
+    of them started a child process, or loaded a library, that reports nothing.
 
-    What a turn asked is known where it came to its end: of one that timed out, or whose worker died, some may lack.
-    """
+    What a turn asked is known where it came to its end: of one that timed out, or whose worker
+    died, some may lack."""
 
     questions: frozenset[str] = frozenset()
     is_opaque: bool = False
@@ -212,16 +216,16 @@ class AgentInputs:
 
 @frozen_dataclass
 class Surroundings:
-    """What a loaded agent has: names of the models that it asks with keys of its environment, and of the variables that
-    are set there to anything but 0 and false."""
+    """What a loaded agent has: names of the models that it asks with keys of its environment, and
+    of the variables that are set there to anything but 0 and false."""
 
     models: tuple[str, ...] = ()
     variables: frozenset[str] = frozenset()
 
 
 class Agent(Protocol):
-    """An opened agent: a pool of workers, or an endpoint, safe to use from many threads. A driver's own inherits what
-    is said here for most."""
+    """An opened agent: a pool of workers, or an endpoint, safe to use from many threads. A driver's
+    own inherits what is said here for most."""
 
     def converse(self, case: Case, key: TrialKey) -> AbstractContextManager[Conversation]:
         """A fresh session for one trial, isolated from every other. Raises AgentFailed on entry."""
@@ -232,7 +236,8 @@ class Agent(Protocol):
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
 
     def start(self) -> None:
-        """Start what can be started before anything is asked, so that `about` is known. Raises AgentFailed."""
+        """Start what can be started before anything is asked, so that `about` is known. Raises
+        AgentFailed."""
         return  # an empty method of a protocol would be abstract
 
     def about(self) -> Mapping[str, str]:
@@ -248,7 +253,8 @@ class Agent(Protocol):
         return None
 
     def inputs(self) -> AgentInputs | None:
-        """What its processes, and those of its metrics, asked of the checkout until now; None where none told."""
+        """What its processes, and those of its metrics, asked of the checkout until now; None where
+        none told."""
         return None
 
     def close(self) -> None:
@@ -260,8 +266,8 @@ class Agent(Protocol):
 class AgentLimits:
     """Bounds of one agent; seconds, bytes.
 
-    `workers` processes, each with up to `sessions` conversations at once; `isolate_cases`: a fresh process a trial.
-    """
+    `workers` processes, each with up to `sessions` conversations at once; `isolate_cases`: a fresh
+    process a trial."""
 
     turn_timeout_s: float = 300.0
     case_timeout_s: float = 1800.0
@@ -275,15 +281,16 @@ class AgentLimits:
 
 @frozen_dataclass
 class AgentSetting:
-    """Where an agent is opened: in the checkout `root` (an absolute path), in `world`, within its `limits`.
+    """Where an agent is opened: in the checkout `root` (an absolute path), in `world`, within its
+    `limits`.
 
-    `world.environment`: the whole environment of the child, already reduced to what is allowed. `seed`: of all that
-    is random in a trial. `inputs`: the absolute top of the checkout whose inputs workers tell; "": they tell none.
-    `tools`: answers the agent's tool calls; None: its tools just run. `trace`: what happens in each turn is recorded,
-    where the driver can. `meeting`: to be held while the agent starts for the first time; it is left when the agents of
-    other sides have started as well. `why_absent`: why a variable is not in the environment, and what to do, in words
-    that follow a colon.
-    """
+    `world.environment`: the whole environment of the child, already reduced to what is allowed.
+    `seed`: of all that is random in a trial. `inputs`: the absolute top of the checkout whose
+    inputs workers tell; "": they tell none. `tools`: answers the agent's tool calls; None: its
+    tools just run. `trace`: what happens in each turn is recorded, where the driver can. `meeting`:
+    to be held while the agent starts for the first time; it is left when the agents of other sides
+    have started as well. `why_absent`: why a variable is not in the environment, and what to do, in
+    words that follow a colon."""
 
     root: str
     world: World
@@ -298,7 +305,8 @@ class AgentSetting:
 
 @frozen_dataclass
 class Missing:
-    """An agent that somebody named and that is not there: the option that names it, what to tell, and a hint.
+    """An agent that somebody named and that is not there: the option that names it, what to tell,
+    and a hint.
 
     `certain` False: it may be installed in the agent's environment.
     """
@@ -310,7 +318,8 @@ class Missing:
 
 
 class Checkout(Protocol):
-    """What a driver may look at before anything runs; paths are posix and relative to `root`, nothing is imported."""
+    """What a driver may look at before anything runs; paths are posix and relative to `root`,
+    nothing is imported."""
 
     @property
     def root(self) -> Path:
@@ -338,13 +347,14 @@ class DriverOptions(BaseModel):
 class AgentDriver(ABC):
     """One row of `evalgate.agents.DRIVERS`; what most drivers share is said here.
 
-    `name`: the word that a user writes. `options`: validates `AgentUse.options`; paths in it are relative to the
-    checkout's root. A driver whose options are called `python` and `requirements` gets the settings of these names.
-    `argument`: the option that the text after the colon of `agent: name:text` fills. `tools`: what it can do about the
-    agent's tools. `runs_metrics`: whether it runs custom metrics, which are Python code of the repository. `is_asked`:
-    whether there is a process or an endpoint to wait for. `modules`: of a framework, by which `evalgate init` finds
-    agents that a Python module makes; `makers`: its functions and classes that make one.
-    """
+    `name`: the word that a user writes. `options`: validates `AgentUse.options`; paths in it are
+    relative to the checkout's root. A driver whose options are called `python` and `requirements`
+    gets the settings of these names. `argument`: the option that the text after the colon of
+    `agent: name:text` fills. `tools`: what it can do about the agent's tools. `runs_metrics`:
+    whether it runs custom metrics, which are Python code of the repository. `is_asked`: whether
+    there is a process or an endpoint to wait for. `modules`: of a framework, by which `evalgate
+    init` finds agents that a Python module makes; `makers`: its functions and classes that make
+    one."""
 
     name: ClassVar[str]
     options: ClassVar[type[BaseModel]]
@@ -357,10 +367,12 @@ class AgentDriver(ABC):
 
     @abstractmethod
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """Open the agent; workers start on first use. Raises AgentFailed where that cannot work at all."""
+        """Open the agent; workers start on first use. Raises AgentFailed where that cannot work at
+        all."""
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:  # noqa: ARG002 - for others
-        """What is named in the options that are texts and is not there, as far as that can be told beforehand."""
+        """What is named in the options that are texts and is not there, as far as that can be told
+        beforehand."""
         return None
 
     def files(self, options: Json, checkout: Checkout) -> Iterable[str]:  # noqa: ARG002 - for others
@@ -381,9 +393,13 @@ class AgentDriver(ABC):
 
 
 def folder_of(options: Json, root: Path) -> Path:
-    """Where an agent's code lies, from which upward its requirements and its `.env` are looked for: the nearest folder
-    that is there, at `root` or below. `options`: validated or not; what cannot be in them is told elsewhere."""
-    text, module = str(options.get("path") or options.get("cwd") or "."), str(options.get("call", "")).partition(":")[0]
+    """Where an agent's code lies, from which upward its requirements and its `.env` are looked for:
+    the nearest folder that is there, at `root` or below. `options`: validated or not; what cannot
+    be in them is told elsewhere."""
+    text, module = (
+        str(options.get("path") or options.get("cwd") or "."),
+        str(options.get("call", "")).partition(":")[0],
+    )
     place = root / text
     with suppress(OSError, ValueError):
         place = place if place.exists() else root / text.replace(".", "/")  # a dotted module

@@ -33,7 +33,8 @@ class CommandOptions(DriverOptions):
     )
     cwd: str = Field(default=".", description="Working directory, relative to the repository root.")
     env: dict[str, str] = Field(
-        default_factory=dict, description="Environment variables in addition to `env`; never put secrets here."
+        default_factory=dict,
+        description="Environment variables in addition to `env`; never put secrets here.",
     )
 
     @field_validator("command", mode="before")
@@ -66,7 +67,8 @@ def _launch(options: CommandOptions, setting: AgentSetting) -> Launch:
     if sandbox is None:
         return launch
     command = tuple(
-        sandbox.copies.placed(argument) if argument.startswith("/") else argument for argument in options.command
+        sandbox.copies.placed(argument) if argument.startswith("/") else argument
+        for argument in options.command
     )
     return launch.inside(sandbox, command=command, hello={}, overrides=options.env)
 
@@ -89,10 +91,15 @@ class CommandDriver(AgentDriver):
         folder = options.get("cwd", ".")
         if exists(checkout.root / folder):
             return None
-        return Missing(option="cwd", message=f"the working directory of the agent's command does not exist: `{folder}`")
+        return Missing(
+            option="cwd",
+            message=f"the working directory of the agent's command does not exist: `{folder}`",
+        )
 
     def label(self, options: Mapping[str, Any]) -> str:
         """The command and its folder."""
         command, folder = options.get("command", ""), str(options.get("cwd", "."))
         text = shlex.join(map(str, command)) if isinstance(command, list | tuple) else str(command)
-        return plain.label(text, LABEL_WIDTH) + ("" if folder == "." else f" in {plain.label(folder, LABEL_WIDTH)}")
+        return plain.label(text, LABEL_WIDTH) + (
+            "" if folder == "." else f" in {plain.label(folder, LABEL_WIDTH)}"
+        )

@@ -1,4 +1,5 @@
-"""One conversation with a worker: turns go in, invocations come out, and every way to fail has its kind."""
+"""One conversation with a worker: turns go in, invocations come out, and every way to fail has its
+kind."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ class Stopwatch:
 
 
 class TraceRoom:
-    """How much of traces is kept of all conversations with an agent; safe to use from many threads."""
+    """How much of traces is kept of all conversations with an agent; safe to use from many
+    threads."""
 
     def __init__(self, most: int) -> None:
         self._left = most
@@ -90,8 +92,8 @@ class TraceRoom:
 class ToolCalls:
     """Keeps the books of a conversation's tool calls; `tools` None: nothing is ever asked.
 
-    Answers that take their time wait here, so that calls which were made at once are answered side by side.
-    """
+    Answers that take their time wait here, so that calls which were made at once are answered side
+    by side."""
 
     def __init__(self, session: str, tools: TrialTools | None) -> None:
         self._session = session
@@ -106,14 +108,22 @@ class ToolCalls:
         return frozenset(call.tool for call in self._asked.values())
 
     def ask(self, tool_call: ToolCallSaid) -> AgentFailure | None:
-        """Decide on a call; its answer is among those that are `due`. A failure where it ends the conversation."""
+        """Decide on a call; its answer is among those that are `due`. A failure where it ends the
+        conversation."""
         if self._tools is None:
-            return worker_process.out_of_turn(tool_call.type, "although its tool calls are not intercepted")
+            return worker_process.out_of_turn(
+                tool_call.type, "although its tool calls are not intercepted"
+            )
         if tool_call.call in self._asked:
             return worker_process.out_of_turn(
                 tool_call.type, f"with the call id {tool_call.call[:80]!r}, which is already in use"
             )
-        call = AskedCall(number=len(self._asked) + 1, tool=tool_call.name, args=tool_call.args, kind=tool_call.kind)
+        call = AskedCall(
+            number=len(self._asked) + 1,
+            tool=tool_call.name,
+            args=tool_call.args,
+            kind=tool_call.kind,
+        )
         self._asked[tool_call.call] = call
         answer = self._tools.answer(call)
         if isinstance(answer, RunTool) and answer.report:
@@ -128,7 +138,9 @@ class ToolCalls:
     def tell(self, tool_result: ToolResultSaid) -> AgentFailure | None:
         """What came of a call; a failure where nobody wanted to know."""
         if self._tools is None or tool_result.call not in self._running:
-            return worker_process.out_of_turn(tool_result.type, f"for the unknown call {tool_result.call[:80]!r}")
+            return worker_process.out_of_turn(
+                tool_result.type, f"for the unknown call {tool_result.call[:80]!r}"
+            )
         self._running.discard(tool_result.call)
         self._tools.keep(self._asked[tool_result.call], tool_result.reply())
         return None
@@ -151,12 +163,16 @@ class ToolCalls:
             self._tools.turn(number)
 
     def finish(self) -> None:
-        """The conversation came to its end. Raises UnavailableError where what was recorded cannot be kept."""
+        """The conversation came to its end. Raises UnavailableError where what was recorded cannot
+        be kept."""
         if self._tools is not None:
             self._tools.finish()
 
 
-_WAITED_FOR: Mapping[Phase, str] = {Phase.STARTING: " to open the session", Phase.ENDING: " to end the session"}
+_WAITED_FOR: Mapping[Phase, str] = {
+    Phase.STARTING: " to open the session",
+    Phase.ENDING: " to end the session",
+}
 
 
 def timed_out(limits: AgentLimits, *, case: bool, waited_for: str = " for the turn") -> str:
@@ -167,7 +183,8 @@ def timed_out(limits: AgentLimits, *, case: bool, waited_for: str = " for the tu
 
 
 class RemoteTurns:
-    """The turns of a conversation with a service: counts them, keeps their time, words their failures."""
+    """The turns of a conversation with a service: counts them, keeps their time, words their
+    failures."""
 
     def __init__(self, limits: AgentLimits, redact: Callable[[str], str]) -> None:
         self.done: list[Invocation] = []
@@ -183,11 +200,19 @@ class RemoteTurns:
 
     def limit(self) -> tuple[float, str]:
         """The seconds that a request may take, and what is to be said where it takes longer."""
-        turn_s, case_s = self._limits.turn_timeout_s, max(self._limits.case_timeout_s - self.watch.seconds, 0.0)
+        turn_s, case_s = (
+            self._limits.turn_timeout_s,
+            max(self._limits.case_timeout_s - self.watch.seconds, 0.0),
+        )
         return min(turn_s, case_s), timed_out(self._limits, case=case_s < turn_s)
 
     def failed(
-        self, kind: FailureKind, message: str, *, detail: str = "", retry_after_s: float | None = None
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        detail: str = "",
+        retry_after_s: float | None = None,
     ) -> AgentFailed:
         """A failure in the current turn, ready to be raised."""
         failure = AgentFailure(
@@ -202,7 +227,8 @@ class RemoteTurns:
 
 
 def running_tools(steps: Sequence[StepEvent]) -> list[str]:
-    """The tools that were called last and have not answered, by name; those of earlier calls are nobody's concern."""
+    """The tools that were called last and have not answered, by name; those of earlier calls are
+    nobody's concern."""
     waiting: dict[str, str] = {}
     for step in steps:
         parts = step.content.parts if step.content else ()
@@ -217,16 +243,17 @@ def running_tools(steps: Sequence[StepEvent]) -> list[str]:
 
 
 def seed_of(key: TrialKey, *, seed: int) -> int:
-    """A number for a trial's own randomness: the same for the same seed, suite, case and repeat, whenever it runs."""
+    """A number for a trial's own randomness: the same for the same seed, suite, case and repeat,
+    whenever it runs."""
     return zlib.crc32(f"{seed}:{key}".encode("utf-8", "replace"))
 
 
 class WorkerConversation:
     """A session in a worker.
 
-    A turn that takes too long ends this conversation at once. `on_timeout` is told, because the worker is not to be
-    trusted with new ones. `takes_history`: the session can begin after turns that nobody asks the agent for.
-    """
+    A turn that takes too long ends this conversation at once. `on_timeout` is told, because the
+    worker is not to be trusted with new ones. `takes_history`: the session can begin after turns
+    that nobody asks the agent for."""
 
     def __init__(
         self,
@@ -277,7 +304,9 @@ class WorkerConversation:
                     deadline,
                 )
                 if not isinstance(message := self._next_message(deadline), Started):
-                    raise self._failed(worker_process.out_of_turn(message.type, "instead of 'started'"))
+                    raise self._failed(
+                        worker_process.out_of_turn(message.type, "instead of 'started'")
+                    )
         except BaseException:
             self.leave()
             raise
@@ -287,10 +316,16 @@ class WorkerConversation:
         self._turn = len(self._done) + 1
         self._enter(Phase.TURN)
         setup = self._case.setup_of(len(self._done))
-        state = {name: value for name, value in setup.state.items() if self._known.get(name, self) != value}
+        state = {
+            name: value
+            for name, value in setup.state.items()
+            if self._known.get(name, self) != value
+        }
         if (state or setup.agent) and not self.takes_history:
             subject = (
-                f"the variables {words.listed(sorted(state), limit=3)}" if state else f"the agent {setup.agent[:80]!r}"
+                f"the variables {words.listed(sorted(state), limit=3)}"
+                if state
+                else f"the agent {setup.agent[:80]!r}"
             )
             text = f"the case sets {subject} for this turn, which this agent does not take (docs/agent-protocol.md)"
             raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=text))
@@ -301,7 +336,10 @@ class WorkerConversation:
         self._recorded = {}
         with self._watch:
             deadline = self._ends_at()
-            self._say(protocol.turn(self._box.name, user_content, state=state, agent=setup.agent), deadline)
+            self._say(
+                protocol.turn(self._box.name, user_content, state=state, agent=setup.agent),
+                deadline,
+            )
             while not isinstance(message := self._next_message(deadline), TurnEnd):
                 if isinstance(message, ToolCallSaid):
                     self._fail_with(self._tools.ask(message))
@@ -312,12 +350,16 @@ class WorkerConversation:
             self._steps,
             invocation_id=message.invocation_id,
             agents=tuple(agent.noun() for agent in message.agents),
-            timings=message.timings.noun() if message.timings else Timings(total_s=time.monotonic() - began),
+            timings=message.timings.noun()
+            if message.timings
+            else Timings(total_s=time.monotonic() - began),
         )
         if trace := self._trace():
             invocation = replace(invocation, trace=trace)
         if message.model_calls:
-            spent = tuple((call.usage_metadata.noun(), call.model_version) for call in message.model_calls)
+            spent = tuple(
+                (call.usage_metadata.noun(), call.model_version) for call in message.model_calls
+            )
             invocation = replace(invocation, model_calls=spent)
         if self._case.ces is not None:
             invocation = replace(invocation, state=message.state)
@@ -341,14 +383,16 @@ class WorkerConversation:
         return message.state if isinstance(message, EndedSaid) else None
 
     def leave(self) -> None:
-        """Let go, whatever came before; a session that is still open in the worker is ended there."""
+        """Let go, whatever came before; a session that is still open in the worker is ended
+        there."""
         self._worker.boxes.close(self._box)
         if self._open and self._worker.failure is None:
             self._open = False
             self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
 
     def _insist_on_no_mocks(self) -> None:
-        """Raises AgentFailed where the case says what tools answer: this agent's would run all the same."""
+        """Raises AgentFailed where the case says what tools answer: this agent's would run all the
+        same."""
         if any(setup.mocks or setup.fakes for setup in self._case.setups):
             text = "the case mocks tools, and this agent runs its tools without asking evalgate (see docs/tools.md)"
             raise AgentFailed(AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=text))
@@ -360,7 +404,9 @@ class WorkerConversation:
     def _ends_at(self) -> float:
         """When its time is up, but for what other conversations take of it."""
         limits, taken_s = self._limits, self._watch.seconds - self._held_s
-        return time.monotonic() + min(limits.turn_timeout_s, max(limits.case_timeout_s - taken_s, 0.0))
+        return time.monotonic() + min(
+            limits.turn_timeout_s, max(limits.case_timeout_s - taken_s, 0.0)
+        )
 
     def _say(self, message: Mapping[str, object], deadline: float) -> None:
         self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
@@ -374,7 +420,9 @@ class WorkerConversation:
             left_s = max(deadline + self._worker.boxes.held_s(self._box) - time.monotonic(), 0.0)
             next_s = self._tools.due_in()
             try:
-                steps, mail = self._box.mail.get(timeout=left_s if next_s is None else min(left_s, next_s))
+                steps, mail = self._box.mail.get(
+                    timeout=left_s if next_s is None else min(left_s, next_s)
+                )
             except queue.Empty:
                 if time.monotonic() >= deadline + self._worker.boxes.held_s(self._box):
                     self._take(self._box.steps)
@@ -389,7 +437,9 @@ class WorkerConversation:
                 raise self._failed(
                     AgentFailure(
                         kind=protocol.failure_kind(mail.kind),
-                        message=text if code is None or str(code) in text else f"{text} (HTTP status {code})",
+                        message=text
+                        if code is None or str(code) in text
+                        else f"{text} (HTTP status {code})",
                         detail=mail.detail,
                         retry_after_s=mail.retry_after_s,
                     )
@@ -408,19 +458,23 @@ class WorkerConversation:
                 self._recorded.setdefault(step.number, {}).update(step.entry)
 
     def _fail_with(self, failure: AgentFailure | None) -> None:
-        """A call that nothing answers is refused first, so that an agent which waits for its answer goes on."""
+        """A call that nothing answers is refused first, so that an agent which waits for its answer
+        goes on."""
         if failure is not None:
             for answer in self._tools.due():
                 self._say(answer, self._ends_at())
             raise self._failed(failure)
 
     def _checked(self, step: StepEvent) -> StepEvent:
-        """Raises AgentFailed (PROTOCOL) where a tool has answered that was never asked for: it ran, then."""
+        """Raises AgentFailed (PROTOCOL) where a tool has answered that was never asked for: it ran,
+        then."""
         if self._checks_tools and step.content is not None:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
                     text = f"a response of the tool {part.name[:80]!r} without having asked for the call"
-                    raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent sent {text}"))
+                    raise self._failed(
+                        AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent sent {text}")
+                    )
         return step
 
     def _trace(self) -> tuple[Json, ...]:
@@ -432,21 +486,32 @@ class WorkerConversation:
         self._on_timeout()
         waited_for = _WAITED_FOR.get(self._box.phase, " for the turn")
         boxes = self._worker.boxes
-        case = self._watch.seconds - self._held_s - boxes.held_s(self._box) >= self._limits.case_timeout_s
+        case = (
+            self._watch.seconds - self._held_s - boxes.held_s(self._box)
+            >= self._limits.case_timeout_s
+        )
         message = timed_out(self._limits, case=case, waited_for=waited_for)
         if tools := running_tools(self._steps):
             one = "the tool {} was" if len(tools) == 1 else "the tools {} were"
-            message += f", while {one.format(words.listed(repr(name[:80]) for name in tools))} running"
+            message += (
+                f", while {one.format(words.listed(repr(name[:80]) for name in tools))} running"
+            )
         if stall := boxes.stall_of(self._box):
             blocks = f"{stall.where[:200] or 'it'} waits without `await`, which stops all conversations of its process"
             message += f"; {blocks}"
             text = f"the agent's process was ended: in another conversation {blocks}"
-            self._worker.end(AgentFailure(kind=FailureKind.UNREACHABLE, message=text))  # the others are tried again
+            # the others are tried again
+            self._worker.end(AgentFailure(kind=FailureKind.UNREACHABLE, message=text))
         return AgentFailure(kind=FailureKind.TIMEOUT, message=message)
 
     def _failed(self, failure: AgentFailure) -> AgentFailed:
-        # A session that failed is dead in the worker; one that we gave up has still to be ended there (see `leave`).
-        self._open = failure.kind in {FailureKind.TIMEOUT, FailureKind.TOOL_UNMATCHED, FailureKind.PROTOCOL}
+        # A session that failed is dead in the worker; one that we gave up has still to be ended
+        # there (see `leave`).
+        self._open = failure.kind in {
+            FailureKind.TIMEOUT,
+            FailureKind.TOOL_UNMATCHED,
+            FailureKind.PROTOCOL,
+        }
         redact = self._worker.redact
         return AgentFailed(
             AgentFailure(

@@ -1,4 +1,5 @@
-"""The driver `http`: an agent behind a URL, ADK's API server or any endpoint that takes and gives JSON."""
+"""The driver `http`: an agent behind a URL, ADK's API server or any endpoint that takes and gives
+JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +15,15 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation, DriverOptions
+from evalgate.agents.base import (
+    Agent,
+    AgentDriver,
+    AgentFailed,
+    AgentLimits,
+    AgentSetting,
+    Conversation,
+    DriverOptions,
+)
 from evalgate.agents.conversation import RemoteTurns
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
@@ -53,7 +62,9 @@ _KINDS = {
 class EndpointClient(RemoteTurns):
     """A connection to an endpoint for one conversation."""
 
-    def __init__(self, exchange: Exchange, *, limits: AgentLimits, redact: Callable[[str], str]) -> None:
+    def __init__(
+        self, exchange: Exchange, *, limits: AgentLimits, redact: Callable[[str], str]
+    ) -> None:
         super().__init__(limits, redact)
         self._exchange = exchange
 
@@ -61,7 +72,9 @@ class EndpointClient(RemoteTurns):
         """What the case sets for the next turn. Raises AgentFailed where `who` cannot do it."""
         setup = self.begin(case)
         if setup.agent:
-            raise self.refused(f"the case gives the turn to the agent {setup.agent[:80]!r}, which {who} cannot")
+            raise self.refused(
+                f"the case gives the turn to the agent {setup.agent[:80]!r}, which {who} cannot"
+            )
         return setup
 
     def ask(self, method: str, url: str, body: Any = None) -> Any:
@@ -74,7 +87,9 @@ class EndpointClient(RemoteTurns):
                 text += f" (Retry-After: {again[:40]})"
             if answer.body.strip():
                 text += f": {answer.excerpt()}"
-            raise self.failed(kind_of(answer.status), text, detail=answer.excerpt(2000), retry_after_s=wait_s)
+            raise self.failed(
+                kind_of(answer.status), text, detail=answer.excerpt(2000), retry_after_s=wait_s
+            )
         try:
             return answer.json()
         except ValueError:
@@ -120,9 +135,9 @@ _MODEL_KINDS = {
 class AdkServerConversation:
     """A session on the server, made for this conversation and deleted after it.
 
-    Its id is always a fresh one: an id that a case asks for would be shared by the repeats of the case. Without a
-    `user_id` in the case every session has a user of its own too, so that `user:` state is not shared.
-    """
+    Its id is always a fresh one: an id that a case asks for would be shared by the repeats of the
+    case. Without a `user_id` in the case every session has a user of its own too, so that `user:`
+    state is not shared."""
 
     def __init__(self, client: EndpointClient, *, url: str, app_name: str, case: Case) -> None:
         """Create the session. Raises AgentFailed."""
@@ -158,13 +173,17 @@ class AdkServerConversation:
         for event, raw in zip(events, answer, strict=True):
             if event.error_code and event.content is None:
                 reason = raw.get("errorMessage") or raw.get("error_message")
-                message = f"the model answered with error {event.error_code}" + (f": {reason}" if reason else "")
+                message = f"the model answered with error {event.error_code}" + (
+                    f": {reason}" if reason else ""
+                )
                 kind = _MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR)
                 raise self._client.failed(kind, message)
         invocation = adk_shapes.turn_of_steps(
             user_content,
             [event.step() for event in events],
-            invocation_id=next((event.invocation_id for event in events if event.invocation_id), ""),
+            invocation_id=next(
+                (event.invocation_id for event in events if event.invocation_id), ""
+            ),
             timings=Timings(total_s=time.monotonic() - began),
         )
         self._client.done.append(invocation)
@@ -185,7 +204,11 @@ class AdkServerConversation:
         apps = self._client.ask("GET", f"{self._url}/list-apps")
         if isinstance(apps, list) and len(apps) == 1 and isinstance(apps[0], str):
             return apps[0]
-        served = ", ".join(str(app) for app in apps[:10]) if isinstance(apps, list) else "an invalid response"
+        served = (
+            ", ".join(str(app) for app in apps[:10])
+            if isinstance(apps, list)
+            else "an invalid response"
+        )
         message = f"cannot choose an app (the server lists: {served or 'none'}); set `app_name` in the agent's options"
         raise self._client.failed(FailureKind.START, message)
 
@@ -195,7 +218,9 @@ class AdkServerConversation:
         try:
             return [SessionEventWire.model_validate(event) for event in raw]
         except ValidationError as error:
-            message = f"the server sent an invalid event: {words.fault_with_place(error.errors()[0])}"
+            message = (
+                f"the server sent an invalid event: {words.fault_with_place(error.errors()[0])}"
+            )
             raise self._client.refused(message) from None
 
 
@@ -209,7 +234,9 @@ PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messa
 class EndpointConversation:
     """One conversation. `{session_id}` is a new id until the endpoint names one of its own."""
 
-    def __init__(self, client: EndpointClient, *, options: HttpOptions, response: ResponseOptions, case: Case) -> None:
+    def __init__(
+        self, client: EndpointClient, *, options: HttpOptions, response: ResponseOptions, case: Case
+    ) -> None:
         self._client = client
         self._options = options
         self._paths: Mapping[str, ParsedResult] = {
@@ -222,7 +249,10 @@ class EndpointConversation:
         self._messages: list[dict[str, str]] = [
             {"role": role, "content": text}
             for turn in case.history
-            for role, text in (("user", _text_of(turn.user_content)), ("assistant", turns.answer(turn)))
+            for role, text in (
+                ("user", _text_of(turn.user_content)),
+                ("assistant", turns.answer(turn)),
+            )
         ]
         self._values: dict[str, Any] = {
             "session_id": session.session_id or f"evalgate-{uuid.uuid4().hex}",
@@ -236,9 +266,15 @@ class EndpointConversation:
         text = _text_of(user_content)
         self._messages.append({"role": "user", "content": text})
         self._values["state"] |= self._client.begin_turn(self._case, "an endpoint").state
-        values = self._values | {"text": text, "messages": list(self._messages), "turn": self._client.turn}
+        values = self._values | {
+            "text": text,
+            "messages": list(self._messages),
+            "turn": self._client.turn,
+        }
         began = time.monotonic()
-        url = fill(self._options.url, {name: quote(str(value), safe="") for name, value in values.items()})
+        url = fill(
+            self._options.url, {name: quote(str(value), safe="") for name, value in values.items()}
+        )
         body = None if self._options.request is None else fill(self._options.request, values)
         answer = self._client.ask(self._options.method, url, body)
         seconds = time.monotonic() - began
@@ -292,7 +328,9 @@ class EndpointConversation:
         if args is None:
             return ToolCall(name=name)
         if not isinstance(args, dict):
-            raise self._unmatched(self._paths["tool_args"], item, "the arguments of a tool, an object")
+            raise self._unmatched(
+                self._paths["tool_args"], item, "the arguments of a tool, an object"
+            )
         return ToolCall(name=name, args=args)
 
     def _learn(self, answer: Any) -> None:
@@ -309,13 +347,16 @@ class EndpointConversation:
         """What is at the path; None where that is null or nothing."""
         try:
             return path.search(value)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # of a function in it
+        # of a function in it
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise self._client.refused(f"{path.expression} of the answer: {error}") from None
 
     def _unmatched(self, path: ParsedResult, value: Any, expectation: str) -> Exception:
         match = path.search(value)
         has = f"found {_described(value)}" if match is None else f"found {_described(match)} there"
-        return self._client.refused(f"expected {expectation} at {path.expression} of the answer, {has}")
+        return self._client.refused(
+            f"expected {expectation} at {path.expression} of the answer, {has}"
+        )
 
 
 def parse_path(text: str) -> ParsedResult:
@@ -326,7 +367,9 @@ def parse_path(text: str) -> ParsedResult:
         return jmespath.compile(text)
     except ValueError as error:
         reason = str(error).splitlines()[0].rstrip(":. ")
-        raise ValueError(f"{text!r} is not a JMESPath expression (like answer.parts[0].text): {reason}") from None
+        raise ValueError(
+            f"{text!r} is not a JMESPath expression (like answer.parts[0].text): {reason}"
+        ) from None
 
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
@@ -339,7 +382,9 @@ def names_in(shape: Any) -> frozenset[str]:
         case str():
             return frozenset(_PLACE.findall(shape))
         case dict():
-            return frozenset[str]().union(*(names_in(key) | names_in(value) for key, value in shape.items()))
+            return frozenset[str]().union(
+                *(names_in(key) | names_in(value) for key, value in shape.items())
+            )
         case list() | tuple():
             return frozenset[str]().union(*(names_in(item) for item in shape))
         case _:
@@ -347,7 +392,8 @@ def names_in(shape: Any) -> frozenset[str]:
 
 
 def fill(shape: Any, values: Json) -> Any:
-    """The shape with its `{name}`s filled in; a text that is nothing but one becomes the value itself.
+    """The shape with its `{name}`s filled in; a text that is nothing but one becomes the value
+    itself.
 
     Names that are not among `values` stay as they are: they may be JSON braces of the user's own.
     """
@@ -356,9 +402,13 @@ def fill(shape: Any, values: Json) -> Any:
             placeholder = _PLACE.fullmatch(shape)
             if placeholder and placeholder[1] in values:
                 return values[placeholder[1]]
-            return _PLACE.sub(lambda match: _as_text(values[match[1]]) if match[1] in values else match[0], shape)
+            return _PLACE.sub(
+                lambda match: _as_text(values[match[1]]) if match[1] in values else match[0], shape
+            )
         case dict():
-            return {_as_text(fill(key, values)): fill(value, values) for key, value in shape.items()}
+            return {
+                _as_text(fill(key, values)): fill(value, values) for key, value in shape.items()
+            }
         case list() | tuple():
             return [fill(item, values) for item in shape]
         case _:
@@ -370,7 +420,8 @@ def _as_text(value: Any) -> str:
 
 
 def with_environment(text: str, environment: Environ) -> str:
-    """The text with `${NAME}` replaced by the variable's value. Raises KeyError with the name of one that is absent."""
+    """The text with `${NAME}` replaced by the variable's value. Raises KeyError with the name of
+    one that is absent."""
     return _VARIABLE.sub(lambda match: environment[match[1]], text)
 
 
@@ -386,12 +437,21 @@ _MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
 
 
 class ResponseOptions(DriverOptions):
-    """Where in the endpoint's answer things stand: JMESPath expressions like `answer.parts[0].text`."""
+    """Where in the endpoint's answer things stand: JMESPath expressions like
+    `answer.parts[0].text`."""
 
-    text: str = Field(description="The agent's answer: a string, or a list of strings that are joined.")
-    tool_calls: str | None = Field(default=None, description="The list of tool calls; absent: unknown.")
-    tool_name: str = Field(default="name", description="The tool's name, within one item of tool_calls.")
-    tool_args: str = Field(default="args", description="Its arguments, an object or JSON in a text.")
+    text: str = Field(
+        description="The agent's answer: a string, or a list of strings that are joined."
+    )
+    tool_calls: str | None = Field(
+        default=None, description="The list of tool calls; absent: unknown."
+    )
+    tool_name: str = Field(
+        default="name", description="The tool's name, within one item of tool_calls."
+    )
+    tool_args: str = Field(
+        default="args", description="Its arguments, an object or JSON in a text."
+    )
     session_id: str | None = Field(default=None, description="The endpoint's session id.")
     state: str | None = Field(default=None, description="The session's state, an object.")
 
@@ -413,15 +473,23 @@ class HttpOptions(DriverOptions):
         default=None,
         description="`adk` (`adk api_server`) or `mapped`. Default: `mapped` if `response` is set, else `adk`.",
     )
-    app_name: str = Field(default="", description="adk: the app. Default: the case's, or the server's only one.")
-    method: Literal["POST", "PUT", "GET"] = Field(default="POST", description="mapped: the HTTP method.")
+    app_name: str = Field(
+        default="", description="adk: the app. Default: the case's, or the server's only one."
+    )
+    method: Literal["POST", "PUT", "GET"] = Field(
+        default="POST", description="mapped: the HTTP method."
+    )
     headers: dict[str, str] = Field(
-        default_factory=dict, description="Sent with every request; ${NAME} is a variable listed in `env`."
+        default_factory=dict,
+        description="Sent with every request; ${NAME} is a variable listed in `env`.",
     )
     request: Any = Field(
-        default=None, description="mapped: the JSON to send, with {text}, {session_id}, {state}, {messages} and others."
+        default=None,
+        description="mapped: the JSON to send, with {text}, {session_id}, {state}, {messages} and others.",
     )
-    response: ResponseOptions | None = Field(default=None, description="mapped: where to find values in the answer.")
+    response: ResponseOptions | None = Field(
+        default=None, description="mapped: where to find values in the answer."
+    )
 
     @field_validator("url")
     @classmethod
@@ -435,16 +503,22 @@ class HttpOptions(DriverOptions):
     def _validate_kind(self) -> HttpOptions:
         mapped = self.kind == "mapped"
         if mapped and self.response is None:
-            raise ValueError("a mapped endpoint needs `response` with the path to the answer's text")
+            raise ValueError(
+                "a mapped endpoint needs `response` with the path to the answer's text"
+            )
         if not mapped and (self.request is not None or self.response is not None):
             raise ValueError("`request` and `response` need `flavour: mapped`")
         used = names_in(self.request) | names_in(self.url)
         for name in sorted(used - PLACES):
             suggestion = words.nearest(name, PLACES, cutoff=0.75)
             if mapped and suggestion is not None:
-                raise ValueError(f"{{{name}}} will not be filled in; did you mean {{{suggestion}}}?")
+                raise ValueError(
+                    f"{{{name}}} will not be filled in; did you mean {{{suggestion}}}?"
+                )
         if mapped and self.method != "GET" and not used & {"text", "messages"}:
-            raise ValueError("`request` or `url` must contain the user's text: {text} or {messages}")
+            raise ValueError(
+                "`request` or `url` must contain the user's text: {text} or {messages}"
+            )
         return self
 
     @property
@@ -466,9 +540,13 @@ class HttpAgent(Agent):
                 self._headers[name] = with_environment(value, setting.world.environment)
             except KeyError as error:
                 variable = str(error.args[0])
-                message = f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"
+                message = (
+                    f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"
+                )
                 raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message)) from None
-        secrets = {f"HEADER_{number}_SECRET": value for number, value in enumerate(self._headers.values())}
+        secrets = {
+            f"HEADER_{number}_SECRET": value for number, value in enumerate(self._headers.values())
+        }
         self._redact = redact.redactor({**setting.world.environment, **secrets})
 
     @contextmanager
@@ -476,7 +554,9 @@ class HttpAgent(Agent):
         """A session of its own for each trial. Raises AgentFailed."""
         limits = self._setting.limits
         exchange = Exchange(
-            environment=self._setting.world.environment, headers=self._headers, most_bytes=limits.output_bytes
+            environment=self._setting.world.environment,
+            headers=self._headers,
+            most_bytes=limits.output_bytes,
         )
         client = EndpointClient(exchange, limits=limits, redact=self._redact)
         try:
@@ -484,7 +564,9 @@ class HttpAgent(Agent):
             conversation = (
                 AdkServerConversation(client, url=options.url, app_name=options.app_name, case=case)
                 if options.response is None
-                else EndpointConversation(client, options=options, response=options.response, case=case)
+                else EndpointConversation(
+                    client, options=options, response=options.response, case=case
+                )
             )
             try:
                 yield conversation
@@ -506,7 +588,8 @@ class HttpDriver(AgentDriver):
     argument = "url"
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """The endpoint; nothing is asked yet. Raises AgentFailed where a header names an absent variable."""
+        """The endpoint; nothing is asked yet. Raises AgentFailed where a header names an absent
+        variable."""
         assert isinstance(options, HttpOptions)
         return HttpAgent(options, setting)
 

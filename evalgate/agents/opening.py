@@ -42,7 +42,8 @@ from evalgate.text import words
 from evalgate.values import Environ
 
 TRIALS_WORTH_A_WORKER = 32
-"""Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
+"""Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs
+no process."""
 
 
 class AbsentAgent(Agent):
@@ -65,7 +66,8 @@ class AbsentAgent(Agent):
 
 
 class ExplainedAgent:
-    """An agent of ours, whose failures for want of an environment variable say why it has none. See `base.Agent`."""
+    """An agent of ours, whose failures for want of an environment variable say why it has none. See
+    `base.Agent`."""
 
     def __init__(self, agent: Agent, variables: AgentVariables) -> None:
         self._agent = agent
@@ -97,10 +99,10 @@ def opened(
 ) -> Iterator[dict[str, Agent]]:
     """The agents of one side's suites by `fingerprints.agent_key`; closed in the end.
 
-    `root`: absolute path of the side's checkout; `settings` are head's, whose recordings of tools answer both sides, a
-    side's own first. `judge_keys`: see `AgentVariables`. `starting`: where the sides wait for each other before
-    they begin. `sandboxes`: those of the side and of the metrics; None: all of it runs as we do.
-    """
+    `root`: absolute path of the side's checkout; `settings` are head's, whose recordings of tools
+    answer both sides, a side's own first. `judge_keys`: see `AgentVariables`. `starting`: where the
+    sides wait for each other before they begin. `sandboxes`: those of the side and of the metrics;
+    None: all of it runs as we do."""
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     trials: Counter[str] = Counter()
     for suite in suites:
@@ -109,7 +111,9 @@ def opened(
     variables = AgentVariables.of(settings, context, judge_keys)
     if root == settings.root and (withheld := variables.withheld()):
         names, them = words.listed(withheld), "it" if len(withheld) == 1 else "them"
-        context.say(f"{names}: credentials for installers, which do not see {them}, as `env` does not name {them}")
+        context.say(
+            f"{names}: credentials for installers, which do not see {them}, as `env` does not name {them}"
+        )
     with ExitStack() as stack:
         pools: dict[str, Agent] = {}
         for key, use in uses.items():
@@ -125,7 +129,9 @@ def opened(
             )
             try:
                 if use.is_absent:
-                    raise AgentFailed(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
+                    raise AgentFailed(
+                        AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"]))
+                    )
                 used = _with_python(use, root=root, lender=settings.root, environ=context.environ)
                 agent = agents.DRIVERS[used.driver].open(agents.options_of(used), setting)
                 pools[key] = agent if agents.is_remote(used) else ExplainedAgent(agent, variables)
@@ -185,12 +191,17 @@ def absent(reason: str) -> AgentUse:
 
 
 def missing() -> AgentUse:
-    """The agent of a suite for which a side has none: not an error, but nothing that could have become worse."""
-    return AgentUse(driver=AgentUse.ABSENT, options={"why": "the base has no agent for this suite", "missing": True})
+    """The agent of a suite for which a side has none: not an error, but nothing that could have
+    become worse."""
+    return AgentUse(
+        driver=AgentUse.ABSENT,
+        options={"why": "the base has no agent for this suite", "missing": True},
+    )
 
 
 def is_missing(use: AgentUse) -> bool:
-    """Whether there simply is none, as before a first agent was written; one that cannot be run is not missing."""
+    """Whether there simply is none, as before a first agent was written; one that cannot be run is
+    not missing."""
     return use.is_absent and bool(use.options.get("missing"))
 
 
@@ -207,13 +218,20 @@ def is_unusable(use: AgentUse) -> bool:
 def wanted_pythons(
     uses: Iterable[AgentUse], *, root: Path, lender: Path, environ: Environ
 ) -> tuple[tuple[str, bool], ...]:
-    """Relative paths of the Pythons of `lender` that agents at `root` ask for and lack, and whether each is lent."""
-    paths = dict.fromkeys(path for use in uses if (path := wanted_python(use, root=root, lender=lender)) is not None)
-    return tuple((str(path.relative_to(lender)), _is_lent(path, lender=lender, environ=environ)) for path in paths)
+    """Relative paths of the Pythons of `lender` that agents at `root` ask for and lack, and whether
+    each is lent."""
+    paths = dict.fromkeys(
+        path for use in uses if (path := wanted_python(use, root=root, lender=lender)) is not None
+    )
+    return tuple(
+        (str(path.relative_to(lender)), _is_lent(path, lender=lender, environ=environ))
+        for path in paths
+    )
 
 
 def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Environ) -> AgentUse:
-    """The agent with head's virtual environment, where it has none of its own and may borrow that one."""
+    """The agent with head's virtual environment, where it has none of its own and may borrow that
+    one."""
     python = wanted_python(use, root=root, lender=lender)
     if python is None or not _is_lent(python, lender=lender, environ=environ):
         return use
@@ -228,8 +246,8 @@ def _is_lent(python: Path, *, lender: Path, environ: Environ) -> bool:
 
 
 def wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
-    """Head's Python that an agent asks for and its own checkout lacks: one that `python` names, or of the nearest
-    `.venv` where nothing says what to install. None where it needs no help."""
+    """Head's Python that an agent asks for and its own checkout lacks: one that `python` names, or
+    of the nearest `.venv` where nothing says what to install. None where it needs no help."""
     python = use.options.get("python", python_env.AUTO)
     driver = agents.DRIVERS.get(use.driver)
     takes_python = driver is not None and issubclass(driver.options, PythonOptions)
@@ -237,13 +255,23 @@ def wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
         return None
     if python not in ("", python_env.AUTO):
         counterpart = lender / str(python)
-        interpreter = None if Path(str(python)).is_absolute() or (root / str(python)).is_file() else counterpart
+        interpreter = (
+            None
+            if Path(str(python)).is_absolute() or (root / str(python)).is_file()
+            else counterpart
+        )
     else:
         request = python_process.wanted_of(use.options, root)
         folder = Path(request.folder)
         has_needs = python_env.needs_of(request) is not None
-        places = [place for place in (folder, *folder.parents) if not has_needs and place.is_relative_to(root)]
-        pythons = (lender / place.relative_to(root) / ".venv" / "bin" / "python" for place in places)
+        places = [
+            place
+            for place in (folder, *folder.parents)
+            if not has_needs and place.is_relative_to(root)
+        ]
+        pythons = (
+            lender / place.relative_to(root) / ".venv" / "bin" / "python" for place in places
+        )
         interpreter = next((python for python in pythons if python.is_file()), None)
     return interpreter if interpreter is not None and interpreter.is_file() else None
 
@@ -251,7 +279,13 @@ def wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
 # --- failures for want of an environment variable: which one, and why it has none ---
 
 MAY_LACK = frozenset(
-    {FailureKind.START, FailureKind.EXITED, FailureKind.RAISED, FailureKind.MODEL_ERROR, FailureKind.UNREACHABLE}
+    {
+        FailureKind.START,
+        FailureKind.EXITED,
+        FailureKind.RAISED,
+        FailureKind.MODEL_ERROR,
+        FailureKind.UNREACHABLE,
+    }
 )
 DETAIL_READ = 4_000
 """Characters at the end of what an agent left behind that are looked at."""
@@ -261,7 +295,8 @@ _NAME = r"[`'\"]?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[`'\"]?"
 
 LITELLM: Final = re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - ")
 LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
-    # os.environ["NAME"], as our worker tells it; in the traceback of a program; before and since Python 3.13
+    # os.environ["NAME"], as our worker tells it; in the traceback of a program; before and since
+    # Python 3.13
     (re.compile(r"KeyError: '(\w+)' \(not in os\.environ\)"), ()),
     (re.compile(r"(?:os\.py|<frozen os>)\", line \d+, in __getitem__\n(?:[^\n]*\n){0,3}KeyError: '(\w+)'"), ()),
     # os.getenv("NAME") without a default, in the traceback of an error about None
@@ -283,17 +318,19 @@ LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
     (re.compile(r"Unable to locate credentials"), ("AWS_ACCESS_KEY_ID",)),
     # LiteLLM sends an empty key to other providers, which refuse it
     (LITELLM, ()),
-    # the agent's own words: `DB_URL is not set`, `DB_URL environment variable ...`, `environment variable DB_URL`
+    # the agent's own words: `DB_URL is not set`, `DB_URL environment variable ...`, `environment
+    # variable DB_URL`
     (re.compile(rf"{_NAME} (?:is |was |environment variable |env var )*"
                 r"(?:not set|must be set|required|missing|unset|undefined|not found)"), ()),
     (re.compile(rf"(?i:environment variable|env var|missing|set)s?:? {_NAME}"), ()),
 )  # fmt: skip
-"""What an error says where a variable lacks, and the variables of which one would do; a group is the name itself, or
-that of the provider."""
+"""What an error says where a variable lacks, and the variables of which one would do; a group is
+the name itself, or that of the provider."""
 
 
 def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
-    """The failure with the reason before its message where it smells of a variable that the agent has no value of."""
+    """The failure with the reason before its message where it smells of a variable that the agent
+    has no value of."""
     for text in _said(failure) if failure.kind in MAY_LACK else ():
         for pattern, names in LACKING:
             match = pattern.search(text)
@@ -308,7 +345,8 @@ def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
 
 
 def _said(failure: AgentFailure) -> Iterator[str]:
-    """The message; what it was caused by; of an agent that did not start, or ended, its last words."""
+    """The message; what it was caused by; of an agent that did not start, or ended, its last
+    words."""
     yield failure.message
     end = failure.detail[-DETAIL_READ:]
     if failure.kind in (FailureKind.START, FailureKind.EXITED):

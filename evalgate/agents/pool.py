@@ -29,15 +29,17 @@ LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is told goodby
 TRIES_TO_START = 2
 TRACES_BYTES = 50 * 10**6
 """Of one agent in one run."""
-_CLOSED = AgentFailure(kind=FailureKind.EXITED, message="the run ended before the agent could answer")
+_CLOSED = AgentFailure(
+    kind=FailureKind.EXITED, message="the run ended before the agent could answer"
+)
 
 
 class CommonStart:
     """Where agents of several sides meet once they have started; safe to use from many threads.
 
-    Who is ready first would otherwise answer its first cases while another still loads, and the other its last ones
-    alone. Nobody waits for those who have not begun to start, nor for those whose start failed.
-    """
+    Who is ready first would otherwise answer its first cases while another still loads, and the
+    other its last ones alone. Nobody waits for those who have not begun to start, nor for those
+    whose start failed."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -69,7 +71,8 @@ class _Slot:
 
 
 def _for_metrics(setting: AgentSetting) -> AgentSetting:
-    """Metrics call no tools that are asked about, and see no state of a conversation: a process serves them all."""
+    """Metrics call no tools that are asked about, and see no state of a conversation: a process
+    serves them all."""
     limits = replace(setting.limits, isolate_cases=False)
     return replace(setting, limits=limits, tools=None, meeting=contextlib.nullcontext)
 
@@ -77,15 +80,16 @@ def _for_metrics(setting: AgentSetting) -> AgentSetting:
 class WorkerPool(Agent):
     """An agent as worker processes.
 
-    Workers start when they are needed: the first with the first conversation, another only when those that run, or
-    are about to, have no room for those who wait. A worker in which a turn timed out takes no new conversations and
-    is ended when its last one is over; others in it go on. A worker that is lost fails every conversation in it.
+    Workers start when they are needed: the first with the first conversation, another only when
+    those that run, or are about to, have no room for those who wait. A worker in which a turn timed
+    out takes no new conversations and is ended when its last one is over; others in it go on. A
+    worker that is lost fails every conversation in it.
 
-    `launch` may be a function: it is called once, on first use, and may raise AgentFailed, which is then what every
-    trial gets. Two starts that fail alike are enough: no third is tried. `metrics`: how the workers start that run
-    custom metrics, other processes, into which the agent's package is not loaded. `vouches_for_tools`: the worker is
-    ours and asks for every tool, so that what it tells is not compared with what it asked.
-    """
+    `launch` may be a function: it is called once, on first use, and may raise AgentFailed, which is
+    then what every trial gets. Two starts that fail alike are enough: no third is tried. `metrics`:
+    how the workers start that run custom metrics, other processes, into which the agent's package
+    is not loaded. `vouches_for_tools`: the worker is ours and asks for every tool, so that what it
+    tells is not compared with what it asked."""
 
     def __init__(
         self,
@@ -104,7 +108,9 @@ class WorkerPool(Agent):
         self._traces = TraceRoom(TRACES_BYTES) if setting.trace else None
         self._meeting: Callable[[], AbstractContextManager[None]] = setting.meeting
         self._sessions = 1 if setting.limits.isolate_cases else max(setting.limits.sessions, 1)
-        self._metrics = None if metrics is None else WorkerPool(metrics, setting=_for_metrics(setting))
+        self._metrics = (
+            None if metrics is None else WorkerPool(metrics, setting=_for_metrics(setting))
+        )
         self._launching = threading.Lock()
         self._launch: Launch | AgentFailed | None = None
         self._changed = threading.Condition()
@@ -140,7 +146,8 @@ class WorkerPool(Agent):
                 conversation.leave()
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
-        """Grade with a custom metric in a worker of `metrics`; never raises for what goes wrong in it."""
+        """Grade with a custom metric in a worker of `metrics`; never raises for what goes wrong in
+        it."""
         if self._metrics is None:
             return super().run_metric(code, use, evidence)
         return self._metrics._grade(code, use, evidence)  # noqa: SLF001 - a pool as this one
@@ -214,7 +221,8 @@ class WorkerPool(Agent):
                 last = slot.taken == 1
                 over = slot.retired or self._limits.isolate_cases or slot.worker.failure is not None
                 if last and over:
-                    slot.retired = True  # its place is given up when it is gone: never more processes than allowed
+                    # its place is given up when it is gone: never more processes than allowed
+                    slot.retired = True
                 else:
                     slot.taken -= 1
                 self._changed.notify_all()
@@ -236,13 +244,16 @@ class WorkerPool(Agent):
                         raise AgentFailed(_CLOSED)
                     if self._hopeless is not None:
                         raise AgentFailed(self._hopeless)
-                    self._slots = [slot for slot in self._slots if slot.worker.failure is None or slot.taken]
+                    self._slots = [
+                        slot for slot in self._slots if slot.worker.failure is None or slot.taken
+                    ]
                     healthy = [slot for slot in self._slots if slot.worker.failure is None]
                     for slot in healthy:
                         if slot.taken < slot.capacity and not slot.retired:
                             slot.taken += 1
                             return slot
-                    room_to_come = self._starting * (self._sessions - 1)  # each starter has its own place already
+                    # each starter has its own place already
+                    room_to_come = self._starting * (self._sessions - 1)
                     may_start = len(healthy) + self._starting < max(self._limits.workers, 1)
                     if may_start and self._waiting > room_to_come:
                         self._starting += 1
@@ -270,7 +281,9 @@ class WorkerPool(Agent):
                     worker.end(_CLOSED)
                 ready = worker.greet()
                 if meeting is not contextlib.nullcontext:
-                    self._tell_time(f"time: environment {start - began:.1f} s, import {time.monotonic() - start:.1f} s")
+                    self._tell_time(
+                        f"time: environment {start - began:.1f} s, import {time.monotonic() - start:.1f} s"
+                    )
         except BaseException as error:
             with self._changed:
                 self._starting -= 1
@@ -287,7 +300,9 @@ class WorkerPool(Agent):
             self._failed_starts.clear()
             about = {worker.redact(name): worker.redact(text) for name, text in ready.about.items()}
             self._about = self._about or {**about, **launch.about}
-            self._description = self._description or protocol.description_of(ready.description, redact=worker.redact)
+            self._description = self._description or protocol.description_of(
+                ready.description, redact=worker.redact
+            )
             self._surroundings = self._surroundings or ready.surroundings
             self._slots.append(slot)
             self._changed.notify_all()
@@ -307,7 +322,10 @@ class WorkerPool(Agent):
 
     def _remember(self, failure: AgentFailure) -> None:
         self._failed_starts[failure.message] += 1
-        if isinstance(self._launch, AgentFailed) or self._failed_starts[failure.message] >= TRIES_TO_START:
+        if (
+            isinstance(self._launch, AgentFailed)
+            or self._failed_starts[failure.message] >= TRIES_TO_START
+        ):
             self._hopeless = failure  # in the same words: reports tell cases of one reason as one
 
     def _retire(self, slot: _Slot) -> None:

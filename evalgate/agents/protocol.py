@@ -1,4 +1,5 @@
-"""The messages of the agent protocol, version 1 (docs/agent-protocol.md): what we write, what we read."""
+"""The messages of the agent protocol, version 1 (docs/agent-protocol.md): what we write, what we
+read."""
 
 from __future__ import annotations
 
@@ -9,7 +10,16 @@ from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from evalgate.agents.base import CallKind, Replied, RunTool, Surroundings, ToolAnswer, ToolError, ToolReply, Unmatched
+from evalgate.agents.base import (
+    CallKind,
+    Replied,
+    RunTool,
+    Surroundings,
+    ToolAnswer,
+    ToolError,
+    ToolReply,
+    Unmatched,
+)
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent, UsageWire
 from evalgate.model import (
@@ -41,8 +51,9 @@ class Said(BaseModel):
 
 
 class Ready(Said):
-    """Answer to hello. `tools`: it asks before it runs a tool. `history`: it takes `history` in `start`, `state` and
-    `agent` in `turn`. `description`: see `description_of`. `surroundings`: see `base.Surroundings`."""
+    """Answer to hello. `tools`: it asks before it runs a tool. `history`: it takes `history` in
+    `start`, `state` and `agent` in `turn`. `description`: see `description_of`. `surroundings`: see
+    `base.Surroundings`."""
 
     type: Literal["ready"]
     protocol: int
@@ -127,8 +138,8 @@ class TurnEnd(Said):
 
 
 class TraceSaid(Said):
-    """What was recorded of the turn: of the entry with this number, counted from 0, fields that are new, or in place of
-    those that were told before."""
+    """What was recorded of the turn: of the entry with this number, counted from 0, fields that are
+    new, or in place of those that were told before."""
 
     type: Literal["trace"]
     session: str
@@ -157,7 +168,8 @@ class EndedSaid(Said):
 
 
 class Stalled(Said):
-    """What this session runs keeps the worker from all others, for so many seconds so far; `where`: what it runs."""
+    """What this session runs keeps the worker from all others, for so many seconds so far; `where`:
+    what it runs."""
 
     type: Literal["stalled"]
     session: str
@@ -172,8 +184,8 @@ class Resumed(Said):
 
 
 class InputsSaid(Said):
-    """What the worker asked of the checkout and had not told before; see `evalgate.system.inputs`. `opaque`: it started
-    a child process, or loaded a library, that reports nothing."""
+    """What the worker asked of the checkout and had not told before; see `evalgate.system.inputs`.
+    `opaque`: it started a child process, or loaded a library, that reports nothing."""
 
     type: Literal["inputs"]
     questions: list[str] = Field(default_factory=list)
@@ -192,7 +204,8 @@ class MetricResult(Said):
 
 
 class ToolCallSaid(Said):
-    """A tool is about to run, and waits for an answer. `call` names the call, once in its session."""
+    """A tool is about to run, and waits for an answer. `call` names the call, once in its
+    session."""
 
     type: Literal["tool_call"]
     session: str
@@ -214,23 +227,29 @@ class ToolResultSaid(Said):
 
     def reply(self) -> ToolReply:
         """What came of it."""
-        return ToolReply(response=None if self.error else self.response, error=self.error, effects=self.effects)
+        return ToolReply(
+            response=None if self.error else self.response, error=self.error, effects=self.effects
+        )
 
 
 InTurn: TypeAlias = EventSaid | ToolCallSaid | ToolResultSaid | TraceSaid
 """What is said any number of times while a turn runs."""
 SessionMessage: TypeAlias = Started | InTurn | TurnEnd | TurnFailed | EndedSaid
-WorkerMessage: TypeAlias = Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed | InputsSaid
+WorkerMessage: TypeAlias = (
+    Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed | InputsSaid
+)
 
-_READER: TypeAdapter[WorkerMessage] = TypeAdapter(Annotated[WorkerMessage, Field(discriminator="type")])
+_READER: TypeAdapter[WorkerMessage] = TypeAdapter(
+    Annotated[WorkerMessage, Field(discriminator="type")]
+)
 
 
 def parse_worker_message(line: bytes) -> WorkerMessage:
     """One line as a message. Raises ProtocolError.
 
-    Lone surrogates (half an emoji, cut by a streaming model) become `?`. Keys that contents do not know, as newer
-    frameworks add them, are left out: the protocol ignores unknown keys on both sides.
-    """
+    Lone surrogates (half an emoji, cut by a streaming model) become `?`. Keys that contents do not
+    know, as newer frameworks add them, are left out: the protocol ignores unknown keys on both
+    sides."""
     try:
         return _READER.validate_json(line)
     except ValidationError:
@@ -239,7 +258,11 @@ def parse_worker_message(line: bytes) -> WorkerMessage:
         try:
             return _READER.validate_python(value)
         except ValidationError as error:
-            unknown = [detail["loc"][1:] for detail in error.errors() if detail["type"] == "extra_forbidden"]
+            unknown = [
+                detail["loc"][1:]
+                for detail in error.errors()
+                if detail["type"] == "extra_forbidden"
+            ]
             if not unknown or len(unknown) < error.error_count():
                 raise ProtocolError(_what_is_wrong(error, value)) from None
             for path in unknown:
@@ -251,13 +274,14 @@ def parse_worker_message(line: bytes) -> WorkerMessage:
 
 
 MOST_TEXT, MOST_CHARACTERS, MOST_ENTRIES, MOST_LEVELS = 20_000, 400_000, 2_000, 8
-"""Of a description: characters of one text and of all, entries of one list or object, lists within each other."""
+"""Of a description: characters of one text and of all, entries of one list or object, lists within
+each other."""
 _DESCRIPTION: TypeAdapter[AgentDescription] = TypeAdapter(AgentDescription)
 
 
 def description_of(description: Any, *, redact: Callable[[str], str]) -> AgentDescription | None:
-    """What a worker says that its agent is made of, without secrets and bounded; None where it cannot be read: it is
-    for reports only, and no reason to fail."""
+    """What a worker says that its agent is made of, without secrets and bounded; None where it
+    cannot be read: it is for reports only, and no reason to fail."""
     room = MOST_CHARACTERS
 
     def bounded(value: Any, level: int) -> Any:
@@ -267,7 +291,10 @@ def description_of(description: Any, *, redact: Callable[[str], str]) -> AgentDe
             room -= len(text)
             return text
         if level and isinstance(value, dict):
-            return {bounded(key, 0): bounded(member, level - 1) for key, member in list(value.items())[:MOST_ENTRIES]}
+            return {
+                bounded(key, 0): bounded(member, level - 1)
+                for key, member in list(value.items())[:MOST_ENTRIES]
+            }
         if level and isinstance(value, list):
             return [bounded(member, level - 1) for member in value[:MOST_ENTRIES]]
         return None
@@ -315,13 +342,15 @@ def _what_is_wrong(error: ValidationError, value: Any) -> str:
 
 def render_line(message: Json) -> bytes:
     """One message as a line; text that has no UTF-8 keeps a question mark in its place."""
-    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=True, default=str)
+    text = json.dumps(
+        message, ensure_ascii=False, separators=(",", ":"), allow_nan=True, default=str
+    )
     return text.encode("utf-8", "replace") + b"\n"
 
 
 def hello(options: Json, *, tools: str = "", inputs: str = "") -> JsonObject:
-    """The first message; `tools`: the mode in which tools have to be asked for, "" where they just run; `inputs`: the
-    top of the checkout whose inputs are told, "" where none are."""
+    """The first message; `tools`: the mode in which tools have to be asked for, "" where they just
+    run; `inputs`: the top of the checkout whose inputs are told, "" where none are."""
     message = {"type": "hello", "protocol": PROTOCOL, "options": dict(options)}
     if inputs:
         message["inputs"] = inputs
@@ -329,9 +358,15 @@ def hello(options: Json, *, tools: str = "", inputs: str = "") -> JsonObject:
 
 
 def start(
-    session: str, session_input: SessionInput, *, seed: int, history: Sequence[Invocation] = (), states: bool = False
+    session: str,
+    session_input: SessionInput,
+    *,
+    seed: int,
+    history: Sequence[Invocation] = (),
+    states: bool = False,
 ) -> JsonObject:
-    """Open a session, after the turns of `history`. `states`: the state is to be told at the end of each turn."""
+    """Open a session, after the turns of `history`. `states`: the state is to be told at the end of
+    each turn."""
     more: JsonObject = {"states": True} if states else {}
     if history:
         more["history"] = [adk_shapes.invocation_json(invocation) for invocation in history]
@@ -347,9 +382,16 @@ def start(
     }
 
 
-def turn(session: str, content: Content, *, state: Json | None = None, agent: str = "") -> JsonObject:
-    """The user says something. `state`: session variables that are set before; `agent`: who is to take the turn."""
-    message: JsonObject = {"type": "turn", "session": session, "content": adk_shapes.content_json(content)}
+def turn(
+    session: str, content: Content, *, state: Json | None = None, agent: str = ""
+) -> JsonObject:
+    """The user says something. `state`: session variables that are set before; `agent`: who is to
+    take the turn."""
+    message: JsonObject = {
+        "type": "turn",
+        "session": session,
+        "content": adk_shapes.content_json(content),
+    }
     if state:
         message["state"] = dict(state)
     return {**message, "agent": agent} if agent else message
@@ -383,10 +425,16 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) ->
     expected, scenario = evidence.expected, evidence.case.scenario
     criterion = {} if use.threshold is None else {"threshold": use.threshold}
     actual = []
-    for index, turn in enumerate(evidence.actual):  # ADK gives metrics the rubrics of the case and of the expected turn
+    # ADK gives metrics the rubrics of the case and of the expected turn
+    for index, turn in enumerate(evidence.actual):
         expected_rubrics = expected[index].rubrics if expected and index < len(expected) else ()
-        rubrics = {rubric.rubric_id: rubric for rubric in (*turn.rubrics, *evidence.case.rubrics, *expected_rubrics)}
-        actual.append(adk_shapes.invocation_json(dataclasses.replace(turn, rubrics=tuple(rubrics.values()))))
+        rubrics = {
+            rubric.rubric_id: rubric
+            for rubric in (*turn.rubrics, *evidence.case.rubrics, *expected_rubrics)
+        }
+        actual.append(
+            adk_shapes.invocation_json(dataclasses.replace(turn, rubrics=tuple(rubrics.values())))
+        )
     return {
         "type": "metric",
         "id": number,
@@ -397,6 +445,8 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) ->
             "criterion": {**criterion, **use.options},
         },
         "actual": actual,
-        "expected": None if expected is None else [adk_shapes.invocation_json(turn) for turn in expected],
+        "expected": None
+        if expected is None
+        else [adk_shapes.invocation_json(turn) for turn in expected],
         "scenario": None if scenario is None else adk_shapes.scenario_json(scenario),
     }

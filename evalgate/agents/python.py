@@ -9,7 +9,15 @@ from typing import ClassVar
 from pydantic import BaseModel, Field
 
 from evalgate.agents import python_process
-from evalgate.agents.base import Agent, AgentDriver, AgentSetting, Checkout, DriverTools, Missing, exists
+from evalgate.agents.base import (
+    Agent,
+    AgentDriver,
+    AgentSetting,
+    Checkout,
+    DriverTools,
+    Missing,
+    exists,
+)
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.worker_process import Launch
@@ -17,17 +25,19 @@ from evalgate.text import words
 
 
 class CallOptions(PythonOptions):
-    """What to call, and what it runs in; see docs/agents/python.md and docs/agents/environments.md."""
+    """What to call, and what it runs in; see docs/agents/python.md and
+    docs/agents/environments.md."""
 
     call: str = Field(
-        pattern=r"^[\w.]+:[\w.]+$", description="module:function, or module:Class for one object per case."
+        pattern=r"^[\w.]+:[\w.]+$",
+        description="module:function, or module:Class for one object per case.",
     )
     path: str = Field(default=".", description="Import folder, in addition to the repository root.")
 
 
 class PythonDriver(AgentDriver):
-    """A pool of workers that import the callable; `framework`: the module that a Python found on PATH must have;
-    `host`: see `python_process.find_launch`."""
+    """A pool of workers that import the callable; `framework`: the module that a Python found on
+    PATH must have; `host`: see `python_process.find_launch`."""
 
     name = "python"
     framework: ClassVar[str] = ""
@@ -43,7 +53,9 @@ class PythonDriver(AgentDriver):
         hello = options.model_dump(exclude={"python", "requirements"})
 
         def launch(kind: str) -> Launch:
-            return python_process.find_launch(kind, options, setting, hello=hello, framework=self.framework)
+            return python_process.find_launch(
+                kind, options, setting, hello=hello, framework=self.framework
+            )
 
         return WorkerPool(
             lambda: launch(self.host),
@@ -61,7 +73,11 @@ class PythonDriver(AgentDriver):
             place = start.joinpath(*parts)
             if exists(place) or exists(place.with_name(f"{place.name}.py")):
                 return None
-        files = [PurePosixPath(path) for path in checkout.code() if path.endswith(python_process.LOADABLE)]
+        files = [
+            PurePosixPath(path)
+            for path in checkout.code()
+            if path.endswith(python_process.LOADABLE)
+        ]
         if any(parts[0] in (*path.parts[:-1], path.name.partition(".")[0]) for path in files):
             return None  # a layout like src/, which the environment knows
         modules = {".".join((*path.parts[:-1], path.stem)) for path in files}

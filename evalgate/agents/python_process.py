@@ -1,4 +1,5 @@
-"""Python agents in a process of their own: the Python that it starts in, and custom metrics that it grades."""
+"""Python agents in a process of their own: the Python that it starts in, and custom metrics that it
+grades."""
 
 from __future__ import annotations
 
@@ -15,7 +16,16 @@ from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions, folder_of
 from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Worker
-from evalgate.model import AgentFailure, CriterionUse, FailureKind, Grade, NotEvaluated, Reason, Score, TrialView
+from evalgate.model import (
+    AgentFailure,
+    CriterionUse,
+    FailureKind,
+    Grade,
+    NotEvaluated,
+    Reason,
+    Score,
+    TrialView,
+)
 from evalgate.system import git, python_env
 from evalgate.system.python_env import InstallFailed, Wanted
 from evalgate.text import words
@@ -26,7 +36,8 @@ METRICS = "metrics"
 """The kind of worker that runs custom metrics: the agent's package is not loaded there."""
 
 SEALED = ("-I", "-S")
-"""How the Python of metrics starts: no variable, folder or file of the change says what it loads first."""
+"""How the Python of metrics starts: no variable, folder or file of the change says what it loads
+first."""
 
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
 """How the files end that Python loads as modules."""
@@ -41,15 +52,22 @@ def run_metric(
     timeout_s: float,
     on_timeout: Callable[[], None],
 ) -> Grade:
-    """Grade the evidence with the function at the dotted path `code`; a worker that fails is a grade that failed."""
+    """Grade the evidence with the function at the dotted path `code`; a worker that fails is a
+    grade that failed."""
     deadline = time.monotonic() + timeout_s
     box = worker.boxes.open(Phase.METRIC)
     try:
-        worker.say(protocol.metric(box.name, code=code, use=use, evidence=evidence), timeout_s=timeout_s)
+        worker.say(
+            protocol.metric(box.name, code=code, use=use, evidence=evidence), timeout_s=timeout_s
+        )
         _, mail = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
     except queue.Empty:
         on_timeout()
-        message = worker.failure.message if worker.failure else f"it took longer than {words.seconds(timeout_s)}"
+        message = (
+            worker.failure.message
+            if worker.failure
+            else f"it took longer than {words.seconds(timeout_s)}"
+        )
         return failed(code, worker.redact(message))
     finally:
         worker.boxes.close(box)
@@ -70,13 +88,21 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
     elif result.status == "not_evaluated":
         reason = f"reported that it could not evaluate, but returned the score {score:g}"
     else:
-        return Score(value=score, turns=turns, passed=None if result.status is None else result.status == "passed")
-    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"the metric {code} {reason}", turns=turns)
+        return Score(
+            value=score,
+            turns=turns,
+            passed=None if result.status is None else result.status == "passed",
+        )
+    return NotEvaluated(
+        reason=Reason.CRITERION_FAILED, message=f"the metric {code} {reason}", turns=turns
+    )
 
 
 def failed(code: str, message: str) -> NotEvaluated:
     """The metric gave no answer."""
-    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"the metric {code} failed: {message}")
+    return NotEvaluated(
+        reason=Reason.CRITERION_FAILED, message=f"the metric {code} failed: {message}"
+    )
 
 
 class PythonOptions(DriverOptions):
@@ -87,7 +113,9 @@ class PythonOptions(DriverOptions):
         coerce_numbers_to_str=True,
         description="The agent's Python: a path, a command, a version, or auto.",
     )
-    requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")
+    requirements: tuple[str, ...] = Field(
+        default=(), description="Requirement files and specifiers to install."
+    )
 
 
 def wanted_of(options: Json, root: Path, *, framework: str = "") -> Wanted:
@@ -109,12 +137,13 @@ def find_launch(
     hello: Json,
     framework: str = "",
 ) -> Launch:
-    """Find or make the agent's Python, and say how a worker of this `kind` starts in it. Raises AgentFailed (INSTALL).
+    """Find or make the agent's Python, and say how a worker of this `kind` starts in it. Raises
+    AgentFailed (INSTALL).
 
-    `kind`: a module of `evalgate/worker`, or the absolute path, without `.py`, of one that another package has.
-    `hello`: options of the worker. `framework`: the module that a Python found on PATH must have. A worker for metrics
-    starts in a sandbox of its own, with the same Python, which must be no part of the commit.
-    """
+    `kind`: a module of `evalgate/worker`, or the absolute path, without `.py`, of one that another
+    package has. `hello`: options of the worker. `framework`: the module that a Python found on PATH
+    must have. A worker for metrics starts in a sandbox of its own, with the same Python, which must
+    be no part of the commit."""
     try:
         request = wanted_of(options.model_dump(), Path(setting.root), framework=framework)
         interpreter = python_env.provide(request, setting.world)
@@ -123,11 +152,16 @@ def find_launch(
         raise AgentFailed(failure) from error
     if kind == METRICS:
         _refuse_committed(interpreter.python, setting)
-    sandbox, flags = (setting.world.metrics, SEALED) if kind == METRICS else (setting.world.sandbox, ())
+    sandbox, flags = (
+        (setting.world.metrics, SEALED) if kind == METRICS else (setting.world.sandbox, ())
+    )
     launch = Launch(
         command=(interpreter.python, *flags, str(WORKER), kind),
         cwd=setting.root,
-        environment={**setting.world.environment, **_path_of(interpreter.python, setting.world.environment)},
+        environment={
+            **setting.world.environment,
+            **_path_of(interpreter.python, setting.world.environment),
+        },
         hello={**hello, "import_roots": list(interpreter.import_roots)},
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
         inputs=setting.inputs,
@@ -135,7 +169,10 @@ def find_launch(
     if sandbox is None:
         return launch
     try:
-        python, worker = sandbox.reachable_python(interpreter.python), sandbox.reachable(WORKER.parent)
+        python, worker = (
+            sandbox.reachable_python(interpreter.python),
+            sandbox.reachable(WORKER.parent),
+        )
         host = Path(kind)
         kind = str(sandbox.reachable(host.parent) / host.name) if host.is_absolute() else kind
     except OSError as error:
@@ -147,23 +184,29 @@ def find_launch(
     return launch.inside(
         sandbox,
         command=(python, *flags, str(worker / WORKER.name), kind),
-        hello={**hello, "import_roots": [sandbox.copies.placed(root) for root in interpreter.import_roots]},
+        hello={
+            **hello,
+            "import_roots": [sandbox.copies.placed(root) for root in interpreter.import_roots],
+        },
         overrides={},
     )
 
 
 def _path_of(python: str, environment: Environ) -> dict[str, str]:
-    """The variables by which what was installed for the agent is on its PATH, as where its environment is activated."""
+    """The variables by which what was installed for the agent is on its PATH, as where its
+    environment is activated."""
     home = Path(python).parent.parent
     if not (home / "pyvenv.cfg").is_file():
         return {}
-    path = os.pathsep.join(part for part in (str(home / "bin"), environment.get("PATH", "")) if part)
+    path = os.pathsep.join(
+        part for part in (str(home / "bin"), environment.get("PATH", "")) if part
+    )
     return {"PATH": path, "VIRTUAL_ENV": str(home)}
 
 
 def _refuse_committed(python: str, setting: AgentSetting) -> None:
-    """Raises AgentFailed (INSTALL) where a Python, or the environment that it is of, is part of the commit: the change
-    could have written whatever grades it."""
+    """Raises AgentFailed (INSTALL) where a Python, or the environment that it is of, is part of the
+    commit: the change could have written whatever grades it."""
     path = Path(python)
     home = path.parent.parent
     places = [home, path] if (home / "pyvenv.cfg").exists() else [path]

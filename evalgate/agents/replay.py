@@ -55,7 +55,8 @@ NOT_RECORDED = ("*.evalset.json", "*.test.json", "test_config.json")
 
 @frozen_dataclass
 class Record:
-    """A recording of a case: the file that it stands in, the id of its evaluation set where one is named.
+    """A recording of a case: the file that it stands in, the id of its evaluation set where one is
+    named.
 
     `transcript` None: it cannot be understood, and `problem` says why.
     """
@@ -67,10 +68,11 @@ class Record:
 
 
 class RecordedCases:
-    """The recordings of some files: results of `adk eval` newest first, as their names tell, others by name.
+    """The recordings of some files: results of `adk eval` newest first, as their names tell, others
+    by name.
 
-    What stands in a list of cases is understood when it is asked for. `sought`: where they were looked for, in words.
-    """
+    What stands in a list of cases is understood when it is asked for. `sought`: where they were
+    looked for, in words."""
 
     def __init__(self, paths: Iterable[Path], *, sought: str = "") -> None:
         self.sought = sought
@@ -87,7 +89,9 @@ class RecordedCases:
                 self._add_whole(path, text)
                 continue
             for case_id, raw in split.cases:
-                self._held.setdefault(case_id, []).append(functools.partial(_read_case, path, split, raw))
+                self._held.setdefault(case_id, []).append(
+                    functools.partial(_read_case, path, split, raw)
+                )
 
     def names(self) -> Collection[str]:
         """The case ids that something is recorded for."""
@@ -102,9 +106,13 @@ class RecordedCases:
         self.problems += map(str, errors_in(reading.problems))
         stem = path.name.partition(".")[0]
         # One session in a file is named by its random id; people name the file after the case.
-        alone = [stem] if len(reading.recordings) == 1 and stem != reading.recordings[0].case_id else []
+        alone = (
+            [stem] if len(reading.recordings) == 1 and stem != reading.recordings[0].case_id else []
+        )
         for recording in reading.recordings:
-            record = Record(path=path, eval_set_id=recording.eval_set_id, transcript=recording.transcript)
+            record = Record(
+                path=path, eval_set_id=recording.eval_set_id, transcript=recording.transcript
+            )
             for name in (recording.case_id, *alone):
                 self._held.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
 
@@ -121,20 +129,23 @@ def _order(path: Path) -> tuple[float, str]:
     return (-float(written[1]) if written else 0.0, str(path))
 
 
-def no_recording(message: str, *, turn: int | None = None, partial: tuple[Invocation, ...] = ()) -> AgentFailed:
+def no_recording(
+    message: str, *, turn: int | None = None, partial: tuple[Invocation, ...] = ()
+) -> AgentFailed:
     """There is nothing to replay, ready to be raised."""
-    failure = AgentFailure(kind=FailureKind.NO_RECORDING, message=message, turn=turn, partial=partial)
+    failure = AgentFailure(
+        kind=FailureKind.NO_RECORDING, message=message, turn=turn, partial=partial
+    )
     return AgentFailed(failure)
 
 
 def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -> Transcript:
     """The recording of one trial. Raises AgentFailed (NO_RECORDING).
 
-    Candidates have the case's id and stand in another file than the suite (whose expectations would be compared
-    with themselves). Where several evaluation sets have a case of that id, the one that is named like the suite's
-    file is meant, else the only one in which the user says the same. Repeat k takes the k-th recording, and a single
-    one stands for all repeats.
-    """
+    Candidates have the case's id and stand in another file than the suite (whose expectations would
+    be compared with themselves). Where several evaluation sets have a case of that id, the one that
+    is named like the suite's file is meant, else the only one in which the user says the same.
+    Repeat k takes the k-th recording, and a single one stands for all repeats."""
     everything = cases.find(case.case_id)
     candidates = [
         record
@@ -142,12 +153,16 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
         if record.path.name != suite_file.name or record.path.resolve() != suite_file.resolve()
     ]
     if not candidates:
-        expected = f"case {case.case_id} has no recording, only the expectations in the evaluation file"
+        expected = (
+            f"case {case.case_id} has no recording, only the expectations in the evaluation file"
+        )
         raise no_recording(expected if everything else _nothing_for(cases, case))
     records = _of_one_set(candidates, case, key)
     if len(records) > 1 and key.number >= len(records):
         count = words.counted(len(records), "recording")
-        raise no_recording(f"case {case.case_id} has only {count}, but this is run {key.number + 1}")
+        raise no_recording(
+            f"case {case.case_id} has only {count}, but this is run {key.number + 1}"
+        )
     record = records[key.number if len(records) > 1 else 0]
     if record.transcript is None:
         raise no_recording(f"the recording in {record.path.name} cannot be read: {record.problem}")
@@ -177,13 +192,20 @@ def _of_one_set(records: Sequence[Record], case: Case, key: TrialKey) -> Sequenc
     if len(candidate_sets) == 1:
         return alike
     names = words.listed(sorted(str(name) for name in sets))
-    raise no_recording(f"case {case.case_id} is recorded for several evaluation sets ({names}); name the file to use")
+    raise no_recording(
+        f"case {case.case_id} is recorded for several evaluation sets ({names}); name the file to use"
+    )
 
 
 def _same_questions(transcript: Transcript | None, case: Case) -> bool:
-    if transcript is None or case.conversation is None or len(transcript.invocations) < len(case.conversation):
+    if (
+        transcript is None
+        or case.conversation is None
+        or len(transcript.invocations) < len(case.conversation)
+    ):
         return False
-    pairs = zip(transcript.invocations, case.conversation, strict=False)  # what was recorded beyond it does not matter
+    # what was recorded beyond it does not matter
+    pairs = zip(transcript.invocations, case.conversation, strict=False)
     return all(_said(recorded.user_content) == _said(turn.user_content) for recorded, turn in pairs)
 
 
@@ -199,7 +221,8 @@ class RecordedConversation:
         self._done: list[Invocation] = []
 
     def send(self, user_content: Content) -> Invocation:
-        """The recorded turn. Raises AgentFailed (NO_RECORDING) where the user says something else than then."""
+        """The recorded turn. Raises AgentFailed (NO_RECORDING) where the user says something else
+        than then."""
         number = self._after + len(self._done)
         recorded, done = self._transcript.invocations, tuple(self._done)
         if number >= len(recorded):
@@ -225,13 +248,19 @@ def _said(content: Content) -> tuple[str, tuple[Any, ...]]:
     return text, tuple(part for part in content.parts if not isinstance(part, Text))
 
 
-def _difference(recorded_message: tuple[str, tuple[Any, ...]], user_message: tuple[str, tuple[Any, ...]]) -> str:
+def _difference(
+    recorded_message: tuple[str, tuple[Any, ...]], user_message: tuple[str, tuple[Any, ...]]
+) -> str:
     if recorded_message[0] == user_message[0]:
-        return "the user's text is the same, but the other parts of the message (files, calls) differ"
+        return (
+            "the user's text is the same, but the other parts of the message (files, calls) differ"
+        )
     pairs = enumerate(
         zip(recorded_message[0], user_message[0], strict=False)
     )  # the shorter text ends where they differ at the latest
-    at = next((i for i, (a, b) in pairs if a != b), min(len(recorded_message[0]), len(user_message[0])))
+    at = next(
+        (i for i, (a, b) in pairs if a != b), min(len(recorded_message[0]), len(user_message[0]))
+    )
     start = max(at - 30, 0)
     return f"the recorded user said {_excerpt(recorded_message[0], start)}, this one {_excerpt(user_message[0], start)}"
 
@@ -287,11 +316,20 @@ class ReplayAgent(Agent):
             if key not in self._recorded:
                 if self._path is None:
                     places = (folder, folder / ".adk" / "eval_history")
-                    matches = (path for place in places for pattern in RECORDED for path in place.glob(pattern))
+                    matches = (
+                        path
+                        for place in places
+                        for pattern in RECORDED
+                        for path in place.glob(pattern)
+                    )
                     paths = [path for path in matches if path.is_file()]
                 else:
                     paths = _named(self._root, self._path)
-                sought = "beside the evaluation file and in its .adk/eval_history" if key else f"at {self._path}"
+                sought = (
+                    "beside the evaluation file and in its .adk/eval_history"
+                    if key
+                    else f"at {self._path}"
+                )
                 self._recorded[key] = RecordedCases(paths, sought=sought)
             return self._recorded[key]
 
@@ -321,7 +359,11 @@ class ReplayDriver(AgentDriver):
         """The recordings alone: below `path`, else all that are named as recordings are."""
         location = options.get("path")
         if not isinstance(location, str):
-            return [path for path in checkout.below(".") if any(Path(path).match(pattern) for pattern in RECORDED)]
+            return [
+                path
+                for path in checkout.below(".")
+                if any(Path(path).match(pattern) for pattern in RECORDED)
+            ]
         place = checkout.root / location
         if place.is_dir():
             return checkout.below(location)
@@ -334,13 +376,18 @@ class ReplayDriver(AgentDriver):
 
 
 def _named(root: Path, text: str) -> list[Path]:
-    """The files that a user named; of a folder those that may hold recordings, never what is expected of an agent."""
+    """The files that a user named; of a folder those that may hold recordings, never what is
+    expected of an agent."""
     path = root / text
     if path.is_file():
         return [path]
     if path.is_dir():
         matches = [file for pattern in ("*.json", "*.jsonl") for file in path.rglob(pattern)]
-        return [file for file in matches if file.is_file() and not any(file.match(name) for name in NOT_RECORDED)]
+        return [
+            file
+            for file in matches
+            if file.is_file() and not any(file.match(name) for name in NOT_RECORDED)
+        ]
     return [root / name for name in _matches(root, text) if (root / name).is_file()]
 
 

@@ -36,7 +36,14 @@ from evalgate.agents.protocol import (
 from evalgate.model import AgentFailure, FailureKind
 from evalgate.system import inputs, redact
 from evalgate.system.isolation import Sandbox
-from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended, LineSplitter, LineTooLong
+from evalgate.system.process import (
+    Child,
+    ChildClosed,
+    ChildStartError,
+    Ended,
+    LineSplitter,
+    LineTooLong,
+)
 from evalgate.text import words
 from evalgate.values import Environ, Json, frozen_dataclass
 
@@ -51,7 +58,8 @@ GRACE_S = 1.0  # between SIGTERM and SIGKILL for a worker that has failed
 
 
 def failure_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None) -> AgentFailure:
-    """It ended by itself or by somebody else's signal; `memory_bytes` where its memory was capped."""
+    """It ended by itself or by somebody else's signal; `memory_bytes` where its memory was
+    capped."""
     kind = FailureKind.EXITED if ended.signal is None else FailureKind.KILLED
     text = f"the agent's process {ended}"
     if ended.returncode in SHELL_SAYS_SIGNAL:
@@ -72,7 +80,9 @@ def too_large(limit: str) -> AgentFailure:
 
 def out_of_turn(message_type: str, about: str) -> AgentFailure:
     """It said something that has no place in the conversation."""
-    return AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent sent {message_type!r} {about}")
+    return AgentFailure(
+        kind=FailureKind.PROTOCOL, message=f"the agent sent {message_type!r} {about}"
+    )
 
 
 def excerpt(line: bytes) -> str:
@@ -105,8 +115,8 @@ _EXPECTED: Mapping[Phase, tuple[type, ...]] = {
 
 
 class Mailbox:
-    """The mail of one conversation, or the result of one metric, each with the steps before it. `steps`: those that
-    came since the last, and wake nobody."""
+    """The mail of one conversation, or the result of one metric, each with the steps before it.
+    `steps`: those that came since the last, and wake nobody."""
 
     __slots__ = ("bytes", "entered", "events", "held_s", "mail", "name", "phase", "steps")
 
@@ -149,8 +159,8 @@ class Mailboxes:
     def stalled(self, stall: Stalled | None) -> None:
         """One conversation keeps the worker from the others, or none any more.
 
-        The others' clocks stand still meanwhile. So its own must not: one that waits for nothing is not believed.
-        """
+        The others' clocks stand still meanwhile. So its own must not: one that waits for nothing is
+        not believed."""
         with self._lock:
             self._end_stall()
             holder = self._boxes.get(stall.session) if stall is not None else None
@@ -166,7 +176,9 @@ class Mailboxes:
     def stall_of(self, box: Mailbox) -> Stalled | None:
         """What keeps the worker from all other conversations, if it is this one."""
         with self._lock:
-            return self._stall if self._stall is not None and self._stall.session == box.name else None
+            return (
+                self._stall if self._stall is not None and self._stall.session == box.name else None
+            )
 
     def _held_now(self, box: Mailbox) -> float:
         if self._stall is None or self._stall.session == box.name:
@@ -199,7 +211,8 @@ class Mailboxes:
             self._end_stall(box)
 
     def add(self, message: SessionMessage | MetricResult, *, size: int) -> AgentFailure | None:
-        """Put a message of `size` bytes into its box; a failure where it has no place there, or no room."""
+        """Put a message of `size` bytes into its box; a failure where it has no place there, or no
+        room."""
         name = message.id if isinstance(message, MetricResult) else message.session
         with self._lock:
             box = self._boxes.get(name)
@@ -223,20 +236,27 @@ class Mailboxes:
             return None
 
     def end(self, failure: AgentFailure) -> None:
-        """Tell every conversation that the worker is gone; where there are several, any of them may be the cause."""
+        """Tell every conversation that the worker is gone; where there are several, any of them may
+        be the cause."""
         with self._lock:
             self._ended = shared_failure = failure
             if len(self._boxes) > 1:
                 also = words.counted(len(self._boxes) - 1, "other conversation")
                 hint = "`isolation: case` runs each in its own process"
                 text = f"{failure.message}; {also} ran in the same process ({hint})"
-                shared_failure = AgentFailure(kind=failure.kind, message=text, detail=failure.detail)
+                shared_failure = AgentFailure(
+                    kind=failure.kind, message=text, detail=failure.detail
+                )
             for box in self._boxes.values():
                 box.put(shared_failure)
 
-    def _late(self, message: SessionMessage | MetricResult, name: str, size: int) -> AgentFailure | None:
+    def _late(
+        self, message: SessionMessage | MetricResult, name: str, size: int
+    ) -> AgentFailure | None:
         number = name[1:]
-        is_issued = name[:1] in {"s", "m"} and number.isdecimal() and 1 <= int(number[:18]) <= self._issued
+        is_issued = (
+            name[:1] in {"s", "m"} and number.isdecimal() and 1 <= int(number[:18]) <= self._issued
+        )
         if not is_issued:
             return out_of_turn(message.type, f"for {name[:80]!r}, an unknown conversation")
         self._late_bytes += size
@@ -247,9 +267,9 @@ class Mailboxes:
 
 @frozen_dataclass
 class Launch:
-    """How a worker is started: command, absolute folder, its whole environment, and the options of `hello`; `about`:
-    what is known of its environment beside what it says itself; `prefix`: what starts it as another user; `inputs`: see
-    `AgentSetting`, as a path that the worker can reach."""
+    """How a worker is started: command, absolute folder, its whole environment, and the options of
+    `hello`; `about`: what is known of its environment beside what it says itself; `prefix`: what
+    starts it as another user; `inputs`: see `AgentSetting`, as a path that the worker can reach."""
 
     command: tuple[str, ...]
     cwd: str
@@ -259,9 +279,11 @@ class Launch:
     prefix: tuple[str, ...] = ()
     inputs: str = ""
 
-    def inside(self, sandbox: Sandbox, *, command: tuple[str, ...], hello: Json, overrides: Environ) -> Launch:
-        """The same as the sandbox's user, in its copy of the checkout, by its command and options there; the variables
-        of `overrides` stay as they are."""
+    def inside(
+        self, sandbox: Sandbox, *, command: tuple[str, ...], hello: Json, overrides: Environ
+    ) -> Launch:
+        """The same as the sandbox's user, in its copy of the checkout, by its command and options
+        there; the variables of `overrides` stay as they are."""
         placed = sandbox.copies.placed
         return replace(
             self,
@@ -275,7 +297,8 @@ class Launch:
 
 
 class Questions:
-    """What workers asked of their checkout, as they told it: bounded, and safe to use from many threads."""
+    """What workers asked of their checkout, as they told it: bounded, and safe to use from many
+    threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -291,7 +314,10 @@ class Questions:
             self._is_opaque |= message.opaque
             fresh = self._questions.symmetric_difference(message.questions) & set(message.questions)
             self._characters += sum(map(len, fresh))
-            if len(self._questions) + len(fresh) > MOST_QUESTIONS or self._characters > MOST_CHARACTERS:
+            if (
+                len(self._questions) + len(fresh) > MOST_QUESTIONS
+                or self._characters > MOST_CHARACTERS
+            ):
                 fresh, self._questions = {inputs.EVERYTHING}, set()
             if inputs.EVERYTHING not in self._questions:
                 self._questions |= fresh
@@ -307,15 +333,20 @@ class Questions:
 class Worker:
     """A worker process; `greet` it before anything else.
 
-    Its child's thread sorts what it says into `boxes`. `failure` is set as soon as the worker is of no use; the boxes
-    get it when the process has really ended, so that its last words are complete.
+    Its child's thread sorts what it says into `boxes`. `failure` is set as soon as the worker is of
+    no use; the boxes get it when the process has really ended, so that its last words are complete.
     """
 
     def __init__(
-        self, launch: Launch, *, limits: AgentLimits, tools: str = "", questions: Questions | None = None
+        self,
+        launch: Launch,
+        *,
+        limits: AgentLimits,
+        tools: str = "",
+        questions: Questions | None = None,
     ) -> None:
-        """Start it; `tools`: the mode in which it has to ask before a tool runs; `questions`: where what it asks of the
-        checkout is kept. Raises AgentFailed (START)."""
+        """Start it; `tools`: the mode in which it has to ask before a tool runs; `questions`: where
+        what it asks of the checkout is kept. Raises AgentFailed (START)."""
         self._limits = limits
         self._hello = protocol.hello(launch.hello, tools=tools, inputs=launch.inputs)
         self._questions = questions or Questions()
@@ -338,12 +369,15 @@ class Worker:
                 prefix=launch.prefix,
             )
         except ChildStartError as error:
-            failure = AgentFailure(kind=FailureKind.START, message=f"the agent cannot be started: {error}")
+            failure = AgentFailure(
+                kind=FailureKind.START, message=f"the agent cannot be started: {error}"
+            )
             raise AgentFailed(failure) from None
         self._child.listen(self._hear, self._ended_process)
 
     def greet(self) -> Ready:
-        """Say hello and wait until it is ready; one that is not is ended. Raises AgentFailed (START, INSTALL)."""
+        """Say hello and wait until it is ready; one that is not is ended. Raises AgentFailed
+        (START, INSTALL)."""
         deadline = time.monotonic() + self._limits.start_timeout_s
         try:
             self.say(self._hello, timeout_s=self._limits.start_timeout_s)
@@ -355,11 +389,14 @@ class Worker:
             if isinstance(answer, Ready):
                 self.asks, self.takes_history = answer.tools, answer.history
                 return answer
-            # Whatever went wrong, it did so before the agent was ready; only an environment that failed stays apart.
+            # Whatever went wrong, it did so before the agent was ready; only an environment that
+            # failed stays apart.
             kind = answer.kind if answer.kind is FailureKind.INSTALL else FailureKind.START
             when = "" if answer.kind is kind else ", before it was ready"
             detail = self.redact(answer.detail) or self.detail()
-            raise AgentFailed(AgentFailure(kind=kind, message=self.redact(answer.message + when), detail=detail))
+            raise AgentFailed(
+                AgentFailure(kind=kind, message=self.redact(answer.message + when), detail=detail)
+            )
         except BaseException:
             self._child.close(grace_s=GRACE_S)
             raise
@@ -369,10 +406,18 @@ class Worker:
         try:
             self._child.write(protocol.render_line(message), timeout_s=timeout_s)
         except TimeoutError:
-            self.end(AgentFailure(kind=FailureKind.TIMEOUT, message="the agent does not read its standard input"))
+            self.end(
+                AgentFailure(
+                    kind=FailureKind.TIMEOUT, message="the agent does not read its standard input"
+                )
+            )
         except ChildClosed:
             if self._child.wait(HANG_UP_S) is None:
-                self.end(AgentFailure(kind=FailureKind.EXITED, message="the agent closed its standard input"))
+                self.end(
+                    AgentFailure(
+                        kind=FailureKind.EXITED, message="the agent closed its standard input"
+                    )
+                )
 
     def end(self, failure: AgentFailure) -> None:
         """End the worker, for this reason unless there was one before."""
@@ -421,7 +466,9 @@ class Worker:
                 failure = AgentFailure(kind=FailureKind.PROTOCOL, message=text)
             elif self._tools not in ("", "live") and not message.tools:
                 text = f"`tools: {self._tools}` is not possible, since the agent runs tools without asking evalgate"
-                failure = AgentFailure(kind=FailureKind.START, message=f"{text} (see docs/tools.md)")
+                failure = AgentFailure(
+                    kind=FailureKind.START, message=f"{text} (see docs/tools.md)"
+                )
             self._greeting.put(failure or message)
         elif isinstance(message, Fatal):
             kind = protocol.failure_kind(message.kind)
@@ -438,10 +485,14 @@ class Worker:
     def _ended_process(self, ended: Ended) -> None:
         with self._lock:
             if self.failure is None and self._hung_up and ended.signal == signal.SIGTERM:
-                self.failure = AgentFailure(kind=FailureKind.EXITED, message="the agent closed its standard output")
+                self.failure = AgentFailure(
+                    kind=FailureKind.EXITED, message="the agent closed its standard output"
+                )
             elif self.failure is None:
                 cap = self._limits.memory_bytes if self._child.memory_capped else None
-                self.failure = failure_of_end(ended, unfinished=self._lines.rest(), memory_bytes=cap)
+                self.failure = failure_of_end(
+                    ended, unfinished=self._lines.rest(), memory_bytes=cap
+                )
             failure = self.failure
         self.boxes.end(failure)
         self._greeting.put(failure)

@@ -1,4 +1,5 @@
-"""The base that head is compared with: its commit, its checkout, what its own files say, its stored results."""
+"""The base that head is compared with: its commit, its checkout, what its own files say, its stored
+results."""
 
 from __future__ import annotations
 
@@ -61,9 +62,11 @@ class BaseRules:
 
     suites: tuple[Suite, ...]
     policy: Policy
-    unread: frozenset[str] = frozenset()  # suites whose evaluation file cannot be read, so that cases are not known
+    # suites whose evaluation file cannot be read, so that cases are not known
+    unread: frozenset[str] = frozenset()
     unruled: frozenset[str] = frozenset()  # those whose criteria cannot be read, or not all of them
-    simulated: frozenset[str] = frozenset()  # those that have simulated users, though not in the selected cases
+    # those that have simulated users, though not in the selected cases
+    simulated: frozenset[str] = frozenset()
     errors: tuple[Problem, ...] = ()  # what is wrong with these files
 
     def is_empty(self) -> bool:
@@ -75,18 +78,23 @@ class BaseRules:
 class BaseProject:
     """What the base's own files say, for the suites of head."""
 
-    settings: Settings | None = None  # of its evalgate.yml and the doors; None where that is not known
-    agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)  # by head's suite keys; may be absent ones
+    # of its evalgate.yml and the doors; None where that is not known
+    settings: Settings | None = None
+    # by head's suite keys; may be absent ones
+    agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
     renamed: Mapping[str, str] = dataclasses.field(
         default_factory=dict
     )  # its name of a file by head's, where they differ
-    rules: BaseRules | None = None  # None where they are not known, or it has no evaluation file at all
+    # None where they are not known, or it has no evaluation file at all
+    rules: BaseRules | None = None
 
     def own_files(self) -> tuple[str, ...]:
         """Its evaluation files that an agent of its own serves: what it gates."""
         if self.rules is None:
             return ()
-        return tuple(sorted(suite.key for suite in self.rules.suites if not is_unknown(suite.agent)))
+        return tuple(
+            sorted(suite.key for suite in self.rules.suites if not is_unknown(suite.agent))
+        )
 
 
 @frozen_dataclass
@@ -100,7 +108,8 @@ class Base:
     stored: Stored | None = None  # results that stand in for suites that cannot be run again
     reusable: frozenset[str] = frozenset()  # these suites
     problem: str = ""  # why there is nothing to compare with
-    no_agent: bool = False  # because it has no agent yet, or no case of those that are run, which is nobody's fault
+    # because it has no agent yet, or no case of those that are run, which is nobody's fault
+    no_agent: bool = False
     base_failed: bool = False  # because of its own files, which is not the change's fault
 
 
@@ -108,20 +117,21 @@ class Base:
 def opened(
     settings: Settings, suites: tuple[Suite, ...], context: Context
 ) -> Iterator[tuple[Base | None, Base | None]]:
-    """What head's `suites` are compared with (None: nothing), and the base whose rules are known: that of a change is
-    read whatever its results are compared with, since a change could else choose a comparison without rules. For as
-    long as the block lasts.
+    """What head's `suites` are compared with (None: nothing), and the base whose rules are known:
+    that of a change is read whatever its results are compared with, since a change could else
+    choose a comparison without rules. For as long as the block lasts.
 
-    Never raises for what is wrong with the base: that is its `problem`. Raises ConfigError where results that somebody
-    named cannot be read, or are part of the change.
-    """
+    Never raises for what is wrong with the base: that is its `problem`. Raises ConfigError where
+    results that somebody named cannot be read, or are part of the change."""
     has_base, baseline = bool(settings.base or context.event_base), settings.baseline
     with ExitStack() as stack:
         rule_base = None
-        # evalgate.yml is part of the change that it judges: the base's own word on `baseline` counts, or a change
-        # could switch the comparison off; where it is not known, head's
+        # evalgate.yml is part of the change that it judges: the base's own word on `baseline`
+        # counts, or a change could switch the comparison off; where it is not known, head's
         is_asked = "baseline" not in settings.given and has_base and baseline != "auto"
-        if is_asked or ((has_base or context.is_pull_request) and not _is_of_git(baseline, has_base=has_base)):
+        if is_asked or (
+            (has_base or context.is_pull_request) and not _is_of_git(baseline, has_base=has_base)
+        ):
             rule_base = _from_git(settings, suites, context, stack, baseline="rerun")
             baseline = _agreed(baseline, rule_base, context) if is_asked else baseline
         if baseline.startswith("file:"):
@@ -146,7 +156,9 @@ def _agreed(baseline: str, base: Base, context: Context) -> str:
     base_settings = base.project.settings
     if base_settings is None:
         if baseline == "none":
-            context.say(f"the base's evalgate.yml cannot be read ({base.problem}); using head's `baseline: none`")
+            context.say(
+                f"the base's evalgate.yml cannot be read ({base.problem}); using head's `baseline: none`"
+            )
         return baseline
     if base_settings.baseline != baseline:
         context.say(
@@ -156,11 +168,17 @@ def _agreed(baseline: str, base: Base, context: Context) -> str:
 
 
 def _from_file(
-    settings: Settings, suites: tuple[Suite, ...], context: Context, path: str, rule_base: Base | None
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    context: Context,
+    path: str,
+    rule_base: Base | None,
 ) -> Base:
-    """`rule_base`: the base's commit, where it is known; of its files nothing is run. Raises ConfigError for a file that
-    cannot be read, and for one that is part of the commit in a pull request, or where another CI names the base."""
-    in_other_ci = not (context.is_attended or context.workflow_run) and rule_base is not None  # it has no event to tell
+    """`rule_base`: the base's commit, where it is known; of its files nothing is run. Raises
+    ConfigError for a file that cannot be read, and for one that is part of the commit in a pull
+    request, or where another CI names the base."""
+    # it has no event to tell
+    in_other_ci = not (context.is_attended or context.workflow_run) and rule_base is not None
     is_change = context.is_pull_request or in_other_ci
     if is_change and git.first_committed([settings.root / path], settings.root, context.environ):
         raise ConfigError(
@@ -169,7 +187,9 @@ def _from_file(
             hint="Download the results in an earlier step, or use `baseline: auto`.",
         )
     stored = file.read_results(settings.root / path, shown_as=path, of="the base")
-    unknown = "`policy: both`: a results file does not contain all of the base's rules, so head's apply"
+    unknown = (
+        "`policy: both`: a results file does not contain all of the base's rules, so head's apply"
+    )
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=stored.run.commit,
@@ -187,9 +207,15 @@ def _from_file(
 
 
 def _from_git(
-    settings: Settings, suites: tuple[Suite, ...], context: Context, stack: ExitStack, *, baseline: str
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    context: Context,
+    stack: ExitStack,
+    *,
+    baseline: str,
 ) -> Base:
-    """`baseline`: store, rerun, or auto: a rerun, and what is stored of agents that cannot be run again."""
+    """`baseline`: store, rerun, or auto: a rerun, and what is stored of agents that cannot be run
+    again."""
     source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
     lines: list[str] = []
 
@@ -200,7 +226,10 @@ def _from_git(
     try:
         repo = stack.enter_context(
             git.open_repository(
-                settings.root, environ=context.environ, token=context.token, under=context.cache / "bases"
+                settings.root,
+                environ=context.environ,
+                token=context.token,
+                under=context.cache / "bases",
             )
         )
         base = _checked_out(settings, suites, context, repo, stack, source=source)
@@ -226,11 +255,15 @@ def _from_git(
         base,
         origin=_stored_origin(settings, context, base.origin, stored_baseline),
         stored=stored_baseline.stored,
-        reusable=frozenset(key for key in remote if _then(stored_baseline.stored, base.project, key) is not None),
+        reusable=frozenset(
+            key for key in remote if _then(stored_baseline.stored, base.project, key) is not None
+        ),
     )
 
 
-def _of_today(store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
+def _of_today(
+    store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]
+) -> Found | None:
     """The stored results, but none from before the provider moved: another model gave them."""
     stored_baseline = stores.find(store, repo, sha, say=say)
     if stored_baseline is None:
@@ -240,34 +273,48 @@ def _of_today(store: BaselineFolder, repo: Repository, sha: str, *, say: Callabl
         drift_time = history.drifted_at(history.read_history(store))
     if (
         drift_time is None
-        or stores.moment(stored_baseline.stored.run.started_at or stored_baseline.saved_at) >= drift_time
+        or stores.moment(stored_baseline.stored.run.started_at or stored_baseline.saved_at)
+        >= drift_time
     ):
         return stored_baseline
     say(
-        f"the results of {stored_baseline.commit[:7]} were not used: the provider's model moved after them, on {drift_time:%Y-%m-%d}"
+        f"the results of {stored_baseline.commit[:7]} were not used: "
+        f"the provider's model moved after them, on {drift_time:%Y-%m-%d}"
     )
     return None
 
 
 def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:
     """The criteria that are read from a clock and decide all the same, by any of the policies."""
-    names = dict.fromkeys(use.name for suite in suites for use in suite.criteria if use.scale.clocked)
-    gating_names = (name for policy in policies for name in names if policy.criteria.get(name, CriterionRule()).gating)
+    names = dict.fromkeys(
+        use.name for suite in suites for use in suite.criteria if use.scale.clocked
+    )
+    gating_names = (
+        name
+        for policy in policies
+        for name in names
+        if policy.criteria.get(name, CriterionRule()).gating
+    )
     return tuple(dict.fromkeys(gating_names))
 
 
 def is_both(head: Settings, base: Settings | None) -> bool:
-    """Whether the worse of both rule books counts: one of both evalgate.yml says so, and head's cannot take back the
-    base's."""
+    """Whether the worse of both rule books counts: one of both evalgate.yml says so, and head's
+    cannot take back the base's."""
     return head.policy == "both" or (base is not None and base.policy == "both")
 
 
 def _settings_of_store(head: Settings, base: BaseProject, *, of_change: bool) -> Settings:
-    """Head's settings; in a pull request and where the base's rules decide, with the base's store: another may hold
-    whatever the change likes to be compared with. Where the base's is not known, a pull request has a door's alone."""
+    """Head's settings; in a pull request and where the base's rules decide, with the base's store:
+    another may hold whatever the change likes to be compared with. Where the base's is not known, a
+    pull request has a door's alone."""
     if not of_change and (base.settings is None or not is_both(head, base.settings)):
         return head
-    folder = head.given.get("baseline_folder", "") if base.settings is None else base.settings.baseline_folder
+    folder = (
+        head.given.get("baseline_folder", "")
+        if base.settings is None
+        else base.settings.baseline_folder
+    )
     return head.model_copy(update={"baseline_folder": folder})
 
 
@@ -280,9 +327,11 @@ def _checked_out(
     *,
     source: BaseSource,
 ) -> Base:
-    """The base's code, its agents for head's suites, and its own rules. Raises GitFailed, UnavailableError where its
-    commit is not known."""
-    picked = commit.pick_base(repo, base=settings.base, event_base=context.event_base, head="", environ=context.environ)
+    """The base's code, its agents for head's suites, and its own rules. Raises GitFailed,
+    UnavailableError where its commit is not known."""
+    picked = commit.pick_base(
+        repo, base=settings.base, event_base=context.event_base, head="", environ=context.environ
+    )
 
     origin = functools.partial(BaseOrigin, source=source, commit=picked.sha, found_by=picked.how)
     notes = [picked.note] if picked.note else []
@@ -298,14 +347,20 @@ def _checked_out(
     try:
         base_project = read(settings, there.root, suites, context.environ)
         problem, no_agent = _problem(base_project, suites, there)
-        lost = no_agent and settings.agent and base_project.settings is not None and not base_project.settings.agent
+        lost = (
+            no_agent
+            and settings.agent
+            and base_project.settings is not None
+            and not base_project.settings.agent
+        )
         if lost and (edited := commit.edited_workflow(there.root, settings.root)):
             problem = f"the base has no agent at `{settings.agent}`, which may come from {edited}, which this change "
             problem += "edits. Name the agent in evalgate.yml, where each side has its own"
             no_agent = False
     except EvalgateError as error:
         problem = f"the base's own configuration cannot be read: {_told(error)}"
-        # whose rules were to decide is known there alone: where they must, that they are unknown blocks
+        # whose rules were to decide is known there alone: where they must, that they are unknown
+        # blocks
         base_failed = settings.policy != "both"
     if not problem:
         root = there.root
@@ -322,9 +377,14 @@ def _checked_out(
 
 
 def _lend(
-    settings: Settings, suites: tuple[Suite, ...], context: Context, base_project: BaseProject, root: Path
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    context: Context,
+    base_project: BaseProject,
+    root: Path,
 ) -> list[str]:
-    """Give the base in `root` what git does not keep of this checkout; what there is to remark about that."""
+    """Give the base in `root` what git does not keep of this checkout; what there is to remark
+    about that."""
     uses = [base_project.agents[suite.key] for suite in suites]
     pairs = [(suite.agent, use) for suite, use in zip(suites, uses, strict=True)]
     for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
@@ -333,12 +393,13 @@ def _lend(
     return [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in pythons]
 
 
-def _problem(base_project: BaseProject, suites: tuple[Suite, ...], there: BaseCheckout) -> tuple[str, bool]:
+def _problem(
+    base_project: BaseProject, suites: tuple[Suite, ...], there: BaseCheckout
+) -> tuple[str, bool]:
     """Why nothing of the base can be run, "" where it can; and whether that is nobody's fault.
 
-    A base that gates files of its own is not without an agent: else a change would be compared with nothing by giving
-    all of its files other names and other questions.
-    """
+    A base that gates files of its own is not without an agent: else a change would be compared with
+    nothing by giving all of its files other names and other questions."""
     if base_project.rules is not None and base_project.rules.is_empty():
         return "the base has none of the selected cases", True
     uses = [base_project.agents[suite.key] for suite in suites]
@@ -358,15 +419,21 @@ def _told(error: EvalgateError) -> str:
 
 
 def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) -> BaseProject:
-    """What the base at `root` says. Raises ConfigError where its evalgate.yml cannot be read, or gives values that
-    cannot be."""
-    # head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is none
-    raw_settings = {**head.given, "root": str(root), "paths": [_within(head.root, path) for path in head.paths]}
+    """What the base at `root` says. Raises ConfigError where its evalgate.yml cannot be read, or
+    gives values that cannot be."""
+    # head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is
+    # none
+    raw_settings = {
+        **head.given,
+        "root": str(root),
+        "paths": [_within(head.root, path) for path in head.paths],
+    }
     config = raw_settings.get("config")
     if config and not (root / str(config)).is_file():
         del raw_settings["config"]
     if raw_settings.get("agent") and not _is_there(str(raw_settings["agent"]), root):
-        del raw_settings["agent"]  # it was moved, or is new: where the base has one is its own affair
+        # it was moved, or is new: where the base has one is its own affair
+        del raw_settings["agent"]
     settings = load.load_settings(raw_settings)
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
     if errors:
@@ -389,7 +456,9 @@ def _is_there(agent: str, root: Path) -> bool:
     """Whether an agent that a door names can be in this checkout."""
     use = agents_module.rule_use(AgentRule.of_short_form(agent))
     options = {name: value for name, value in use.options.items() if isinstance(value, str)}
-    missing = agents_module.DRIVERS[use.driver].missing(options, discovery_agents.SeenCheckout(root))
+    missing = agents_module.DRIVERS[use.driver].missing(
+        options, discovery_agents.SeenCheckout(root)
+    )
     return missing is None or not missing.certain
 
 
@@ -402,10 +471,14 @@ def first_of(problems: Sequence[Problem]) -> str:
 
 
 def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[str, str]:
-    """The base's key of each of head's files that is one of the base's under another name: it asks at least half of
-    that one's cases the same, and no file asks more of them."""
+    """The base's key of each of head's files that is one of the base's under another name: it asks
+    at least half of that one's cases the same, and no file asks more of them."""
     old, new = {suite.key for suite in base_suites}, {suite.key for suite in head_suites}
-    gone = {suite.key: _questions(suite) for suite in base_suites if suite.key not in new and suite.eval_set.cases}
+    gone = {
+        suite.key: _questions(suite)
+        for suite in base_suites
+        if suite.key not in new and suite.eval_set.cases
+    }
     base_keys: dict[str, str] = {}
     for suite in head_suites:
         if suite.key in old:
@@ -424,7 +497,8 @@ def _questions(suite: Suite) -> set[tuple[str, str]]:
 
 
 def _within(root: Path, path: str) -> str:
-    """A selection as it can be made in another checkout: an absolute path from the top of this one."""
+    """A selection as it can be made in another checkout: an absolute path from the top of this
+    one."""
     name, colon, cases = path.partition(":")
     if not Path(name).is_absolute() or not Path(name).resolve().is_relative_to(root):
         return path
@@ -437,8 +511,8 @@ def is_unknown(use: AgentUse) -> bool:
 
 
 def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
-    """The agent, unless none was found, its options cannot be, or running it would be running head's (`beside`): an
-    endpoint has no second side."""
+    """The agent, unless none was found, its options cannot be, or running it would be running
+    head's (`beside`): an endpoint has no second side."""
     if is_unknown(use):
         return opening.missing()
     if use.is_absent:
@@ -450,7 +524,9 @@ def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
     try:
         agents_module.options_of(use)
     except KeyError:
-        return opening.unusable(f"the base's evalgate.yml names a driver that does not exist: {use.driver}")
+        return opening.unusable(
+            f"the base's evalgate.yml names a driver that does not exist: {use.driver}"
+        )
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(str(step) for step in first["loc"])
@@ -462,8 +538,9 @@ def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
 def _rules(
     settings: Settings, head_suites: Sequence[Suite], environ: Environ, *, head: Path, tree: Tree
 ) -> BaseRules | None:
-    """The rules of its own files, of which a door may select cases: those that it has none of are rules all the same,
-    where the change asks other cases of them (`head_suites`) or has moved them."""
+    """The rules of its own files, of which a door may select cases: those that it has none of are
+    rules all the same, where the change asks other cases of them (`head_suites`) or has moved
+    them."""
     try:
         prepared = project.prepare(settings, environ=environ, tree=tree)
         prepared_suites, unread, problems = prepared.suites, prepared.unread, prepared.of_files
@@ -471,7 +548,11 @@ def _rules(
         prepared_suites, unread, problems = (), (), ()
     base_keys = {suite.key for suite in (*prepared_suites, *unread)}
     missing_suites = [suite for suite in head_suites if suite.key not in base_keys]
-    beside = _unselected(settings, missing_suites, head=head, tree=tree) if settings.paths or settings.grep else None
+    beside = (
+        _unselected(settings, missing_suites, head=head, tree=tree)
+        if settings.paths or settings.grep
+        else None
+    )
     if not base_keys and beside is None:
         return None
     unselected_suites, simulated, more_problems = beside or ((), frozenset(), ())
@@ -483,7 +564,9 @@ def _rules(
         if problem.severity is Severity.ERROR and problem.code not in others_than
     )
     wrong = {error.place.file for error in errors if error.place is not None}
-    suites = tuple(sorted((*prepared_suites, *unread, *unselected_suites), key=lambda suite: suite.key))
+    suites = tuple(
+        sorted((*prepared_suites, *unread, *unselected_suites), key=lambda suite: suite.key)
+    )
     return BaseRules(
         suites=suites,
         policy=load.policy_of(settings, suites),
@@ -497,35 +580,48 @@ def _rules(
 def _unselected(
     settings: Settings, head_suites: Sequence[Suite], *, head: Path, tree: Tree
 ) -> tuple[tuple[Suite, ...], frozenset[str], tuple[Problem, ...]] | None:
-    """The base's files that are `head_suites`: those of the same names, without cases and by the base's rules for those cases,
-    and those that are gone from `head` and stand there under another name; which of them have simulated users, and
-    what is wrong with their criteria. None where there is no evaluation file at all, whatever is selected."""
+    """The base's files that are `head_suites`: those of the same names, without cases and by the
+    base's rules for those cases, and those that are gone from `head` and stand there under another
+    name; which of them have simulated users, and what is wrong with their criteria. None where
+    there is no evaluation file at all, whatever is selected."""
     try:
         unselected = settings.model_copy(update={"paths": (), "grep": ""})
         discovery = discover.discover(unselected, specs=criteria.CRITERIA, tree=tree)
     except NothingToDo:
         return None
     eval_sets = {suite.key: suite.eval_set for suite in head_suites}
-    gone = [suite for suite in discovery.suites if suite.key not in eval_sets and not (head / suite.key).exists()]
+    gone = [
+        suite
+        for suite in discovery.suites
+        if suite.key not in eval_sets and not (head / suite.key).exists()
+    ]
     moved_keys = frozenset(renames(gone, head_suites).values())
-    base_suites = [suite for suite in discovery.suites if suite.key in eval_sets or suite.key in moved_keys]
+    base_suites = [
+        suite for suite in discovery.suites if suite.key in eval_sets or suite.key in moved_keys
+    ]
     simulated = frozenset(suite.key for suite in base_suites if user.has_scenarios(suite))
     # what simulated users mean for the criteria counts where head's cases have some
     as_asked = [
         dataclasses.replace(
             suite,
-            eval_set=eval_sets[suite.key] if suite.key in simulated - moved_keys else suite.eval_set,
+            eval_set=eval_sets[suite.key]
+            if suite.key in simulated - moved_keys
+            else suite.eval_set,
             agent=agents_module.with_defaults(suite.agent, settings),
         )
         for suite in base_suites
     ]
     unselected_suites = tuple(
         suite if suite.key in moved_keys else suite.with_cases(())
-        for suite in judges.settle_suites(user.settle(as_asked, settings), judges.defaults_of(settings))
+        for suite in judges.settle_suites(
+            user.settle(as_asked, settings), judges.defaults_of(settings)
+        )
     )
     files = {suite.criteria_source.file for suite in unselected_suites}
     problems = tuple(
-        problem for problem in discovery.problems if problem.place is not None and problem.place.file in files
+        problem
+        for problem in discovery.problems
+        if problem.place is not None and problem.place.file in files
     )
     return unselected_suites, simulated, problems
 
@@ -539,20 +635,24 @@ def _only_stored(
     *,
     nothing: str,
 ) -> Base:
-    """Nothing is run on the base side; its own rules are known where it could be checked out. Stored results mend no
-    rules that cannot be read, and have nothing of what the base has not."""
+    """Nothing is run on the base side; its own rules are known where it could be checked out.
+    Stored results mend no rules that cannot be read, and have nothing of what the base has not."""
     base_project = base.project
-    # whether what is wrong with the base is wrong with its stored results just as well; those of an agent that is not
-    # among the base's files can be compared with
+    # whether what is wrong with the base is wrong with its stored results just as well; those of an
+    # agent that is not among the base's files can be compared with
     is_beyond = stored_baseline is None or bool(base.problem and base_project.settings is None)
     if stored_baseline is not None and base.problem and not is_beyond:
         no_case = base_project.rules is not None and base_project.rules.is_empty()
-        is_beyond = no_case or all(_then(stored_baseline.stored, base_project, suite.key) is None for suite in suites)
+        is_beyond = no_case or all(
+            _then(stored_baseline.stored, base_project, suite.key) is None for suite in suites
+        )
     if stored_baseline is None or is_beyond:
         return Base(
             origin=base.origin,
             project=base_project,
-            problem=base.problem if stored_baseline is not None or base_project.settings is None else nothing,
+            problem=base.problem
+            if stored_baseline is not None or base_project.settings is None
+            else nothing,
             no_agent=base.no_agent,
             base_failed=base.base_failed and base_project.settings is None,
         )
@@ -566,7 +666,9 @@ def _only_stored(
     )
 
 
-def _stored_origin(settings: Settings, context: Context, origin: BaseOrigin, stored_baseline: Found) -> BaseOrigin:
+def _stored_origin(
+    settings: Settings, context: Context, origin: BaseOrigin, stored_baseline: Found
+) -> BaseOrigin:
     stored_origin = BaseOrigin(
         source=BaseSource.STORE,
         commit=origin.commit,
@@ -579,9 +681,13 @@ def _stored_origin(settings: Settings, context: Context, origin: BaseOrigin, sto
 
 
 def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
-    """Whether both sides name the same agent, in the same environment, and give it the same settings; never of what is
-    behind a URL."""
-    head_agent, base_agent, base_settings = suite.agent, base.project.agents.get(suite.key), base.project.settings
+    """Whether both sides name the same agent, in the same environment, and give it the same
+    settings; never of what is behind a URL."""
+    head_agent, base_agent, base_settings = (
+        suite.agent,
+        base.project.agents.get(suite.key),
+        base.project.settings,
+    )
     if (
         base_agent is None
         or base_settings is None
@@ -609,35 +715,52 @@ def _needs(use: AgentUse, root: Path) -> str:
 def _then(stored: Stored, base_project: BaseProject, suite: str) -> Suite | None:
     """The stored suite by head's name of it."""
     name = base_project.renamed.get(suite, suite)
-    return next((stored_suite for stored_suite in stored.run.suites if stored_suite.key == name), None)
+    return next(
+        (stored_suite for stored_suite in stored.run.suites if stored_suite.key == name), None
+    )
 
 
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     """Head's suites, to be run by the base's agents."""
     base_agents, none = base.project.agents, opening.missing()
     return tuple(
-        suite if suite.problem else dataclasses.replace(suite, agent=base_agents.get(suite.key, none))
+        suite
+        if suite.problem
+        else dataclasses.replace(suite, agent=base_agents.get(suite.key, none))
         for suite in suites
     )
 
 
-def under_new_names(policy: Policy, renamed: Mapping[str, str], *, new_policy: Policy | None = None) -> Policy:
-    """The base's policy, under head's names of evaluation files as well. `new_policy`: says what it does of other files."""
-    rates, base_rates = dict(new_policy.suite_pass_rate if new_policy else {}), policy.suite_pass_rate
-    rates |= {head_key: base_rates[base_key] for head_key, base_key in renamed.items() if base_key in base_rates}
+def under_new_names(
+    policy: Policy, renamed: Mapping[str, str], *, new_policy: Policy | None = None
+) -> Policy:
+    """The base's policy, under head's names of evaluation files as well. `new_policy`: says what it
+    does of other files."""
+    rates, base_rates = (
+        dict(new_policy.suite_pass_rate if new_policy else {}),
+        policy.suite_pass_rate,
+    )
+    rates |= {
+        head_key: base_rates[base_key]
+        for head_key, base_key in renamed.items()
+        if base_key in base_rates
+    }
     advisory = {head_key for head_key, base_key in renamed.items() if base_key in policy.advisory}
     return dataclasses.replace(
         policy,
         suite_pass_rate={**base_rates, **rates},
-        advisory=(policy.advisory - renamed.keys()) | advisory | (new_policy.advisory if new_policy else set()),
+        advisory=(policy.advisory - renamed.keys())
+        | advisory
+        | (new_policy.advisory if new_policy else set()),
     )
 
 
 def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
-    """Cases that cannot have become worse: the base's files do not have them, or it has no agent for their suite.
+    """Cases that cannot have become worse: the base's files do not have them, or it has no agent
+    for their suite.
 
-    Where the base has no evaluation file at all, or its file of them cannot be read, its agent can be asked all the
-    same: these are none."""
+    Where the base has no evaluation file at all, or its file of them cannot be read, its agent can
+    be asked all the same: these are none."""
     rules, base_cases = base.project.rules, _own_cases(base)
     keys = {suite.key for suite in suites} | set(base.project.renamed.values())
     had = {key for key, _ in base_cases}
@@ -645,13 +768,16 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     for suite in suites:
         use = base.project.agents.get(suite.key)
         lacks_agent = base.root is not None and (use is None or opening.is_missing(use))
-        # what cannot be read may be this suite, under its own name or under one that is not among head's any more
+        # what cannot be read may be this suite, under its own name or under one that is not among
+        # head's any more
         may_be_old = not base_cases
         if rules is not None:
             unread = suite.key in rules.unread or any(key not in keys for key in rules.unread)
             may_be_old = suite.key not in had and unread
         cases = [(suite.key, case.case_id) for case in suite.eval_set.cases]
-        case_keys += [case for case in cases if lacks_agent or (case not in base_cases and not may_be_old)]
+        case_keys += [
+            case for case in cases if lacks_agent or (case not in base_cases and not may_be_old)
+        ]
     return case_keys
 
 
@@ -663,20 +789,31 @@ def _own_cases(base: Base) -> set[CaseKey]:
     elif base.root is None and base.stored is not None:
         suites = base.stored.run.suites
     head_keys = {base_key: head_key for head_key, base_key in base.project.renamed.items()}
-    return {(head_keys.get(suite.key, suite.key), case.case_id) for suite in suites for case in suite.eval_set.cases}
+    return {
+        (head_keys.get(suite.key, suite.key), case.case_id)
+        for suite in suites
+        for case in suite.eval_set.cases
+    }
 
 
-def unpaired(base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]) -> dict[CaseKey, CaseStatus]:
-    """New and deleted cases. `suites`: head's, of this machine; `plan`: all that are measured, here or elsewhere."""
+def unpaired(
+    base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]
+) -> dict[CaseKey, CaseStatus]:
+    """New and deleted cases. `suites`: head's, of this machine; `plan`: all that are measured, here
+    or elsewhere."""
     here = {(suite.key, case.case_id) for suite in plan for case in suite.eval_set.cases}
     unknown = {suite.key for suite in plan if suite.problem}
     gone = sorted(key for key in _own_cases(base) - here if key[0] not in unknown)
-    return dict.fromkeys(gone, CaseStatus.REMOVED) | dict.fromkeys(new_cases(suites, base), CaseStatus.NEW)
+    return dict.fromkeys(gone, CaseStatus.REMOVED) | dict.fromkeys(
+        new_cases(suites, base), CaseStatus.NEW
+    )
 
 
-def edited(base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]) -> tuple[CaseKey, ...]:
-    """Cases of the suites `unchanged`, whose agent is the same on both sides, which the change adds, or of which it
-    changes what is asked, expected or required."""
+def edited(
+    base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]
+) -> tuple[CaseKey, ...]:
+    """Cases of the suites `unchanged`, whose agent is the same on both sides, which the change
+    adds, or of which it changes what is asked, expected or required."""
     rules = base.project.rules
     base_suites = {} if rules is None else {suite.key: suite for suite in rules.suites}
     case_keys: list[CaseKey] = []
@@ -684,7 +821,9 @@ def edited(base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]) ->
         base_suite = base_suites.get(base.project.renamed.get(suite.key, suite.key))
         is_known = base_suite is not None and _required(base_suite) == _required(suite)
         case_fingerprints = (
-            {case.case_id: fingerprints.of_case(case) for case in base_suite.eval_set.cases} if base_suite else {}
+            {case.case_id: fingerprints.of_case(case) for case in base_suite.eval_set.cases}
+            if base_suite
+            else {}
         )
         case_keys += [
             (suite.key, case.case_id)
@@ -696,14 +835,16 @@ def edited(base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]) ->
 
 def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
     return {
-        use.name: (fingerprints.of_criterion(use, version="", deviations=OURS), use.threshold) for use in suite.criteria
+        use.name: (fingerprints.of_criterion(use, version="", deviations=OURS), use.threshold)
+        for use in suite.criteria
     }
 
 
 def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterator[str]:
-    """A note for each agent that ran in another environment: of one that was rerun, if it is the same agent on both
-    sides, since another one may have changed it; of stored results always, since nobody knows what the time between
-    has changed as well. `reused`: the suites of which stored trials are used."""
+    """A note for each agent that ran in another environment: of one that was rerun, if it is the
+    same agent on both sides, since another one may have changed it; of stored results always, since
+    nobody knows what the time between has changed as well. `reused`: the suites of which stored
+    trials are used."""
     notes: list[str] = []
     stored_agents = _stored_agents(base)
     for head_suite, base_suite in zip(head.suites, rerun.suites, strict=True):
@@ -711,15 +852,19 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
         head_environment = head.agents.get(fingerprints.agent_key(head_suite.agent), {})
         key = fingerprints.agent_key(base_suite.agent)
         if inputs and rerun.inputs.get(key) == inputs:
-            notes += _other_environment("the same agent ran", rerun.agents.get(key, {}), head_environment)
+            notes += _other_environment(
+                "the same agent ran", rerun.agents.get(key, {}), head_environment
+            )
         if head_suite.key in reused and head_suite.key in stored_agents:
-            notes += _other_environment("the agent ran", stored_agents[head_suite.key][1], head_environment)
+            notes += _other_environment(
+                "the agent ran", stored_agents[head_suite.key][1], head_environment
+            )
     yield from dict.fromkeys(notes)
 
 
 def told(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
-    """What every agent of the base's run told of its environment, by `agent_key`; what did not run, as it was
-    stored."""
+    """What every agent of the base's run told of its environment, by `agent_key`; what did not run,
+    as it was stored."""
     agent_environments = dict(run.agents)
     stored_agents = _stored_agents(base)
     for suite in run.suites:
@@ -731,8 +876,8 @@ def told(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
 
 
 def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
-    """What every agent of the base's run is made of, as `told`; its files are those of the checkout, where there is
-    one."""
+    """What every agent of the base's run is made of, as `told`; its files are those of the
+    checkout, where there is one."""
     agent_descriptions, stored_agents = dict(run.descriptions), _stored_agents(base)
     for suite in run.suites:
         key, _ = stored_agents.get(suite.key, ("", {}))
@@ -740,17 +885,30 @@ def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
         for agent_key in (key, fingerprints.agent_key(suite.agent)):
             description = agent_descriptions.get(agent_key, AgentDescription())
             if stored is not None and not description.packages:
-                agent_descriptions[agent_key] = dataclasses.replace(stored, files=description.files or stored.files)
+                agent_descriptions[agent_key] = dataclasses.replace(
+                    stored, files=description.files or stored.files
+                )
     return agent_descriptions
 
 
 def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
-    """By head's name of a suite, what its agent is called in the stored results, and told when they were measured."""
+    """By head's name of a suite, what its agent is called in the stored results, and told when they
+    were measured."""
     if base.stored is None:
         return {}
-    stored, head_keys = base.stored.run, {base_key: head_key for head_key, base_key in base.project.renamed.items()}
-    keys = {head_keys.get(suite.key, suite.key): fingerprints.agent_key(suite.agent) for suite in stored.suites}
-    return {suite: (key, stored.agents.get(key, {})) for suite, key in keys.items() if suite in base.reusable}
+    stored, head_keys = (
+        base.stored.run,
+        {base_key: head_key for head_key, base_key in base.project.renamed.items()},
+    )
+    keys = {
+        head_keys.get(suite.key, suite.key): fingerprints.agent_key(suite.agent)
+        for suite in stored.suites
+    }
+    return {
+        suite: (key, stored.agents.get(key, {}))
+        for suite, key in keys.items()
+        if suite in base.reusable
+    }
 
 
 def _other_environment(

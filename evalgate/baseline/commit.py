@@ -1,5 +1,5 @@
-"""Which commit head is compared with, fetched where the checkout does not have it; and how it is checked out beside the
-user's working tree, in a private folder that goes when the block ends."""
+"""Which commit head is compared with, fetched where the checkout does not have it; and how it is
+checked out beside the user's working tree, in a private folder that goes when the block ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
 
 DEEPENING = (50, 500, 5000)
-"""Commits of history that are fetched, step by step, until base and head have an ancestor in common."""
+"""Commits of history that are fetched, step by step, until base and head have an ancestor in
+common."""
 
 How = Literal["merge-base", "base", "given"]
 _TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
@@ -26,7 +27,8 @@ _TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
 
 @frozen_dataclass
 class CommitObject:
-    """What a commit object says. `parents` are the real ones, also where a shallow checkout does not have them."""
+    """What a commit object says. `parents` are the real ones, also where a shallow checkout does
+    not have them."""
 
     sha: str
     parents: tuple[str, ...]
@@ -37,31 +39,38 @@ class CommitObject:
 class BaseCommit:
     """The commit to compare with; it is here, and can be checked out.
 
-    `how`: `merge-base` of the base branch and head, `base` for the tip of the base branch because no merge base could
-    be found (then `note` says why), `given` for a commit or tag named by the user.
-    """
+    `how`: `merge-base` of the base branch and head, `base` for the tip of the base branch because
+    no merge base could be found (then `note` says why), `given` for a commit or tag named by the
+    user."""
 
     sha: str
     how: How
     note: str = ""
 
 
-def pick_base(repo: Repository, *, base: str, event_base: str, head: str, environ: Environ | None = None) -> BaseCommit:
+def pick_base(
+    repo: Repository, *, base: str, event_base: str, head: str, environ: Environ | None = None
+) -> BaseCommit:
     """The base of `head` ("" for what is checked out), fetched where the checkout does not have it.
 
-    `base`: a SHA or tag, taken as it is, or a branch, whose merge base with head it is. Else, where head is the
-    merge that GitHub tests, its first parent. Else the merge base with `event_base`, a SHA of the event, or locally
-    with the remote's default branch. What a commit says of itself decides nothing: whoever wrote it could choose what
-    it is compared with. Raises GitFailed, UnavailableError.
-    """
+    `base`: a SHA or tag, taken as it is, or a branch, whose merge base with head it is. Else, where
+    head is the merge that GitHub tests, its first parent. Else the merge base with `event_base`, a
+    SHA of the event, or locally with the remote's default branch. What a commit says of itself
+    decides nothing: whoever wrote it could choose what it is compared with. Raises GitFailed,
+    UnavailableError."""
     head_sha = _head(repo, head)
     if base:
         return _wanted(repo, base, head=head_sha)
-    event_base = event_base if git.is_full_sha(event_base) else ""  # zeros: the push made the branch
+    # zeros: the push made the branch
+    event_base = event_base if git.is_full_sha(event_base) else ""
     head_commit = parse_commit(head_sha, repo.run_bytes("cat-file", "commit", head_sha))
     variables = environ or {}  # whether the runner says that it is the merge that GitHub tests
     is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", variables.get("GITHUB_REF", "")) is not None
-    is_tested = is_merge_ref and variables.get("GITHUB_SHA") == head_commit.sha and len(head_commit.parents) == 2
+    is_tested = (
+        is_merge_ref
+        and variables.get("GITHUB_SHA") == head_commit.sha
+        and len(head_commit.parents) == 2
+    )
     if is_tested or (is_test_merge(head_commit) and head_commit.parents[0] == event_base):
         _ensure(repo, head_commit.parents[0])
         return BaseCommit(sha=head_commit.parents[0], how="merge-base")
@@ -71,20 +80,26 @@ def pick_base(repo: Repository, *, base: str, event_base: str, head: str, enviro
     name = _default_branch(repo)
     tip = _local_branch(repo, name) or _fetched(repo, f"refs/heads/{name}")
     if tip is None:
-        raise GitFailed(command="git fetch", words=f"the remote has no branch {name!r}", complaint=Complaint.MISSING)
+        raise GitFailed(
+            command="git fetch",
+            words=f"the remote has no branch {name!r}",
+            complaint=Complaint.MISSING,
+        )
     return _merge_base(repo, tip, head=head_sha)
 
 
 def parse_commit(sha: str, data: bytes) -> CommitObject:
     """The commit that a commit object describes."""
     head, _, message = data.decode("utf-8", "replace").partition("\n\n")
-    parents = tuple(line.removeprefix("parent ") for line in head.splitlines() if line.startswith("parent "))
+    parents = tuple(
+        line.removeprefix("parent ") for line in head.splitlines() if line.startswith("parent ")
+    )
     return CommitObject(sha=sha, parents=parents, subject=message.lstrip("\n").split("\n", 1)[0])
 
 
 def is_test_merge(commit: CommitObject) -> bool:
-    """Whether it says that GitHub made it to test a pull request (`refs/pull/N/merge`): its subject names its parents.
-    Anybody can write that."""
+    """Whether it says that GitHub made it to test a pull request (`refs/pull/N/merge`): its subject
+    names its parents. Anybody can write that."""
     match = _TEST_MERGE.fullmatch(commit.subject)
     return match is not None and commit.parents == (match[2], match[1])
 
@@ -133,10 +148,13 @@ def _local_branch(repo: Repository, name: str) -> str | None:
 
 
 def _default_branch(repo: Repository) -> str:
-    """The remote's default branch by the refs of the clone, else by asking it, else what most people call theirs."""
+    """The remote's default branch by the refs of the clone, else by asking it, else what most
+    people call theirs."""
     remote = repo.remote.name
     if not remote:
-        branch = next((name for name in ("main", "master") if repo.resolve(f"refs/heads/{name}")), "")
+        branch = next(
+            (name for name in ("main", "master") if repo.resolve(f"refs/heads/{name}")), ""
+        )
         if branch:
             return branch
         raise UnavailableError(
@@ -149,13 +167,16 @@ def _default_branch(repo: Repository) -> str:
         prefix = f"ref: refs/remotes/{remote}/"
         if text.startswith(prefix):
             return text.removeprefix(prefix)
-    output = repo.run_with_remote("ls-remote", "--symref", "origin", "HEAD").decode("utf-8", "replace")
+    output = repo.run_with_remote("ls-remote", "--symref", "origin", "HEAD").decode(
+        "utf-8", "replace"
+    )
     match = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", output, re.MULTILINE)
     return match[1] if match else "main"
 
 
 def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseCommit:
-    """The merge base of `tip` and `head`, history fetched as needed; `tip` itself, with a note, where there is none."""
+    """The merge base of `tip` and `head`, history fetched as needed; `tip` itself, with a note,
+    where there is none."""
     _ensure(repo, tip)
     merge_base = _find_merge_base(repo, tip, head)
     reason = "they have no common ancestor"
@@ -203,7 +224,8 @@ def _ensure(repo: Repository, sha: str) -> None:
 
 
 def _ensure_of_event(repo: Repository, sha: str) -> None:
-    """The same for the commit that an event names, which a force push may have made nobody's. Raises GitFailed."""
+    """The same for the commit that an event names, which a force push may have made nobody's.
+    Raises GitFailed."""
     try:
         _ensure(repo, sha)
     except GitFailed as error:
@@ -218,7 +240,8 @@ def _ensure_of_event(repo: Repository, sha: str) -> None:
 
 
 def _fetched(repo: Repository, name: str) -> str | None:
-    """The commit of a ref of the remote, fetched; None where the remote has no such ref. Raises GitFailed."""
+    """The commit of a ref of the remote, fetched; None where the remote has no such ref. Raises
+    GitFailed."""
     try:
         repo.fetch(name, depth=1 if repo.is_shallow else None)
     except GitFailed as error:
@@ -232,7 +255,9 @@ def _fetched(repo: Repository, name: str) -> str | None:
 
 
 LONGEST_POINTER = 1024  # bytes, by the specification of Git LFS
-_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:[0-9a-f]{64}\nsize \d+\n")
+_POINTER = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:[0-9a-f]{64}\nsize \d+\n"
+)
 _GITLINK = "160000 "
 
 
@@ -240,10 +265,10 @@ _GITLINK = "160000 "
 class BaseCheckout:
     """A commit on disk.
 
-    `tree`: its top; `root`: the folder in it that corresponds to evalgate's root; `notes`: what is not there or not
-    as in the user's checkout (submodules, LFS files, links that lead out), one sentence each; `problem`: why an agent
-    that runs here cannot be compared with one in the user's checkout, "" where it can.
-    """
+    `tree`: its top; `root`: the folder in it that corresponds to evalgate's root; `notes`: what is
+    not there or not as in the user's checkout (submodules, LFS files, links that lead out), one
+    sentence each; `problem`: why an agent that runs here cannot be compared with one in the user's
+    checkout, "" where it can."""
 
     tree: Path
     root: Path
@@ -259,8 +284,8 @@ class NoSuchFolder(UnavailableError):  # noqa: N818 - it says what is the matter
 def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
     """The tree of `sha`, for as long as the block lasts. Raises GitFailed, NoSuchFolder.
 
-    Files that git does not track (`.env`, `node_modules`) are not there; neither are submodules and LFS files.
-    """
+    Files that git does not track (`.env`, `node_modules`) are not there; neither are submodules and
+    LFS files."""
     tree = Path(tempfile.mkdtemp(prefix="tree-", dir=repo.folder))
     try:
         # a partial clone fetches contents when they are asked for
@@ -273,14 +298,28 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
                 hint="The base cannot run; only thresholds apply.",
             )
         # the folders of submodules that git left empty; those outside a sparse checkout have none
-        links = [entry.partition("\t")[2] for entry in _listed(repo, tree, "--stage") if entry.startswith(_GITLINK)]
+        links = [
+            entry.partition("\t")[2]
+            for entry in _listed(repo, tree, "--stage")
+            if entry.startswith(_GITLINK)
+        ]
         submodules = [name for name in links if (tree / name).is_dir()]
-        # the files of which Git LFS has the content and the checkout a pointer; no filter of theirs runs
-        files = [name for name in _listed(repo, tree, "--", ":(attr:filter=lfs)") if _holds_pointer(tree / name)]
-        lacking = [name for name in (*submodules, *files) if _is_filled(repo.source.working_tree / name)]
+        # the files of which Git LFS has the content and the checkout a pointer; no filter of theirs
+        # runs
+        files = [
+            name
+            for name in _listed(repo, tree, "--", ":(attr:filter=lfs)")
+            if _holds_pointer(tree / name)
+        ]
+        lacking = [
+            name for name in (*submodules, *files) if _is_filled(repo.source.working_tree / name)
+        ]
         notes = [*_missing("submodule", submodules), *_missing("Git LFS file", files)]
         if out := sorted(_links_out(tree)):
-            many, lead = words.counted(len(out), "symbolic link"), "leads" if len(out) == 1 else "lead"
+            many, lead = (
+                words.counted(len(out), "symbolic link"),
+                "leads" if len(out) == 1 else "lead",
+            )
             notes.append(
                 f"{many} (such as {out[0]}) {lead} out of the repository, so both sides use the same files there."
             )
@@ -289,7 +328,9 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
             f"({words.listed(lacking, limit=3)}), so the two agents cannot be compared. Compare with stored results "
             "(`baseline: store` or `file`), or check out without them (`submodules`, `lfs` of actions/checkout)."
         )
-        yield BaseCheckout(tree=tree, root=root, notes=tuple(notes), problem=problem if lacking else "")
+        yield BaseCheckout(
+            tree=tree, root=root, notes=tuple(notes), problem=problem if lacking else ""
+        )
     finally:
         git.remove_folder(tree)
         with suppress(GitFailed):
@@ -297,11 +338,11 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
 
 
 def edited_workflow(root: Path, head: Path) -> str:
-    """A workflow of the base that runs evalgate, and that head has otherwise or not at all; "" where there is none.
+    """A workflow of the base that runs evalgate, and that head has otherwise or not at all; ""
+    where there is none.
 
-    `root`, `head`: the same folder of both checkouts. Inputs come from there: what they name, the change may have
-    chosen.
-    """
+    `root`, `head`: the same folder of both checkouts. Inputs come from there: what they name, the
+    change may have chosen."""
     within = next((above for above in (root, *root.parents) if (above / ".git").exists()), root)
     top = head.joinpath(*[".."] * len(root.relative_to(within).parts))
     for path in sorted((within / ".github" / "workflows").glob("*.y*ml")):
@@ -324,7 +365,11 @@ def _listed(repo: Repository, tree: Path, *arguments: str) -> list[str]:
 
 def _holds_pointer(path: Path) -> bool:
     try:
-        return not path.is_symlink() and path.stat().st_size <= LONGEST_POINTER and is_pointer(path.read_bytes())
+        return (
+            not path.is_symlink()
+            and path.stat().st_size <= LONGEST_POINTER
+            and is_pointer(path.read_bytes())
+        )
     except OSError:
         return False
 

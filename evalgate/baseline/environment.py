@@ -1,4 +1,5 @@
-"""What an agent runs in, beside the files that it reads: its Python, packages, platform, settings and variables."""
+"""What an agent runs in, beside the files that it reads: its Python, packages, platform, settings
+and variables."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ OF_THE_MACHINE = (
 
 
 def variables_of(environment: Environ, key: bytes) -> Mapping[str, str]:
-    """What of an agent's variables may change what it does, by keyed hash. Of a secret without a key only that there is
-    one: even a digest of it is nothing to keep."""
+    """What of an agent's variables may change what it does, by keyed hash. Of a secret without a
+    key only that there is one: even a digest of it is nothing to keep."""
     return {
         name: _hidden(name, value, key)
         for name, value in environment.items()
@@ -35,22 +36,35 @@ def variables_of(environment: Environ, key: bytes) -> Mapping[str, str]:
 
 def _hidden(name: str, value: str, key: bytes) -> str:
     if key:
-        return hmac.new(key, value.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()[:16]
+        return hmac.new(key, value.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()[
+            :16
+        ]
     is_secret = name in variables.KEYS or redact.is_named(name)
     return ("set" if value else "") if is_secret else variables.USER_INFO.sub("://", value)
 
 
-def of_agent(agent: Agent, settings: Settings, *, environment: Environ, tools: str, key: bytes) -> str:
-    """16 hex digits; "" where the agent has not started. `tools`: what answers its tool calls; `key`: of the hash of
-    variables. The agent said of itself when it started: its Python, its framework, its packages; its instructions,
-    models and tools as they were loaded."""
+def of_agent(
+    agent: Agent, settings: Settings, *, environment: Environ, tools: str, key: bytes
+) -> str:
+    """16 hex digits; "" where the agent has not started. `tools`: what answers its tool calls;
+    `key`: of the hash of variables. The agent said of itself when it started: its Python, its
+    framework, its packages; its instructions, models and tools as they were loaded."""
     about, description = agent.about(), agent.description()
     if not about:
         return ""
     machine = [platform.system(), platform.machine()]
     loaded = None if description is None else dataclasses.asdict(description)
-    # where its Python lies says nothing of what is in it, and head and the base have folders of their own
+    # where its Python lies says nothing of what is in it, and head and the base have folders of
+    # their own
     facts = {name: value for name, value in about.items() if name != "interpreter"}
     return fingerprints.digest(
-        [of_agents(settings), tools, variables_of(environment, key), facts, loaded, machine, __version__]
+        [
+            of_agents(settings),
+            tools,
+            variables_of(environment, key),
+            facts,
+            loaded,
+            machine,
+            __version__,
+        ]
     )

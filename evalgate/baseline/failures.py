@@ -1,8 +1,9 @@
-"""Head beside the base, and whose doing it is that the base's agent failed: its own, or possibly the change's.
+"""Head beside the base, and whose doing it is that the base's agent failed: its own, or possibly
+the change's.
 
-What the change may have caused is not measured, and blocks: else a change could end the comparison by breaking the
-base. It may have caused what happened in an environment, under limits, or on questions that are not the base's.
-"""
+What the change may have caused is not measured, and blocks: else a change could end the comparison
+by breaking the base. It may have caused what happened in an environment, under limits, or on
+questions that are not the base's."""
 
 from __future__ import annotations
 
@@ -48,15 +49,18 @@ ANSWERING = frozenset({
     FailureKind.RAISED, FailureKind.MODEL_ERROR, FailureKind.TIMEOUT, FailureKind.EXITED, FailureKind.FLOODED,
     FailureKind.PROTOCOL,
 })  # fmt: skip
-"""With a question. All others come from a provider, a recording, a simulated user or a signal, and may be anybody's."""
+"""With a question. All others come from a provider, a recording, a simulated user or a signal, and
+may be anybody's."""
 
 REACHING = config.names_with(Settings, Trait.AGENT)
 """Settings that reach an agent; what a door gives is the same on both sides."""
 
 _SHARED = re.compile(
-    r"Errno (?:11|12|24|28|98)\b|Address already in use|No space left|MemoryError|can't start new thread", re.IGNORECASE
+    r"Errno (?:11|12|24|28|98)\b|Address already in use|No space left|MemoryError|can't start new thread",
+    re.IGNORECASE,
 )
-"""What both sides have together, and either may have taken from the other: ports, the disk, memory, processes."""
+"""What both sides have together, and either may have taken from the other: ports, the disk, memory,
+processes."""
 
 _DEPENDENCIES = re.compile(
     r"(requirements|constraints)[^/]*\.(txt|in)|pyproject\.toml|setup\.(py|cfg)|Pipfile|[^/]*[.-]lock(\.json|b)?|"
@@ -69,48 +73,77 @@ _PACKAGE = re.compile(r"pyproject\.toml|setup\.(py|cfg)")
 
 
 def marked(run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]) -> tuple[Run, str]:
-    """The base's run with its agents' own failures told apart; what of the change may have made the first of the
-    others, "" where nothing did. `settings`: those that both sides ran with; `suites`: head's."""
-    if base.root is None or base.project.settings is None or all(trial.failure is None for trial in run.trials):
+    """The base's run with its agents' own failures told apart; what of the change may have made the
+    first of the others, "" where nothing did. `settings`: those that both sides ran with; `suites`:
+    head's."""
+    if (
+        base.root is None
+        or base.project.settings is None
+        or all(trial.failure is None for trial in run.trials)
+    ):
         return run, ""
     causes = _Causes(base, settings=settings, head=suites, base_suites=run.suites)
-    trial_causes = {trial.key: causes.of(trial.failure, trial.key) for trial in run.trials if trial.failure is not None}
-    trials = tuple(replace(trial, own_failure=trial_causes.get(trial.key) == "") for trial in run.trials)
-    return replace(run, trials=trials), next((cause for cause in trial_causes.values() if cause), "")
+    trial_causes = {
+        trial.key: causes.of(trial.failure, trial.key)
+        for trial in run.trials
+        if trial.failure is not None
+    }
+    trials = tuple(
+        replace(trial, own_failure=trial_causes.get(trial.key) == "") for trial in run.trials
+    )
+    return replace(run, trials=trials), next(
+        (cause for cause in trial_causes.values() if cause), ""
+    )
 
 
 class _Causes:
-    """What of the change may have made the base's agent fail, in words. `base_suites`: its suites, with the base's agents."""
+    """What of the change may have made the base's agent fail, in words. `base_suites`: its suites,
+    with the base's agents."""
 
-    def __init__(self, base: Base, *, settings: Settings, head: Sequence[Suite], base_suites: Sequence[Suite]) -> None:
+    def __init__(
+        self, base: Base, *, settings: Settings, head: Sequence[Suite], base_suites: Sequence[Suite]
+    ) -> None:
         self._base, self._settings = base, settings
-        self._head, self._own = ({suite.key: suite for suite in suites} for suites in (head, base_suites))
+        self._head, self._own = (
+            {suite.key: suite for suite in suites} for suites in (head, base_suites)
+        )
         self._environments: dict[tuple[str, str], str] = {}
-        self._workflow = "" if base.root is None else commit.edited_workflow(base.root, settings.root)
+        self._workflow = (
+            "" if base.root is None else commit.edited_workflow(base.root, settings.root)
+        )
 
     def of(self, failure: AgentFailure, key: TrialKey) -> str | None:
         """Of one failure: "" where it is the base's own, None where nobody can tell whose it is."""
         suite = self._own[key.suite]
         if suite.agent.is_absent:
             return "" if opening.is_unusable(suite.agent) else None
-        if failure.kind not in STARTING | ANSWERING or _SHARED.search(f"{failure.message}\n{failure.detail}"):
+        if failure.kind not in STARTING | ANSWERING or _SHARED.search(
+            f"{failure.message}\n{failure.detail}"
+        ):
             return None
         head = self._head.get(key.suite)
-        agent_keys = fingerprints.agent_key(suite.agent), "" if head is None else fingerprints.agent_key(head.agent)
+        agent_keys = (
+            fingerprints.agent_key(suite.agent),
+            "" if head is None else fingerprints.agent_key(head.agent),
+        )
         if agent_keys not in self._environments:
-            self._environments[agent_keys] = self._environment(suite.agent, None if head is None else head.agent)
+            self._environments[agent_keys] = self._environment(
+                suite.agent, None if head is None else head.agent
+            )
         if self._environments[agent_keys]:
             return self._environments[agent_keys]
         if failure.kind in ANSWERING and not self._is_own_question(suite, key.case_id):
             return "it asks other questions"
-        inputs = [config_settings.input_name(name) for name in REACHING if name in self._settings.given]
+        inputs = [
+            config_settings.input_name(name) for name in REACHING if name in self._settings.given
+        ]
         if inputs and self._workflow:
             return f"{words.listed(f'`{name}`' for name in inputs)} may come from {self._workflow}, which it edits"
         return next(self._narrowed(failure), "")
 
     def _is_own_question(self, suite: Suite, case_id: str) -> bool:
-        """Whether the base's own file asks the same; a base without any file, or whose file nobody can read, has
-        nothing that the change could have replaced."""
+        """Whether the base's own file asks the same; a base without any file, or whose file nobody
+        can read, has nothing that the change could have replaced."""
         rules, name = self._base.project.rules, self._base.project.renamed.get(suite.key, suite.key)
         if rules is None or name in rules.unread:
             return True
@@ -121,7 +154,10 @@ class _Causes:
                 for case in candidate.eval_set.cases
                 if (candidate.key, case.case_id) == case_key
             }
-            for suites, case_key in (((suite,), (suite.key, case_id)), (rules.suites, (name, case_id)))
+            for suites, case_key in (
+                ((suite,), (suite.key, case_id)),
+                (rules.suites, (name, case_id)),
+            )
         )
         return run_tasks == base_tasks
 
@@ -147,7 +183,10 @@ class _Causes:
                 changed.append(name)
         if head_settings.isolation != base_settings.isolation and failure.kind in ANSWERING:
             changed.append("isolation")
-        if head_settings.concurrency > base_settings.concurrency and failure.kind is FailureKind.TIMEOUT:
+        if (
+            head_settings.concurrency > base_settings.concurrency
+            and failure.kind is FailureKind.TIMEOUT
+        ):
             changed.append("concurrency")
         for name in changed:
             head_value, base_value = getattr(head_settings, name), getattr(base_settings, name)
@@ -160,14 +199,17 @@ class _Causes:
             assert self._base.root is not None
             rule = head_settings.gate_file.tools
             files = [path for path in (rule.mocks, rule.cassettes) if path]
-            base_value, head_value = (toolbox.digest(root, files) for root in (self._base.root, head_settings.root))
+            base_value, head_value = (
+                toolbox.digest(root, files) for root in (self._base.root, head_settings.root)
+            )
             if rule != base_settings.gate_file.tools or (
                 toolbox.mode_of(head_settings) is not ToolMode.LIVE and base_value != head_value
             ):
                 yield "`tools` differs from the base's"
 
     def _environment(self, use: AgentUse, head_agent: AgentUse | None) -> str:
-        """What of the base's agent's environment may be head's; "" where it is the base's own. `head_agent`: head's agent."""
+        """What of the base's agent's environment may be head's; "" where it is the base's own.
+        `head_agent`: head's agent."""
         root, lender = self._base.root, self._settings.root
         assert root is not None
         if interpreter := opening.wanted_python(use, root=root, lender=lender):
@@ -175,7 +217,9 @@ class _Causes:
         if _is_made(use, root):
             return ""
         shared = head_agent is None or not _is_made(head_agent, lender)
-        changed = next(_changed(root, lender, base_folders=_own_folders(use, root), shared=shared), "")
+        changed = next(
+            _changed(root, lender, base_folders=_own_folders(use, root), shared=shared), ""
+        )
         return f"both sides ran in one environment, and {changed} differs" if changed else ""
 
 
@@ -188,23 +232,31 @@ def _is_made(use: AgentUse, root: Path) -> bool:
 
 
 def _own_folders(use: AgentUse, root: Path) -> frozenset[str]:
-    """Where an agent's Python looks before it looks at what is installed, also its program's folder; "" is the root."""
+    """Where an agent's Python looks before it looks at what is installed, also its program's
+    folder; "" is the root."""
     folders = [root, folder_of(use.options, root)]
     command = use.options.get("command", ())
     for word in shlex.split(command) if isinstance(command, str) else command:
         program = Path(os.path.normpath(root / str(use.options.get("cwd", ".")) / str(word)))
         folders += [program.parent] if program.is_file() and program.is_relative_to(root) else []
-    return frozenset(f"{folder.relative_to(root).as_posix()}/".removeprefix("./") for folder in folders)
+    return frozenset(
+        f"{folder.relative_to(root).as_posix()}/".removeprefix("./") for folder in folders
+    )
 
 
-def _changed(root: Path, head: Path, *, base_folders: Collection[str], shared: bool) -> Iterator[str]:
-    """Files that decide what a common environment holds, and that are not the same on both sides: those that say what
-    to install, then the code of packages of the checkout, of which head's may be installed there.
+def _changed(
+    root: Path, head: Path, *, base_folders: Collection[str], shared: bool
+) -> Iterator[str]:
+    """Files that decide what a common environment holds, and that are not the same on both sides:
+    those that say what to install, then the code of packages of the checkout, of which head's may
+    be installed there.
 
-    `base_folders`: folders whose modules the base's agent finds in its checkout. `shared`: head's agent runs in that environment
-    as well. A change that is the first to say what to install breaks nothing.
-    """
-    base_files, head_files = (dict.fromkeys(discovery_agents.code_files(checkout)) for checkout in (root, head))
+    `base_folders`: folders whose modules the base's agent finds in its checkout. `shared`: head's
+    agent runs in that environment as well. A change that is the first to say what to install breaks
+    nothing."""
+    base_files, head_files = (
+        dict.fromkeys(discovery_agents.code_files(checkout)) for checkout in (root, head)
+    )
     says, added = (
         [path for path in paths if _DEPENDENCIES.fullmatch(path.rpartition("/")[2])]
         for paths in (base_files, [path for path in head_files if path not in base_files])
@@ -213,7 +265,9 @@ def _changed(root: Path, head: Path, *, base_folders: Collection[str], shared: b
     if not shared:
         return
     yield from added if says else ()
-    tops = sorted({path.rpartition("/")[0] for path in says if _PACKAGE.fullmatch(path.rpartition("/")[2])})
+    tops = sorted(
+        {path.rpartition("/")[0] for path in says if _PACKAGE.fullmatch(path.rpartition("/")[2])}
+    )
     for top in (f"{name}/".removeprefix("/") for name in tops):
         folder = f"{top}src/" if (root / top / "src").is_dir() else top
         below = [path for path in {**base_files, **head_files} if path.startswith(folder)]
@@ -226,7 +280,8 @@ def _differs(path: str, root: Path, head: Path) -> bool:
     return not (first.is_file() and second.is_file() and first.read_bytes() == second.read_bytes())
 
 
-# --- head beside base ---------------------------------------------------------------------------------
+# --- head beside base
+# ---------------------------------------------------------------------------------
 
 
 def recorded_of(head: Run) -> frozenset[str]:
@@ -242,17 +297,21 @@ def compare(
     unread: tuple[str, ...] = (),
     cause: str = "",
 ) -> Comparison:
-    """Head beside base, wherever the two come from: measured just now, joined from parts, read from files; where
-    nothing of the base could be measured, a comparison that says so. `edited`, `unread`: see `Comparison`. `cause`:
-    what of the change may have made the base's agent fail."""
+    """Head beside base, wherever the two come from: measured just now, joined from parts, read from
+    files; where nothing of the base could be measured, a comparison that says so. `edited`,
+    `unread`: see `Comparison`. `cause`: what of the change may have made the base's agent fail."""
     head, base = sides.head, sides.base
     assert base is not None
     problem, base_failed = _base_problem(head, base, sides.unpaired)
     if problem:
         problem += f"; the cause may be this change: {cause}" if cause else ""
         return Comparison(origin=origin, problem=problem, base_failed=base_failed, unread=unread)
-    notes = dict.fromkeys((*origin.notes, *_other_models(head, base, is_together=sides.is_together)))
-    return comparison_compare.of(sides, origin=replace(origin, notes=tuple(notes)), edited=edited, unread=unread)
+    notes = dict.fromkeys(
+        (*origin.notes, *_other_models(head, base, is_together=sides.is_together))
+    )
+    return comparison_compare.of(
+        sides, origin=replace(origin, notes=tuple(notes)), edited=edited, unread=unread
+    )
 
 
 def again(
@@ -264,8 +323,8 @@ def again(
     quarantined_cases: Collection[CaseKey],
     lacking: str,
 ) -> Comparison:
-    """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
-    and the results do not tell why."""
+    """What results tell of a comparison, computed from both runs again. `lacking`: what is said
+    where there is no base and the results do not tell why."""
     if base is None:
         return Comparison(
             origin=comparison.origin,
@@ -290,15 +349,18 @@ def again(
 
 
 def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> tuple[str, bool]:
-    """Why no trial of the base can be used at all, and whether only the base's own failures are why; "" where one can,
-    and where every case is new or changed, so that nothing could be compared whatever became of the base."""
+    """Why no trial of the base can be used at all, and whether only the base's own failures are
+    why; "" where one can, and where every case is new or changed, so that nothing could be compared
+    whatever became of the base."""
     keys = pairing.uses_by_case(head)
     if keys and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys):
         return "", False
     ran = [{trial.key.case for trial in run.trials} for run in (head, base)]
     if not base.trials or (head.truncated and not ran[0] & ran[1]):
         return "no base result could be compared", False
-    failed = [(trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None]
+    failed = [
+        (trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None
+    ]
     if len(failed) < len(base.trials):
         return "", False
     other_failures = [failure for failure, is_own in failed if not is_own]
@@ -319,10 +381,15 @@ def _base_failed_sentence(failure: AgentFailure) -> str:
 
 
 def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]:
-    """A note where other models answered: though the agent is the same, or at another time, when a provider may have
-    moved as well. That difference is not the change's, or not its alone."""
+    """A note where other models answered: though the agent is the same, or at another time, when a
+    provider may have moved as well. That difference is not the change's, or not its alone."""
     same = dict(head.inputs) == dict(base.inputs) and all(head.inputs.values())
-    if not head.models or not base.models or head.models == base.models or (is_together and not same):
+    if (
+        not head.models
+        or not base.models
+        or head.models == base.models
+        or (is_together and not same)
+    ):
         return ()
     base_models, head_models = (", ".join(sorted(run.models)) for run in (base, head))
     agent = "the same agent" if same else "the agent"

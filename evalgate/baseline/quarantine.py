@@ -1,4 +1,5 @@
-"""Which cases are quarantined in this run, by whose word, and which are new or changed in this pull request."""
+"""Which cases are quarantined in this run, by whose word, and which are new or changed in this pull
+request."""
 
 from __future__ import annotations
 
@@ -30,10 +31,16 @@ InForce: TypeAlias = tuple[Mapping[CaseKey, Quarantine], tuple[Problem, ...]]
 
 
 def in_force(
-    settings: Settings, suites: tuple[Suite, ...], base: Base | None, context: Context, *, past: PastRuns | None
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    base: Base | None,
+    context: Context,
+    *,
+    past: PastRuns | None,
 ) -> InForce:
-    """The quarantined cases of `suites`. A change cannot quarantine its own failures: the base's list counts, and only
-    for cases that the change leaves as they are. On the base branch, and where there is no base, it is this checkout's.
+    """The quarantined cases of `suites`. A change cannot quarantine its own failures: the base's
+    list counts, and only for cases that the change leaves as they are. On the base branch, and
+    where there is no base, it is this checkout's.
 
     `base`: the one whose rules are known. `past`: what base runs did, None where that is not known.
     """
@@ -52,17 +59,22 @@ def in_force(
     if entries == base_settings.gate_file.quarantine:
         return cases, problems
     message = "`quarantine`: the base's evalgate.yml counts, not this change's"
-    notice = errors.note(NOT_HEADS, message, settings.place_of("quarantine"), "It counts once it is merged.")
+    notice = errors.note(
+        NOT_HEADS, message, settings.place_of("quarantine"), "It counts once it is merged."
+    )
     return cases, (notice, *problems)
 
 
-def of_checkout(settings: Settings, suites: tuple[Suite, ...], *, today: dt.date) -> Mapping[CaseKey, Quarantine]:
+def of_checkout(
+    settings: Settings, suites: tuple[Suite, ...], *, today: dt.date
+) -> Mapping[CaseKey, Quarantine]:
     """The quarantined cases of results at hand, by the checkout's own list."""
     return _in_force(settings, suites, {}, None, today, past=None)[0]
 
 
 def dated(settings: Settings, today: dt.date) -> Iterator[Problem]:
-    """What the date says of the entries: which have expired, which will soon, and which last longer than they may."""
+    """What the date says of the entries: which have expired, which will soon, and which last longer
+    than they may."""
     for number, rule in enumerate(settings.gate_file.quarantine):
         yield from _dated(rule, (rule.until - today).days, settings.place_of("quarantine", number))
 
@@ -91,8 +103,8 @@ def _in_force(
     *,
     past: PastRuns | None,
 ) -> InForce:
-    """`settings`: whose list counts. `contents`: fingerprints of the base's own cases by its own names; None: these are
-    the cases."""
+    """`settings`: whose list counts. `contents`: fingerprints of the base's own cases by its own
+    names; None: these are the cases."""
     rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
     runs_by_case = {} if past is None else past.by_case()
     cases: dict[CaseKey, Quarantine] = {}
@@ -103,12 +115,17 @@ def _in_force(
             if ":".join(key) not in rules:
                 continue
             number, rule = rules[":".join(key)]
-            remaining_days, place = (rule.until - today).days, settings.place_of("quarantine", number)
+            remaining_days, place = (
+                (rule.until - today).days,
+                settings.place_of("quarantine", number),
+            )
             problems += _dated(rule, remaining_days, place)
             if not 0 <= remaining_days <= MOST_DAYS:
                 continue
             if contents is not None and contents.get(key) != fingerprints.of_case(case):
-                message = f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
+                message = (
+                    f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
+                )
                 problems.append(errors.note(CHANGED, message, case.place))
             elif key in runs_by_case and history.is_broken(runs_by_case[key]):
                 message = f"`{rule.case}` is quarantined, but failed its last {history.BROKEN_RUNS} base runs"
@@ -116,7 +133,9 @@ def _in_force(
                 problems.append(errors.warning(BROKEN, message, place, hint))
             else:
                 until, owner = rule.until.isoformat(), rule.owner.strip()
-                cases[suite.key, case.case_id] = Quarantine(owner=owner, expires=until, reason=rule.reason)
+                cases[suite.key, case.case_id] = Quarantine(
+                    owner=owner, expires=until, reason=rule.reason
+                )
     if cases and past is None:
         message = "nobody can tell whether quarantined cases have broken: there is no history of base runs"
         hint = "Set `baseline-folder` (docs/quarantine.md)."
@@ -127,4 +146,8 @@ def _in_force(
 def _contents(base: Base) -> dict[CaseKey, str]:
     """The base's own cases by its own names, as far as they are known."""
     suites = () if base.project.rules is None else base.project.rules.suites
-    return {(suite.key, case.case_id): fingerprints.of_case(case) for suite in suites for case in suite.eval_set.cases}
+    return {
+        (suite.key, case.case_id): fingerprints.of_case(case)
+        for suite in suites
+        for case in suite.eval_set.cases
+    }

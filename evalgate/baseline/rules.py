@@ -1,4 +1,5 @@
-"""The two rule books of a run: the change's own and the base's; and what the change edits of both."""
+"""The two rule books of a run: the change's own and the base's; and what the change edits of
+both."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ class Rules:
     is_both: bool = False  # whether the worse of two verdicts counts
     problems: tuple[Problem, ...] = ()  # of rules that could not be had, and of what they need
     shard: Shard | None = None  # the part of a plan that `suites` are; None: all of it
-    quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)  # shown, and never decide
+    # shown, and never decide
+    quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
 
     @property
     def policy(self) -> Policy:
@@ -75,11 +77,11 @@ def of(
 ) -> Rules:
     """What is measured of head's `suites`, and who decides on it.
 
-    evalgate.yml is part of the change: where the base's own says `policy: both`, head's cannot take that back. What of
-    the base's rules cannot be read is a problem. `context` None: nothing is run. `hint`: what to do where the base's
-    rules are not known.
-    """
-    if context is not None and context.on_base_branch:  # what is merged is the base's word from now on
+    evalgate.yml is part of the change: where the base's own says `policy: both`, head's cannot take
+    that back. What of the base's rules cannot be read is a problem. `context` None: nothing is run.
+    `hint`: what to do where the base's rules are not known."""
+    # what is merged is the base's word from now on
+    if context is not None and context.on_base_branch:
         base = None
     settings, notices = baseline_settings.in_force(head_settings, base, context)
     base_rules = None if base is None else _before(base.project)
@@ -102,15 +104,23 @@ def _before(base_project: BaseProject) -> BaseRules | None:
 
 
 def _alone(
-    head_settings: Settings, settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint: str
+    head_settings: Settings,
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    base: Base | None,
+    *,
+    hint: str,
 ) -> Rules:
     """By the change's own book, since there is no other."""
     policy = load.policy_of(settings, suites)
     if base is not None and base.problem and not base.no_agent and head_settings.policy == "both":
-        # the base's rules were to decide, and head's cannot tolerate that something is wrong with the base
+        # the base's rules were to decide, and head's cannot tolerate that something is wrong with
+        # the base
         policy = policy.blocking()
     problems = tuple(_unknown(head_settings, base, hint))
-    return Rules(settings=settings, suites=suites, books=(RuleBook(policy=policy),), problems=problems)
+    return Rules(
+        settings=settings, suites=suites, books=(RuleBook(policy=policy),), problems=problems
+    )
 
 
 def _beside(
@@ -128,15 +138,24 @@ def _beside(
     renamed = base_project.renamed or baseline_base.renames(rules.suites, suites)
     if context is not None and base_settings is not None:
         suites += _dropped(
-            head_settings, base_settings, suites, rules, moved_keys=renamed.values(), environ=context.environ
+            head_settings,
+            base_settings,
+            suites,
+            rules,
+            moved_keys=renamed.values(),
+            environ=context.environ,
         )
     of_name = {suite.key: suite for suite in rules.suites}
     names = {suite.key: renamed.get(suite.key, suite.key) for suite in suites}
     base_suites = {key: of_name[name] for key, name in names.items() if name in of_name}
-    policy, of_severity = _with_severity(load.policy_of(settings, suites), suites, base_suites, rules.policy)
+    policy, of_severity = _with_severity(
+        load.policy_of(settings, suites), suites, base_suites, rules.policy
+    )
     policy = _blocking_on_broken(policy, suites, rules, renamed)
     new = [suite for suite in suites if suite.key not in base_suites]
-    of_base = _of_base(rules, renamed, policy, of_new=load.policy_of(base_settings or settings, new))
+    of_base = _of_base(
+        rules, renamed, policy, of_new=load.policy_of(base_settings or settings, new)
+    )
     files = tuple(_files(base_settings, head_settings, (*rules.suites, *suites)))
     edited = _metrics(suites, head_settings.root).intersection(edit.subject for edit in files)
     demands = _Asked(suites, base_suites, rules, is_both=is_both, are_metrics_edited=bool(edited))
@@ -147,14 +166,20 @@ def _beside(
         settings=settings,
         suites=demands.suites,
         books=tuple(book.divided(len(books) if is_both else 1) for book in books),
-        edits=Edits(edits=(*decisive, *files, *_snapshots(rules.suites, suites, renamed)), unasked=demands.unasked),
+        edits=Edits(
+            edits=(*decisive, *files, *_snapshots(rules.suites, suites, renamed)),
+            unasked=demands.unasked,
+        ),
         is_both=is_both,
         problems=(*of_severity, *_unreadable(rules, is_both=is_both)),
     )
 
 
-def _of_base(rules: BaseRules, renamed: Mapping[str, str], policy: Policy, *, of_new: Policy) -> Policy:
-    """The base's policy by this change's names of files, with what head's `policy` decides; `of_new`: of new files."""
+def _of_base(
+    rules: BaseRules, renamed: Mapping[str, str], policy: Policy, *, of_new: Policy
+) -> Policy:
+    """The base's policy by this change's names of files, with what head's `policy` decides;
+    `of_new`: of new files."""
     of_base = baseline_base.under_new_names(rules.policy, renamed, new_policy=of_new)
     return replace(of_base, fail_on=policy.fail_on, deviations=policy.deviations)
 
@@ -168,15 +193,19 @@ def _dropped(
     moved_keys: Iterable[str],
     environ: Environ,
 ) -> tuple[Suite, ...]:
-    """Files that are there and that the base evaluates, but the change's evalgate.yml no longer chooses. `moved_keys`: the
-    base's names of files that have another now."""
+    """Files that are there and that the base evaluates, but the change's evalgate.yml no longer
+    chooses. `moved_keys`: the base's names of files that have another now."""
     chosen_already = {suite.key for suite in suites} | set(moved_keys)
     other_keys = (suite.key for suite in rules.suites if suite.key not in chosen_already)
     lost = {key for key in other_keys if (head_settings.root / key).is_file()}
     if not lost:
         return ()
-    gate_file = head_settings.gate_file.model_copy(update={"exclude": base_settings.gate_file.exclude})
-    chosen = {name: getattr(base_settings, name) for name in CHOOSING if name not in head_settings.given}
+    gate_file = head_settings.gate_file.model_copy(
+        update={"exclude": base_settings.gate_file.exclude}
+    )
+    chosen = {
+        name: getattr(base_settings, name) for name in CHOOSING if name not in head_settings.given
+    }
     choosing = head_settings.model_copy(update={**chosen, "gate_file": gate_file})
     every = project.prepare(choosing, environ=environ).set_apart().suites
     return tuple(suite for suite in every if suite.key in lost)
@@ -185,10 +214,12 @@ def _dropped(
 def _with_severity(
     policy: Policy, suites: Iterable[Suite], base_suites: Mapping[str, Suite], of_base: Policy
 ) -> tuple[Policy, list[Problem]]:
-    """The policy with the base's severity of each suite that it has, and a notice of each that the change has
-    otherwise."""
+    """The policy with the base's severity of each suite that it has, and a notice of each that the
+    change has otherwise."""
     advisory = {
-        suite.key for suite in suites if suite.key in base_suites and base_suites[suite.key].key in of_base.advisory
+        suite.key
+        for suite in suites
+        if suite.key in base_suites and base_suites[suite.key].key in of_base.advisory
     }
     head_advisory = policy.advisory & base_suites.keys()
     notices = [
@@ -207,9 +238,10 @@ SEVERITIES = {False: "gating", True: "advisory"}
 
 
 class _Asked:
-    """What is asked of both books. `suites`: head's, with the criteria that the base alone asks, which decide in its
-    book alone; `criteria`: those of the base's book, where they are others; `edits`: the differences. `unasked`:
-    criteria of the base's that nobody asks: judges are asked by both books only where both decide."""
+    """What is asked of both books. `suites`: head's, with the criteria that the base alone asks,
+    which decide in its book alone; `criteria`: those of the base's book, where they are others;
+    `edits`: the differences. `unasked`: criteria of the base's that nobody asks: judges are asked
+    by both books only where both decide."""
 
     def __init__(
         self,
@@ -238,7 +270,9 @@ class _Asked:
             base_criteria, more = [], []
             for use in base_suite.criteria:
                 head_use = head_uses.get(use.name)
-                if head_use is not None and _is_measured_alike(use, head_use, are_metrics_edited=are_metrics_edited):
+                if head_use is not None and _is_measured_alike(
+                    use, head_use, are_metrics_edited=are_metrics_edited
+                ):
                     base_criteria.append(_by_rule_of(use, head_use))
                 elif _is_shown_only(use):
                     continue
@@ -249,7 +283,9 @@ class _Asked:
                     use = replace(use, name=name, metric=use.metric or use.name)  # noqa: PLW2901 - renamed
                     base_criteria.append(use)
                     more.append(replace(use, threshold=None, informational=True))
-            edits = list(_criteria(base_suite.criteria, suite, are_metrics_edited=are_metrics_edited))
+            edits = list(
+                _criteria(base_suite.criteria, suite, are_metrics_edited=are_metrics_edited)
+            )
             if edits:
                 self.criteria[suite.key] = tuple(base_criteria)
                 self.edits += edits
@@ -258,13 +294,18 @@ class _Asked:
 
 
 def _is_measured_alike(base: CriterionUse, head: CriterionUse, *, are_metrics_edited: bool) -> bool:
-    """Whether two uses of a name give one score; who judges is asked once, and not by both books."""
+    """Whether two uses of a name give one score; who judges is asked once, and not by both
+    books."""
     is_edited = base.code is not None and are_metrics_edited
     return base.code == head.code and _options(base) == _options(head) and not is_edited
 
 
 def _options(use: CriterionUse) -> dict[str, object]:
-    return {name: value for name, value in use.options.items() if name not in ("judge_model_options", "judge")}
+    return {
+        name: value
+        for name, value in use.options.items()
+        if name not in ("judge_model_options", "judge")
+    }
 
 
 def _by_rule_of(base: CriterionUse, head: CriterionUse) -> CriterionUse:
@@ -275,14 +316,18 @@ def _by_rule_of(base: CriterionUse, head: CriterionUse) -> CriterionUse:
 def _blocking_on_broken(
     policy: Policy, suites: tuple[Suite, ...], rules: BaseRules, renamed: Mapping[str, str]
 ) -> Policy:
-    """The policy; where head broke a file that the base can measure, what is not measured blocks. `fail-on` without it
-    is for outages: this is none. One that blocks on nothing stays so."""
+    """The policy; where head broke a file that the base can measure, what is not measured blocks.
+    `fail-on` without it is for outages: this is none. One that blocks on nothing stays so."""
     sound = {
         suite.key
         for suite in rules.suites
-        if suite.eval_set.cases and suite.key not in rules.unruled and not baseline_base.is_unknown(suite.agent)
+        if suite.eval_set.cases
+        and suite.key not in rules.unruled
+        and not baseline_base.is_unknown(suite.agent)
     }
-    broken = {suite.key for suite in suites if suite.problem or suite.agent.is_absent} - policy.advisory
+    broken = {
+        suite.key for suite in suites if suite.problem or suite.agent.is_absent
+    } - policy.advisory
     if not policy.fail_on or not any(renamed.get(key, key) in sound for key in broken):
         return policy
     return policy.blocking()
@@ -305,19 +350,23 @@ def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Probl
 
 
 def _unreadable(rules: BaseRules, *, is_both: bool) -> Iterator[Problem]:
-    """That files of the base cannot be read: whether head asks for less than they do is not known, and where the
-    base's rules decide, head's stand in for those that are in them."""
+    """That files of the base cannot be read: whether head asks for less than they do is not known,
+    and where the base's rules decide, head's stand in for those that are in them."""
     if not rules.errors:
         return
     reason = f"the base's {baseline_base.first_of(rules.errors)}"
     lacking = rules.unruled if is_both else frozenset()
     if lacking:
-        message = f"`policy: both`: head's criteria apply to {words.listed(sorted(lacking))}: {reason}"
+        message = (
+            f"`policy: both`: head's criteria apply to {words.listed(sorted(lacking))}: {reason}"
+        )
         yield errors.warning(UNKNOWN, message, hint=REVIEW)
     wrong = {error.place.file for error in rules.errors if error.place is not None}
     files = (rules.unread | rules.unruled or wrong) - lacking
     if files:
-        message = f"could not check whether this change relaxes {words.listed(sorted(files))}: {reason}"
+        message = (
+            f"could not check whether this change relaxes {words.listed(sorted(files))}: {reason}"
+        )
         yield errors.warning(UNCHECKED, message, hint=REVIEW)
 
 
@@ -325,9 +374,11 @@ def _unreadable(rules: BaseRules, *, is_both: bool) -> Iterator[Problem]:
 
 
 WIDTH, LED_UP, MOST = 60, 20, 100_000
-"""Of a long value: what is shown, what of it stands before the difference, and what is looked at."""
+"""Of a long value: what is shown, what of it stands before the difference, and what is looked
+at."""
 MOST_LINES, LINE, LARGE = 60, 300, 20_000
-"""Of a file's difference: how many lines are kept, how much of each, and the bytes beyond which a digest does."""
+"""Of a file's difference: how many lines are kept, how much of each, and the bytes beyond which a
+digest does."""
 MOST_TOLD = 3
 """Of the ways in which a CES evaluation asks for less."""
 IN_POLICY = ("pass_rate", "min_measured", "alpha", "max_drop", "threshold")
@@ -341,19 +392,25 @@ def _policy_edits(base: Policy, head: Policy, keys: Collection[str]) -> Iterator
         if key in {*base.suite_pass_rate, *head.suite_pass_rate}:
             yield from _edit(f"pass_rate of {key}", *rates)
     for key in sorted(base.advisory ^ head.advisory):
-        yield from _edit(f"severity of {key}", *(SEVERITIES[key in policy.advisory] for policy in (base, head)))
+        yield from _edit(
+            f"severity of {key}", *(SEVERITIES[key in policy.advisory] for policy in (base, head))
+        )
     for name in sorted({*base.criteria, *head.criteria}):
         rules = [policy.criteria.get(name) for policy in (base, head)]
         for part in ("gating", "lower_is_better", "max_drop"):
             yield from _edit(f"{part} of {name}", *(getattr(rule, part, None) for rule in rules))
 
 
-def _criteria(base: Iterable[CriterionUse], suite: Suite, *, are_metrics_edited: bool) -> Iterator[GateEdit]:
+def _criteria(
+    base: Iterable[CriterionUse], suite: Suite, *, are_metrics_edited: bool
+) -> Iterator[GateEdit]:
     """What a suite asks otherwise than on the base."""
     base_uses, head_uses = ({use.name: use for use in uses} for uses in (base, suite.criteria))
     for name in dict.fromkeys((*base_uses, *head_uses)):
         base_use, head_use = base_uses.get(name), head_uses.get(name)
-        if (base_use is None or _is_shown_only(base_use)) and (head_use is None or _is_shown_only(head_use)):
+        if (base_use is None or _is_shown_only(base_use)) and (
+            head_use is None or _is_shown_only(head_use)
+        ):
             continue
         place = None if head_use is None else head_use.place
         yield from _edit(
@@ -366,10 +423,16 @@ def _criteria(base: Iterable[CriterionUse], suite: Suite, *, are_metrics_edited:
             continue
         for part in ("lower_is_better", "code", "where_applicable", "on_the_test"):
             yield from _edit(
-                f"{part} of {name}", getattr(base_use, part), getattr(head_use, part), suite=suite.key, place=place
+                f"{part} of {name}",
+                getattr(base_use, part),
+                getattr(head_use, part),
+                suite=suite.key,
+                place=place,
             )
         if base_use.code and head_use.code == base_use.code and are_metrics_edited:
-            yield from _edit(f"code of {name}", "the base's", "edited", suite=suite.key, place=place)
+            yield from _edit(
+                f"code of {name}", "the base's", "edited", suite=suite.key, place=place
+            )
         for path, *values in _differences(_options(base_use), _options(head_use)):
             yield from _edit(f"{path} of {name}", *values, suite=suite.key, place=place)
 
@@ -379,7 +442,14 @@ def _edit(
 ) -> Iterator[GateEdit]:
     if base != head:
         base_text, head_text = _value(base), _value(head)
-        yield GateEdit(kind=EditKind.RULE, subject=subject, suite=suite, base=base_text, head=head_text, place=place)
+        yield GateEdit(
+            kind=EditKind.RULE,
+            subject=subject,
+            suite=suite,
+            base=base_text,
+            head=head_text,
+            place=place,
+        )
 
 
 def _is_shown_only(use: CriterionUse) -> bool:
@@ -388,7 +458,11 @@ def _is_shown_only(use: CriterionUse) -> bool:
 
 
 def _threshold(use: CriterionUse) -> str:
-    return "informational" if use.informational or use.threshold is None else words.threshold(use.threshold)
+    return (
+        "informational"
+        if use.informational or use.threshold is None
+        else words.threshold(use.threshold)
+    )
 
 
 def _value(value: object) -> str:
@@ -400,12 +474,16 @@ def _value(value: object) -> str:
 
 
 def _differences(base: object, head: object, *, path: str = "") -> Iterator[tuple[str, str, str]]:
-    """Where two values differ, as deep as both are mappings or lists of one length: `judge_model_options.judge_model`,
-    before and after in words."""
+    """Where two values differ, as deep as both are mappings or lists of one length:
+    `judge_model_options.judge_model`, before and after in words."""
     if isinstance(base, Mapping) and isinstance(head, Mapping):
         for name in sorted({*base, *head}, key=str):
-            yield from _differences(base.get(name), head.get(name), path=f"{path}.{name}" if path else str(name))
-    elif isinstance(base, list | tuple) and isinstance(head, list | tuple) and len(base) == len(head):
+            yield from _differences(
+                base.get(name), head.get(name), path=f"{path}.{name}" if path else str(name)
+            )
+    elif (
+        isinstance(base, list | tuple) and isinstance(head, list | tuple) and len(base) == len(head)
+    ):
         for at, (base_part, head_part) in enumerate(zip(base, head, strict=True)):
             yield from _differences(base_part, head_part, path=f"{path}[{at}]")
     elif base != head:
@@ -425,34 +503,59 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
     )
     start = max(shared - LED_UP, 0) if max(map(len, texts)) > WIDTH else 0
     excerpts = [f"{'...' if start else ''}{text[start:]}" for text in texts]
-    base_text, head_text = (text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..." for text in excerpts)
+    base_text, head_text = (
+        text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..." for text in excerpts
+    )
     return base_text, head_text
 
 
-def _snapshots(base_suites: Iterable[Suite], suites: Iterable[Suite], renamed: Mapping[str, str]) -> Iterator[GateEdit]:
-    """Cases and files that the change deletes or edits: whether they ask for less, only a reader can tell."""
+def _snapshots(
+    base_suites: Iterable[Suite], suites: Iterable[Suite], renamed: Mapping[str, str]
+) -> Iterator[GateEdit]:
+    """Cases and files that the change deletes or edits: whether they ask for less, only a reader
+    can tell."""
     names = {base_key: head_key for head_key, base_key in renamed.items()}
     head_suites = {suite.key: suite for suite in suites}
     for base_suite in base_suites:
         head_suite = head_suites.get(names.get(base_suite.key, base_suite.key))
         if head_suite is None:
             count = words.counted(len(base_suite.eval_set.cases), "case")
-            yield GateEdit(kind=EditKind.SUITE_REMOVED, subject=base_suite.key, suite=base_suite.key, base=count)
+            yield GateEdit(
+                kind=EditKind.SUITE_REMOVED,
+                subject=base_suite.key,
+                suite=base_suite.key,
+                base=count,
+            )
             continue
         head_cases = {case.case_id: case for case in head_suite.eval_set.cases}
         for case in base_suite.eval_set.cases if not head_suite.problem else ():
             head_case = head_cases.get(case.case_id)
             if head_case is None:
-                yield GateEdit(kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key)
+                yield GateEdit(
+                    kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key
+                )
             elif (relaxations := _relaxed(case, head_case)) is not None:
                 if relaxations:
-                    more = f"; and {len(relaxations) - MOST_TOLD} more" if len(relaxations) > MOST_TOLD else ""
+                    more = (
+                        f"; and {len(relaxations) - MOST_TOLD} more"
+                        if len(relaxations) > MOST_TOLD
+                        else ""
+                    )
                     summary = "; ".join(relaxations[:MOST_TOLD]) + more
                     kind, place = EditKind.CASE_CHANGED, head_case.place
-                    yield GateEdit(kind=kind, subject=case.case_id, suite=head_suite.key, head=summary, place=place)
+                    yield GateEdit(
+                        kind=kind,
+                        subject=case.case_id,
+                        suite=head_suite.key,
+                        head=summary,
+                        place=place,
+                    )
             elif fingerprints.of_case(head_case) != fingerprints.of_case(case):
                 yield GateEdit(
-                    kind=EditKind.CASE_CHANGED, subject=case.case_id, suite=head_suite.key, place=head_case.place
+                    kind=EditKind.CASE_CHANGED,
+                    subject=case.case_id,
+                    suite=head_suite.key,
+                    place=head_case.place,
                 )
 
 
@@ -463,9 +566,9 @@ def _relaxed(base: Case, head: Case) -> list[str] | None:
 
 
 def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> Iterator[GateEdit]:
-    """Files that say how is measured and differ, with the lines that do: evalgate.yml, criteria, custom metrics,
-    calibrations, and what answers in a judge's, a tool's or an agent's stead. None where the base's settings are not
-    known."""
+    """Files that say how is measured and differ, with the lines that do: evalgate.yml, criteria,
+    custom metrics, calibrations, and what answers in a judge's, a tool's or an agent's stead. None
+    where the base's settings are not known."""
     if base is None:
         return
     names: set[str] = set()
@@ -480,7 +583,9 @@ def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> 
     for name in sorted(names - {""}):
         base_text, head_text = (_text(settings.root / name) for settings in (base, head))
         if base_text != head_text:
-            lines = difflib.unified_diff(base_text.splitlines(), head_text.splitlines(), lineterm="", n=1)
+            lines = difflib.unified_diff(
+                base_text.splitlines(), head_text.splitlines(), lineterm="", n=1
+            )
             diff_lines = [plain.clip(line, LINE) for line in lines][2:]
             counts = [sum(line.startswith(sign) for line in diff_lines) for sign in "-+"]
             yield GateEdit(
@@ -495,7 +600,8 @@ def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> 
 
 
 def _text(path: Path) -> str:
-    """What a file holds, of one that is no text or very large its digest; "" where there is none."""
+    """What a file holds, of one that is no text or very large its digest; "" where there is
+    none."""
     try:
         if path.is_dir():
             inside = sorted(part for part in path.rglob("*") if part.is_file())
@@ -508,7 +614,8 @@ def _text(path: Path) -> str:
 
 
 def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[GateEdit]:
-    """Recorded conversations that stand in for an agent, and are others now: nothing but the change says them."""
+    """Recorded conversations that stand in for an agent, and are others now: nothing but the change
+    says them."""
     recorded = (suite.agent for suite in suites if suite.agent.driver in agents.DRIVERS)
     uses = {fingerprints.agent_key(use): use for use in recorded if not agents.is_asked(use)}
     for use in uses.values():
@@ -534,18 +641,23 @@ def _tool_files(settings: Settings) -> tuple[str, ...]:
 def _cassettes(settings: Settings) -> frozenset[str]:
     """The recorded tool calls that answer in the tools' stead, relative to the checkout."""
     folder = settings.gate_file.tools.cassettes
-    if "cassettes" not in _tool_files(settings) or places.why_not(settings.root, folder, trusted=True):
+    if "cassettes" not in _tool_files(settings) or places.why_not(
+        settings.root, folder, trusted=True
+    ):
         return frozenset()
     paths = (settings.root / folder).rglob("*.json")
     return frozenset(path.relative_to(settings.root).as_posix() for path in paths)
 
 
 def _digest(path: Path) -> str:
-    """The first digits of what a file, or all files of a folder, hold; "" where there is nothing that can be read."""
+    """The first digits of what a file, or all files of a folder, hold; "" where there is nothing
+    that can be read."""
     try:
         if path.is_dir():
             inside = sorted(part for part in path.rglob("*") if part.is_file())
-            return fingerprints.digest([[str(part.relative_to(path)), _digest(part)] for part in inside])[:8]
+            return fingerprints.digest(
+                [[str(part.relative_to(path)), _digest(part)] for part in inside]
+            )[:8]
         return hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.is_file() else ""
     except OSError:
         return ""
@@ -555,8 +667,9 @@ _LONGEST_NAME = 100
 
 
 def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
-    """The files of custom metrics, those beside them (in the folder of a module, in all of a package), and what they
-    import of the checkout. The file that the agent itself is in is what is tested."""
+    """The files of custom metrics, those beside them (in the folder of a module, in all of a
+    package), and what they import of the checkout. The file that the agent itself is in is what is
+    tested."""
     return frozenset(
         path.relative_to(root).as_posix()
         for suite in suites
@@ -566,14 +679,17 @@ def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
 
 
 def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
-    """The Python files that a metric's module lies among and imports, wherever it may be itself: below the root, the
-    agent's folder (also by the name `agent`), or one above it."""
+    """The Python files that a metric's module lies among and imports, wherever it may be itself:
+    below the root, the agent's folder (also by the name `agent`), or one above it."""
     parts = module.split(".")
     if not all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts):
         return
     agent_path = PurePosixPath(str(agent.options.get("path") or "/"))
     home = None if agent_path.is_absolute() or ".." in agent_path.parts else agent_path
-    places = [(place, parts) for place in dict.fromkeys([".", "src", *map(str, home.parents if home else ())])]
+    places = [
+        (place, parts)
+        for place in dict.fromkeys([".", "src", *map(str, home.parents if home else ())])
+    ]
     called = str(agent.options.get("call") or "").partition(":")[0]  # `package.module:function`
     tested = {root / (f"{called.replace('.', '/')}.py" if called else ".")}
     if home is not None:
@@ -582,10 +698,17 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
     for place, names in places:
         folder = root / place
         stem = folder.joinpath(*names)
-        module_files = [path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()]
+        module_files = [
+            path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()
+        ]
         if names and module_files:
-            neighbors = [*(folder.glob("*.py") if len(names) == 1 else ()), *(folder / names[0]).rglob("*.py")]
-            yield from {*module_files, *neighbors, *_imported(root, module_files, tested)} - (tested - {*module_files})
+            neighbors = [
+                *(folder.glob("*.py") if len(names) == 1 else ()),
+                *(folder / names[0]).rglob("*.py"),
+            ]
+            yield from {*module_files, *neighbors, *_imported(root, module_files, tested)} - (
+                tested - {*module_files}
+            )
 
 
 def _imported(root: Path, modules: Collection[Path], tested: Collection[Path]) -> Iterator[Path]:

@@ -26,10 +26,14 @@ from evalgate.values import Json
 
 OF_DOORS = config.names_with(Settings, Decider.DOOR, Door.FILE)
 """What a change does not decide: what agents see, where files are, who is told."""
-OF_BASE = tuple(name for name in config.names_with(Settings, Decider.BASE) if name not in ("baseline", "policy"))
-"""What a change decides from the moment on that it is merged; of the other two both sides' words count."""
+OF_BASE = tuple(
+    name for name in config.names_with(Settings, Decider.BASE) if name not in ("baseline", "policy")
+)
+"""What a change decides from the moment on that it is merged; of the other two both sides' words
+count."""
 TELLING = {"comment": ("always", "changes", "failures", "off"), "check_run": (True, False)}
-"""Of these, those that say whom the verdict is told, most first: a change may have more of it told, not less."""
+"""Of these, those that say whom the verdict is told, most first: a change may have more of it told,
+not less."""
 OF_JUDGES = config.names_with(JudgeRule, Decider.DOOR)
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Where a model's configuration says how it is reached: another address, further headers."""
@@ -40,13 +44,17 @@ HINT = "Change it in a pull request of its own first."
 HINT_INPUT = "Give it as an input of the workflow, or change it in a pull request of its own first."
 
 
-def in_force(settings: Settings, base: Base | None, context: Context | None) -> tuple[Settings, tuple[Problem, ...]]:
-    """Head's settings with those of the doors and of the base in them, and notices of what the change has otherwise."""
+def in_force(
+    settings: Settings, base: Base | None, context: Context | None
+) -> tuple[Settings, tuple[Problem, ...]]:
+    """Head's settings with those of the doors and of the base in them, and notices of what the
+    change has otherwise."""
     if base is None or context is None:
         return settings, ()
     base_side = _Whose.of(base)
     names: tuple[str, ...] = ()
-    if context.is_pull_request:  # elsewhere they are the user's own; in one there is a base, whatever is wrong with it
+    # elsewhere they are the user's own; in one there is a base, whatever is wrong with it
+    if context.is_pull_request:
         names += OF_DOORS
     if base.project.settings is not None and base.project.rules is not None:
         names += OF_BASE
@@ -70,14 +78,16 @@ def reached(
     *,
     initial_judge: JudgeRule,
 ) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
-    """The suites, with their judges and simulated users reached as a door or the base says; notices of what the change
-    has otherwise. `initial_judge`: the judges that the suites' criteria know."""
+    """The suites, with their judges and simulated users reached as a door or the base says; notices
+    of what the change has otherwise. `initial_judge`: the judges that the suites' criteria know."""
     if settings.gate_file.judge != initial_judge:  # each criterion knows where its judge is asked
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
     if base is None or context is None or not context.is_pull_request:
         return suites, ()
     pairs = [_with_client_options(suite, base, _Whose.of(base)) for suite in suites]
-    return tuple(suite for suite, _ in pairs), tuple(problem for _, problems in pairs for problem in problems)
+    return tuple(suite for suite, _ in pairs), tuple(
+        problem for _, problems in pairs for problem in problems
+    )
 
 
 def judge_keys(
@@ -89,19 +99,22 @@ def judge_keys(
     *,
     asked_with: Mapping[str, str],
 ) -> frozenset[str]:
-    """The variables with keys of judges: of those that are asked; in a pull request also of those that the base asks,
-    and what either evalgate.yml names. A change that asks no judge any more gets its key no more than any other.
-    `settings`: those in force. `asked_with`: the environment, and what an agent's .env adds for
-    its judges."""
+    """The variables with keys of judges: of those that are asked; in a pull request also of those
+    that the base asks, and what either evalgate.yml names. A change that asks no judge any more
+    gets its key no more than any other. `settings`: those in force. `asked_with`: the environment,
+    and what an agent's .env adds for its judges."""
     environ, sides = asked_with, [(settings, suites)]
     names: set[str] = set()
     if context.is_pull_request and base is not None:
         base_settings, base_rules = base.project.settings or head_settings, base.project.rules
-        names = {side_settings.gate_file.judge.api_key_env for side_settings in (head_settings, base_settings)}
+        names = {
+            side_settings.gate_file.judge.api_key_env
+            for side_settings in (head_settings, base_settings)
+        }
         sides += [] if base_rules is None else [(base_settings, base_rules.suites)]
-    return clients.variables_with((environ.get(name, "") for name in names), environ, secret_names=names).union(
-        *(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides)
-    )
+    return clients.variables_with(
+        (environ.get(name, "") for name in names), environ, secret_names=names
+    ).union(*(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,22 +128,28 @@ class _Whose:
     def of(cls, base: Base) -> _Whose:
         base_settings = base.project.settings
         if base_settings is None:
-            return cls(None, f"the base's evalgate.yml is not known ({base.problem}), so it is as if there were none")
+            return cls(
+                None,
+                f"the base's evalgate.yml is not known ({base.problem}), so it is as if there were none",
+            )
         return (
             cls(base_settings, "")
             if base_settings.places is not None
             else cls(None, "the base has no evalgate.yml yet")
         )
 
-    def notice(self, name: str, *, base_setting: Any, head_setting: Any, place: Place | None, hint: str) -> Problem:
+    def notice(
+        self, name: str, *, base_setting: Any, head_setting: Any, place: Place | None, hint: str
+    ) -> Problem:
         """What counts, and what does not."""
         if self.settings is not None:
-            message = f"`{name}`: the base's evalgate.yml counts ({_shown(base_setting)}), not this change's ({_shown(head_setting)})"
+            message = (
+                f"`{name}`: the base's evalgate.yml counts ({_shown(base_setting)}), "
+                f"not this change's ({_shown(head_setting)})"
+            )
         else:
             instead = f"; what counts is {_shown(base_setting)}" if base_setting else ""
-            message = (
-                f"`{name}` of this change's evalgate.yml ({_shown(head_setting)}) does not count: {self.why}{instead}"
-            )
+            message = f"`{name}` of this change's evalgate.yml ({_shown(head_setting)}) does not count: {self.why}{instead}"
         return errors.note(NOT_HEADS, message, place, hint)
 
 
@@ -151,7 +170,11 @@ def _trusted(settings: Settings, name: str, base_settings: Settings | None) -> A
     """A door's word, else the base's, else the default."""
     if name in settings.given:
         return getattr(settings, name)
-    trusted = Settings.model_fields[name].default if base_settings is None else getattr(base_settings, name)
+    trusted = (
+        Settings.model_fields[name].default
+        if base_settings is None
+        else getattr(base_settings, name)
+    )
     if _has_no_limit(trusted):  # a bound that the base has none of
         return getattr(settings, name)
     order = TELLING.get(name)
@@ -168,20 +191,33 @@ def _settings(settings: Settings, counting: Json, base_side: _Whose) -> Iterator
         if head_setting != base_setting:
             label, place = config_settings.input_name(name), settings.place_of(name)
             hint = HINT_INPUT if name in config.names_with(Settings, Door.ACTION) else HINT
-            yield base_side.notice(label, base_setting=base_setting, head_setting=head_setting, place=place, hint=hint)
+            yield base_side.notice(
+                label, base_setting=base_setting, head_setting=head_setting, place=place, hint=hint
+            )
 
 
-def _judge(settings: Settings, base_side: _Whose, *, is_guarded: bool) -> tuple[JudgeRule, list[Problem]]:
-    """The change's judges with the base's budget; where they are guarded, asked where the base's are, with the base's
-    key, and where the base has none yet, where the change says if that is a known provider."""
+def _judge(
+    settings: Settings, base_side: _Whose, *, is_guarded: bool
+) -> tuple[JudgeRule, list[Problem]]:
+    """The change's judges with the base's budget; where they are guarded, asked where the base's
+    are, with the base's key, and where the base has none yet, where the change says if that is a
+    known provider."""
     head_judge = settings.gate_file.judge
     base_judge = JudgeRule() if base_side.settings is None else base_side.settings.gate_file.judge
-    counting: dict[str, Any] = {} if _has_no_limit(base_judge.budget) else {"budget": base_judge.budget}
-    if is_guarded and not (base_side.settings is None and models.is_of_provider(head_judge.base_url)):
+    counting: dict[str, Any] = (
+        {} if _has_no_limit(base_judge.budget) else {"budget": base_judge.budget}
+    )
+    if is_guarded and not (
+        base_side.settings is None and models.is_of_provider(head_judge.base_url)
+    ):
         counting |= {name: getattr(base_judge, name) for name in OF_JUDGES}
     notices = [
         base_side.notice(
-            f"judge.{name}", base_setting=value, head_setting=getattr(head_judge, name), place=place, hint=HINT
+            f"judge.{name}",
+            base_setting=value,
+            head_setting=getattr(head_judge, name),
+            place=place,
+            hint=HINT,
         )
         for name, value in counting.items()
         for place in (settings.place_of("judge", name),)
@@ -189,8 +225,12 @@ def _judge(settings: Settings, base_side: _Whose, *, is_guarded: bool) -> tuple[
     ]
     names = [name for name in ("model", "client", *OF_JUDGES) if getattr(head_judge, name)]
     if is_guarded and base_side.settings is None and not notices and names:
-        description = words.listed(f"`{name}: {plain.label(getattr(head_judge, name), WIDTH)}`" for name in names)
-        message = f"the judge of this change's evalgate.yml is asked ({description}): {base_side.why}"
+        description = words.listed(
+            f"`{name}: {plain.label(getattr(head_judge, name), WIDTH)}`" for name in names
+        )
+        message = (
+            f"the judge of this change's evalgate.yml is asked ({description}): {base_side.why}"
+        )
         hint = "It counts because it is asked at a known provider's own address."
         notices.append(errors.note(NO_FILE, message, settings.place_of("judge"), hint))
     return head_judge.model_copy(update=counting), notices
@@ -199,34 +239,46 @@ def _judge(settings: Settings, base_side: _Whose, *, is_guarded: bool) -> tuple[
 # --- how models are reached ----------------------------------------------------------------------
 
 
-def _with_client_options(suite: Suite, base: Base, base_side: _Whose) -> tuple[Suite, list[Problem]]:
+def _with_client_options(
+    suite: Suite, base: Base, base_side: _Whose
+) -> tuple[Suite, list[Problem]]:
     """The suite with the base's client options for its judges and its simulated users."""
     rules, key = base.project.rules, base.project.renamed.get(suite.key, suite.key)
     base_suite = (
-        None if rules is None else next((candidate for candidate in rules.suites if candidate.key == key), None)
+        None
+        if rules is None
+        else next((candidate for candidate in rules.suites if candidate.key == key), None)
     )
     uses = {} if base_suite is None else {use.name: use for use in base_suite.criteria}
     criteria, problems = [], []
     for use in suite.criteria:
         base_options = (
-            _client_options(_config_of(uses[use.name])) if use.name in uses else _by_rule(use, base_side.settings)
+            _client_options(_config_of(uses[use.name]))
+            if use.name in uses
+            else _by_rule(use, base_side.settings)
         )
         new_use = _with_config(use, _replaced(_config_of(use), base_options))
         if new_use != use:
             problems.append(
-                _other_client(f"`{use.name}` in {suite.key}", base_options, use.place or Place(file=suite.key))
+                _other_client(
+                    f"`{use.name}` in {suite.key}", base_options, use.place or Place(file=suite.key)
+                )
             )
         criteria.append(new_use)
     simulator, base_settings = suite.simulator, base_side.settings
     if simulator.config is not None:
         rule = None if base_settings is None else base_settings.gate_file.simulator.config
         base_options = _client_options(
-            base_suite.simulator.config if base_suite is not None and base_suite.simulator.config else rule
+            base_suite.simulator.config
+            if base_suite is not None and base_suite.simulator.config
+            else rule
         )
         config = _replaced(simulator.config, base_options)
         if config != simulator.config:
             place = simulator.place or Place(file=suite.key)
-            problems.append(_other_client(f"the simulated users of {suite.key}", base_options, place))
+            problems.append(
+                _other_client(f"the simulated users of {suite.key}", base_options, place)
+            )
             simulator = dataclasses.replace(simulator, config=config)
     return dataclasses.replace(suite, criteria=tuple(criteria), simulator=simulator), problems
 
@@ -261,10 +313,15 @@ def _replaced(config: Json, base_options: Json) -> Json:
     """The configuration with other client options; as it is where they are the same."""
     if _client_options(config) == base_options:
         return config
-    return {**{name: value for name, value in config.items() if name not in CLIENT_OPTIONS}, **base_options}
+    return {
+        **{name: value for name, value in config.items() if name not in CLIENT_OPTIONS},
+        **base_options,
+    }
 
 
 def _other_client(subject: str, base_options: Json, place: Place) -> Problem:
-    counts = "the base's count" if base_options else "there are none on the base, so they do not count"
+    counts = (
+        "the base's count" if base_options else "there are none on the base, so they do not count"
+    )
     message = f"the client options (`http_options`) of {subject}: {counts}, not this change's"
     return errors.note(NOT_HEADS, message, place, HINT)

@@ -1,4 +1,5 @@
-"""The terminal's door: `evalgate run`, `validate`, `list` and the others. Commands are imported when they are called.
+"""The terminal's door: `evalgate run`, `validate`, `list` and the others. Commands are imported
+when they are called.
 
 Errors are shown here once, in plain words, and become an exit code.
 """
@@ -31,17 +32,35 @@ COMMANDS: Table[Command] = Table(
     Command,
     (
         Command(
-            "init", "Write a workflow for the evaluation files and agents that are found.", "evalgate.cli.init:command"
+            "init",
+            "Write a workflow for the evaluation files and agents that are found.",
+            "evalgate.cli.init:command",
         ),
         Command("run", "Run the gate and write the reports.", "evalgate.cli.commands:run"),
         Command(
-            "merge", "Merge the results of all shards (`--shard 1/N` ...) and report.", "evalgate.cli.commands:merge"
+            "merge",
+            "Merge the results of all shards (`--shard 1/N` ...) and report.",
+            "evalgate.cli.commands:merge",
         ),
-        Command("compare", "Compare two results.json: base and head.", "evalgate.cli.commands:compare"),
-        Command("accept", "Accept what the agent did as what its failing cases expect.", "evalgate.cli.known:accept"),
+        Command(
+            "compare", "Compare two results.json: base and head.", "evalgate.cli.commands:compare"
+        ),
+        Command(
+            "accept",
+            "Accept what the agent did as what its failing cases expect.",
+            "evalgate.cli.known:accept",
+        ),
         Command("show", "Show a case as it last ran, turn by turn.", "evalgate.cli.known:show"),
-        Command("history", "Show how a case ended in the runs that are kept.", "evalgate.cli.known:history"),
-        Command("report", "Write the reports of a results.json again; runs nothing.", "evalgate.cli.commands:report"),
+        Command(
+            "history",
+            "Show how a case ended in the runs that are kept.",
+            "evalgate.cli.known:history",
+        ),
+        Command(
+            "report",
+            "Write the reports of a results.json again; runs nothing.",
+            "evalgate.cli.commands:report",
+        ),
         Command(
             "validate",
             "Check evaluation files and configuration; makes no model calls.",
@@ -53,7 +72,9 @@ COMMANDS: Table[Command] = Table(
             "evalgate.cli.doctor:command",
         ),
         Command(
-            "list", "Show suites, cases, criteria, agents and estimated model calls.", "evalgate.cli.listing:command"
+            "list",
+            "Show suites, cases, criteria, agents and estimated model calls.",
+            "evalgate.cli.listing:command",
         ),
     ),
 )
@@ -76,13 +97,16 @@ class CommandGroup(click.Group):
         target = COMMANDS[cmd_name].target
         package = target.partition(".")[0]
         package = OURS if package == "evalgate" else package
-        command = EntryPoint(package=package, group="evalgate.commands", name=cmd_name, value=target).load()
+        command = EntryPoint(
+            package=package, group="evalgate.commands", name=cmd_name, value=target
+        ).load()
         return cast("click.Command", command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is named. Raises UsageError, which names the one that was probably meant."""
+        """The command that is named. Raises UsageError, which names the one that was probably
+        meant."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -97,25 +121,31 @@ class CommandGroup(click.Group):
             formatter.write_dl([(command.name, command.about) for command in COMMANDS.values()])
 
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="evalgate")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """A pull-request gate for LLM agents.
 
-    Exit codes: 0 pass, 1 fail, 2 bad files or inputs, 3 not measured, 4 nothing matched, 70 internal error,
-    130 interrupted.
-    """
+    Exit codes: 0 pass, 1 fail, 2 bad files or inputs, 3 not measured, 4 nothing matched, 70
+    internal error, 130 interrupted."""
     # https://no-color.org and https://force-color.org; without either, a terminal gets colors
-    context.color = False if os.environ.get("NO_COLOR") else True if os.environ.get("FORCE_COLOR") else None
+    context.color = (
+        False if os.environ.get("NO_COLOR") else True if os.environ.get("FORCE_COLOR") else None
+    )
 
 
 def main(argv: list[str] | None = None) -> Any:
-    """The console script. Ctrl-C ends it at once where no command is at work: before that there is nothing to tidy up,
-    and to import one takes a second."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where who started us has it ignored
+    """The console script. Ctrl-C ends it at once where no command is at work: before that there is
+    nothing to tidy up, and to import one takes a second."""
+    # not where who started us has it ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
-    in_workflow = os.environ.get("GITHUB_ACTIONS") == "true"  # no line is a command, whatever ids and settings hold
+    # no line is a command, whatever ids and settings hold
+    in_workflow = os.environ.get("GITHUB_ACTIONS") == "true"
     process.keep_streams(_Disarmed if in_workflow else io.TextIOWrapper)
     process.collect_seldom()
     return dispatch(argv)
@@ -134,7 +164,8 @@ def dispatch(argv: list[str] | None) -> Any:
 
 
 def shows_links() -> bool:
-    """Whether names of files are links: at a terminal that has colors, and that is more than a line printer."""
+    """Whether names of files are links: at a terminal that has colors, and that is more than a line
+    printer."""
     return (
         sys.stdout.isatty()
         and not os.environ.get("NO_COLOR")
@@ -151,7 +182,8 @@ def width() -> int:
 def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
     with suppress(OSError):
         os.write(2, b"interrupted\n")
-    os._exit(ExitCode.INTERRUPTED)  # an exception would end in what is being imported, which may take it for its own
+    # an exception would end in what is being imported, which may take it for its own
+    os._exit(ExitCode.INTERRUPTED)
 
 
 def run_command(action: Callable[[], int], *, debug: bool) -> int:
@@ -169,7 +201,9 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            click.secho(f"error: {error.strerror}: raise the limit (`ulimit -n`)", fg="red", err=True)
+            click.secho(
+                f"error: {error.strerror}: raise the limit (`ulimit -n`)", fg="red", err=True
+            )
             return ExitCode.NOT_MEASURED
         message = plain.visible(f"{type(error).__name__}: {error}")
         click.secho(f"Internal error in evalgate {__version__}: {message}", fg="red", err=True)
@@ -188,7 +222,8 @@ def show_error(error: EvalgateError) -> None:
 
 
 def ends(action: Callable[..., int]) -> Callable[..., None]:
-    """The function of a command: ends the process with the exit code that `action` returns, or that of its error."""
+    """The function of a command: ends the process with the exit code that `action` returns, or that
+    of its error."""
 
     @wraps(action)
     def command(**values: Any) -> None:
@@ -200,7 +235,9 @@ def ends(action: Callable[..., int]) -> Callable[..., None]:
 def show_problems(problems: tuple[Problem, ...]) -> None:
     """One problem after another on standard error."""
     for problem in problems:
-        prefix = click.style(plain.visible(f"{problem.place}: "), bold=True) if problem.place else ""
+        prefix = (
+            click.style(plain.visible(f"{problem.place}: "), bold=True) if problem.place else ""
+        )
         severity = click.style(f"{problem.severity.value}: ", fg=COLORS[problem.severity])
         click.echo(f"{prefix}{severity}{plain.visible(problem.message)} [{problem.code}]", err=True)
         if problem.hint:
@@ -209,7 +246,8 @@ def show_problems(problems: tuple[Problem, ...]) -> None:
 
 @contextmanager
 def _interrupt_on_signal() -> Iterator[None]:
-    """While a command is at work, Ctrl-C and SIGTERM are a KeyboardInterrupt, so that it tidies up."""
+    """While a command is at work, Ctrl-C and SIGTERM are a KeyboardInterrupt, so that it tidies
+    up."""
     signal.signal(signal.SIGTERM, _interrupt)
     outside = signal.getsignal(signal.SIGINT)
     if outside is not signal.SIG_IGN:
@@ -226,7 +264,8 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - 
 
 
 class _Disarmed(io.TextIOWrapper):
-    """Text for a runner that obeys what it reads; the beginning of every write counts as that of a line."""
+    """Text for a runner that obeys what it reads; the beginning of every write counts as that of a
+    line."""
 
     def write(self, text: str, /) -> int:
         super().write(workflow_commands.disarm(text))

@@ -1,4 +1,5 @@
-"""`evalgate run`, `merge`, `compare` and `validate`; and the options of every command, from the table of settings."""
+"""`evalgate run`, `merge`, `compare` and `validate`; and the options of every command, from the
+table of settings."""
 
 from __future__ import annotations
 
@@ -22,7 +23,14 @@ from evalgate.config import Door, Heading, load, settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, Problem, Severity
-from evalgate.gate import compare_files, known, merge as gate_merge, prepare, progress, run as gate_run
+from evalgate.gate import (
+    compare_files,
+    known,
+    merge as gate_merge,
+    prepare,
+    progress,
+    run as gate_run,
+)
 from evalgate.model import Report
 from evalgate.results.output import RESULTS
 from evalgate.system import isolation
@@ -31,7 +39,18 @@ from evalgate.values import JsonObject
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-SELECTING = ("root", "config", "criteria", "agent", "grep", "python", "requirements", "env", "strict", "runs")
+SELECTING = (
+    "root",
+    "config",
+    "criteria",
+    "agent",
+    "grep",
+    "python",
+    "requirements",
+    "env",
+    "strict",
+    "runs",
+)
 """What `list` and `validate` take; `run` takes everything."""
 
 DECIDING = (
@@ -42,7 +61,8 @@ DECIDING = (
 
 FURTHER = {Heading.SELECTING: ("failed",), Heading.SHOWING: ("everything", "help")}
 GROUPS: dict[str, tuple[str, ...]] = {
-    group: (*config.names_with(Settings, Door.CLI, group), *FURTHER.get(group, ())) for group in Heading
+    group: (*config.names_with(Settings, Door.CLI, group), *FURTHER.get(group, ()))
+    for group in Heading
 }
 """The options of `run` by what they are about."""
 
@@ -97,10 +117,14 @@ def _option(name: str) -> Callable[[Command], Command]:
     flag = f"--{config_settings.input_name(name)}"
     description = field.description or ""
     if field.annotation is bool:
-        return click.option(f"{flag}/--no-{config_settings.input_name(name)}", name, default=None, help=description)
+        return click.option(
+            f"{flag}/--no-{config_settings.input_name(name)}", name, default=None, help=description
+        )
     origin = typing.get_origin(field.annotation)
     if origin in (tuple, types.GenericAlias):
-        return click.option(flag, name, multiple=True, metavar="ITEM", help=f"{description} May be repeated.")
+        return click.option(
+            flag, name, multiple=True, metavar="ITEM", help=f"{description} May be repeated."
+        )
     default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
     if default and field.default != ():
         description += f" [default: {default}]"
@@ -119,18 +143,27 @@ class GroupedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """A section for each group; what is in none comes last."""
         records = {
-            option.name: option.get_help_record(ctx) for option in self.params if isinstance(option, click.Option)
+            option.name: option.get_help_record(ctx)
+            for option in self.params
+            if isinstance(option, click.Option)
         }
         help_option = self.get_help_option(ctx)
         records["help"] = None if help_option is None else help_option.get_help_record(ctx)
         grouped = {name for names in GROUPS.values() for name in names}
         other_names = [name for name in records if name not in grouped and name is not None]
-        for title, names in {**GROUPS, **({"More": other_names} if any(map(records.get, other_names)) else {})}.items():
+        for title, names in {
+            **GROUPS,
+            **({"More": other_names} if any(map(records.get, other_names)) else {}),
+        }.items():
             with formatter.section(title):
-                formatter.write_dl([record for name in names if (record := records.get(name)) is not None])
+                formatter.write_dl(
+                    [record for name in names if (record := records.get(name)) is not None]
+                )
 
 
-show_all = click.option("--all", "everything", is_flag=True, help="Also show informational criteria.")
+show_all = click.option(
+    "--all", "everything", is_flag=True, help="Also show informational criteria."
+)
 
 
 @click.command("run", cls=GroupedCommand, epilog=EXAMPLES)
@@ -139,7 +172,8 @@ show_all = click.option("--all", "everything", is_flag=True, help="Also show inf
 @click.option("--failed", is_flag=True, help="Only the cases that did not pass when they last ran.")
 @cli.ends
 def run(failed: bool, **values: Any) -> int:
-    """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; default: all)."""
+    """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; default:
+    all)."""
     if failed and values["paths"]:
         raise ConfigError("--failed selects by itself: give it no paths")
     everything, options = values.pop("everything"), given(values)
@@ -154,10 +188,11 @@ def run(failed: bool, **values: Any) -> int:
 @show_all
 @cli.ends
 def merge(places: tuple[str, ...], everything: bool, **values: Any) -> int:
-    """Merge the results of `evalgate run --shard 1/N` ... `N/N` in PLACES (files, or folders to search).
+    """Merge the results of `evalgate run --shard 1/N` ... `N/N` in PLACES (files, or folders to
+    search).
 
-    Missing shards count as not measured. The policy comes from evalgate.yml and the options of this command.
-    """
+    Missing shards count as not measured. The policy comes from evalgate.yml and the options of this
+    command."""
     gate = partial(gate_merge.merge_gate, places=[Path(place) for place in places])
     return _decide(given(values), gate, everything=everything)
 
@@ -186,8 +221,8 @@ def compare(base: str, head: str, everything: bool, **values: Any) -> int:
 @show_all
 @cli.ends
 def report(results: str, everything: bool, **values: Any) -> int:
-    """Write the reports of RESULTS (a results.json, with base.json beside it where there was a base; or the folder that
-    holds them) again."""
+    """Write the reports of RESULTS (a results.json, with base.json beside it where there was a
+    base; or the folder that holds them) again."""
     gate = partial(compare_files.report, results=results_at(results))
     return _decide(given(values), gate, everything=everything)
 
@@ -203,9 +238,13 @@ def validate(**values: Any) -> int:
     prepared = replace(prepared, problems=(*prepared.problems, *listed))
     problems = prepared.all_problems()
     cli.show_problems(problems)
-    counts = {severity: sum(problem.severity is severity for problem in problems) for severity in Severity}
+    counts = {
+        severity: sum(problem.severity is severity for problem in problems) for severity in Severity
+    }
     cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)
-    of_libraries = "".join(f", {words.counted(library.size(), library.noun)}" for library in prepared.libraries)
+    of_libraries = "".join(
+        f", {words.counted(library.size(), library.noun)}" for library in prepared.libraries
+    )
     click.echo(
         f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(cases, 'case')}{of_libraries}: "
         f"{words.counted(counts[Severity.ERROR], 'error')}, {words.counted(counts[Severity.WARNING], 'warning')}"
@@ -219,12 +258,17 @@ def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
         return settings.isolate
     reason = isolation.why_not()
     if reason:
-        say(f"Agents run with the rights of this step and can read what it can read: {reason} (docs/security.md)")
+        say(
+            f"Agents run with the rights of this step and can read what it can read: {reason} (docs/security.md)"
+        )
     return not reason
 
 
-def _decide(options: JsonObject, gate: Callable[[Settings, Context], Report], *, everything: bool) -> int:
-    """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
+def _decide(
+    options: JsonObject, gate: Callable[[Settings, Context], Report], *, everything: bool
+) -> int:
+    """Run a gate and show problems as they come, what it found and where it is written; its exit
+    code."""
     settings, shown_problems, texts = load.load_settings(options), list[Problem](), list[str]()
     width = cli.width()
     linked = cli.shows_links()
@@ -233,13 +277,24 @@ def _decide(options: JsonObject, gate: Callable[[Settings, Context], Report], *,
         cli.show_problems(tuple(problem for problem in problems if problem not in shown_problems))
         shown_problems.extend(problems)
 
-    def present(report: Report) -> None:  # its conversations cannot be read any more when the run is over
+    # its conversations cannot be read any more when the run is over
+    def present(report: Report) -> None:
         folder = str(settings.root) if linked else ""
-        texts.append(reports.render_terminal(report, width=width, color=True, everything=everything, folder=folder))
+        texts.append(
+            reports.render_terminal(
+                report, width=width, color=True, everything=everything, folder=folder
+            )
+        )
 
     watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
     isolate = gate is gate_run.run and isolates(settings, watcher.say)
-    doors = {"reproduce": command, "show": show, "isolate": isolate, "present": present, "keep": True}
+    doors = {
+        "reproduce": command,
+        "show": show,
+        "isolate": isolate,
+        "present": present,
+        "keep": True,
+    }
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher, **doors)
     report = gate(settings, context)
     show(report.problems)

@@ -19,7 +19,16 @@ from evalgate.gate import doctor, prepare, progress
 from evalgate.gate.doctor import Check
 from evalgate.text import plain, words
 
-SETTINGS = (*commands.SELECTING, "base", "baseline", "cache", "output", "isolate", "start_timeout", "skip_judged")
+SETTINGS = (
+    *commands.SELECTING,
+    "base",
+    "baseline",
+    "cache",
+    "output",
+    "isolate",
+    "start_timeout",
+    "skip_judged",
+)
 MARKS: dict[Severity | None, tuple[str, str]] = {
     None: ("ok", "green"),
     Severity.NOTE: ("note", "blue"),
@@ -36,8 +45,8 @@ DETAIL_BYTES = 2000
 @click.option("--debug/--no-debug", default=False, help="Show tracebacks.")
 @cli.ends
 def command(debug: bool, **values: Any) -> int:  # noqa: ARG001 - see `ends`
-    """Check all that a run needs: files, criteria, judges, the agent's environment, import and models, the
-    base, permissions and workflows. Makes no model calls."""
+    """Check all that a run needs: files, criteria, judges, the agent's environment, import and
+    models, the base, permissions and workflows. Makes no model calls."""
     settings = load.load_settings(commands.given(values))
     watcher = progress.PlainWatcher(sys.stderr)
     isolate = commands.isolates(settings, lambda _: None)
@@ -61,8 +70,8 @@ def command(debug: bool, **values: Any) -> int:  # noqa: ARG001 - see `ends`
 
 
 def lines_of(check: Check, *, title: str = "") -> Iterator[str]:
-    """A check in a line; a problem with its code, the lines to show with it and those that mend it. `title`: the file
-    that the section is of, which is not told again."""
+    """A check in a line; a problem with its code, the lines to show with it and those that mend it.
+    `title`: the file that the section is of, which is not told again."""
     problem = check.problem
     word, color = MARKS[None if problem is None else problem.severity]
     mark = click.style(f"{word:<5}", fg=color)

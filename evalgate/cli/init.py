@@ -1,4 +1,5 @@
-"""`evalgate init`: a workflow and, where the defaults do not fit, an evalgate.yml for what is found."""
+"""`evalgate init`: a workflow and, where the defaults do not fit, an evalgate.yml for what is
+found."""
 
 from __future__ import annotations
 
@@ -20,29 +21,46 @@ from evalgate.text import plain, words
 
 @click.command("init")
 @commands.settings_options("root")
-@click.option("--action", default="", metavar="OWNER/evalgate/gate@REF", help="The action that the workflow uses.")
-@click.option("--force/--no-force", default=False, help="Replace files that are there; they are kept as *.orig.")
+@click.option(
+    "--action",
+    default="",
+    metavar="OWNER/evalgate/gate@REF",
+    help="The action that the workflow uses.",
+)
+@click.option(
+    "--force/--no-force",
+    default=False,
+    help="Replace files that are there; they are kept as *.orig.",
+)
 @cli.ends
 def command(root: str | None, action: str, force: bool) -> int:
-    """Write a workflow, and an evalgate.yml where it is needed, for the evaluation files and agents that are found.
-    Makes no model calls."""
+    """Write a workflow, and an evalgate.yml where it is needed, for the evaluation files and agents
+    that are found. Makes no model calls."""
     settings = load.load_settings(commands.given({"root": root}))
     plan = starter.plan(settings, environ=os.environ, action=action)
     suites = plan.project.suites
     cases = sum(len(suite.eval_set.cases) for suite in suites)
     click.echo(f"found {words.counted(len(suites), 'suite')} with {words.counted(cases, 'case')}")
     if plan.elsewhere and not force:
-        click.echo(plain.visible(f"{plan.elsewhere} runs evalgate already, so no other workflow is written (--force)"))
+        click.echo(
+            plain.visible(
+                f"{plan.elsewhere} runs evalgate already, so no other workflow is written (--force)"
+            )
+        )
     pending = list(starter.changes(plan, force=force))
     written, unchanged_paths = [], []
     for path, text, current_text in pending:
         if current_text is None or force:
             former = starter.write(plan, path, text)
-            click.echo(f"wrote {path}; what stood there is in {former}" if former else f"wrote {path}")
+            click.echo(
+                f"wrote {path}; what stood there is in {former}" if former else f"wrote {path}"
+            )
             written.append(path)
         else:
             click.echo(f"{path} exists and is left as it is; --force would make this change:")
-            for line in difflib.unified_diff(current_text.splitlines(), text.splitlines(), path, path, lineterm=""):
+            for line in difflib.unified_diff(
+                current_text.splitlines(), text.splitlines(), path, path, lineterm=""
+            ):
                 click.echo(plain.visible(line))
             unchanged_paths.append(path)
     if not pending:
@@ -64,12 +82,15 @@ def next_steps(plan: Starter, written: list[str]) -> Iterator[str]:
         yield "Set the secrets, and take those out that the agents do without: " + "; ".join(
             f"gh secret set {name}" for name in plan.secrets.values()
         )
-    if workflow and (renamed := {name: other for name, other in plan.secrets.items() if name != other}):
+    if workflow and (
+        renamed := {name: other for name, other in plan.secrets.items() if name != other}
+    ):
         pairs = words.listed(f"{name} from {other}" for name, other in renamed.items())
         yield f"GitHub refuses secrets whose names begin with GITHUB_, so the workflow sets {pairs}."
     if workflow and plan.uses_cloud:
-        yield "Set who the workflow signs in to Google Cloud as (docs/action.md, Vertex AI): " + "; ".join(
-            f"gh variable set {name}" for name in starter.CLOUD_VARIABLES
+        yield (
+            "Set who the workflow signs in to Google Cloud as (docs/action.md, Vertex AI): "
+            + "; ".join(f"gh variable set {name}" for name in starter.CLOUD_VARIABLES)
         )
     yield "Check what a run needs: evalgate doctor"
     if written:

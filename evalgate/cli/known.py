@@ -1,4 +1,5 @@
-"""`evalgate show`, `history` and `accept`: what earlier runs found of a case, which may become what it expects."""
+"""`evalgate show`, `history` and `accept`: what earlier runs found of a case, which may become what
+it expects."""
 
 from __future__ import annotations
 
@@ -31,35 +32,59 @@ KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 @click.command("show")
 @commands.settings_options(*SETTINGS)
 @click.argument("cases", nargs=-1, required=True)
-@click.option("--run", "run_number", type=click.IntRange(1), metavar="N", help="The Nth run. [default: the worst]")
-@click.option("--results", metavar="FILE", help="Results to look at. [default: the newest of each case]")
+@click.option(
+    "--run",
+    "run_number",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The Nth run. [default: the worst]",
+)
+@click.option(
+    "--results", metavar="FILE", help="Results to look at. [default: the newest of each case]"
+)
 @cli.ends
 def show(**values: Any) -> int:
     """Show CASES (ids) as they last ran: criteria, calls and answers, turn by turn."""
     settings = commands.settings_of(values, SETTINGS)
     results = commands.results_at(values["results"]) if values["results"] else None
     folder = str(settings.root) if cli.shows_links() else ""
-    for number, stored_case in enumerate(known.select(known.newest(settings, results), values["cases"])):
-        run, policy = stored_case.stored.run, load.policy_of(settings, stored_case.stored.run.suites)
+    for number, stored_case in enumerate(
+        known.select(known.newest(settings, results), values["cases"])
+    ):
+        run, policy = (
+            stored_case.stored.run,
+            load.policy_of(settings, stored_case.stored.run.suites),
+        )
         if number:
             click.echo()
         changed = " with uncommitted changes" if run.dirty else ""
         commit = f", commit {run.commit[:7]}{changed}" if run.commit else ""
         click.echo(plain.visible(f"ran at {run.started_at}{commit}"))
-        report = Report(run=run, verdict=comparison_verdict.decide(run, policy, comparison=None), policy=policy)
+        report = Report(
+            run=run, verdict=comparison_verdict.decide(run, policy, comparison=None), policy=policy
+        )
         case = _view(stored_case, report, values["run_number"])
-        click.echo(reports.render_whole_case(case, width=cli.width(), color=True, folder=folder), nl=False)
+        click.echo(
+            reports.render_whole_case(case, width=cli.width(), color=True, folder=folder), nl=False
+        )
     return ExitCode.PASS
 
 
 def _view(stored_case: Known, report: Report, number: int | None) -> CaseView:
     chosen = (Purpose.FIRST, None if number is None else number - 1)
     trials = [
-        trial for trial in stored_case.trials if number is None or (trial.key.purpose, trial.key.number) == chosen
+        trial
+        for trial in stored_case.trials
+        if number is None or (trial.key.purpose, trial.key.number) == chosen
     ]
     if number is not None and not trials:
-        raise ConfigError(f"case {stored_case.key[1]!r} has no run {number}", hint=f"It has {len(stored_case.trials)}.")
-    case = next(case for case in stored_case.suite.eval_set.cases if case.case_id == stored_case.key[1])
+        raise ConfigError(
+            f"case {stored_case.key[1]!r} has no run {number}",
+            hint=f"It has {len(stored_case.trials)}.",
+        )
+    case = next(
+        case for case in stored_case.suite.eval_set.cases if case.case_id == stored_case.key[1]
+    )
     label = labels.label(stored_case.verdict)
     return CaseView(
         report=report,
@@ -85,9 +110,18 @@ def history(**values: Any) -> int:
             names.add(case)
             if name in (case, f"{suite}:{case}"):
                 commit = f"{about.commit[:7] or '-'}{'*' if about.dirty else ''}"
-                rows.append((about.started_at, commit, kind.value.replace("_", " "), plain.label(suite, NAME_WIDTH)))
+                rows.append(
+                    (
+                        about.started_at,
+                        commit,
+                        kind.value.replace("_", " "),
+                        plain.label(suite, NAME_WIDTH),
+                    )
+                )
     if len(rows) == 1:
-        hint = words.did_you_mean(name, names, otherwise="Runs at a terminal are kept: `evalgate run`.")
+        hint = words.did_you_mean(
+            name, names, otherwise="Runs at a terminal are kept: `evalgate run`."
+        )
         raise NothingToDo(f"no run of a case {plain.label(name, NAME_WIDTH)!r} is kept", hint=hint)
     for line in plain.table(rows):
         click.echo(line)
@@ -99,43 +133,72 @@ def history(**values: Any) -> int:
 @click.command("accept")
 @commands.settings_options(*SETTINGS)
 @click.argument("cases", nargs=-1)
-@click.option("--failed", is_flag=True, help="All cases that failed. [default, where no case is named]")
-@click.option("--new", "only_new", is_flag=True, help="Only failures that the base does not have, and new cases.")
+@click.option(
+    "--failed", is_flag=True, help="All cases that failed. [default, where no case is named]"
+)
+@click.option(
+    "--new",
+    "only_new",
+    is_flag=True,
+    help="Only failures that the base does not have, and new cases.",
+)
 @click.option("--calls", is_flag=True, help="Accept tool calls, whatever the case fails by.")
 @click.option("--answer", is_flag=True, help="Accept answers, whatever the case fails by.")
-@click.option("--run", "run_number", type=click.IntRange(1), metavar="N", help="Take the Nth run, where runs differ.")
-@click.option("--results", metavar="FILE", help="Results to accept. [default: the newest of each case]")
+@click.option(
+    "--run",
+    "run_number",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Take the Nth run, where runs differ.",
+)
+@click.option(
+    "--results", metavar="FILE", help="Results to accept. [default: the newest of each case]"
+)
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--yes", is_flag=True, help="Accept all without being asked.")
 @cli.ends
 def accept(**values: Any) -> int:
-    """Accept what the agent did as what CASES (ids) expect: by default the calls or answers that their criteria found
-    wrong. Only these values change in an evaluation file. Asks for each case."""
+    """Accept what the agent did as what CASES (ids) expect: by default the calls or answers that
+    their criteria found wrong. Only these values change in an evaluation file. Asks for each
+    case."""
     settings = commands.settings_of(values, SETTINGS)
     asks = not values["yes"] and not values["dry_run"]
     if asks and not sys.stdin.isatty():
-        raise ConfigError("nobody is there to be asked", hint="Use --dry-run to look, --yes to accept.")
+        raise ConfigError(
+            "nobody is there to be asked", hint="Use --dry-run to look, --yes to accept."
+        )
     results = commands.results_at(values["results"]) if values["results"] else None
     chosen = known.select(known.newest(settings, results), values["cases"])
     if not values["cases"] or values["only_new"] or values["failed"]:
-        chosen = [stored_case for stored_case in chosen if edit.is_wanted(stored_case, only_new=values["only_new"])]
+        chosen = [
+            stored_case
+            for stored_case in chosen
+            if edit.is_wanted(stored_case, only_new=values["only_new"])
+        ]
     parts = [name for name in ("calls", "answer") if values[name]]
     proposals: list[Proposal] = []
     skipped_count = 0
     for stored_case in chosen:
         try:
-            proposals.append(edit.propose(stored_case, root=settings.root, parts=parts, run=values["run_number"]))
+            proposals.append(
+                edit.propose(stored_case, root=settings.root, parts=parts, run=values["run_number"])
+            )
         except LeftAsItIs as why:
             skipped_count += 1
             _tell(stored_case, str(why))
     decisions = list(_each(proposals, asks=asks, dry_run=values["dry_run"]))
-    files = {proposal.path for proposal, is_taken in zip(proposals, decisions, strict=False) if is_taken}
+    files = {
+        proposal.path for proposal, is_taken in zip(proposals, decisions, strict=False) if is_taken
+    }
     _conclude(decisions.count(True), len(chosen), files=files, dry_run=values["dry_run"])
-    return ExitCode.FAIL if None in decisions or (skipped_count and values["cases"]) else ExitCode.PASS
+    return (
+        ExitCode.FAIL if None in decisions or (skipped_count and values["cases"]) else ExitCode.PASS
+    )
 
 
 def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterator[bool | None]:
-    """Whether each was accepted, in order, until somebody quits; None where its file could not be changed."""
+    """Whether each was accepted, in order, until somebody quits; None where its file could not be
+    changed."""
     for number, proposal in enumerate(proposals, 1):
         try:
             edit.apply(proposal)  # before anybody decides
@@ -155,12 +218,17 @@ def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterat
 
 
 def _tell(stored_case: Known, reason: str) -> None:
-    click.echo(plain.visible(f"{plain.label(stored_case.key[1], NAME_WIDTH)}: not accepted: {reason}"), err=True)
+    click.echo(
+        plain.visible(f"{plain.label(stored_case.key[1], NAME_WIDTH)}: not accepted: {reason}"),
+        err=True,
+    )
 
 
 def _show_proposal(proposal: Proposal, place: str) -> None:
     suite, case_id = proposal.known.key
-    click.secho(f"{plain.label(case_id, NAME_WIDTH)} ({plain.label(suite, NAME_WIDTH)}), {place}", bold=True)
+    click.secho(
+        f"{plain.label(case_id, NAME_WIDTH)} ({plain.label(suite, NAME_WIDTH)}), {place}", bold=True
+    )
     for change in proposal.changes:
         if proposal.turns > 1:
             click.echo(f"    turn {change.turn + 1} of {proposal.turns}")

@@ -21,7 +21,9 @@ from evalgate.text import plain, words
 
 @click.command("list")
 @commands.options(*commands.SELECTING)
-@click.option("--cases/--no-cases", "with_cases", default=True, help="Show the cases of each suite.")
+@click.option(
+    "--cases/--no-cases", "with_cases", default=True, help="Show the cases of each suite."
+)
 @cli.ends
 def command(with_cases: bool, **values: Any) -> int:
     """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
@@ -34,7 +36,10 @@ def command(with_cases: bool, **values: Any) -> int:
     run = {suite.key for suite in prepared.suites}
     for line in (line for library in prepared.libraries for line in library.lines(run=run)):
         click.echo(plain.visible(line))
-    cases, trials = sum(estimate.cases for estimate in estimates), sum(estimate.trials for estimate in estimates)
+    cases, trials = (
+        sum(estimate.cases for estimate in estimates),
+        sum(estimate.trials for estimate in estimates),
+    )
     judge_calls = sum(estimate.judge_calls for estimate in estimates)
     judge_note = f", {judge_calls:,} judge calls (cached replies are free)" if judge_calls else ""
     click.echo(
@@ -53,10 +58,16 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
     # without a base that somebody names there is none locally, and the event's in a workflow
     compared = settings.baseline == "rerun" or (settings.baseline == "auto" and bool(settings.base))
     if compared:
-        lines.append(f"with the base: {2 * trials:,} trials in total, fewer where stored results are used")
-    if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL and (compared or settings.confirm):
+        lines.append(
+            f"with the base: {2 * trials:,} trials in total, fewer where stored results are used"
+        )
+    if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL and (
+        compared or settings.confirm
+    ):
         most = PAIRS * (2 if compared else 1) + RUNS
-        lines.append(f"each failure: rerun until it passes or is confirmed, at most {most} runs more (`threshold`)")
+        lines.append(
+            f"each failure: rerun until it passes or is confirmed, at most {most} runs more (`threshold`)"
+        )
     if str(settings.budget):
         lines.append(f"budget for both sides together: {settings.budget}")
     return lines
@@ -68,7 +79,9 @@ def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[s
     origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
     found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
     deciding = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
-    judges = f" and {words.counted(expected.judge_calls, 'judge call')}" if expected.judge_calls else ""
+    judges = (
+        f" and {words.counted(expected.judge_calls, 'judge call')}" if expected.judge_calls else ""
+    )
     size = f"{expected.cases} ({words.counted(expected.turns, 'turn')})"
     lines = [
         suite.key,
@@ -78,13 +91,18 @@ def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[s
     ]
     if with_cases:
         for case in suite.eval_set.cases:
-            turns = "scenario" if case.conversation is None else words.counted(len(case.conversation), "turn")
+            turns = (
+                "scenario"
+                if case.conversation is None
+                else words.counted(len(case.conversation), "turn")
+            )
             lines.append(f"    - {case.case_id} ({turns})")
     return lines
 
 
 def named(agent: AgentUse) -> str:
-    """What tells an agent from others of its driver: its command, its address, its function or its folder."""
+    """What tells an agent from others of its driver: its command, its address, its function or its
+    folder."""
     driver = agents.DRIVERS.get(agent.driver)
     return "" if driver is None else driver.label(agent.options)
 

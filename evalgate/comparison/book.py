@@ -1,4 +1,5 @@
-"""The bets of two runs: what is known of each case, what the purse makes of it, and what is to be run next."""
+"""The bets of two runs: what is known of each case, what the purse makes of it, and what is to be
+run next."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ from evalgate.model import (
 
 NOTHING: Final[Mapping[CaseKey, CaseStatus]] = {}
 NEW_CASES: Final = "+"
-"""Behind the name of a suite: its cases that the base does not have, which reach the pass rate by themselves."""
+"""Behind the name of a suite: its cases that the base does not have, which reach the pass rate by
+themselves."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,12 +61,17 @@ class ScoredSide:
 
     def kind(self, key: CaseKey, name: str) -> VerdictKind | None:
         """How a case ended by one criterion."""
-        return next((criterion.kind for criterion in self.verdicts[key].criteria if criterion.name == name), None)
+        return next(
+            (criterion.kind for criterion in self.verdicts[key].criteria if criterion.name == name),
+            None,
+        )
 
     def outcome(self, trial: GradedTrial) -> Pattern | None:
         """Which criteria a trial passes, see `pairing.outcome`."""
         needed = pairing.deciding(self.uses.get(trial.key.case, ()))
-        return pairing.outcome(trial, needed, deviations=self.policy.deviations, of_base=self.is_base)
+        return pairing.outcome(
+            trial, needed, deviations=self.policy.deviations, of_base=self.is_base
+        )
 
     def passed(self, trials: Iterable[GradedTrial]) -> list[bool | None]:
         """Whether each trial passes; None where that is not known."""
@@ -75,10 +82,10 @@ class ScoredSide:
 class Sides:
     """What a book is made from.
 
-    `unpaired`: cases that the base cannot be compared in. `shown`: cases that decide nothing. `recorded`: suites whose
-    agent gives what was recorded, so that an outcome is a fact. `unchanged`: suites with one agent on both sides.
-    `is_together`: the sides ran side by side, so that clocks can be compared.
-    """
+    `unpaired`: cases that the base cannot be compared in. `shown`: cases that decide nothing.
+    `recorded`: suites whose agent gives what was recorded, so that an outcome is a fact.
+    `unchanged`: suites with one agent on both sides. `is_together`: the sides ran side by side, so
+    that clocks can be compared."""
 
     head: Run
     base: Run | None = None
@@ -91,7 +98,9 @@ class Sides:
 
     def is_paired(self, key: CaseKey) -> bool:
         """Whether a case is compared."""
-        return self.base is not None and self.unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
+        return (
+            self.base is not None and self.unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
+        )
 
     def blocks(self, key: CaseKey) -> bool:
         """Whether a case may block: it is neither quarantined nor advisory."""
@@ -110,12 +119,15 @@ class Sides:
     def both(self) -> Sequence[ScoredSide]:
         """Head, and the base where there is one."""
         runs = (self.head,) if self.base is None else (self.head, self.base)
-        return [ScoredSide(run=run, uses=self.uses, policy=self.policy, is_base=run is not self.head) for run in runs]
+        return [
+            ScoredSide(run=run, uses=self.uses, policy=self.policy, is_base=run is not self.head)
+            for run in runs
+        ]
 
     @cached_property
     def graded(self) -> Mapping[str, PolicyRule]:
-        """The criteria whose scores say more than whether their thresholds are reached. Which these are is told by all
-        scores together, whichever side each is of."""
+        """The criteria whose scores say more than whether their thresholds are reached. Which these
+        are is told by all scores together, whichever side each is of."""
         return {} if self.base is None else _graded(self)
 
     @cached_property
@@ -126,7 +138,9 @@ class Sides:
 
 def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
     parts, terms = _parts(sides), _terms(sides)
-    money = 1 / max(len(parts), sides.head.shards if sides.head.shard is None else sides.head.shard.of)
+    money = 1 / max(
+        len(parts), sides.head.shards if sides.head.shard is None else sides.head.shard.of
+    )
     purses = []
     reruns: list[Rerun] = []
     for cases in parts:
@@ -135,7 +149,9 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
         reruns += part_reruns
     swapped = [purse.Purse(terms, money=money) for _ in parts]
     for part_purse, cases in zip(swapped, parts, strict=True):
-        rounds = [(case.key, [pair.swapped() for pair in (*case.rounds, *case.pairs)]) for case in cases]
+        rounds = [
+            (case.key, [pair.swapped() for pair in (*case.rounds, *case.pairs)]) for case in cases
+        ]
         part_purse.begin([CaseRuns(key=key, rounds=pairs) for key, pairs in rounds])
     worse = math.fsum(part_purse.worth for part_purse in purses) if parts else 1.0
     failing = math.fsum(part_purse.failing for part_purse in purses) if parts else 1.0
@@ -143,7 +159,8 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
     largest = max(factors.values(), default=1.0)
     is_worse, is_failing = worse >= terms.needed, failing >= terms.needed
     words = [
-        part_purse.confirmations(is_worse=is_worse, is_failing=is_failing, largest=largest) for part_purse in purses
+        part_purse.confirmations(is_worse=is_worse, is_failing=is_failing, largest=largest)
+        for part_purse in purses
     ]
     return Book(
         needed=terms.needed,
@@ -162,9 +179,15 @@ def _terms(sides: Sides) -> Terms:
     sizes: defaultdict[str, int] = defaultdict(int)
     for key in sides.uses:
         sizes[sides.group(key)] += sides.blocks(key)
-    rates = {group: policy.suite_pass_rate.get(group.removesuffix(NEW_CASES), policy.pass_rate) for group in sizes}
-    is_part = sides.head.shard is not None or sides.head.shards > 1  # which does not know how many fail elsewhere
-    tolerated = {group: size - threshold.needed(size, rates[group]) for group, size in sizes.items()}
+    rates = {
+        group: policy.suite_pass_rate.get(group.removesuffix(NEW_CASES), policy.pass_rate)
+        for group in sizes
+    }
+    # which does not know how many fail elsewhere
+    is_part = sides.head.shard is not None or sides.head.shards > 1
+    tolerated = {
+        group: size - threshold.needed(size, rates[group]) for group, size in sizes.items()
+    }
     return Terms(
         needed=1 / policy.alpha,
         tolerated={} if is_part else tolerated,
@@ -187,9 +210,12 @@ def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
             value = pairing.value_of(trial, name)
             if value is not None:
                 scores = values[name, use.threshold is not None and threshold.reaches(value, use)]
-                scores |= {value} if len(scores) < 2 else set()  # two on one side of the threshold say more than that
+                # two on one side of the threshold say more than that
+                scores |= {value} if len(scores) < 2 else set()
     graded_rules = {
-        name: rule for name, rule in rules.items() if any(len(values[name, met]) > 1 for met in (True, False))
+        name: rule
+        for name, rule in rules.items()
+        if any(len(values[name, met]) > 1 for met in (True, False))
     }
     return graded_rules | (WHETHER_MEASURED if _is_lacking(sides) else {})
 
@@ -197,13 +223,20 @@ def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
 def _is_lacking(sides: Sides) -> bool:
     """Whether a run of either side could not be measured."""
     keys = {
-        key for key, uses in sides.uses.items() if sides.is_paired(key) and sides.blocks(key) and pairing.deciding(uses)
+        key
+        for key, uses in sides.uses.items()
+        if sides.is_paired(key) and sides.blocks(key) and pairing.deciding(uses)
     }
-    return any(None in side.passed(trial for trial in side.run.trials if trial.key.case in keys) for side in sides.both)
+    return any(
+        None in side.passed(trial for trial in side.run.trials if trial.key.case in keys)
+        for side in sides.both
+    )
 
 
 WHETHER_MEASURED: Final = {
-    purse.MEASURED: PolicyRule(name=purse.MEASURED, gating=True, lower_is_better=False, scale=Scale(), max_drop=0.0)
+    purse.MEASURED: PolicyRule(
+        name=purse.MEASURED, gating=True, lower_is_better=False, scale=Scale(), max_drop=0.0
+    )
 }
 
 
@@ -212,7 +245,10 @@ def _parts(sides: Sides) -> list[list[CaseRuns]]:
     homes = sides.head.homes if sides.head.shards > 1 else {}
     parts: defaultdict[int, list[CaseRuns]] = defaultdict(list)
     broken = {suite.key for suite in sides.head.suites if suite.problem}
-    absent = {*sides.unchanged, *(suite.key for suite in (sides.base or sides.head).suites if suite.agent.is_absent)}
+    absent = {
+        *sides.unchanged,
+        *(suite.key for suite in (sides.base or sides.head).suites if suite.agent.is_absent),
+    }
     for key in sides.uses:
         if sides.blocks(key) and key[0] not in broken:
             parts[homes.get(key, 0)].append(_case(sides, key, is_absent=key[0] in absent))
@@ -224,7 +260,9 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     head, is_paired = sides.both[0], sides.is_paired(key)
     verdict, outcomes = head.verdicts[key], head.passed(head.trials.get(key, ()))
     fresh, on_base = head.fresh.get(key, ()), None
-    is_crash = verdict.kind is VerdictKind.NOT_MEASURED and False in outcomes and None not in outcomes
+    is_crash = (
+        verdict.kind is VerdictKind.NOT_MEASURED and False in outcomes and None not in outcomes
+    )
     lost: Sequence[CriterionUse] = ()
     if is_paired:
         lost = _lost(sides, key)
@@ -237,10 +275,13 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     return CaseRuns(
         key=key,
         group=sides.group(key),
-        rounds=_pairs(sides, head.trials.get(key, ())) if is_paired and key[0] not in sides.unchanged else (),
+        rounds=_pairs(sides, head.trials.get(key, ()))
+        if is_paired and key[0] not in sides.unchanged
+        else (),
         pairs=_pairs(sides, (trial for trial in fresh if trial.key.purpose is Purpose.PAIR), lost),
         alone=head.passed(trial for trial in fresh if trial.key.purpose is Purpose.SINGLE),
-        is_failing=verdict.kind is VerdictKind.FAIL or (is_crash and len(outcomes) == sides.head.repeats),
+        is_failing=verdict.kind is VerdictKind.FAIL
+        or (is_crash and len(outcomes) == sides.head.repeats),
         passes_on_base=on_base,
         is_suspect=bool(lost),
         can_pair=is_paired and not is_absent,
@@ -249,9 +290,11 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
 
 
 def _lost(sides: Sides, key: CaseKey) -> tuple[CriterionUse, ...]:
-    """The criteria that head fails and the base passes in their first runs, where it is the other way round by others:
-    so that neither run is the better one as a whole."""
-    firsts = [side.outcome(side.trials[key][0]) or () for side in sides.both if side.trials.get(key)]
+    """The criteria that head fails and the base passes in their first runs, where it is the other
+    way round by others: so that neither run is the better one as a whole."""
+    firsts = [
+        side.outcome(side.trials[key][0]) or () for side in sides.both if side.trials.get(key)
+    ]
     if len(firsts) < len(sides.both):
         return ()
     rows = list(zip(pairing.deciding(sides.uses[key]), *firsts, strict=False))
@@ -259,13 +302,17 @@ def _lost(sides: Sides, key: CaseKey) -> tuple[CriterionUse, ...]:
     return lost if any(head is True and base is False for _, head, base in rows) else ()
 
 
-def _pairs(sides: Sides, heads: Iterable[GradedTrial], lost: Sequence[CriterionUse] = ()) -> list[RunPair]:
+def _pairs(
+    sides: Sides, heads: Iterable[GradedTrial], lost: Sequence[CriterionUse] = ()
+) -> list[RunPair]:
     """Runs of the same number on both sides, by all criteria or by those that are `lost`."""
     pairs = []
     for head, base in beside(sides, heads):
         uses = lost or sides.uses[head.key.case]
         rules = sides.policy.deviations
-        pair = pairing.pair(head, base, uses, graded=sides.graded, deviations=rules, is_staked=not base.apart)
+        pair = pairing.pair(
+            head, base, uses, graded=sides.graded, deviations=rules, is_staked=not base.apart
+        )
         pairs.append(pair)
     return pairs
 
@@ -275,7 +322,9 @@ def beside(sides: Sides, heads: Iterable[GradedTrial]) -> Iterator[tuple[GradedT
     for head in heads:
         for side in sides.both[1:]:
             trials = side.trials if head.key.purpose is Purpose.FIRST else side.fresh
-            yield from ((head, base) for base in trials.get(head.key.case, ()) if base.key == head.key)
+            yield from (
+                (head, base) for base in trials.get(head.key.case, ()) if base.key == head.key
+            )
 
 
 def reruns_of(sides: Sides, key: CaseKey) -> Reruns | None:
@@ -284,13 +333,16 @@ def reruns_of(sides: Sides, key: CaseKey) -> Reruns | None:
         return None
     head, base = (side.passed(side.fresh.get(key, ())) for side in sides.both)
     passed, runs, base_passed, base_runs = (
-        count for outcomes in (head, base) for count in (outcomes.count(True), len(outcomes) - outcomes.count(None))
+        count
+        for outcomes in (head, base)
+        for count in (outcomes.count(True), len(outcomes) - outcomes.count(None))
     )
     return Reruns(passed=passed, runs=runs, base_passed=base_passed, base_runs=base_runs)
 
 
 def evidence(drops: Iterable[float], *, tolerated: float) -> float:
-    """What bets on one criterion alone make of 1. `drops`: by how much head was worse in each pair, from -1 to 1."""
+    """What bets on one criterion alone make of 1. `drops`: by how much head was worse in each pair,
+    from -1 to 1."""
     parts = [1.0] * len(purse.SHARES)
     for drop in drops:
         parts = purse.staked(parts, (drop - tolerated) / (1 + tolerated))

@@ -48,12 +48,20 @@ def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison
     (head_side, base_side), book = sides.both, sides.settled[0]
     status = sides.unpaired.get(key, CaseStatus.PAIRED)
     # what the base made of another question, or has no question for, is no outcome of this case
-    head, base = _outcome(head_side, key), _outcome(base_side, key) if status is CaseStatus.PAIRED else None
+    head, base = (
+        _outcome(head_side, key),
+        _outcome(base_side, key) if status is CaseStatus.PAIRED else None,
+    )
     newly: tuple[str, ...] = ()
-    if base is not None and head.kind is VerdictKind.FAIL:  # a case that failed all along can fail in a new way
+    # a case that failed all along can fail in a new way
+    if base is not None and head.kind is VerdictKind.FAIL:
         turned = (VerdictKind.FAIL, VerdictKind.PASS)
         names = [use.name for use in pairing.deciding(sides.uses[key])]
-        newly = tuple(name for name in names if (head_side.kind(key, name), base_side.kind(key, name)) == turned)
+        newly = tuple(
+            name
+            for name in names
+            if (head_side.kind(key, name), base_side.kind(key, name)) == turned
+        )
     is_lacking = status is CaseStatus.PAIRED and not base_side.trials.get(key)
     return CaseComparison(
         suite=key[0],
@@ -72,9 +80,12 @@ def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison
 
 
 def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
-    """The trials of a case by what the criteria that decide say of them, those that never ran as unmeasured."""
+    """The trials of a case by what the criteria that decide say of them, those that never ran as
+    unmeasured."""
     needed = pairing.deciding(side.uses[key])
-    outcomes = [pairing.passes(pairing.pattern_of(trial, needed)) for trial in side.trials.get(key, ())]
+    outcomes = [
+        pairing.passes(pairing.pattern_of(trial, needed)) for trial in side.trials.get(key, ())
+    ]
     outcomes += [None] * (side.run.repeats - len(outcomes))
     return CaseOutcome(
         passed=outcomes.count(True),
@@ -85,7 +96,8 @@ def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
 
 
 def _divergence(sides: Sides, key: CaseKey, suite: Suite) -> Divergence | None:
-    """Where the conversations of a simulated user part, in the first repeat that both sides have."""
+    """Where the conversations of a simulated user part, in the first repeat that both sides
+    have."""
     for trial in sides.both[0].trials.get(key, ()):
         head, base = (side.run.transcripts.find(trial.key) for side in sides.both)
         if head is not None and base is not None:
@@ -97,7 +109,8 @@ def _divergence(sides: Sides, key: CaseKey, suite: Suite) -> Divergence | None:
 def origin_of(
     key: CaseKey, head: CaseOutcome, base: CaseOutcome | None, newly: Sequence[str], bets: Book
 ) -> FailureOrigin | None:
-    """Whose failure a case is; None where head does not fail, or only crashed and nothing explains it.
+    """Whose failure a case is; None where head does not fail, or only crashed and nothing explains
+    it.
 
     The fresh runs have the last word. Where there were none, the first runs of both sides tell.
     """
@@ -112,8 +125,11 @@ def origin_of(
     is_new = base.passed > base.failed or bool(newly)
     is_new = is_new and key not in bets.on_both
     if confirmation is Confirmation.OPEN and is_new and not bets.is_worse:
-        return FailureOrigin.UNCONFIRMED  # once head is worse for certain, no further suspect is looked at
-    if (confirmation is None and (head.mixed or base.mixed)) or (is_new and head.passed >= head.failed > 0):
+        # once head is worse for certain, no further suspect is looked at
+        return FailureOrigin.UNCONFIRMED
+    if (confirmation is None and (head.mixed or base.mixed)) or (
+        is_new and head.passed >= head.failed > 0
+    ):
         return FailureOrigin.MIXED
     return FailureOrigin.NEW if is_new else FailureOrigin.KNOWN
 

@@ -7,7 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from evalgate.comparison import book as comparison_book, cases as comparison_cases, pairing, purse, sensitivity
+from evalgate.comparison import (
+    book as comparison_book,
+    cases as comparison_cases,
+    pairing,
+    purse,
+    sensitivity,
+)
 from evalgate.comparison.book import Sides
 from evalgate.comparison.pairing import PolicyRule
 from evalgate.model import (
@@ -32,9 +38,14 @@ DUST = 1e-9
 
 
 def of(
-    sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = (), unread: tuple[str, ...] = ()
+    sides: Sides,
+    *,
+    origin: BaseOrigin,
+    edited: tuple[CaseKey, ...] = (),
+    unread: tuple[str, ...] = (),
 ) -> Comparison:
-    """Head beside base, by head's cases, criteria and seed. `edited`, `unread`: see `Comparison`."""
+    """Head beside base, by head's cases, criteria and seed. `edited`, `unread`: see
+    `Comparison`."""
     base = sides.base
     assert base is not None
     deciding = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
@@ -53,25 +64,33 @@ def of(
         power=sensitivity.of(
             sides,
             deciding,
-            [pairing.known((*head_runs, *base_runs)) for head_runs, base_runs in zip(*outcomes, strict=True)],
+            [
+                pairing.known((*head_runs, *base_runs))
+                for head_runs, base_runs in zip(*outcomes, strict=True)
+            ],
         ),
         book=sides.settled[0],
         unchanged=tuple(sorted(sides.unchanged)),
         unread=unread,
         edited=edited,
-        is_past=any(row.change is Change.INCONCLUSIVE and not row.base_failed and not row.short for row in rows),
+        is_past=any(
+            row.change is Change.INCONCLUSIVE and not row.base_failed and not row.short
+            for row in rows
+        ),
         decided=head_side.verdicts,
         # a base that ran alongside has head's criteria; one that was stored may have its own
         base_decided=base_side.verdicts if pairing.uses_by_case(base) == sides.uses else {},
     )
 
 
-def pass_rates(outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_REPEATS) -> PassRates | None:
-    """From the runs of every case (None: unknown), those without a known one left out; None where there is none.
+def pass_rates(
+    outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_REPEATS
+) -> PassRates | None:
+    """From the runs of every case (None: unknown), those without a known one left out; None where
+    there is none.
 
-    k is the fewest known runs of a case, and no more than `most`. Source: Yao et al. 2024 (arXiv 2406.12045); Chen et
-    al. 2021 (arXiv 2107.03374).
-    """
+    k is the fewest known runs of a case, and no more than `most`. Source: Yao et al. 2024 (arXiv
+    2406.12045); Chen et al. 2021 (arXiv 2107.03374)."""
     counts = [
         (known_runs.count(True), len(known_runs))
         for runs in outcomes
@@ -84,7 +103,9 @@ def pass_rates(outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_RE
         k=k,
         rate=sum(passes for passes, _ in counts) / sum(runs for _, runs in counts),
         all_of_k=fmean(math.comb(passes, k) / math.comb(runs, k) for passes, runs in counts),
-        any_of_k=fmean(1 - math.comb(runs - passes, k) / math.comb(runs, k) for passes, runs in counts),
+        any_of_k=fmean(
+            1 - math.comb(runs - passes, k) / math.comb(runs, k) for passes, runs in counts
+        ),
     )
 
 
@@ -92,9 +113,8 @@ def pass_rates(outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_RE
 class CaseSample:
     """One criterion's scores of a case on both sides, those of crashes left out.
 
-    `is_whole`: no score is missing. `is_unrun`: what is missing never ran. `base_failed`: it is missing on the base,
-    whose agent failed there by itself.
-    """
+    `is_whole`: no score is missing. `is_unrun`: what is missing never ran. `base_failed`: it is
+    missing on the base, whose agent failed there by itself."""
 
     head: tuple[float, ...]
     base: tuple[float, ...]
@@ -113,7 +133,9 @@ def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
         if trials and not counted:
             return None
         values = [pairing.value_of(trial, name) for trial in counted]
-        lacking += [(side, trial) for trial, value in zip(counted, values, strict=True) if value is None]
+        lacking += [
+            (side, trial) for trial, value in zip(counted, values, strict=True) if value is None
+        ]
         is_unrun = is_unrun or len(trials) < repeats
         scores.append(pairing.known(values))
     return CaseSample(
@@ -121,14 +143,15 @@ def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
         base=scores[1],
         is_whole=all(scores) and not lacking and not is_unrun,
         is_unrun=is_unrun and not lacking,
-        base_failed=bool(lacking) and all(side.is_base and trial.own_failure for side, trial in lacking),
+        base_failed=bool(lacking)
+        and all(side.is_base and trial.own_failure for side, trial in lacking),
     )
 
 
 @frozen_dataclass
 class _Row:
-    """One criterion over its cases. `evidence`, `against`: what bets on it made of 1, that head is worse and that it is
-    better; `past`: the first, with the pairs beside results of another day."""
+    """One criterion over its cases. `evidence`, `against`: what bets on it made of 1, that head is
+    worse and that it is better; `past`: the first, with the pairs beside results of another day."""
 
     rule: PolicyRule
     samples: Sequence[CaseSample]
@@ -138,16 +161,18 @@ class _Row:
     past: float
 
     def missing(self, *, min_measured: float, is_truncated: bool) -> Change | None:
-        """What is said where too little was measured; None where it is enough. What a budget cut short is inconclusive
-        where the trials that never ran would have been enough; so is what only the base's own failures keep from being
-        compared."""
+        """What is said where too little was measured; None where it is enough. What a budget cut
+        short is inconclusive where the trials that never ran would have been enough; so is what
+        only the base's own failures keep from being compared."""
         if not self.samples:  # crashes were all that there was to compare
             return Change.INCONCLUSIVE
         complete_count = sum(sample.is_whole for sample in self.samples)
         enough = max(len(self.samples) * min_measured - DUST, DUST)
         if complete_count >= enough:
             return None
-        excused = sum(sample.base_failed or (is_truncated and sample.is_unrun) for sample in self.samples)
+        excused = sum(
+            sample.base_failed or (is_truncated and sample.is_unrun) for sample in self.samples
+        )
         return Change.INCONCLUSIVE if complete_count + excused >= enough else Change.NOT_MEASURED
 
 
@@ -158,7 +183,11 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
         uses: dict[str, CriterionUse] = {}
         cases: defaultdict[str, list[CaseKey]] = defaultdict(list)
         for key in sides.uses:
-            for use in sides.uses[key] if sides.is_paired(key) and sides.blocks(key) is not is_shown else ():
+            for use in (
+                sides.uses[key]
+                if sides.is_paired(key) and sides.blocks(key) is not is_shown
+                else ()
+            ):
                 uses.setdefault(use.name, use)
                 cases[use.name].append(key)
         rows = [
@@ -168,7 +197,9 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
         for is_gating in (True, False):
             of_kind = [row for row in rows if row.rule.gating is is_gating]
             largest = max((row.evidence for row in of_kind), default=1.0)
-            yield from (_compared(row, sides, is_shown=is_shown, largest=largest) for row in of_kind)
+            yield from (
+                _compared(row, sides, is_shown=is_shown, largest=largest) for row in of_kind
+            )
 
 
 def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
@@ -179,7 +210,10 @@ def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
         for head, base in comparison_book.beside(
             sides, (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
         ):
-            head_score, base_score = pairing.value_of(head, rule.name), pairing.value_of(base, rule.name)
+            head_score, base_score = (
+                pairing.value_of(head, rule.name),
+                pairing.value_of(base, rule.name),
+            )
             if head_score is not None and base_score is not None:
                 (past if base.apart else drops).append(rule.drop(head_score, base_score))
     kinds = [(base_side.kind(key, rule.name), head_side.kind(key, rule.name)) for key in cases]
@@ -208,7 +242,10 @@ def _counted(
 
 
 def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> CriterionComparison:
-    book, paired_samples = sides.settled[0], [sample for sample in row.samples if sample.head and sample.base]
+    book, paired_samples = (
+        sides.settled[0],
+        [sample for sample in row.samples if sample.head and sample.base],
+    )
     # the means of the cases' means, over the cases that have a score on both sides
     head = fmean(fmean(sample.head) for sample in paired_samples) if paired_samples else None
     base = fmean(fmean(sample.base) for sample in paired_samples) if paired_samples else None
@@ -241,14 +278,16 @@ def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> Cri
         evidence=row.evidence,
         clock_based=clock_based,
         short=missing is Change.NOT_MEASURED,
-        base_failed=missing is Change.INCONCLUSIVE and any(sample.base_failed for sample in row.samples),
+        base_failed=missing is Change.INCONCLUSIVE
+        and any(sample.base_failed for sample in row.samples),
     )
 
 
 def _overall(
     sides: Sides, deciding: Sequence[CaseKey], outcomes: Sequence[Sequence[Sequence[bool | None]]]
 ) -> CriterionComparison | None:
-    """The trials that pass every deciding criterion; None where no case decides. `outcomes`: head's and the base's."""
+    """The trials that pass every deciding criterion; None where no case decides. `outcomes`: head's
+    and the base's."""
     if not deciding:
         return None
     samples = [
@@ -265,7 +304,9 @@ def _overall(
     kinds = [(base_side.verdicts[key].kind, head_side.verdicts[key].kind) for key in deciding]
     book = sides.settled[0]
     row = _Row(
-        rule=PolicyRule(name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=0.0),
+        rule=PolicyRule(
+            name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=0.0
+        ),
         samples=samples,
         cases=_counted(samples, kinds),
         evidence=book.worse,

@@ -1,4 +1,5 @@
-"""Where two conversations of the same simulated user part: what the agents said first that made a difference."""
+"""Where two conversations of the same simulated user part: what the agents said first that made a
+difference."""
 
 from __future__ import annotations
 
@@ -7,21 +8,24 @@ from collections.abc import Sequence
 from evalgate.model import Content, Divergence, Invocation, Part, Text, ToolCall, ToolResponse
 
 
-def compare(base: Sequence[Invocation], head: Sequence[Invocation], *, hears_calls: bool) -> Divergence | None:
+def compare(
+    base: Sequence[Invocation], head: Sequence[Invocation], *, hears_calls: bool
+) -> Divergence | None:
     """The first turns that differ; None where both sides had the same conversation.
 
-    `hears_calls`: the user sees tool calls and what they gave as well (`include_function_calls`). Both users begin with
-    the same prompt and are played with the same seed and remembered replies, so that they say the same until they hear
-    something else.
-    After that turns of the same number are no pair any more.
-    """
+    `hears_calls`: the user sees tool calls and what they gave as well (`include_function_calls`).
+    Both users begin with the same prompt and are played with the same seed and remembered replies,
+    so that they say the same until they hear something else. After that turns of the same number
+    are no pair any more."""
     pairs = tuple(zip(base, head, strict=False))
     answers = users = None
     for number, (left, right) in enumerate(pairs, 1):
         if _said(left.user_content) != _said(right.user_content):
             users = number
             break
-        if answers is None and heard(left, with_calls=hears_calls) != heard(right, with_calls=hears_calls):
+        if answers is None and heard(left, with_calls=hears_calls) != heard(
+            right, with_calls=hears_calls
+        ):
             answers = number
     if users is None and len(base) != len(head):
         users = len(pairs) + 1
@@ -29,14 +33,16 @@ def compare(base: Sequence[Invocation], head: Sequence[Invocation], *, hears_cal
 
 
 def heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
-    """What a user hears of a turn: the agents' words without thoughts, and calls with what the tools gave where it sees
-    them; an answer that is an event's own words counts once."""
+    """What a user hears of a turn: the agents' words without thoughts, and calls with what the
+    tools gave where it sees them; an answer that is an event's own words counts once."""
     events = [_said(event.content) for event in turn.events or () if event.content is not None]
     texts = [text for text in events if text]
     final = _said(turn.final_response)
     if final and (not texts or texts[-1] != final):
         texts.append(final)
-    steps = [step for part in turn.parts() if (step := _step(part)) is not None] if with_calls else []
+    steps = (
+        [step for part in turn.parts() if (step := _step(part)) is not None] if with_calls else []
+    )
     return (*texts, *steps)
 
 
@@ -53,4 +59,8 @@ def _step(part: Part) -> tuple[object, ...] | None:
 def _said(content: Content | None) -> str:
     if content is None:
         return ""
-    return "\n".join(part.text for part in content.parts if isinstance(part, Text) and part.text and not part.thought)
+    return "\n".join(
+        part.text
+        for part in content.parts
+        if isinstance(part, Text) and part.text and not part.thought
+    )

@@ -1,4 +1,5 @@
-"""Two runs, case beside case: how each pair of runs came out, by the criteria that decide and by graded scores."""
+"""Two runs, case beside case: how each pair of runs came out, by the criteria that decide and by
+graded scores."""
 
 from __future__ import annotations
 
@@ -44,7 +45,11 @@ def by_case(graded_trials: Iterable[GradedTrial]) -> Trials:
 
 def uses_by_case(run: Run) -> dict[CaseKey, tuple[CriterionUse, ...]]:
     """The criteria of every case of a run, in its order."""
-    return {(suite.key, case.case_id): suite.criteria_of(case) for suite in run.suites for case in suite.eval_set.cases}
+    return {
+        (suite.key, case.case_id): suite.criteria_of(case)
+        for suite in run.suites
+        for case in suite.eval_set.cases
+    }
 
 
 def case_verdicts(
@@ -88,23 +93,30 @@ def pattern_of(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Pattern:
 
 
 UNRECORDED = frozenset({FailureKind.NO_RECORDING, FailureKind.TOOL_UNMATCHED})
-NOT_RUN = INFRASTRUCTURE | UNRECORDED | {FailureKind.SIMULATOR, FailureKind.INSTALL, FailureKind.START}
-"""Failures that say nothing of what the agent does: it was not reached, never began, or nothing was recorded. Any other
-is a crash, and a run that did not pass."""
+NOT_RUN = (
+    INFRASTRUCTURE | UNRECORDED | {FailureKind.SIMULATOR, FailureKind.INSTALL, FailureKind.START}
+)
+"""Failures that say nothing of what the agent does: it was not reached, never began, or nothing was
+recorded. Any other is a crash, and a run that did not pass."""
 
 
 def is_crash(trial: GradedTrial, *, of_base: bool = False) -> bool:
-    """Whether the agent broke down by itself; the base's by its own settings, as the change may have made it fail."""
+    """Whether the agent broke down by itself; the base's by its own settings, as the change may
+    have made it fail."""
     if trial.failure is None or trial.failure.kind in NOT_RUN:
         return False
     return trial.own_failure or not of_base
 
 
 def outcome(
-    trial: GradedTrial | None, uses: Sequence[CriterionUse], *, deviations: Deviations = OURS, of_base: bool = False
+    trial: GradedTrial | None,
+    uses: Sequence[CriterionUse],
+    *,
+    deviations: Deviations = OURS,
+    of_base: bool = False,
 ) -> Pattern | None:
-    """Which of the deciding criteria a trial passes: none, where the agent crashed; None where nothing is known.
-    In ADK what has no score is passed over."""
+    """Which of the deciding criteria a trial passes: none, where the agent crashed; None where
+    nothing is known. In ADK what has no score is passed over."""
     if trial is None or not uses:
         return None
     if is_crash(trial, of_base=of_base):
@@ -125,8 +137,8 @@ def passes(pattern: Pattern | None) -> bool | None:
 
 
 def cell_of(head: Pattern | None, base: Pattern | None) -> Cell | None:
-    """How a pair came out, by the criteria that are known on both sides: the side that passes all that the other does
-    and more is the better one. None where too little is known to tell."""
+    """How a pair came out, by the criteria that are known on both sides: the side that passes all
+    that the other does and more is the better one. None where too little is known to tell."""
     if head is None or base is None:
         return None
     pairs = [
@@ -144,7 +156,8 @@ def cell_of(head: Pattern | None, base: Pattern | None) -> Cell | None:
 
 @frozen_dataclass
 class PolicyRule:
-    """How the policy compares one criterion. `max_drop`: a share of the scale, or of base's mean where it is open."""
+    """How the policy compares one criterion. `max_drop`: a share of the scale, or of base's mean
+    where it is open."""
 
     name: str
     gating: bool
@@ -153,17 +166,23 @@ class PolicyRule:
     max_drop: float
 
     def drop(self, head: float, base: float) -> float:
-        """By how much head is worse, as a share of the scale, from -1 to 1; of an open one, of the larger score."""
+        """By how much head is worse, as a share of the scale, from -1 to 1; of an open one, of the
+        larger score."""
         reach = self._reach(head, base)
         if not reach:
             return 0.0
-        drop = (head / reach - base / reach) if self.lower_is_better else (base / reach - head / reach)
-        drop = math.copysign(max(0.0, abs(drop) - self.scale.resolution / reach), drop)  # what measuring itself makes
+        drop = (
+            (head / reach - base / reach) if self.lower_is_better else (base / reach - head / reach)
+        )
+        # what measuring itself makes
+        drop = math.copysign(max(0.0, abs(drop) - self.scale.resolution / reach), drop)
         return min(1.0, max(-1.0, drop))
 
     def floor(self, base: float | None) -> float:
         """The drop that is tolerated, on the criterion's own scale."""
-        return 0.0 if base is None else max(self.max_drop * self._reach(base), self.scale.resolution)
+        return (
+            0.0 if base is None else max(self.max_drop * self._reach(base), self.scale.resolution)
+        )
 
     def _reach(self, *scores: float) -> float:
         if self.scale.lowest is None or self.scale.highest is None:
@@ -172,13 +191,16 @@ class PolicyRule:
 
 
 def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool = False) -> PolicyRule:
-    """How the policy compares a criterion. Informational ones decide only where the policy says so."""
+    """How the policy compares a criterion. Informational ones decide only where the policy says
+    so."""
     rule = policy.criteria.get(use.name, CriterionRule())
     informational = use.informational or use.threshold is None
     return PolicyRule(
         name=use.name,
         gating=not advisory and (not informational if rule.gating is None else rule.gating),
-        lower_is_better=use.lower_is_better if rule.lower_is_better is None else rule.lower_is_better,
+        lower_is_better=use.lower_is_better
+        if rule.lower_is_better is None
+        else rule.lower_is_better,
         scale=use.scale,
         max_drop=policy.max_drop if rule.max_drop is None else rule.max_drop,
     )
@@ -199,7 +221,8 @@ def pair(
     deviations: Deviations = OURS,
     is_staked: bool = True,
 ) -> RunPair:
-    """One run of a case on each side. `graded`: the criteria whose scores are compared as numbers."""
+    """One run of a case on each side. `graded`: the criteria whose scores are compared as
+    numbers."""
     needed = deciding(uses)
     head_pattern = outcome(head, needed, deviations=deviations)
     base_pattern = outcome(base, needed, deviations=deviations, of_base=True)

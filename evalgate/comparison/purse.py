@@ -1,10 +1,9 @@
 """The purse: is head worse than the base, and what is to be run next to tell.
 
-Every pair of runs, one on each side, is a bet that head is worse, at odds that are fair if the change did nothing. So a
-purse that starts at 1 ever holds 1/alpha with a chance of at most alpha, whatever is run next (Ville 1939). What fails
-on both sides, or has no base, has a purse of its own. The rule in words: docs/statistics.md; the proof:
-docs/decisions/024-one-purse.md.
-"""
+Every pair of runs, one on each side, is a bet that head is worse, at odds that are fair if the
+change did nothing. So a purse that starts at 1 ever holds 1/alpha with a chance of at most alpha,
+whatever is run next (Ville 1939). What fails on both sides, or has no base, has a purse of its own.
+The rule in words: docs/statistics.md; the proof: docs/decisions/024-one-purse.md."""
 
 from __future__ import annotations
 
@@ -32,16 +31,18 @@ LET_GO, PAIRS = 0.35, 16
 RUNS, UNLIKELY = 20, 0.1
 """How often head alone is run at most, and the odds of failing at which a case is let go."""
 AT_ONCE, AT_FIRST = 3, 8
-"""How many bets on one case may be under way together, and how many cases that were not looked at alone yet."""
+"""How many bets on one case may be under way together, and how many cases that were not looked at
+alone yet."""
 SPARE: Final = 2
 """How many more fresh runs of a case may fail to be measured than are, before it is given up."""
 NAMED: Final = 4.0
 """What the bets on a case have made of 1 where it is named as broken."""
 PROMISING, GRADED_PAIRS, GRADED_CASES = 2.0, 4, 50
-"""Graded scores: what their part of the purse must have made of 1 for further pairs, how many of a case, and of how
-many cases."""
+"""Graded scores: what their part of the purse must have made of 1 for further pairs, how many of a
+case, and of how many cases."""
 MEASURED: Final = "(measured)"
-"""Stands where the name of a graded criterion stands, for whether a run could be measured at all."""
+"""Stands where the name of a graded criterion stands, for whether a run could be measured at
+all."""
 PASSES: Final = ""
 """Stands where the name of a graded criterion stands, for passing all that decides."""
 
@@ -67,9 +68,12 @@ _ALL: Final = [*_SAME, *(chances for _, chances in _WORSE)]
 
 
 @lru_cache(maxsize=10_000)
-def _believed(odds: float, cells: tuple[Cell, ...]) -> tuple[list[float], tuple[float, ...], float, float]:
-    """What is believed of a case that broke with `odds`, after these pairs: the weights of its kinds, what a bet on the
-    next pair pays in each cell, how fast that grows, and the odds. Kept, because many suspects see the same pairs."""
+def _believed(
+    odds: float, cells: tuple[Cell, ...]
+) -> tuple[list[float], tuple[float, ...], float, float]:
+    """What is believed of a case that broke with `odds`, after these pairs: the weights of its
+    kinds, what a bet on the next pair pays in each cell, how fast that grows, and the odds. Kept,
+    because many suspects see the same pairs."""
     if cells:
         priors = _believed(odds, cells[:-1])[0]
         weights = [w * chances[cells[-1]] for w, chances in zip(priors, _ALL, strict=True)]
@@ -79,16 +83,22 @@ def _believed(odds: float, cells: tuple[Cell, ...]) -> tuple[list[float], tuple[
         weights = [*(w / sum(same) for w in same), *(odds * w / sum(worse) for w in worse)]
     total = math.fsum(weights)
     weights = [weight / total for weight in weights]
-    chance = [math.fsum(w * chances[cell] for w, chances in zip(weights, _ALL, strict=True)) for cell in Cell]
+    chance = [
+        math.fsum(w * chances[cell] for w, chances in zip(weights, _ALL, strict=True))
+        for cell in Cell
+    ]
     fall, rise = chance[Cell.FELL], chance[Cell.ROSE]
     swapped = fall + rise
-    pays = (2 * fall / swapped, 2 * rise / swapped, 1.0, 1.0) if fall > rise else (1.0, 1.0, 1.0, 1.0)
+    pays = (
+        (2 * fall / swapped, 2 * rise / swapped, 1.0, 1.0) if fall > rise else (1.0, 1.0, 1.0, 1.0)
+    )
     growth = math.fsum(p * math.log(max(pay, 1e-9)) for p, pay in zip(chance, pays, strict=True))
     return weights, pays, growth, 1 / max(1e-12, math.fsum(weights[: len(_SAME)])) - 1
 
 
 class Suspect:
-    """A case that fell: what is believed of it, and so what a bet on its next pair pays in each cell."""
+    """A case that fell: what is believed of it, and so what a bet on its next pair pays in each
+    cell."""
 
     def __init__(self, odds: float) -> None:
         self._first = odds
@@ -113,8 +123,8 @@ class Suspect:
 class RunPair:
     """One run of a case on each side.
 
-    `cell` None: a side could not be measured. `falls`: by graded criterion, base's score less head's as a share of the
-    scale, from -1 to 1. `is_staked` False: the two ran on different days.
+    `cell` None: a side could not be measured. `falls`: by graded criterion, base's score less
+    head's as a share of the scale, from -1 to 1. `is_staked` False: the two ran on different days.
     """
 
     cell: Cell | None
@@ -131,12 +141,12 @@ class RunPair:
 class CaseRuns:
     """All that is known of one case.
 
-    `group`: cases that have a pass rate to reach together. `rounds`: its first runs, `pairs`: fresh pairs, `alone`:
-    fresh runs of head alone, whether they passed (None: not measured). `is_failing`: by head's first runs.
-    `passes_on_base`: the base's first runs passed; None where nothing is known of them. `is_suspect`: head passes other
-    criteria in the first runs than the base does; `pairs` are of those that it lost. `can_pair`: the base can be run
-    again, `can_rerun`: head can.
-    """
+    `group`: cases that have a pass rate to reach together. `rounds`: its first runs, `pairs`: fresh
+    pairs, `alone`: fresh runs of head alone, whether they passed (None: not measured).
+    `is_failing`: by head's first runs. `passes_on_base`: the base's first runs passed; None where
+    nothing is known of them. `is_suspect`: head passes other criteria in the first runs than the
+    base does; `pairs` are of those that it lost. `can_pair`: the base can be run again,
+    `can_rerun`: head can."""
 
     key: CaseKey
     group: str = ""
@@ -160,9 +170,9 @@ class Rerun:
 
 @frozen_dataclass
 class Terms:
-    """`needed`: what a purse must hold to speak. `tolerated`: how many failures each group lets pass. `graded`: the
-    drop that each graded criterion may have, as a share of its scale. `asks_alone`: whether what fails on the base too
-    is looked at; what has no base always is."""
+    """`needed`: what a purse must hold to speak. `tolerated`: how many failures each group lets
+    pass. `graded`: the drop that each graded criterion may have, as a share of its scale.
+    `asks_alone`: whether what fails on the base too is looked at; what has no base always is."""
 
     needed: float = 20.0
     tolerated: Mapping[str, int] = field(default_factory=dict)
@@ -171,12 +181,14 @@ class Terms:
 
 
 def staked(parts: Sequence[float], fall: float) -> list[float]:
-    """Money after a bet of `SHARES` of its parts. `fall`: by how much head was worse, from -1 to 1."""
+    """Money after a bet of `SHARES` of its parts. `fall`: by how much head was worse, from -1 to
+    1."""
     return [part * (1 + share * fall) for part, share in zip(parts, SHARES, strict=True)]
 
 
 class Alone:
-    """A case that head is run on alone: what is believed of it, and what the bets that it fails made of 1."""
+    """A case that head is run on alone: what is believed of it, and what the bets that it fails
+    made of 1."""
 
     def __init__(self) -> None:
         self.odds = self.factor = 1.0
@@ -213,18 +225,22 @@ class State:
     @property
     def is_live(self) -> bool:
         """Whether another pair of it may tell more."""
-        can_pair = self.runs.is_failing and self.runs.can_rerun and self.runs.can_pair and self.can_measure
+        can_pair = (
+            self.runs.is_failing and self.runs.can_rerun and self.runs.can_pair and self.can_measure
+        )
         return can_pair and self.suspect is not None and self.suspect.is_live
 
     @property
     def is_open(self) -> bool:
         """Whether another run of head alone may tell more."""
         alone = self.alone
-        return alone is not None and alone.odds > UNLIKELY and alone.tries < RUNS and self.can_measure
+        return (
+            alone is not None and alone.odds > UNLIKELY and alone.tries < RUNS and self.can_measure
+        )
 
     def look_alone(self, *, asks: bool) -> None:
-        """Begin with a failing case without the base, where it fails there too (if `asks`), has none, or none that can
-        be run beside it."""
+        """Begin with a failing case without the base, where it fails there too (if `asks`), has
+        none, or none that can be run beside it."""
         runs, suspect = self.runs, self.suspect
         if suspect is None:
             is_wanted = asks or runs.passes_on_base is not False
@@ -270,8 +286,9 @@ class Purse:
 
     @property
     def failing(self) -> float:
-        """What the bets have made of the money that more cases fail by themselves than are tolerated: of each group
-        the product over the cases with the least evidence, as many as are beyond those tolerated."""
+        """What the bets have made of the money that more cases fail by themselves than are
+        tolerated: of each group the product over the cases with the least evidence, as many as are
+        beyond those tolerated."""
         groups: defaultdict[str, list[float]] = defaultdict(list)
         for state in self._states.values():
             if state.alone is not None:
@@ -313,8 +330,8 @@ class Purse:
             state.look_alone(asks=self._terms.asks_alone)
 
     def _split(self, firsts: Sequence[RunPair]) -> None:
-        """Give what bets on every pair alike to the criteria that fell in the first round, in proportion; it is staked
-        on later pairs alone."""
+        """Give what bets on every pair alike to the criteria that fell in the first round, in
+        proportion; it is staked on later pairs alone."""
         falls = {PASSES: float(self._fell - self._rose)}
         for name in self._terms.graded:
             falls[name] = math.fsum(self._falls(pair).get(name, 0.0) for pair in firsts)
@@ -335,7 +352,9 @@ class Purse:
 
     def _further(self, state: State, pair: RunPair, odds: float) -> None:
         suspect = state.suspect
-        self._stake(state, pair, 1.0 if suspect is None or pair.cell is None else suspect.pays[pair.cell])
+        self._stake(
+            state, pair, 1.0 if suspect is None or pair.cell is None else suspect.pays[pair.cell]
+        )
         if suspect is not None:
             suspect.see(pair.cell)
         elif pair.cell is Cell.FELL:
@@ -359,15 +378,26 @@ class Purse:
         if pays != 1.0:
             self.factors[state.runs.key] = self.factors.get(state.runs.key, 1.0) * pays
             self._product *= pays
-        for name, fall in ({PASSES: 0.0 if pair.cell is None else _FALL[pair.cell]} | falls).items():
+        for name, fall in (
+            {PASSES: 0.0 if pair.cell is None else _FALL[pair.cell]} | falls
+        ).items():
             self._spread[name] = staked(self._spread[name], fall)
         if pair.cell is not None:
             self.bets.append(Bet(key=state.runs.key, cell=pair.cell, worth=self.worth))
 
     def see(self, reruns: Sequence[Rerun], results: Iterable[RunPair | bool | None]) -> None:
-        """What came of reruns that were asked for together: their stakes were fixed before any was run."""
-        pays = {key: state.suspect.pays for key, state in self._states.items() if state.suspect is not None}
-        chances = {key: state.alone.believed for key, state in self._states.items() if state.alone is not None}
+        """What came of reruns that were asked for together: their stakes were fixed before any was
+        run."""
+        pays = {
+            key: state.suspect.pays
+            for key, state in self._states.items()
+            if state.suspect is not None
+        }
+        chances = {
+            key: state.alone.believed
+            for key, state in self._states.items()
+            if state.alone is not None
+        }
         for rerun, result in zip(reruns, results, strict=True):
             state = self._states[rerun.key]
             if isinstance(result, RunPair):
@@ -391,19 +421,27 @@ class Purse:
             state.suspect.see(pair.cell)
 
     def reruns(self) -> tuple[Rerun, ...]:
-        """The next bets; none where nothing could change the answer any more. Of suspects first, as many at once as
-        could end it."""
+        """The next bets; none where nothing could change the answer any more. Of suspects first, as
+        many at once as could end it."""
         states = self._states.values()
         if self.is_worse:
             return ()
-        if suspects := [(state, state.suspect) for state in states if state.suspect is not None and state.is_live]:
+        if suspects := [
+            (state, state.suspect)
+            for state in states
+            if state.suspect is not None and state.is_live
+        ]:
             suspects.sort(key=lambda suspect: (-suspect[1].growth, suspect[1].tries))
             return tuple(Rerun(key=key, is_pair=True) for key in self._fewest(suspects))
         if self.is_failing:
             return ()
-        alone = [(state, state.alone) for state in states if state.alone is not None and state.is_open]
+        alone = [
+            (state, state.alone) for state in states if state.alone is not None and state.is_open
+        ]
         if alone and self._could_fail():
-            return tuple(Rerun(key=state.runs.key, is_pair=False) for state in self._next_alone(alone))
+            return tuple(
+                Rerun(key=state.runs.key, is_pair=False) for state in self._next_alone(alone)
+            )
         return tuple(Rerun(key=key, is_pair=True) for key in self._next_graded())
 
     def _could_fail(self) -> bool:
@@ -415,7 +453,8 @@ class Purse:
         return any(count > self._allowed(group) for group, count in groups.items())
 
     def _fewest(self, suspects: Sequence[tuple[State, Suspect]]) -> list[CaseKey]:
-        """The fewest bets that would reach what is needed if all of them fell; else one on every suspect."""
+        """The fewest bets that would reach what is needed if all of them fell; else one on every
+        suspect."""
         chosen: list[CaseKey] = []
         product, spread = self._product, dict(self._spread)
         for turn in range(AT_ONCE):
@@ -432,8 +471,8 @@ class Purse:
         return chosen
 
     def _next_alone(self, cases: Sequence[tuple[State, Alone]]) -> list[State]:
-        """The case that most likely fails, up to three times at once when it failed again before; where failures are
-        tolerated, those that were run least, as all of them have to speak."""
+        """The case that most likely fails, up to three times at once when it failed again before;
+        where failures are tolerated, those that were run least, as all of them have to speak."""
         if any(self._allowed(state.runs.group) for state, _ in cases):
             least = min(alone.tries for _, alone in cases)
             return [state for state, alone in cases if alone.tries == least]
@@ -445,27 +484,36 @@ class Purse:
         return [best] * max(1, min(AT_ONCE, alone.tries, RUNS - alone.tries, math.ceil(lacking)))
 
     def _next_graded(self) -> list[CaseKey]:
-        """Further pairs of the cases that fell by a graded criterion whose part of the purse has grown."""
+        """Further pairs of the cases that fell by a graded criterion whose part of the purse has
+        grown."""
         parts = {name: math.fsum(amounts) for name, amounts in self._seen.items()}
         best = max(parts, key=lambda name: parts[name], default="")
         if not best or parts[best] < PROMISING:
             return []
         falls = {
-            key: math.fsum(pair.falls.get(best, 0.0) - self._terms.graded[best] for pair in state.runs.rounds)
+            key: math.fsum(
+                pair.falls.get(best, 0.0) - self._terms.graded[best] for pair in state.runs.rounds
+            )
             for key, state in self._states.items()
             if state.runs.can_rerun and state.runs.can_pair and state.can_measure
         }
-        worst = sorted((key for key, fall in falls.items() if fall > 0), key=lambda key: -falls[key])[:GRADED_CASES]
+        worst = sorted(
+            (key for key, fall in falls.items() if fall > 0), key=lambda key: -falls[key]
+        )[:GRADED_CASES]
         return [key for key in worst if self._states[key].graded < GRADED_PAIRS]
 
-    def confirmations(self, *, is_worse: bool, is_failing: bool, largest: float) -> dict[CaseKey, Confirmation]:
-        """What is known of each case that fails by its first runs and can be run again. `is_worse`, `is_failing`: of
-        all shards together; `largest`: the largest factor of a case there."""
+    def confirmations(
+        self, *, is_worse: bool, is_failing: bool, largest: float
+    ) -> dict[CaseKey, Confirmation]:
+        """What is known of each case that fails by its first runs and can be run again. `is_worse`,
+        `is_failing`: of all shards together; `largest`: the largest factor of a case there."""
         floor = min(NAMED, largest)
         return {
             key: _confirmation(
                 state,
-                is_broken=is_worse and state.suspect is not None and self.factors.get(key, 1.0) >= floor,
+                is_broken=is_worse
+                and state.suspect is not None
+                and self.factors.get(key, 1.0) >= floor,
                 is_failing=is_failing,
                 is_settled=is_worse or is_failing,
             )
@@ -474,7 +522,9 @@ class Purse:
         }
 
 
-def _confirmation(state: State, *, is_broken: bool, is_failing: bool, is_settled: bool) -> Confirmation:
+def _confirmation(
+    state: State, *, is_broken: bool, is_failing: bool, is_settled: bool
+) -> Confirmation:
     """`is_settled`: nobody looks any further."""
     if is_broken:
         return Confirmation.BROKEN
@@ -491,7 +541,9 @@ def _total(parts: Mapping[str, Sequence[float]]) -> float:
     return math.fsum(itertools.chain.from_iterable(parts.values()))
 
 
-def play(cases: Sequence[CaseRuns], terms: Terms, *, money: float = 1.0) -> tuple[Purse, tuple[Rerun, ...]]:
+def play(
+    cases: Sequence[CaseRuns], terms: Terms, *, money: float = 1.0
+) -> tuple[Purse, tuple[Rerun, ...]]:
     """The purse after all that was run, and what is to be run next."""
     purse = Purse(terms, money=money)
     purse.begin(cases)
@@ -500,7 +552,9 @@ def play(cases: Sequence[CaseRuns], terms: Terms, *, money: float = 1.0) -> tupl
         results_by_rerun[Rerun(key=case.key, is_pair=True)] = [*case.pairs]
         results_by_rerun[Rerun(key=case.key, is_pair=False)] = [*case.alone]
     while reruns := purse.reruns():
-        results = [(rerun, results_by_rerun[rerun].pop(0)) for rerun in reruns if results_by_rerun[rerun]]
+        results = [
+            (rerun, results_by_rerun[rerun].pop(0)) for rerun in reruns if results_by_rerun[rerun]
+        ]
         if results:
             purse.see([rerun for rerun, _ in results], [result for _, result in results])
         if len(results) < len(reruns):

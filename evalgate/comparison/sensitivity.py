@@ -1,8 +1,8 @@
-"""What a green could not have seen: pull requests like this one are simulated, in which cases break.
+"""What a green could not have seen: pull requests like this one are simulated, in which cases
+break.
 
-Nothing but the verdict's own rules says that well for few cases: the cases pass as often as their runs make probable,
-one, two or three of them break, and the purse is asked.
-"""
+Nothing but the verdict's own rules says that well for few cases: the cases pass as often as their
+runs make probable, one, two or three of them break, and the purse is asked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from evalgate.comparison.purse import CaseRuns, Purse, Rerun, RunPair, Terms
 from evalgate.model import CaseKey, Cell, Power, ThresholdRule
 
 TRIES, MOST_PAIRS = 200, 20_000
-"""Simulated pull requests, and how many pairs of first runs they may have together; fewer are simulated beyond."""
+"""Simulated pull requests, and how many pairs of first runs they may have together; fewer are
+simulated beyond."""
 FEWEST_TRIES: Final = 10
 BROKEN: Final = (1, 2, 3)
 RATE_OF_BROKEN: Final = 0.02
@@ -29,27 +30,32 @@ BLOCK: Final = 4096
 
 
 def of(sides: Sides, keys: Sequence[CaseKey], outcomes: Sequence[Sequence[float]]) -> Power | None:
-    """The power of a comparison. `keys`: the cases that decide; `outcomes`: of each, its runs on both sides, 1 for one
-    that passed and 0 for one that did not. None where nothing is known, or there are too many cases to simulate."""
+    """The power of a comparison. `keys`: the cases that decide; `outcomes`: of each, its runs on
+    both sides, 1 for one that passed and 0 for one that did not. None where nothing is known, or
+    there are too many cases to simulate."""
     known_cases = [(key, values) for key, values in zip(keys, outcomes, strict=True) if values]
     tries = min(TRIES, MOST_PAIRS // max(len(known_cases), 1))
     if not known_cases or tries < FEWEST_TRIES:
         return None
     every = [value for _, values in known_cases for value in values]
     mean = (sum(every) + PRIOR) / (len(every) + PRIOR)
-    rates = [min(0.98, (sum(values) + PRIOR * mean) / (len(values) + PRIOR)) for _, values in known_cases]
+    rates = [
+        min(0.98, (sum(values) + PRIOR * mean) / (len(values) + PRIOR)) for _, values in known_cases
+    ]
     policy = sides.policy
     needs = (policy.alpha, policy.pass_rate, policy.threshold)
     caught, unseen = _simulate(tuple(rates), needs, rounds=sides.head.repeats, tries=tries)
-    return Power(cases=len(rates), caught=caught, unseen=tuple(known_cases[place][0] for place in unseen))
+    return Power(
+        cases=len(rates), caught=caught, unseen=tuple(known_cases[place][0] for place in unseen)
+    )
 
 
 @lru_cache(maxsize=64)
 def _simulate(
     rates: tuple[float, ...], needs: tuple[float, float, ThresholdRule], *, rounds: int, tries: int
 ) -> tuple[tuple[tuple[int, float], ...], tuple[int, ...]]:
-    """For each number of broken cases the share that is blocked, and the places of those that break unseen. `needs`:
-    alpha, the pass rate, and which failures count."""
+    """For each number of broken cases the share that is blocked, and the places of those that break
+    unseen. `needs`: alpha, the pass rate, and which failures count."""
     alpha, pass_rate, rule = needs
     terms = Terms(
         needed=1 / alpha,
@@ -62,7 +68,9 @@ def _simulate(
         blocked = 0
         for _ in range(tries):
             places = sorted(range(len(rates)), key=lambda _: draw())[:count]
-            head_rates = [RATE_OF_BROKEN if place in places else rate for place, rate in enumerate(rates)]
+            head_rates = [
+                RATE_OF_BROKEN if place in places else rate for place, rate in enumerate(rates)
+            ]
             is_blocked = _is_blocked(
                 head_rates, rates, draw, terms, rounds=rounds, reruns=rule is not ThresholdRule.ALL
             )
@@ -71,7 +79,9 @@ def _simulate(
                 broken[places[0]] += 1
                 missed[places[0]] += not is_blocked
         caught.append((count, blocked / tries))
-    return tuple(caught), tuple(place for place in sorted(broken) if missed[place] > OFTEN * broken[place])
+    return tuple(caught), tuple(
+        place for place in sorted(broken) if missed[place] > OFTEN * broken[place]
+    )
 
 
 def _draws(seed: int) -> Iterator[float]:
@@ -91,11 +101,18 @@ def _is_blocked(
     rounds: int,
     reruns: bool,
 ) -> bool:
-    """Whether the purse speaks of one pull request. `heads`, `bases`: how often each case passes."""
+    """Whether the purse speaks of one pull request. `heads`, `bases`: how often each case
+    passes."""
 
     def pair(place: int) -> RunPair:
         head, base = draw() < heads[place], draw() < bases[place]
-        return RunPair(cell=(Cell.PASSED if head else Cell.FELL) if base else Cell.ROSE if head else Cell.FAILED)
+        return RunPair(
+            cell=(Cell.PASSED if head else Cell.FELL)
+            if base
+            else Cell.ROSE
+            if head
+            else Cell.FAILED
+        )
 
     def rerun(request: Rerun) -> RunPair | bool:
         place = int(request.key[1])

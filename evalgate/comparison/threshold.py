@@ -25,9 +25,9 @@ from evalgate.values import frozen_dataclass
 
 @frozen_dataclass
 class Counts:
-    """How a suite's cases ended. `measured` ones passed or failed; `allowed` failures are among `passed`; `unrun`: a
-    budget kept them from running; `doubtful` ones are below a threshold in the completed runs, `partial` ones fail and
-    are not measured whole either."""
+    """How a suite's cases ended. `measured` ones passed or failed; `allowed` failures are among
+    `passed`; `unrun`: a budget kept them from running; `doubtful` ones are below a threshold in the
+    completed runs, `partial` ones fail and are not measured whole either."""
 
     total: int
     passed: int
@@ -50,12 +50,18 @@ class Counts:
 
 
 def count(
-    cases: Sequence[CaseVerdict], *, allowed: Collection[CaseKey] = (), unconfirmed: Collection[CaseKey] = ()
+    cases: Sequence[CaseVerdict],
+    *,
+    allowed: Collection[CaseKey] = (),
+    unconfirmed: Collection[CaseKey] = (),
 ) -> Counts:
     """The counts of a suite's cases; those that are `unconfirmed` count as inconclusive."""
     kinds = [VerdictKind.INCONCLUSIVE if case.key in unconfirmed else case.kind for case in cases]
     counted_cases = [case for case in cases if case.key not in allowed]
-    failed = sum(kind is VerdictKind.FAIL and case.key not in allowed for kind, case in zip(kinds, cases, strict=True))
+    failed = sum(
+        kind is VerdictKind.FAIL and case.key not in allowed
+        for kind, case in zip(kinds, cases, strict=True)
+    )
     return Counts(
         total=len(cases),
         passed=kinds.count(VerdictKind.PASS) + kinds.count(VerdictKind.FAIL) - failed,
@@ -69,13 +75,13 @@ def count(
 
 
 def judge(counts: Counts, *, required: float, min_measured: float) -> dict[VerdictKind, str]:
-    """What a suite's cases come to, and why; where they do not pass, each kind that keeps them from it, the one that
-    counts first.
+    """What a suite's cases come to, and why; where they do not pass, each kind that keeps them from
+    it, the one that counts first.
 
-    What fails for certain, however the unmeasured would have ended, fails: an outage does not hide a failure, nor a
-    failure an outage. Else the pass rate among the measured decides, where enough was measured. Excused failures count
-    as passes. `min_measured` lets cases pass of which nothing is known, never those of which something bad is.
-    """
+    What fails for certain, however the unmeasured would have ended, fails: an outage does not hide
+    a failure, nor a failure an outage. Else the pass rate among the measured decides, where enough
+    was measured. Excused failures count as passes. `min_measured` lets cases pass of which nothing
+    is known, never those of which something bad is."""
     total, failed, measured, unrun = counts.total, counts.failed, counts.measured, counts.unrun
     if total == 0:
         return {VerdictKind.NOT_MEASURED: "no case"}
@@ -86,7 +92,9 @@ def judge(counts: Counts, *, required: float, min_measured: float) -> dict[Verdi
     known_count = measured + unrun - (counts.partial if is_certain else 0)
     is_enough = known_count > 0 and counts.reaches(known_count, min_measured=min_measured)
     if not is_enough:
-        kinds[VerdictKind.NOT_MEASURED] = f"{words.share_of(total - measured, total, 'case')} could not be evaluated"
+        kinds[VerdictKind.NOT_MEASURED] = (
+            f"{words.share_of(total - measured, total, 'case')} could not be evaluated"
+        )
     if unrun and not counts.enough(required=required, min_measured=min_measured):
         kinds[VerdictKind.INCONCLUSIVE] = f"{words.share_of(unrun, total, 'case')} did not finish"
     elif is_enough and not is_certain and counts.passed < needed(measured, required):
@@ -94,8 +102,14 @@ def judge(counts: Counts, *, required: float, min_measured: float) -> dict[Verdi
         kinds[VerdictKind.FAIL] = f"{passed} passed, {words.percent(required)} required"
     if counts.doubtful:
         doubtful = words.counted(counts.doubtful, "case")
-        kinds.setdefault(VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold, but not fully evaluated")
-    return kinds or {VerdictKind.PASS: f"{words.counted(counts.allowed, 'failure')} allowed" if counts.allowed else ""}
+        kinds.setdefault(
+            VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold, but not fully evaluated"
+        )
+    return kinds or {
+        VerdictKind.PASS: f"{words.counted(counts.allowed, 'failure')} allowed"
+        if counts.allowed
+        else ""
+    }
 
 
 def needed(total: int, share: float) -> int:
@@ -113,16 +127,16 @@ def judge_case(
     deviations: Deviations,
     truncated: str = "",
 ) -> CaseVerdict:
-    """The verdict on one case. `truncated`: the budget that ended the run, in words: what it kept from running is
-    inconclusive.
+    """The verdict on one case. `truncated`: the budget that ended the run, in words: what it kept
+    from running is inconclusive.
 
-    Any criterion that fails fails the case; else any that could not be measured leaves it not measured; else it
-    passes, provided that at least one criterion decides. In ADK a case with one pass passes in spite of criteria
-    without a score, and an agent failure is a failure.
-    """
+    Any criterion that fails fails the case; else any that could not be measured leaves it not
+    measured; else it passes, provided that at least one criterion decides. In ADK a case with one
+    pass passes in spite of criteria without a score, and an agent failure is a failure."""
     deviations = _of(criteria, deviations)
     verdicts = tuple(
-        judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=repeats) for use in criteria
+        judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=repeats)
+        for use in criteria
     )
     kind, reason = _case_kind(verdicts, deviations)
     failures = [trial.failure for trial in trials if trial.failure is not None]
@@ -158,7 +172,9 @@ def _is_broken(trials: Sequence[GradedTrial], verdicts: Iterable[CriterionVerdic
     return not scored or any(trial.failure is not None for trial in trials)
 
 
-def kind_of(trial: GradedTrial, criteria: Iterable[CriterionUse], deviations: Deviations) -> VerdictKind:
+def kind_of(
+    trial: GradedTrial, criteria: Iterable[CriterionUse], deviations: Deviations
+) -> VerdictKind:
     """How a single run was scored, for those who watch."""
     uses = [use for use in criteria if not use.informational and use.threshold is not None]
     verdicts = [judge_criterion(use, [trial.grades.get(use.name)], repeats=1) for use in uses]
@@ -171,38 +187,58 @@ def _of(uses: Iterable[CriterionUse], deviations: Deviations) -> Deviations:
 
 
 def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:
-    """Not measured whole, and some of what was is below the threshold; a criterion on the test blames no agent."""
+    """Not measured whole, and some of what was is below the threshold; a criterion on the test
+    blames no agent."""
     if verdict.kind is not VerdictKind.NOT_MEASURED or use.on_the_test:
         return False
     return any(value is not None and not reaches(value, use) for value in verdict.values)
 
 
-def judge_criterion(use: CriterionUse, grades: Sequence[Grade | None], *, repeats: int) -> CriterionVerdict:
+def judge_criterion(
+    use: CriterionUse, grades: Sequence[Grade | None], *, repeats: int
+) -> CriterionVerdict:
     """One criterion over the repeats of a case: the mean of its scores against the threshold.
 
-    With repeats missing, the criterion is not measured, unless even the best possible scores in their place would
-    leave the mean below the threshold: then it has failed whatever they would have been. A criterion on the test itself
-    that misses its threshold leaves the case not measured: the test was broken, and nothing is known of the agent.
-    """
+    With repeats missing, the criterion is not measured, unless even the best possible scores in
+    their place would leave the mean below the threshold: then it has failed whatever they would
+    have been. A criterion on the test itself that misses its threshold leaves the case not
+    measured: the test was broken, and nothing is known of the agent."""
     values = tuple(grade.value if isinstance(grade, Score) else None for grade in grades)
     values += (None,) * (repeats - len(values))
     missing = next((grade for grade in grades if isinstance(grade, NotEvaluated)), None)
     scored = [value for value in values if value is not None]
-    # rounded once: a running sum, and fmean too, can miss a threshold by float dust (0.7, 0.8, 0.9 against 0.8)
+    # rounded once: a running sum, and fmean too, can miss a threshold by float dust (0.7, 0.8, 0.9
+    # against 0.8)
     mean = (mean_of(scored) if len(scored) > 1 else scored[0]) if scored else None
     reason, message = (missing.reason, missing.message) if missing else (None, "")
     if use.informational or use.threshold is None:
         return CriterionVerdict(
-            name=use.name, kind=None, value=mean, threshold=None, values=values, reason=reason, message=message
+            name=use.name,
+            kind=None,
+            value=mean,
+            threshold=None,
+            values=values,
+            reason=reason,
+            message=message,
         )
     kind = _kind(use, values=values, mean=mean)
     if kind is VerdictKind.NOT_MEASURED and missing is None:
         reason, message = Reason.SKIPPED, "did not run"
     if kind is VerdictKind.FAIL and use.on_the_test:
         kind, reason = VerdictKind.NOT_MEASURED, Reason.TEST_BROKEN
-        message = f"{mean:.3g} is below the required {use.threshold:g}" if mean is not None else "below its threshold"
+        message = (
+            f"{mean:.3g} is below the required {use.threshold:g}"
+            if mean is not None
+            else "below its threshold"
+        )
     return CriterionVerdict(
-        name=use.name, kind=kind, value=mean, threshold=use.threshold, values=values, reason=reason, message=message
+        name=use.name,
+        kind=kind,
+        value=mean,
+        threshold=use.threshold,
+        values=values,
+        reason=reason,
+        message=message,
     )
 
 
@@ -211,7 +247,8 @@ def mean_of(values: Sequence[float]) -> float:
     near = math.fsum(values) / len(values)
     if not math.isfinite(near):
         return near
-    # what the division lost: sums of differences are exact, and so small that adding them rounds right
+    # what the division lost: sums of differences are exact, and so small that adding them rounds
+    # right
     return near + math.fsum((*values, *(-near,) * len(values))) / len(values)
 
 
@@ -221,7 +258,9 @@ def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | No
     if None not in values:
         return VerdictKind.PASS if reaches(mean, use) else VerdictKind.FAIL
     best = use.scale.lowest if use.lower_is_better else use.scale.highest
-    if best is not None and not reaches(mean_of([best if value is None else value for value in values]), use):
+    if best is not None and not reaches(
+        mean_of([best if value is None else value for value in values]), use
+    ):
         return VerdictKind.FAIL
     return VerdictKind.NOT_MEASURED
 
@@ -233,7 +272,9 @@ def reaches(value: float, use: CriterionUse) -> bool:
     return value <= use.threshold if use.lower_is_better else value >= use.threshold
 
 
-def _case_kind(verdicts: Iterable[CriterionVerdict], deviations: Deviations) -> tuple[VerdictKind, str]:
+def _case_kind(
+    verdicts: Iterable[CriterionVerdict], deviations: Deviations
+) -> tuple[VerdictKind, str]:
     """The case's kind from its criteria's, and the reason in words."""
     deciding = [verdict for verdict in verdicts if verdict.kind is not None]
     failed = [verdict.name for verdict in deciding if verdict.kind is VerdictKind.FAIL]
@@ -246,7 +287,10 @@ def _case_kind(verdicts: Iterable[CriterionVerdict], deviations: Deviations) -> 
         return VerdictKind.FAIL, f"below threshold: {', '.join(failed)}"
     if unmeasured and (deviations.criterion_unscored or not passed):
         first = unmeasured[0]
-        return VerdictKind.NOT_MEASURED, f"{first.name} was not measured: {first.message or 'no score'}"
+        return (
+            VerdictKind.NOT_MEASURED,
+            f"{first.name} was not measured: {first.message or 'no score'}",
+        )
     if not passed:
         return VerdictKind.NOT_MEASURED, "the case has no deciding criterion"
     return VerdictKind.PASS, ""

@@ -41,11 +41,11 @@ from evalgate.values import frozen_dataclass
 class Allowed:
     """What the threshold gate knows of failures.
 
-    `origins`: whose failure each failed case is. `flaky`: cases that failed, or crashed, and pass in fresh runs.
-    `known`: failures of the base too, which `threshold: new` lets pass. `open`: failures that a spent budget kept from
-    being looked at, and those that could not be measured again. `unreliable`: cases that do not decide. `added`: cases
-    that the base does not have. `past`: cases that fail on both sides today, and passed on the base before.
-    """
+    `origins`: whose failure each failed case is. `flaky`: cases that failed, or crashed, and pass
+    in fresh runs. `known`: failures of the base too, which `threshold: new` lets pass. `open`:
+    failures that a spent budget kept from being looked at, and those that could not be measured
+    again. `unreliable`: cases that do not decide. `added`: cases that the base does not have.
+    `past`: cases that fail on both sides today, and passed on the base before."""
 
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
     flaky: frozenset[CaseKey] = frozenset()
@@ -69,29 +69,45 @@ def find(
     unreliable: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     book: Book | None = None,
 ) -> Allowed:
-    """Which failures the policy lets pass: flaky ones; under `threshold: new` those of the base too, but none that the
-    base does not have, or has no outcome of."""
+    """Which failures the policy lets pass: flaky ones; under `threshold: new` those of the base
+    too, but none that the base does not have, or has no outcome of."""
     confirmations = {} if book is None else book.confirmations
     lost = {key for key, confirmation in confirmations.items() if confirmation is Confirmation.LOST}
-    unlooked = {key for key, confirmation in confirmations.items() if confirmation is Confirmation.OPEN}
+    unlooked = {
+        key for key, confirmation in confirmations.items() if confirmation is Confirmation.OPEN
+    }
     origins: dict[CaseKey, FailureOrigin] = {}
     known_failures, added, past = frozenset[CaseKey](), frozenset[CaseKey](), frozenset[CaseKey]()
     base = None if comparison is None else comparison.base
     if comparison is None or base is None:
         kinds = {Confirmation.FLAKY, Confirmation.LOST}
-        origins = {key: OF_RERUNS[confirmation] for key, confirmation in confirmations.items() if confirmation in kinds}
+        origins = {
+            key: OF_RERUNS[confirmation]
+            for key, confirmation in confirmations.items()
+            if confirmation in kinds
+        }
     else:
         origins = {case.key: case.origin for case in comparison.cases if case.origin is not None}
         added = frozenset(case.key for case in comparison.cases if case.status is CaseStatus.NEW)
-        old = {key for key, origin in origins.items() if origin in (FailureOrigin.KNOWN, FailureOrigin.MIXED)}
+        old = {
+            key
+            for key, origin in origins.items()
+            if origin in (FailureOrigin.KNOWN, FailureOrigin.MIXED)
+        }
         known_failures = frozenset(old if policy.threshold is ThresholdRule.NEW else ())
         apart = {trial.key.case for trial in base.trials if trial.apart}
-        passed = {case.key for case in comparison.cases if case.base and case.base.passed > case.base.failed}
+        passed = {
+            case.key
+            for case in comparison.cases
+            if case.base and case.base.passed > case.base.failed
+        }
         past = frozenset(apart & passed & old & (book.on_both if book else frozenset()))
     is_cut_short = bool(run.truncated or (base is not None and base.truncated))
     return Allowed(
         origins=origins,
-        flaky=frozenset(key for key, confirmation in confirmations.items() if confirmation is Confirmation.FLAKY),
+        flaky=frozenset(
+            key for key, confirmation in confirmations.items() if confirmation is Confirmation.FLAKY
+        ),
         known=known_failures,
         open=frozenset(lost | (unlooked - known_failures if is_cut_short else set())),
         unreliable=unreliable,
@@ -105,21 +121,38 @@ SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE
 
 
 def threshold_gate(
-    run: Run, policy: Policy, *, allowed: Allowed = NONE, decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS
+    run: Run,
+    policy: Policy,
+    *,
+    allowed: Allowed = NONE,
+    decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
-    """The threshold gate's verdict on a run. Every case of every suite counts, whether or not it ran, but for those of
-    advisory suites and those that `allowed` takes out. A run without cases has measured nothing; one that its budget
-    ended is inconclusive at best. `decided`: its cases, where they are decided already."""
+    """The threshold gate's verdict on a run. Every case of every suite counts, whether or not it
+    ran, but for those of advisory suites and those that `allowed` takes out. A run without cases
+    has measured nothing; one that its budget ended is inconclusive at best. `decided`: its cases,
+    where they are decided already."""
     uses = pairing.uses_by_case(run)
-    verdicts = decided if decided.keys() == uses.keys() else pairing.case_verdicts(run, uses, policy=policy)
-    suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
+    verdicts = (
+        decided
+        if decided.keys() == uses.keys()
+        else pairing.case_verdicts(run, uses, policy=policy)
+    )
+    suites = tuple(
+        _judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites
+    )
     deciding = [suite for suite in suites if not suite.advisory]
-    kind = min((suite.kind for suite in deciding), key=SEVERITY.index, default=VerdictKind.NOT_MEASURED)
+    kind = min(
+        (suite.kind for suite in deciding), key=SEVERITY.index, default=VerdictKind.NOT_MEASURED
+    )
     if kind is VerdictKind.PASS and (run.truncated or not run.complete):
         kind = VerdictKind.INCONCLUSIVE if run.complete else VerdictKind.NOT_MEASURED
     toothless = bool(suites) and not deciding
-    # with those that a more severe one keeps out of sight; what the policy blocks on may be among them
-    kinds = {kind, *(suite_kind for suite in deciding for suite_kind in (suite.kind, *suite.beside))}
+    # with those that a more severe one keeps out of sight; what the policy blocks on may be among
+    # them
+    kinds = {
+        kind,
+        *(suite_kind for suite in deciding for suite_kind in (suite.kind, *suite.beside)),
+    }
     kinds |= {VerdictKind.INCONCLUSIVE} if run.truncated else set()
     blocked_by = None if toothless else _blocking(GateKind.THRESHOLD, kinds, policy)
     gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, blocked_by=blocked_by)
@@ -133,7 +166,9 @@ def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) ->
         VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
         VerdictKind.INCONCLUSIVE: FailOn.INCONCLUSIVE,
     }
-    return next((kind for kind in SEVERITY if kind in kinds and settings.get(kind) in policy.fail_on), None)
+    return next(
+        (kind for kind in SEVERITY if kind in kinds and settings.get(kind) in policy.fail_on), None
+    )
 
 
 def _judge_suite(
@@ -147,19 +182,28 @@ def _judge_suite(
             reason=suite.problem,
             advisory=suite.key in policy.advisory,
         )
-    case_verdicts = [_as_known(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases]
+    case_verdicts = [
+        _as_known(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases
+    ]
     quarantined = allowed.unreliable if suite.key not in policy.advisory else NOT_QUARANTINED
     cases = []
     for case in case_verdicts:
         excuse = _let_pass(case, allowed)
         quarantine = quarantined.get(case.key)
-        cases.append(replace(case, nonblocking=None if quarantine else excuse, quarantine=quarantine))
+        cases.append(
+            replace(case, nonblocking=None if quarantine else excuse, quarantine=quarantine)
+        )
     counted = [case for case in case_verdicts if case.key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     # cases that the change adds would else make up for failures
-    parts = [[case for case in counted if (case.key in allowed.added) is is_new] for is_new in (False, True)]
+    parts = [
+        [case for case in counted if (case.key in allowed.added) is is_new]
+        for is_new in (False, True)
+    ]
     parts = parts if required < 1 and all(parts) else [counted]
-    judged = [_judge_cases(part, policy=policy, allowed=allowed, required=required) for part in parts]
+    judged = [
+        _judge_cases(part, policy=policy, allowed=allowed, required=required) for part in parts
+    ]
     judged.sort(key=lambda part: SEVERITY.index(next(iter(part))))
     kind, reason = next(iter(judged[0].items()))
     return SuiteVerdict(
@@ -177,14 +221,19 @@ def _let_pass(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
     """Why a case that fails, or that crashed, does not block; None where it may."""
     if case.key in allowed.flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
         return NonBlocking.FLAKY
-    return NonBlocking.ALLOWED if case.key in allowed.known and case.kind is VerdictKind.FAIL else None
+    return (
+        NonBlocking.ALLOWED if case.key in allowed.known and case.kind is VerdictKind.FAIL else None
+    )
 
 
 def _as_known(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
-    """What fresh runs make of a case: of one that fails on both sides today nothing is known, if it passed on the base
-    before; nor of one that crashed and goes on to, or whose fresh runs could not be measured."""
+    """What fresh runs make of a case: of one that fails on both sides today nothing is known, if it
+    passed on the base before; nor of one that crashed and goes on to, or whose fresh runs could not
+    be measured."""
     if case.key in allowed.past:
-        reason = "the base fails it too today, and passed it before: a model, a judge or a service moved"
+        reason = (
+            "the base fails it too today, and passed it before: a model, a judge or a service moved"
+        )
         return replace(case, kind=VerdictKind.NOT_MEASURED, beside=None, reason=reason)
     return case
 
@@ -194,7 +243,9 @@ def _judge_cases(
 ) -> dict[VerdictKind, str]:
     """What becomes of cases that have a pass rate to reach together, see `threshold.judge`."""
     # crashes that were accidents stand beside: they are neither measured nor lacking
-    remaining_cases = [case for case in cases if case.kind is VerdictKind.FAIL or _let_pass(case, allowed) is None]
+    remaining_cases = [
+        case for case in cases if case.kind is VerdictKind.FAIL or _let_pass(case, allowed) is None
+    ]
     if cases and not remaining_cases:
         return {VerdictKind.PASS: ""}
     failures = {case.key for case in remaining_cases if case.kind is VerdictKind.FAIL}
@@ -205,8 +256,11 @@ def _judge_cases(
     counts = comparison_threshold.count(remaining_cases, allowed=excused, unconfirmed=unlooked)
     kinds = comparison_threshold.judge(counts, required=required, min_measured=policy.min_measured)
     if unlooked and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
-        # a budget that ends before the reruns must not let failures pass that these would have confirmed
-        notice = {VerdictKind.NOT_MEASURED: f"{words.counted(len(unlooked), 'failure')} could not be rerun"}
+        # a budget that ends before the reruns must not let failures pass that these would have
+        # confirmed
+        notice = {
+            VerdictKind.NOT_MEASURED: f"{words.counted(len(unlooked), 'failure')} could not be rerun"
+        }
         return notice | kinds | notice  # the first one, whatever else there is
     return kinds
 
@@ -222,23 +276,31 @@ def decide(
 ) -> Verdict:
     """Both gates together: the most severe of the two.
 
-    Without a comparison only the threshold gate is asked; with one that has no base, the regression gate is not
-    measured, unless there is nothing yet that could have become worse. `unreliable`: cases that are shown and never
-    decide. `book`: the bets, of a run without a comparison; without it every failure counts as it is. `decided`: the
-    cases without a comparison, where they are decided already.
-    """
-    if policy.fail_on and comparison is not None and _stopped_its_agent(run, comparison, advisory=policy.advisory):
+    Without a comparison only the threshold gate is asked; with one that has no base, the regression
+    gate is not measured, unless there is nothing yet that could have become worse. `unreliable`:
+    cases that are shown and never decide. `book`: the bets, of a run without a comparison; without
+    it every failure counts as it is. `decided`: the cases without a comparison, where they are
+    decided already."""
+    if (
+        policy.fail_on
+        and comparison is not None
+        and _stopped_its_agent(run, comparison, advisory=policy.advisory)
+    ):
         policy = policy.blocking()  # this is no outage
     book = comparison.book if comparison is not None and comparison.base is not None else book
     allowed = find(run, policy, comparison=comparison, unreliable=unreliable, book=book)
     # what a budget cut short after the comparison is decided anew
-    decided = NO_VERDICTS if run.truncated else decided if comparison is None else comparison.decided
+    decided = (
+        NO_VERDICTS if run.truncated else decided if comparison is None else comparison.decided
+    )
     threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
     regression = None if comparison is None else regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
     return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
-        blocked_by=min((gate.blocked_by for gate in gates if gate.blocked_by), key=SEVERITY.index, default=None),
+        blocked_by=min(
+            (gate.blocked_by for gate in gates if gate.blocked_by), key=SEVERITY.index, default=None
+        ),
         suites=threshold.suites,
         gates=gates,
         book=book,
@@ -248,12 +310,15 @@ def decide(
 
 
 def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection[str]) -> bool:
-    """Whether the agent of a suite does not start on head while it runs beside it on the base: the change's doing."""
+    """Whether the agent of a suite does not start on head while it runs beside it on the base: the
+    change's doing."""
     if comparison.base is None or comparison.origin.source is not BaseSource.RERUN:
         return False
     runs = {trial.key.suite for trial in comparison.base.trials if trial.failure is None}
     starts = {
-        trial.key.suite for trial in run.trials if trial.failure is None or trial.failure.kind is not FailureKind.START
+        trial.key.suite
+        for trial in run.trials
+        if trial.failure is None or trial.failure.kind is not FailureKind.START
     }
     return bool({trial.key.suite for trial in run.trials} & runs - starts - set(advisory))
 
@@ -262,61 +327,83 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
     """Whether head is worse than base; None where the policy lets no criterion decide that."""
     if comparison.base is None:
         if comparison.no_agent:
-            # the change that brings the first agent is neither stopped for it nor called unmeasured: nothing is broken
+            # the change that brings the first agent is not stopped for it: nothing is broken
             return _gate({VerdictKind.PASS: GateCause.NO_AGENT}, policy)
         if comparison.base_failed:
             return _gate({VerdictKind.INCONCLUSIVE: GateCause.BASE_FAILED}, policy)
         return _gate({VerdictKind.NOT_MEASURED: GateCause.NO_BASE}, policy)
     if comparison.is_untouched(run):
-        return _gate({VerdictKind.PASS: GateCause.ONLY_CASES if comparison.edited else GateCause.UNTOUCHED}, policy)
+        return _gate(
+            {VerdictKind.PASS: GateCause.ONLY_CASES if comparison.edited else GateCause.UNTOUCHED},
+            policy,
+        )
     rows = [row for row in comparison.criteria if row.rule.gating]
     if not rows:
-        is_unpaired = not comparison.criteria and any(case.suite not in policy.advisory for case in comparison.cases)
-        return _gate({VerdictKind.NOT_MEASURED: GateCause.UNPAIRED}, policy) if is_unpaired else None
+        is_unpaired = not comparison.criteria and any(
+            case.suite not in policy.advisory for case in comparison.cases
+        )
+        return (
+            _gate({VerdictKind.NOT_MEASURED: GateCause.UNPAIRED}, policy) if is_unpaired else None
+        )
     truncated = run.truncated or comparison.base.truncated
-    # a budget that ended with the last of the first runs, or among reruns, took nothing from the comparison
-    causes = _causes(rows, comparison, is_cut_short=bool(truncated) and any(row.cases.unpaired for row in rows))
-    if VerdictKind.NOT_MEASURED not in causes and truncated and _ate_budget(run, comparison.base, truncated):
+    # a budget that ended with the last of the first runs, or among reruns, took nothing from the
+    # comparison
+    causes = _causes(
+        rows, comparison, is_cut_short=bool(truncated) and any(row.cases.unpaired for row in rows)
+    )
+    if (
+        VerdictKind.NOT_MEASURED not in causes
+        and truncated
+        and _ate_budget(run, comparison.base, truncated)
+    ):
         causes[VerdictKind.NOT_MEASURED] = GateCause.APPETITE
         causes.pop(VerdictKind.PASS, None)
     return _gate(causes, policy)
 
 
 APPETITE = 2
-"""How many times the base's tokens head may take for the same runs before a spent budget is head's doing."""
+"""How many times the base's tokens head may take for the same runs before a spent budget is head's
+doing."""
 
 
 def _ate_budget(run: Run, base: Run, truncated: str) -> bool:
     """Whether a budget ended the run which the base's appetite would have spared."""
     head_tokens, base_tokens, _ = run.tokens_beside(base)
     # a base that tells nothing excuses nothing
-    return ("tokens" in truncated or "$" in truncated) and head_tokens > APPETITE * (base_tokens or 0)
+    return ("tokens" in truncated or "$" in truncated) and head_tokens > APPETITE * (
+        base_tokens or 0
+    )
 
 
 def _causes(
     rows: Sequence[CriterionComparison], comparison: Comparison, *, is_cut_short: bool
 ) -> dict[VerdictKind, GateCause]:
-    """Every kind that is there, and why: a fall is a fall, whatever else is unknown; what a budget cut short is
-    inconclusive at best."""
+    """Every kind that is there, and why: a fall is a fall, whatever else is unknown; what a budget
+    cut short is inconclusive at best."""
     changes = {row.change for row in rows}
     undecided = [row for row in rows if row.change is Change.INCONCLUSIVE]
     causes: dict[VerdictKind, GateCause] = {}
     if comparison.book.is_worse:
         causes[VerdictKind.FAIL] = GateCause.WORSE
-    if Change.NOT_MEASURED in changes or any(row.short for row in rows if row.change is Change.REGRESSED):
+    if Change.NOT_MEASURED in changes or any(
+        row.short for row in rows if row.change is Change.REGRESSED
+    ):
         causes[VerdictKind.NOT_MEASURED] = GateCause.UNSCORED
     if (is_cut_short or undecided) and any(row.base_failed for row in rows):
         causes[VerdictKind.INCONCLUSIVE] = GateCause.BASE_LACKS
     elif is_cut_short:
         causes[VerdictKind.INCONCLUSIVE] = GateCause.CUT_SHORT
     elif undecided:
-        is_past = comparison.is_past and any(not (row.base_failed or row.short) for row in undecided)
+        is_past = comparison.is_past and any(
+            not (row.base_failed or row.short) for row in undecided
+        )
         causes[VerdictKind.INCONCLUSIVE] = GateCause.PAST if is_past else GateCause.UNDECIDED
     return causes or {VerdictKind.PASS: GateCause.NO_EVIDENCE}
 
 
 def _gate(causes: Mapping[VerdictKind, GateCause], policy: Policy) -> GateVerdict:
-    """The most severe kind decides what it is called, every kind whether it blocks; the one that does is told first."""
+    """The most severe kind decides what it is called, every kind whether it blocks; the one that
+    does is told first."""
     kind = min(causes, key=SEVERITY.index)
     blocked_by = _blocking(GateKind.REGRESSION, causes, policy)
     kinds = dict.fromkeys((blocked_by or kind, kind))

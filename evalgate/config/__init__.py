@@ -1,7 +1,7 @@
 """What was asked for: settings, evalgate.yml, policy; and the facts that stand on a setting's row.
 
-A row says each kind of fact once, as a part of its type: `Annotated[float, FILE, RUNNING, HEAD, AGENT]`.
-"""
+A row says each kind of fact once, as a part of its type: `Annotated[float, FILE, RUNNING, HEAD,
+AGENT]`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Heading(StrEnum):
 
 
 class Decider(Enum):
-    """Who is to decide a setting that the change's evalgate.yml and the base's may both hold (`baseline.settings`)."""
+    """Who is to decide a setting that the change's evalgate.yml and the base's may both hold
+    (`baseline.settings`)."""
 
     DOOR = "door"  # addresses, keys, stores, outputs: the workflow, else the base's file
     BASE = "base"  # the base's file; head's where that says nothing
@@ -44,10 +45,13 @@ class Trait(Flag):
     """What else is true of a setting; NONE is written as well, so that nobody forgets to ask."""
 
     NONE = 0
-    AGENT = 1  # what an agent is given, asked or able to do depends on it: of another value its runs are others
+    # what an agent is given, asked or able to do depends on it: of another value its runs are
+    # others
+    AGENT = 1
     MEASUREMENT = 2  # which score one conversation gets depends on it
     PATH = 4  # relative to `root`, and stays below it
-    MACHINE = 8  # says something of one machine or one day: no part of the command that repeats a run
+    # says something of one machine or one day: no part of the command that repeats a run
+    MACHINE = 8
 
 
 Kind = TypeVar("Kind", Door, Heading, Decider, Trait)
@@ -65,9 +69,11 @@ def fact(field: FieldInfo, kind: type[Kind]) -> Kind:
 
 
 def names_with(table: type[BaseModel], *marks: Door | Heading | Decider | Trait) -> tuple[str, ...]:
-    """The settings of which all of this is true, in the table's order. Raises ValueError for a row that does not say;
-    of one of which a mark is not true, nobody asks the next."""
-    return tuple(name for name, field in rows(table).items() if all(_has(field, mark) for mark in marks))
+    """The settings of which all of this is true, in the table's order. Raises ValueError for a row
+    that does not say; of one of which a mark is not true, nobody asks the next."""
+    return tuple(
+        name for name, field in rows(table).items() if all(_has(field, mark) for mark in marks)
+    )
 
 
 def _has(field: FieldInfo, mark: Any) -> bool:

@@ -27,14 +27,21 @@ class Context:
     reproduce: str = ""
     event_base: str = ""  # the SHA that the event compares with; "" locally
     token: str | None = None
-    on_base_branch: bool = False  # a push to the default branch, or a schedule: results that others are compared with
-    isolate: bool = False  # agents and all else that is not ours run as other users (docs/security.md)
-    is_pull_request: bool = False  # nobody has accepted this yet: its evalgate.yml does not decide everything
-    keep: bool = False  # at a terminal, the run is kept (`results.kept`), and continued where it is interrupted
-    scored: frozenset[str] | None = None  # names of criteria; the others are skipped, and so not measured; None: all
+    # a push to the default branch, or a schedule: results that others are compared with
+    on_base_branch: bool = False
+    # agents and all else that is not ours run as other users (docs/security.md)
+    isolate: bool = False
+    # nobody has accepted this yet: its evalgate.yml does not decide everything
+    is_pull_request: bool = False
+    # at a terminal, the run is kept (`results.kept`), and continued where it is interrupted
+    keep: bool = False
+    # names of criteria; the others are skipped, and so not measured; None: all
+    scored: frozenset[str] | None = None
     workflow_run: str = ""  # see `run_of`
-    show: Callable[[Sequence[Problem]], None] = lambda _: None  # is given problems as they are found
-    present: Callable[[Report], None] = lambda _: None  # is given the report while its conversations can be read
+    # is given problems as they are found
+    show: Callable[[Sequence[Problem]], None] = lambda _: None
+    # is given the report while its conversations can be read
+    present: Callable[[Report], None] = lambda _: None
     environments: dict[Path, str] = field(default_factory=dict)  # see `seals.Seals.verified`
 
     def say(self, line: str) -> None:
@@ -54,16 +61,16 @@ class Context:
 
 
 def run_of(environ: Environ) -> str:
-    """The workflow run and its attempt, as GitHub's address of it ends: `o/r/actions/runs/99/attempts/1`; "" outside a
-    workflow."""
+    """The workflow run and its attempt, as GitHub's address of it ends:
+    `o/r/actions/runs/99/attempts/1`; "" outside a workflow."""
     repository, run = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_RUN_ID", "")
     attempt = environ.get("GITHUB_RUN_ATTEMPT", "") or "1"
     return f"{repository}/actions/runs/{run}/attempts/{attempt}" if repository and run else ""
 
 
 def is_of_run(writer: str, run: str) -> bool:
-    """Whether what says that `writer` wrote it may be of the workflow run `run`: of the same, in this attempt or in one
-    before it, as parts are that did not fail."""
+    """Whether what says that `writer` wrote it may be of the workflow run `run`: of the same, in
+    this attempt or in one before it, as parts are that did not fail."""
     (run_address, _, attempt), (writer_address, _, writer_attempt) = (
         address.partition("/attempts/") for address in (run, writer)
     )
@@ -78,7 +85,8 @@ class Watcher(Protocol):
     """Told of progress while trials run; rich on a terminal, plain lines in CI."""
 
     def begin(self, *, trials: int, done: int, reason: str = "") -> None:
-        """`trials` in all, `done` of them taken from the journal. `reason`: what reruns are for, "" for the first runs."""
+        """`trials` in all, `done` of them taken from the journal. `reason`: what reruns are for, ""
+        for the first runs."""
 
     def trial_done(
         self,
@@ -91,8 +99,8 @@ class Watcher(Protocol):
         is_known: bool = False,
         judges_usd: float = 0.0,
     ) -> None:
-        """One trial ended, of head or of the base: how it was scored, whether it was looked up and so cost nothing (`is_known`), and
-        what judges have taken until now."""
+        """One trial ended, of head or of the base: how it was scored, whether it was looked up and
+        so cost nothing (`is_known`), and what judges have taken until now."""
 
     def say(self, line: str) -> None:
         """A line for people."""

@@ -1,4 +1,5 @@
-"""What evalgate.yml holds beside settings: which agents serve which suites, overrides by suite, judges, tools."""
+"""What evalgate.yml holds beside settings: which agents serve which suites, overrides by suite,
+judges, tools."""
 
 from __future__ import annotations
 
@@ -35,31 +36,39 @@ Judging = Annotated[Value, HEAD, MEASUREMENT]
 Reaching = Annotated[Value, HEAD, AGENT]
 
 REFUSED: Final = "bad_option"
-"""The type of the pydantic error; its `ctx` has `at`, the path within the config, and `near`, a name or nothing."""
+"""The type of the pydantic error; its `ctx` has `at`, the path within the config, and `near`, a
+name or nothing."""
 
 
 def _check(config: JsonObject) -> JsonObject:
     refusal = _refusal(json.dumps(config, sort_keys=True, default=str)) if config else None
     if refusal is not None:
         message, at, near = refusal
-        message = message.encode("utf-8", "backslashreplace").decode()  # pydantic's errors take no half characters
-        raise PydanticCustomError("bad_option", "{message}", {"message": message, "at": at, "near": near})
+        # pydantic's errors take no half characters
+        message = message.encode("utf-8", "backslashreplace").decode()
+        raise PydanticCustomError(
+            "bad_option", "{message}", {"message": message, "at": at, "near": near}
+        )
     return config
 
 
 @lru_cache(maxsize=256)
 def _refusal(config: str) -> tuple[str, tuple[str | int, ...], str] | None:
-    """What google.genai has against the config: a message, the path within it, and the field that was meant."""
+    """What google.genai has against the config: a message, the path within it, and the field that
+    was meant."""
     from google.genai import types  # noqa: PLC0415 - takes a second to load, only where a config is given
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns of enum values that it does not know, and takes them
+        # it warns of enum values that it does not know, and takes them
+        warnings.simplefilter("ignore")
         try:
             types.GenerateContentConfig.model_validate(json.loads(config))
         except ValidationError as error:
             return _told(error.errors(include_url=False)[0], types.GenerateContentConfig)
     for name in SYSTEM_INSTRUCTION:
-        if (instruction := json.loads(config).get(name)) is not None and text_of_instruction(instruction) is None:
+        if (instruction := json.loads(config).get(name)) is not None and text_of_instruction(
+            instruction
+        ) is None:
             return f"`{name}` is {plain.short_json(instruction)}, expected text", (name,), ""
     return None
 
@@ -68,8 +77,8 @@ SYSTEM_INSTRUCTION = ("system_instruction", "systemInstruction")
 
 
 def text_of_instruction(written: Any) -> str | None:
-    """The text of a system instruction in any of its forms: a text, a part, a content, a list of these; None where
-    something else than text is in it."""
+    """The text of a system instruction in any of its forms: a text, a part, a content, a list of
+    these; None where something else than text is in it."""
     if isinstance(written, str):
         return written
     if isinstance(written, Mapping):
@@ -91,14 +100,15 @@ def _told(error: ErrorDetails, model: type[BaseModel]) -> tuple[str, tuple[str |
 
 
 GenerationConfig = Annotated[JsonObject, AfterValidator(_check)]
-"""A pydantic type: an object that google.genai's GenerateContentConfig takes, in either spelling, as it was written."""
+"""A pydantic type: an object that google.genai's GenerateContentConfig takes, in either spelling,
+as it was written."""
 
 NAMES = ("evalgate.yml", "evalgate.yaml", ".github/evalgate.yml", ".github/evalgate.yaml")
 """Where the file is looked for, relative to the root; the first that exists is used."""
 
 OF_THE_WORKFLOW = ("INPUT_", "ACTIONS_")
-"""How variables begin that a runner sets, tokens among them. GITHUB_TOKEN is there only where a workflow passes it on,
-as for GitHub's own models."""
+"""How variables begin that a runner sets, tokens among them. GITHUB_TOKEN is there only where a
+workflow passes it on, as for GitHub's own models."""
 
 
 class RuleShape(BaseModel):
@@ -112,14 +122,17 @@ class AgentRule(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    suites: list[str] = Field(default_factory=lambda: ["**"], description="Globs of evaluation files.")
+    suites: list[str] = Field(
+        default_factory=lambda: ["**"], description="Globs of evaluation files."
+    )
     driver: str = Field(default="", description="Name of a driver (docs/agents). Default: `adk`.")
 
     _short_form: str = PrivateAttr(default="")
 
     @classmethod
     def of_short_form(cls, text: str) -> AgentRule:
-        """The setting `agent` as a rule for every suite; which driver it means, `agents.rule_use` tells."""
+        """The setting `agent` as a rule for every suite; which driver it means, `agents.rule_use`
+        tells."""
         rule = cls()
         rule._short_form = text
         return rule
@@ -138,7 +151,9 @@ class AgentRule(BaseModel):
 class SuiteRule(RuleShape):
     """Overrides for the suites that match; later rules win."""
 
-    match: Annotated[list[str], EITHER, MEASUREMENT] = Field(description="Globs of evaluation files.")
+    match: Annotated[list[str], EITHER, MEASUREMENT] = Field(
+        description="Globs of evaluation files."
+    )
     criteria: Annotated[JsonObject | None, EITHER, MEASUREMENT] = Field(
         default=None, description="Criteria as in test_config.json."
     )
@@ -156,16 +171,27 @@ class SuiteRule(RuleShape):
 class CompareRule(RuleShape):
     """How one criterion is compared with the base; what is not said is as the criterion has it."""
 
-    gating: bool | None = Field(default=None, description="Whether a drop against the base fails the gate.")
-    lower_is_better: bool | None = Field(default=None, description="For costs, such as tokens, calls and seconds.")
-    max_drop: float | None = Field(default=None, ge=0, description="Instead of the setting `max-drop`.")
+    gating: bool | None = Field(
+        default=None, description="Whether a drop against the base fails the gate."
+    )
+    lower_is_better: bool | None = Field(
+        default=None, description="For costs, such as tokens, calls and seconds."
+    )
+    max_drop: float | None = Field(
+        default=None, ge=0, description="Instead of the setting `max-drop`."
+    )
 
 
 class JudgeOptionsRule(RuleShape):
-    """What a judged criterion asks with; what is not said is left to the criteria file, then to ADK's defaults."""
+    """What a judged criterion asks with; what is not said is left to the criteria file, then to
+    ADK's defaults."""
 
-    model: Judging[str | None] = Field(default=None, description="As in ADK: `gemini-2.5-flash`, `openai/gpt-4.1`.")
-    config: Judging[GenerationConfig | None] = Field(default=None, description="`judge_model_config`, merged by key.")
+    model: Judging[str | None] = Field(
+        default=None, description="As in ADK: `gemini-2.5-flash`, `openai/gpt-4.1`."
+    )
+    config: Judging[GenerationConfig | None] = Field(
+        default=None, description="`judge_model_config`, merged by key."
+    )
     num_samples: Judging[int | None] = Field(default=None, ge=1, description="Votes per question.")
     exhaustive: Judging[bool | None] = Field(default=None, description="Disable early stopping.")
 
@@ -179,7 +205,8 @@ class BudgetRule(RuleShape):
 
 
 class JudgeRule(JudgeOptionsRule):
-    """Judges: defaults for every judged criterion, where they are asked, and what they may cost (docs/judges.md)."""
+    """Judges: defaults for every judged criterion, where they are asked, and what they may cost
+    (docs/judges.md)."""
 
     criteria: Judging[dict[str, JudgeOptionsRule]] = Field(
         default_factory=dict, description="By criterion; takes precedence."
@@ -199,13 +226,17 @@ class JudgeRule(JudgeOptionsRule):
     record: Annotated[str, HEAD, PATH] = Field(
         default="", description="File to record replies in, relative to the root."
     )
-    timeout: Deciding[float] = Field(default=120.0, gt=0, description="Timeout of one call, in seconds.")
+    timeout: Deciding[float] = Field(
+        default=120.0, gt=0, description="Timeout of one call, in seconds."
+    )
     call_deadline: Deciding[float] = Field(
         default=300.0,
         gt=0,
         description="Timeout of one call with all its retries, the wait for a slot aside, in seconds.",
     )
-    calls_at_once: Deciding[int] = Field(default=32, ge=1, description="Maximum number of calls at the same time.")
+    calls_at_once: Deciding[int] = Field(
+        default=32, ge=1, description="Maximum number of calls at the same time."
+    )
     deadline: Deciding[float | None] = Field(
         default=None, gt=0, description="Timeout of all calls of one judge model, in seconds."
     )
@@ -216,7 +247,10 @@ class JudgeRule(JudgeOptionsRule):
         default="", description="The file that `evalgate calibrate` wrote, relative to the root."
     )
     min_kappa: Deciding[float | None] = Field(
-        default=None, ge=-1, le=1, description="Minimum judge-human agreement; below it the run stops."
+        default=None,
+        ge=-1,
+        le=1,
+        description="Minimum judge-human agreement; below it the run stops.",
     )
 
     @field_validator("api_key_env")
@@ -229,10 +263,15 @@ class JudgeRule(JudgeOptionsRule):
 
 
 class ToolsRule(RuleShape):
-    """Where the answers of the agents' tools come from (docs/tools.md); a text alone is the mode."""
+    """Where the answers of the agents' tools come from (docs/tools.md); a text alone is the
+    mode."""
 
-    mode: Literal["live", "record", "replay", "mock"] = Field(default="live", description="As the setting `tools`.")
-    cassettes: str = Field(default="tool-cassettes", min_length=1, description="A folder, relative to the root.")
+    mode: Literal["live", "record", "replay", "mock"] = Field(
+        default="live", description="As the setting `tools`."
+    )
+    cassettes: str = Field(
+        default="tool-cassettes", min_length=1, description="A folder, relative to the root."
+    )
     mocks: str = Field(default="", description="A file of mock rules, relative to the root.")
 
     @model_validator(mode="before")
@@ -242,10 +281,13 @@ class ToolsRule(RuleShape):
 
 
 class SimulatorRule(RuleShape):
-    """Simulated users: above what the criteria files say, and what their faults mean (docs/simulation.md)."""
+    """Simulated users: above what the criteria files say, and what their faults mean
+    (docs/simulation.md)."""
 
     model: Reaching[str | None] = Field(default=None, min_length=1, description="As ADK writes it.")
-    config: Reaching[GenerationConfig | None] = Field(default=None, description="`model_configuration`, merged by key.")
+    config: Reaching[GenerationConfig | None] = Field(
+        default=None, description="`model_configuration`, merged by key."
+    )
     max_allowed_invocations: Reaching[int | None] = Field(
         default=None, description="Maximum number of turns; -1: no limit."
     )
@@ -254,7 +296,8 @@ class SimulatorRule(RuleShape):
         description="Verdict for a conversation cut off by the turn limit; `pass`: the other criteria decide.",
     )
     on_poor_quality: Deciding[Literal["not_measured", "fail"]] = Field(
-        default="not_measured", description="Verdict for a case whose simulated user is below its threshold."
+        default="not_measured",
+        description="Verdict for a case whose simulated user is below its threshold.",
     )
 
     @field_validator("max_allowed_invocations")
@@ -272,7 +315,12 @@ class QuarantineRule(RuleShape):
     """A case with mixed results that does not block for a while (docs/quarantine.md)."""
 
     case: str = Field(pattern=r"(?s)^.+:.+$", description="`evals/loans.evalset.json:renewal`.")
-    owner: str = Field(min_length=1, max_length=100, pattern=r"\S", description="Who sees to it: a name or @handle.")
+    owner: str = Field(
+        min_length=1,
+        max_length=100,
+        pattern=r"\S",
+        description="Who sees to it: a name or @handle.",
+    )
     until: dt.date = Field(description="The last day (UTC), at most 90 days from now.")
     reason: str = Field(default="", max_length=500)
 
@@ -288,7 +336,8 @@ class GateFile(RuleShape):
     """The whole file. Every other top-level key is a setting (docs/settings.md)."""
 
     agents: Reaching[list[AgentRule]] = Field(
-        default_factory=list, description="Which agent serves which suites; the last that matches counts."
+        default_factory=list,
+        description="Which agent serves which suites; the last that matches counts.",
     )
     suites: Annotated[list[SuiteRule], EITHER, MEASUREMENT] = Field(
         default_factory=list, description="Overrides by suite."
@@ -297,7 +346,8 @@ class GateFile(RuleShape):
         default_factory=JudgeRule, description="Who judges, and what it may cost."
     )
     simulator: Annotated[SimulatorRule, HEAD, AGENT] = Field(
-        default_factory=SimulatorRule, description="Who plays the users, and what their faults mean."
+        default_factory=SimulatorRule,
+        description="Who plays the users, and what their faults mean.",
     )
     compare: Annotated[dict[str, CompareRule], HEAD, NONE] = Field(
         default_factory=dict, description="By criterion name."
@@ -308,7 +358,9 @@ class GateFile(RuleShape):
     quarantine: Annotated[list[QuarantineRule], BASE, NONE] = Field(
         default_factory=list, description="Cases with mixed results that do not block for a while."
     )
-    exclude: Annotated[list[str], EITHER, NONE] = Field(default_factory=list, description="Globs of files to ignore.")
+    exclude: Annotated[list[str], EITHER, NONE] = Field(
+        default_factory=list, description="Globs of files to ignore."
+    )
 
     @field_validator("quarantine")
     @classmethod

@@ -41,22 +41,28 @@ from evalgate.values import Json, JsonObject, frozen_dataclass
 
 
 def load_settings(raw_settings: Json) -> Settings:
-    """What a door was given (raw values by setting name, unset ones absent) with what evalgate.yml says.
+    """What a door was given (raw values by setting name, unset ones absent) with what evalgate.yml
+    says.
 
-    The door wins over the file, the file over the defaults. Raises ConfigError for a value that a door was given
-    and that cannot be; what is wrong in the file is among the settings' problems.
+    The door wins over the file, the file over the defaults. Raises ConfigError for a value that a
+    door was given and that cannot be; what is wrong in the file is among the settings' problems.
     """
     for name, value in raw_settings.items():
         reason = "" if name == "root" else yaml.unusable(value)
-        if reason and "surrogate" not in reason:  # which stands for a byte of a file name that is not UTF-8
+        # which stands for a byte of a file name that is not UTF-8
+        if reason and "surrogate" not in reason:
             raise ConfigError(f"`{config_settings.input_name(name)}` {reason}")
     doors = _validate(raw_settings)
     root = doors.root.resolve()
     try:
         if not root.is_dir():
-            raise ConfigError(f"the folder {str(doors.root)!r} does not exist", hint="`root` must be a folder.")
+            raise ConfigError(
+                f"the folder {str(doors.root)!r} does not exist", hint="`root` must be a folder."
+            )
     except OSError as error:
-        raise ConfigError(f"the folder {str(doors.root)!r} cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            f"the folder {str(doors.root)!r} cannot be read: {error.strerror}"
+        ) from error
     reading = _within(root, _read_gate_file(root, doors.config))
     merged = _validate({**reading.given, **raw_settings})
     for name in (*places.SETTINGS, "baseline"):
@@ -64,7 +70,9 @@ def load_settings(raw_settings: Json) -> Settings:
         reason = places.why_not(root, path, trusted=True) if path else ""
         if reason:
             hint = "A path that is not below `root` is given in full, by the command line or the workflow."
-            raise ConfigError(f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint)
+            raise ConfigError(
+                f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint
+            )
     refused = [name for name in merged.env if variables.is_of_ci(name)]
     if refused:
         raise ConfigError(
@@ -74,17 +82,26 @@ def load_settings(raw_settings: Json) -> Settings:
     rules = reading.gate_file
     if merged.agent:
         rules = rules.model_copy(update={"agents": [AgentRule.of_short_form(merged.agent)]})
-    fields = {"gate_file": rules, "problems": reading.problems, "given": dict(raw_settings), "places": reading.places}
+    fields = {
+        "gate_file": rules,
+        "problems": reading.problems,
+        "given": dict(raw_settings),
+        "places": reading.places,
+    }
     return merged.model_copy(update={"root": root, **fields})
 
 
 def render_command(settings: Settings, *, folder: str) -> str:
-    """The run as it is typed at the top of the repository; `folder`: the root there, "" where it is the top.
+    """The run as it is typed at the top of the repository; `folder`: the root there, "" where it is
+    the top.
 
     What is said of this machine alone, or only to a workflow, is left out.
     """
     command = ["evalgate", "run", *settings.paths, *(["--root", folder] if folder else [])]
-    repeated = {*config.names_with(Settings, Door.CLI)} - {"paths", *config.names_with(Settings, Trait.MACHINE)}
+    repeated = {*config.names_with(Settings, Door.CLI)} - {
+        "paths",
+        *config.names_with(Settings, Trait.MACHINE),
+    }
     for name in sorted(settings.model_fields_set & repeated):
         value = getattr(settings, name)
         if isinstance(value, bool):
@@ -96,7 +113,8 @@ def render_command(settings: Settings, *, folder: str) -> str:
 
 
 def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
-    """The policy for these suites; of several rules in evalgate.yml that match one, the last wins."""
+    """The policy for these suites; of several rules in evalgate.yml that match one, the last
+    wins."""
     rates: dict[str, float] = {}
     advisory: set[str] = set()
     for suite in suites:
@@ -123,7 +141,9 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
         ),
         advisory=frozenset(advisory),
         criteria={
-            name: CriterionRule(gating=rule.gating, lower_is_better=rule.lower_is_better, max_drop=rule.max_drop)
+            name: CriterionRule(
+                gating=rule.gating, lower_is_better=rule.lower_is_better, max_drop=rule.max_drop
+            )
             for name, rule in settings.gate_file.compare.items()
         },
     )
@@ -155,14 +175,20 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
     for name in names:
         reason = places.why_not(root, name, trusted=bool(config_name))
         if reason:
-            raise ConfigError(f"the configuration {name[:200]!r} {reason}", hint="Give it as a file below `root`.")
+            raise ConfigError(
+                f"the configuration {name[:200]!r} {reason}", hint="Give it as a file below `root`."
+            )
     there = [root / name for name in names if (root / name).is_file()]
     if not there:
         if config_name:
-            raise ConfigError(f"the configuration {config_name!r} does not exist in {root}", hint="Check `config`.")
+            raise ConfigError(
+                f"the configuration {config_name!r} does not exist in {root}",
+                hint="Check `config`.",
+            )
         return GateFileReading()
     file, *other_files = (
-        path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path) for path in there
+        path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        for path in there
     )
     try:
         text = plain.decode(there[0].read_bytes(), file=file)
@@ -184,20 +210,29 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
 
 
 def _within(root: Path, reading: GateFileReading) -> GateFileReading:
-    """The reading without settings and sections whose paths do not stay below `root`, which are problems."""
+    """The reading without settings and sections whose paths do not stay below `root`, which are
+    problems."""
     refused: dict[str, Problem] = {}
-    paths = [((name,), path) for name, value in reading.given.items() if (path := places.of_setting(name, value))]
+    paths = [
+        ((name,), path)
+        for name, value in reading.given.items()
+        if (path := places.of_setting(name, value))
+    ]
     for at, path in (*paths, *places.of_gate_file(reading.gate_file)):
         reason = places.why_not(root, path) if path else ""
         if reason:
             setting = ".".join(str(step) for step in at)
             place = reading.places(*at) if reading.places else Place(file="evalgate.yml")
-            refused[str(at[0])] = errors.error("bad-path", f"`{setting}`: {path[:200]!r} {reason}", place)
+            refused[str(at[0])] = errors.error(
+                "bad-path", f"`{setting}`: {path[:200]!r} {reason}", place
+            )
     return replace(
         reading,
         given={name: value for name, value in reading.given.items() if name not in refused},
         gate_file=reading.gate_file.model_copy(
-            update={name: getattr(GateFile(), name) for name in refused if name in GateFile.model_fields}
+            update={
+                name: getattr(GateFile(), name) for name in refused if name in GateFile.model_fields
+            }
         ),
         problems=(*reading.problems, *refused.values()),
     )
@@ -205,8 +240,8 @@ def _within(root: Path, reading: GateFileReading) -> GateFileReading:
 
 @frozen_dataclass
 class GateFileReading:
-    """The file's rules, the settings it gives (raw values by setting name), and all that is wrong with it. A key that
-    is wrong is left out of the rules.
+    """The file's rules, the settings it gives (raw values by setting name), and all that is wrong
+    with it. A key that is wrong is left out of the rules.
 
     `places`: where in the file something stands; None where there is none.
     """
@@ -227,15 +262,22 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         return GateFileReading()
     if not isinstance(raw, dict):
         message = f"evalgate.yml must be a mapping, found {_kind(raw)}"
-        return GateFileReading(problems=(errors.error("gate-file-shape", message, Place(file=file, line=1)),))
+        return GateFileReading(
+            problems=(errors.error("gate-file-shape", message, Place(file=file, line=1)),)
+        )
 
     locate = Locator(document.node, file)
-    unusable = {key: reason for key, value in raw.items() if (reason := yaml.unusable([key, value]))}
+    unusable = {
+        key: reason for key, value in raw.items() if (reason := yaml.unusable([key, value]))
+    }
     raw = {key: value for key, value in raw.items() if key not in unusable}
     rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
     raw_settings = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
     settings, problems = _settings_given(raw_settings, locate)
-    problems += [errors.error("bad-setting", f"`{key}` {reason}", locate(key)) for key, reason in unusable.items()]
+    problems += [
+        errors.error("bad-setting", f"`{key}` {reason}", locate(key))
+        for key, reason in unusable.items()
+    ]
     problems.extend(document.warnings)
     gate_file = GateFile()
     try:
@@ -243,12 +285,17 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     except ValidationError as error:
         problems.extend(_validation_problems(error, locate, model=GateFile))
         broken = {finding["loc"][0] for finding in error.errors()}
-        gate_file = GateFile.model_validate({key: value for key, value in rules.items() if key not in broken})
-    return GateFileReading(gate_file=gate_file, given=settings, problems=tuple(problems), places=locate)
+        gate_file = GateFile.model_validate(
+            {key: value for key, value in rules.items() if key not in broken}
+        )
+    return GateFileReading(
+        gate_file=gate_file, given=settings, problems=tuple(problems), places=locate
+    )
 
 
 def line_of_input(name: str, value: str) -> str:
-    """What to do about a setting that is given as an input of the action and is none: the line to write here."""
+    """What to do about a setting that is given as an input of the action and is none: the line to
+    write here."""
     input_name = config_settings.input_name(name)
     if name not in {*config.names_with(Settings, Door.FILE), *GateFile.model_fields}:
         return f"Only the command line takes it: `evalgate run --{input_name}`."
@@ -266,15 +313,25 @@ def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
         return errors.error("removed-setting", f"the setting `{key}` was removed", place, instead)
     if name.replace("-", "_") in config_settings.NAMES:
         doors = config.fact(Settings.model_fields[name.replace("-", "_")], Door)
-        phrases = {Door.CLI: f"`--{name}` of the command", Door.ACTION: f"the input `{name}` of the action"}
+        phrases = {
+            Door.CLI: f"`--{name}` of the command",
+            Door.ACTION: f"the input `{name}` of the action",
+        }
         message = f"`{key}` cannot be set in evalgate.yml"
-        return errors.error("unknown-setting", message, place, f"Use {' or '.join(phrases[door] for door in doors)}.")
+        return errors.error(
+            "unknown-setting",
+            message,
+            place,
+            f"Use {' or '.join(phrases[door] for door in doors)}.",
+        )
     keys = [*GateFile.model_fields, *(config_settings.input_name(setting) for setting in allowed)]
     hint = words.did_you_mean(key, keys, otherwise=f"Known keys: {', '.join(keys)}.")
     return errors.error("unknown-setting", f"unknown setting `{key}`", place, hint)
 
 
-def _settings_given(raw_settings: dict[Any, Any], locate: Locator) -> tuple[JsonObject, list[Problem]]:
+def _settings_given(
+    raw_settings: dict[Any, Any], locate: Locator
+) -> tuple[JsonObject, list[Problem]]:
     settings: JsonObject = {}
     problems: list[Problem] = []
     allowed = config.names_with(Settings, Door.FILE)
@@ -289,7 +346,12 @@ def _settings_given(raw_settings: dict[Any, Any], locate: Locator) -> tuple[Json
             message = "; ".join(words.fault(finding) for finding in error.errors())
             hint = _form(name) if error.errors()[0]["type"] == "string_pattern_mismatch" else ""
             problems.append(
-                errors.error("bad-setting", f"`{key}`: {message}, found {repr(value)[:200]}", locate(key), hint)
+                errors.error(
+                    "bad-setting",
+                    f"`{key}`: {message}, found {repr(value)[:200]}",
+                    locate(key),
+                    hint,
+                )
             )
             continue
         if name in settings:  # `fail-on` and `fail_on`
@@ -299,9 +361,21 @@ def _settings_given(raw_settings: dict[Any, Any], locate: Locator) -> tuple[Json
     return settings, problems
 
 
-def _validation_problems(error: ValidationError, locate: Locator, *, model: type[BaseModel]) -> list[Problem]:
+def _validation_problems(
+    error: ValidationError, locate: Locator, *, model: type[BaseModel]
+) -> list[Problem]:
     problems = []
-    rules = (model, SuiteRule, AgentRule, JudgeRule, BudgetRule, SimulatorRule, ToolsRule, CompareRule, QuarantineRule)
+    rules = (
+        model,
+        SuiteRule,
+        AgentRule,
+        JudgeRule,
+        BudgetRule,
+        SimulatorRule,
+        ToolsRule,
+        CompareRule,
+        QuarantineRule,
+    )
     field_names = [name for rule in rules for name in rule.model_fields]
     for finding in error.errors():
         path = finding["loc"]
@@ -315,12 +389,21 @@ def _validation_problems(error: ValidationError, locate: Locator, *, model: type
         detail = f", found {finding['input']!r}" if finding["type"] == "literal_error" else ""
         problems.append(
             errors.error(
-                "gate-file-shape", f"`{dotted_path}`: {words.fault(finding)}{detail}", locate(*path, *at), hint
+                "gate-file-shape",
+                f"`{dotted_path}`: {words.fault(finding)}{detail}",
+                locate(*path, *at),
+                hint,
             )
         )
     return problems
 
 
 def _kind(value: Any) -> str:
-    names = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
+    names = {
+        list: "a list",
+        str: "a text",
+        int: "a number",
+        float: "a number",
+        bool: "true or false",
+    }
     return names.get(type(value), type(value).__name__)

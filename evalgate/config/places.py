@@ -1,9 +1,9 @@
-"""Paths in settings: a relative one stays below the root, whatever it says and whatever links a commit has there. And
-globs over repository paths, read the way .gitignore reads them: `*.json` at any depth, `a/**`, `a/`.
+"""Paths in settings: a relative one stays below the root, whatever it says and whatever links a
+commit has there. And globs over repository paths, read the way .gitignore reads them: `*.json` at
+any depth, `a/**`, `a/`.
 
-An absolute path is taken as it is where a person or a workflow gives it, and refused in evalgate.yml, which a pull
-request may change.
-"""
+An absolute path is taken as it is where a person or a workflow gives it, and refused in
+evalgate.yml, which a pull request may change."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ LONGEST, LONGEST_NAME = 4000, 255
 
 
 def why_not(root: Path, text: str, *, trusted: bool = False) -> str:
-    """Why the path is not to be used; empty: it may be. `root`: absolute; `trusted`: a person or a workflow gave it.
+    """Why the path is not to be used; empty: it may be. `root`: absolute; `trusted`: a person or a
+    workflow gave it.
 
-    Whoever gives it may name a place elsewhere; nobody is led there by a link that is in the checkout.
-    """
+    Whoever gives it may name a place elsewhere; nobody is led there by a link that is in the
+    checkout."""
     path = PurePosixPath(text)
     if problem := _why_no_path(path, text):
         return problem
@@ -73,11 +74,16 @@ def of_setting(name: str, value: object) -> str:
 
 
 def of_gate_file(rules: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The paths in evalgate.yml's own sections, each with where it stands; those of `tools` are checked where they
-    count."""
+    """The paths in evalgate.yml's own sections, each with where it stands; those of `tools` are
+    checked where they count."""
     judge = rules.judge
-    yield from ((("judge", name), getattr(judge, name)) for name in config.names_with(JudgeRule, Trait.PATH))
-    yield from ((("suites", number, "config"), suite.config or "") for number, suite in enumerate(rules.suites))
+    yield from (
+        (("judge", name), getattr(judge, name)) for name in config.names_with(JudgeRule, Trait.PATH)
+    )
+    yield from (
+        (("suites", number, "config"), suite.config or "")
+        for number, suite in enumerate(rules.suites)
+    )
     for number, agent in enumerate(rules.agents):
         for name in ("path", "cwd"):
             path = agent.options.get(name)
@@ -97,7 +103,8 @@ _NO_SLASH = re.compile(r"\[\^/\]|\(\?!/\)")
 
 
 def matches(path: str, globs: Sequence[str]) -> bool:
-    """Whether a posix path, relative to the root, matches any of `globs`; a later `!glob` takes it out again.
+    """Whether a posix path, relative to the root, matches any of `globs`; a later `!glob` takes it
+    out again.
 
     What is no pattern (`a\\` with nothing escaped) matches nothing.
     """
@@ -105,7 +112,8 @@ def matches(path: str, globs: Sequence[str]) -> bool:
 
 
 def compiled(lines: Iterable[str]) -> pathspec.GitIgnoreSpec:
-    """The lines of a .gitignore as one matcher, quick for any line. Raises ValueError for one that is no pattern."""
+    """The lines of a .gitignore as one matcher, quick for any line. Raises ValueError for one that
+    is no pattern."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of `re`, for sets that look nested: `[[]`
         try:
@@ -125,15 +133,17 @@ def is_pattern(line: str) -> bool:
 
 
 def without_retries(regex: str) -> str:
-    """pathspec's regular expression of a glob, matching the same without trying every length of every star.
+    """pathspec's regular expression of a glob, matching the same without trying every length of
+    every star.
 
-    Of several stars in one name, and of several `**`, all but the last take as little as they can and stay so: what
-    follows may then begin as early as possible, so that to give them more could not help. A set holds no `/`, as in
-    git.
-    """
+    Of several stars in one name, and of several `**`, all but the last take as little as they can
+    and stay so: what follows may then begin as early as possible, so that to give them more could
+    not help. A set holds no `/`, as in git."""
     end = regex.rfind("]") + 1  # behind it there is no set to look for
     pieces = [*_PIECE.findall(regex[:end]), regex[end:]]
-    regex = "".join(f"(?!/){piece}" if piece.startswith("[") and piece != "[^/]" else piece for piece in pieces)
+    regex = "".join(
+        f"(?!/){piece}" if piece.startswith("[") and piece != "[^/]" else piece for piece in pieces
+    )
     first, *inner = (_names_without_retries(names) for names in regex.split(_FOLDERS))
     if not inner:
         return first
@@ -152,7 +162,9 @@ def _names_without_retries(names: str) -> str:
 
 def _pattern(line: str) -> GitIgnoreSpecPattern:
     regex, include = GitIgnoreSpecPattern.pattern_to_regex(line)
-    return GitIgnoreSpecPattern(None if regex is None else re.compile(without_retries(regex)), include)
+    return GitIgnoreSpecPattern(
+        None if regex is None else re.compile(without_retries(regex)), include
+    )
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,5 @@
-"""Every setting there is, once: the doors, evalgate.yml, action.yml and the docs are all made from this table."""
+"""Every setting there is, once: the doors, evalgate.yml, action.yml and the docs are all made from
+this table."""
 
 from __future__ import annotations
 
@@ -6,7 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SkipValidation,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evalgate import config
@@ -19,7 +28,8 @@ from evalgate.model.deviations import Deviations
 
 
 def split_list(value: Any) -> Any:
-    """`a, b` or one item a line, as inputs of a workflow are strings; so are the items of a list of texts."""
+    """`a, b` or one item a line, as inputs of a workflow are strings; so are the items of a list of
+    texts."""
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         value = ",".join(value)
     if not isinstance(value, str):
@@ -58,11 +68,17 @@ BOUNDS = "`agent_calls`, `tokens` and `usd`, as in `agent_calls=200, usd=2`"
 
 
 def parse_runs(value: Any) -> Any:
-    """A whole number; what stood here for further runs of cases with mixed results is said with the line that replaces
-    it."""
-    first = value.get("start", 1) if isinstance(value, Mapping) else str(value).partition("+")[0].strip()
+    """A whole number; what stood here for further runs of cases with mixed results is said with the
+    line that replaces it."""
+    first = (
+        value.get("start", 1)
+        if isinstance(value, Mapping)
+        else str(value).partition("+")[0].strip()
+    )
     if isinstance(value, Mapping) or (isinstance(value, str) and "+" in value):
-        message = f"has one number now, what fails is rerun by itself: write `runs: {str(first)[:10]}`"
+        message = (
+            f"has one number now, what fails is rerun by itself: write `runs: {str(first)[:10]}`"
+        )
         raise PydanticCustomError("runs", "{said}", {"said": message})
     try:
         return _COUNT.validate_python(None if isinstance(value, bool) else value)
@@ -71,7 +87,8 @@ def parse_runs(value: Any) -> Any:
 
 
 def parse_budget(value: Any) -> Any:
-    """`usd=2, tokens=100000` (or with colons, one a line) or a mapping; what is wrong with it is said by bound."""
+    """`usd=2, tokens=100000` (or with colons, one a line) or a mapping; what is wrong with it is
+    said by bound."""
     try:
         return AgentBudget.model_validate(_split_pairs(value))
     except ValidationError as error:
@@ -83,7 +100,11 @@ def _fault_of_bound(error: ErrorDetails) -> str:
     name = str(error["loc"][0]) if error["loc"] else ""
     if name in AgentBudget.model_fields:
         return f"`{name}` must be {'a number above 0' if name == 'usd' else 'a whole number of at least 1'}"
-    return f"`{name}` is not a valid limit; limits are {BOUNDS}" if name else f"limits need names: {BOUNDS}"
+    return (
+        f"`{name}` is not a valid limit; limits are {BOUNDS}"
+        if name
+        else f"limits need names: {BOUNDS}"
+    )
 
 
 def _split_pairs(value: Any) -> Any:
@@ -102,15 +123,19 @@ Repeated = Annotated[int, BeforeValidator(parse_runs)]
 Bounded = Annotated[AgentBudget, BeforeValidator(parse_budget)]
 
 Blocking = Annotated[
-    tuple[Literal["threshold", "regression", "not_measured", "inconclusive"], ...], BeforeValidator(split_list)
+    tuple[Literal["threshold", "regression", "not_measured", "inconclusive"], ...],
+    BeforeValidator(split_list),
 ]
 
 # `base` was the name of an earlier rule
-Ruling = Annotated[Literal["head", "both"], BeforeValidator(lambda value: "both" if value == "base" else value)]
+Ruling = Annotated[
+    Literal["head", "both"], BeforeValidator(lambda value: "both" if value == "base" else value)
+]
 
 # in YAML `off` is a boolean
 Commenting = Annotated[
-    Literal["always", "changes", "failures", "off"], BeforeValidator(lambda value: "off" if value is False else value)
+    Literal["always", "changes", "failures", "off"],
+    BeforeValidator(lambda value: "off" if value is False else value),
 ]
 
 SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
@@ -118,7 +143,8 @@ SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
 TERMINAL, WORKFLOW = Door.CLI, Door.ACTION
 STARTER, SETTING = TERMINAL | WORKFLOW, TERMINAL | Door.FILE
 INPUT = STARTER | Door.FILE
-"""Where a setting can be given. An input of the action is what differs from one workflow, job or event to the next."""
+"""Where a setting can be given. An input of the action is what differs from one workflow, job or
+event to the next."""
 SELECTING, RUNNING, COMPARING, FAILING, SHOWING = Heading
 DOOR, BASE, EITHER, HEAD = Decider
 NONE = Trait.NONE
@@ -131,15 +157,14 @@ Step = Annotated[Value, WORKFLOW, DOOR, NONE]
 
 
 class Settings(BaseModel):
-    """What a person, a workflow or evalgate.yml can set. The first line of a description is the README's, all of it is
-    shown in action.yml, docs/settings.md and by `--help`.
+    """What a person, a workflow or evalgate.yml can set. The first line of a description is the
+    README's, all of it is shown in action.yml, docs/settings.md and by `--help`.
 
     Times are seconds, sizes megabytes (10**6 bytes), shares 0..1.
 
-    What has no description is not a setting but comes along (`load`): evalgate.yml's own sections, `places` of what
-    stands in it and `problems` of it, and what a door was `given`, raw, which holds for the base as well. `root` is
-    then absolute.
-    """
+    What has no description is not a setting but comes along (`load`): evalgate.yml's own sections,
+    `places` of what stands in it and `problems` of it, and what a door was `given`, raw, which
+    holds for the base as well. `root` is then absolute."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -167,7 +192,8 @@ class Settings(BaseModel):
         description="Path to evalgate.yml.\nDefault: evalgate.yml or .github/evalgate.yml, if there is one.",
     )
     criteria: Annotated[str, SETTING, SELECTING, EITHER, MEASUREMENT | PATH] = Field(
-        default="", description="A test_config.json for all evaluation files. Default: the nearest one of each file."
+        default="",
+        description="A test_config.json for all evaluation files. Default: the nearest one of each file.",
     )
     agent: Annotated[str, INPUT, SELECTING, HEAD, AGENT] = Field(
         default="",
@@ -203,7 +229,9 @@ class Settings(BaseModel):
         "actions/cache.",
     )
     max_baseline_age: Annotated[float, SETTING, COMPARING, BASE, NONE] = Field(
-        default=14, gt=0, description="Age in days from which the comment says that stored results are old."
+        default=14,
+        gt=0,
+        description="Age in days from which the comment says that stored results are old.",
     )
     reuse_days: Annotated[float, SETTING, COMPARING, DOOR, NONE] = Field(
         default=7,
@@ -216,29 +244,46 @@ class Settings(BaseModel):
         description="Globs of the files that an agent depends on, where nobody sees what it reads (no inotify).\n"
         "Default: the whole checkout; of an agent behind a URL nothing stands in without globs.",
     )
-    save_baseline: Annotated[Literal["auto", "always", "never"], TERMINAL, COMPARING, DOOR, NONE] = Field(
+    save_baseline: Annotated[
+        Literal["auto", "always", "never"], TERMINAL, COMPARING, DOOR, NONE
+    ] = Field(
         default="auto",
         description="Whether to store this run as a baseline in `baseline-folder`. `auto`: on a push to the "
         "default branch; workflows always use it.",
         # a change must not have itself kept as what others are compared with
     )
     seed: Annotated[int, SETTING, RUNNING, HEAD, AGENT] = Field(
-        default=0, ge=0, description="Random seed, passed to the agent where its driver supports one."
+        default=0,
+        ge=0,
+        description="Random seed, passed to the agent where its driver supports one.",
     )
     concurrency: Limit[int] = Field(
-        default=8, ge=1, le=1024, description="Maximum number of conversations at the same time, over all agents."
+        default=8,
+        ge=1,
+        le=1024,
+        description="Maximum number of conversations at the same time, over all agents.",
     )
-    workers: Limit[int] = Field(default=2, ge=1, le=256, description="Maximum number of processes per agent.")
+    workers: Limit[int] = Field(
+        default=2, ge=1, le=256, description="Maximum number of processes per agent."
+    )
     isolation: Limit[Literal["worker", "case"]] = Field(
         default="worker",
         description="`worker`: one process runs many cases, each in its own session; `case`: a new process for "
         "every run of a case.",
     )
     turn_timeout: Limit[float] = Field(default=300, gt=0, description="Maximum seconds per turn.")
-    case_timeout: Limit[float] = Field(default=1800, gt=0, description="Maximum seconds of the agent's time per case.")
-    start_timeout: Limit[float] = Field(default=300, gt=0, description="Maximum seconds for an agent to start.")
-    memory: Limit[int] = Field(default=0, ge=0, description="Memory limit of one agent process, in MB; 0: no limit.")
-    max_output: Limit[int] = Field(default=16, ge=1, description="Maximum agent output per turn, in MB.")
+    case_timeout: Limit[float] = Field(
+        default=1800, gt=0, description="Maximum seconds of the agent's time per case."
+    )
+    start_timeout: Limit[float] = Field(
+        default=300, gt=0, description="Maximum seconds for an agent to start."
+    )
+    memory: Limit[int] = Field(
+        default=0, ge=0, description="Memory limit of one agent process, in MB; 0: no limit."
+    )
+    max_output: Limit[int] = Field(
+        default=16, ge=1, description="Maximum agent output per turn, in MB."
+    )
     retries: Limit[int] = Field(
         default=2,
         ge=0,
@@ -260,9 +305,12 @@ class Settings(BaseModel):
         "Python that fits them, else the Python on PATH.",
     )
     requirements: Annotated[Lines, SETTING, SELECTING, HEAD, AGENT] = Field(
-        default=(), description="What to install for the agent: requirements files or specifiers, one per line."
+        default=(),
+        description="What to install for the agent: requirements files or specifiers, one per line.",
     )
-    tools: Annotated[Literal["", "live", "record", "replay", "mock"], TERMINAL, SELECTING, HEAD, AGENT] = Field(
+    tools: Annotated[
+        Literal["", "live", "record", "replay", "mock"], TERMINAL, SELECTING, HEAD, AGENT
+    ] = Field(
         default="",
         description="Where tool responses come from: `live` (tools run), `record` (tools run, and their responses are "
         "recorded in cassettes), `replay` (from cassettes; no tool runs), `mock` (from rules). Default: "

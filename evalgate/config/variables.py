@@ -25,7 +25,8 @@ HARMLESS = (
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """The variables that clients of a model provider read: its keys, settings, and addresses to ask instead."""
+    """The variables that clients of a model provider read: its keys, settings, and addresses to ask
+    instead."""
 
     keys: tuple[str, ...]
     settings: tuple[str, ...] = ()
@@ -57,7 +58,9 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT", "OPENAI_PROJECT_ID"),
             ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         ),
-        "Anthropic": Provider(("ANTHROPIC_API_KEY",), (), ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE")),
+        "Anthropic": Provider(
+            ("ANTHROPIC_API_KEY",), (), ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE")
+        ),
         "Groq": Provider(("GROQ_API_KEY",)),
         "Mistral": Provider(("MISTRAL_API_KEY",)),
         "DeepSeek": Provider(("DEEPSEEK_API_KEY",)),
@@ -72,13 +75,17 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
         "vLLM": Provider(("HOSTED_VLLM_API_KEY",), (), ("HOSTED_VLLM_API_BASE",)),
     }
 )
-"""What agents get without naming it; credentials of a cloud, which open more than models, are not among it."""
+"""What agents get without naming it; credentials of a cloud, which open more than models, are not
+among it."""
 
 KEYS: Final = frozenset(key for provider in PROVIDERS.values() for key in provider.keys)
-OF_MODELS = frozenset(name for provider in PROVIDERS.values() for name in (*provider.own, *provider.endpoints))
+OF_MODELS = frozenset(
+    name for provider in PROVIDERS.values() for name in (*provider.own, *provider.endpoints)
+)
 
 INSTALLING = ("UV_*", "PIP_*", "NETRC", "XDG_CACHE_HOME")
-"""What only installing children see besides: all that holds no credentials, and what `env` names."""
+"""What only installing children see besides: all that holds no credentials, and what `env`
+names."""
 
 OF_INSTALLERS = ("UV_*", "PIP_*")
 """What never reaches an agent, even where `env` names it: it is for the installer."""
@@ -90,7 +97,8 @@ NEVER = (
     "CI_DEPENDENCY_PROXY_PASSWORD", "SYSTEM_ACCESSTOKEN", "BUILDKITE_AGENT_ACCESS_TOKEN", "CIRCLE_OIDC_TOKEN*",
     "BITBUCKET_STEP_OIDC_TOKEN",
 )  # fmt: skip
-"""What nobody can pass on, at a terminal either: it belongs to the workflow, or to the job of another CI."""
+"""What nobody can pass on, at a terminal either: it belongs to the workflow, or to the job of
+another CI."""
 
 OF_PEOPLE = frozenset({"GITHUB_PERSONAL_ACCESS_TOKEN"})
 """What is named like the workflow's own, and never is: GitHub's MCP server asks people for it."""
@@ -99,7 +107,8 @@ OF_OUR_PROCESS = (
     "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONEXECUTABLE", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT",
     "__PYVENV_LAUNCHER__", "PWD", "OLDPWD", "SHLVL", "_",
 )  # fmt: skip
-"""What says where evalgate itself runs: it would lead the agent's Python, or the base, to files that are not theirs."""
+"""What says where evalgate itself runs: it would lead the agent's Python, or the base, to files
+that are not theirs."""
 
 OF_CIS = (
     "GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_RUN_ID", "CI", "TF_BUILD", "CODEBUILD_BUILD_ID", "TEAMCITY_VERSION",
@@ -120,8 +129,8 @@ def is_terminal(environ: Environ) -> bool:
 
 
 def secret_name(name: str) -> str:
-    """The secret that a workflow sets a variable from. GitHub refuses to make one whose name begins with GITHUB_; the
-    token of that name is its own."""
+    """The secret that a workflow sets a variable from. GitHub refuses to make one whose name begins
+    with GITHUB_; the token of that name is its own."""
     is_refused = name.upper().startswith("GITHUB_") and name != "GITHUB_TOKEN"
     return f"GH_{name[len('GITHUB_') :]}" if is_refused else name
 
@@ -145,10 +154,9 @@ def is_of_ci(name: str) -> bool:
 class AgentVariables:
     """What agents get of `environ`.
 
-    `names`: what `env` names, globs or in full. `judge_keys`: what judges are asked with; `own_key`: they are given one
-    of their own (`judge: api_key_env`), which an agent gets only where `names` has it in full. `everything`: whether
-    agents get the user's own environment.
-    """
+    `names`: what `env` names, globs or in full. `judge_keys`: what judges are asked with;
+    `own_key`: they are given one of their own (`judge: api_key_env`), which an agent gets only
+    where `names` has it in full. `everything`: whether agents get the user's own environment."""
 
     environ: Environ
     names: Sequence[str] = ()
@@ -157,7 +165,9 @@ class AgentVariables:
     everything: bool = False
 
     @classmethod
-    def of(cls, settings: Settings, context: Context, judge_keys: Collection[str] = ()) -> AgentVariables:
+    def of(
+        cls, settings: Settings, context: Context, judge_keys: Collection[str] = ()
+    ) -> AgentVariables:
         """At a terminal everything, unless `env` names something or agents are kept apart."""
         return cls(
             environ=context.environ,
@@ -185,19 +195,29 @@ class AgentVariables:
         return {name: value for name, value in self.environ.items() if self.passes(name)}
 
     def installer_environment(self) -> dict[str, str]:
-        """What children that install packages see: the agent's variables, settings of installers, and of those that
-        hold credentials the ones that are named. Hooks of packages that are built see them as well."""
+        """What children that install packages see: the agent's variables, settings of installers,
+        and of those that hold credentials the ones that are named. Hooks of packages that are built
+        see them as well."""
         kept_back = self.withheld()
         return self.environment() | {
-            name: value for name, value in self.environ.items() if matches(name, INSTALLING) and name not in kept_back
+            name: value
+            for name, value in self.environ.items()
+            if matches(name, INSTALLING) and name not in kept_back
         }
 
     def withheld(self) -> tuple[str, ...]:
-        """Variables that hold credentials for installers and that nobody named: nobody sees them."""
+        """Variables that hold credentials for installers and that nobody named: nobody sees
+        them."""
         if self.everything:
             return ()
-        candidates = (name for name in self.environ if matches(name, INSTALLING) and not matches(name, self.names))
-        return tuple(sorted(name for name in candidates if _is_credential(name, self.environ[name])))
+        candidates = (
+            name
+            for name in self.environ
+            if matches(name, INSTALLING) and not matches(name, self.names)
+        )
+        return tuple(
+            sorted(name for name in candidates if _is_credential(name, self.environ[name]))
+        )
 
     # --- why not ----------------------------------------------------------------------------------
 
@@ -239,10 +259,18 @@ class AgentVariables:
             if is_terminal(self.environ):
                 return f"{empty}{name_it}"
             return f"{empty}, as secrets are in a fork's pull request and where they do not exist{name_it}"
-        unset = f"{first} is not set here" if len(names) == 1 else f"neither {' nor '.join(names)} is set here"
+        unset = (
+            f"{first} is not set here"
+            if len(names) == 1
+            else f"neither {' nor '.join(names)} is set here"
+        )
         if first == CLOUD_FILE:
             terminal = is_terminal(self.environ)
-            how = "run `gcloud auth application-default login`" if terminal else f"before the step use {CLOUD_LOGIN}"
+            how = (
+                "run `gcloud auth application-default login`"
+                if terminal
+                else f"before the step use {CLOUD_LOGIN}"
+            )
             return f"{unset}; {how}{name_it}"
         if is_terminal(self.environ):
             return f"{unset}; use `export {first}=...`, or the agent's `.env`{name_it}"
@@ -250,9 +278,15 @@ class AgentVariables:
 
     def _naming(self, name: str) -> str:
         """Where it is named so that it counts, also in a pull request."""
-        return f"`env: {name}`" if is_terminal(self.environ) else f"`env: {name}` under the step's `with:`"
+        return (
+            f"`env: {name}`"
+            if is_terminal(self.environ)
+            else f"`env: {name}` under the step's `with:`"
+        )
 
 
 def _is_credential(name: str, value: str) -> bool:
-    is_named_so = any(word in name.upper() for word in (*redact.SECRET_WORDS, "USERNAME", "NETRC", "CLIENT_CERT"))
+    is_named_so = any(
+        word in name.upper() for word in (*redact.SECRET_WORDS, "USERNAME", "NETRC", "CLIENT_CERT")
+    )
     return is_named_so or USER_INFO.search(value) is not None

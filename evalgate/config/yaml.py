@@ -23,7 +23,8 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 @frozen_dataclass
 class YamlDocument:
-    """What a text holds; `node`: the same with its marks, for a Locator. `warnings`: keys that stand twice."""
+    """What a text holds; `node`: the same with its marks, for a Locator. `warnings`: keys that
+    stand twice."""
 
     raw: Any
     node: Any
@@ -31,7 +32,8 @@ class YamlDocument:
 
 
 class Loader(yaml.SafeLoader):
-    """PyYAML's own, that gives up on a nest in which it would take the square of the time. Raises RecursionError."""
+    """PyYAML's own, that gives up on a nest in which it would take the square of the time. Raises
+    RecursionError."""
 
     levels = 0
 
@@ -58,7 +60,9 @@ class JsonLoader(Loader):
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         """As PyYAML's, without dates."""
         tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
-        return "tag:yaml.org,2002:str" if tag == "tag:yaml.org,2002:timestamp" and implicit[0] else tag
+        return (
+            "tag:yaml.org,2002:str" if tag == "tag:yaml.org,2002:timestamp" and implicit[0] else tag
+        )
 
 
 def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDocument | Problem:
@@ -69,15 +73,26 @@ def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDoc
         if node is None:
             return YamlDocument(raw=None, node=None)
         if _size(node, {}, set()) > MOST_VALUES:
-            return errors.error("yaml-too-deep", "its aliases expand to too many values", Place(file=file, line=1))
-        warnings = tuple(_duplicate_keys(node, file))  # first: to construct it merges what `<<` names
+            return errors.error(
+                "yaml-too-deep", "its aliases expand to too many values", Place(file=file, line=1)
+            )
+        # first: to construct it merges what `<<` names
+        warnings = tuple(_duplicate_keys(node, file))
         return YamlDocument(raw=loader.construct_document(node), node=node, warnings=warnings)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = Place(file=file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=file)
-        return errors.error("yaml-syntax", f"not valid YAML: {getattr(error, 'problem', None) or error}", place)
+        place = (
+            Place(file=file, line=mark.line + 1, column=mark.column + 1)
+            if mark
+            else Place(file=file)
+        )
+        return errors.error(
+            "yaml-syntax", f"not valid YAML: {getattr(error, 'problem', None) or error}", place
+        )
     except RecursionError:
-        return errors.error("yaml-too-deep", "the values are nested too deeply", Place(file=file, line=1))
+        return errors.error(
+            "yaml-too-deep", "the values are nested too deeply", Place(file=file, line=1)
+        )
     except ValueError as error:  # impossible dates and endless numbers
         return errors.error("yaml-syntax", f"not valid YAML: {error}", Place(file=file))
 
@@ -89,7 +104,8 @@ def quoted(text: str) -> str:
 
 
 def unusable(value: Any) -> str:
-    """What makes a setting one that no file, process or report can take, wherever it stands in it; empty: nothing."""
+    """What makes a setting one that no file, process or report can take, wherever it stands in it;
+    empty: nothing."""
     level = [value]
     for _ in range(MOST_LEVELS):
         texts = [element for element in level if isinstance(element, str)]
@@ -112,7 +128,8 @@ def _inside(value: Any) -> Iterator[Any]:
 
 
 def _size(node: Any, sizes: dict[int, int], above: set[int]) -> int:
-    """How many values a node holds, those of aliases counted each time. Raises RecursionError for one within itself."""
+    """How many values a node holds, those of aliases counted each time. Raises RecursionError for
+    one within itself."""
     if id(node) in above:
         raise RecursionError
     if id(node) not in sizes:
@@ -171,10 +188,16 @@ class Locator:
                     break
                 mark, node = member[0].start_mark, member[1]
                 json_path += f".{step}"
-            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            elif (
+                isinstance(node, yaml.SequenceNode)
+                and isinstance(step, int)
+                and step < len(node.value)
+            ):
                 node = node.value[step]
                 mark = node.start_mark
                 json_path += f"[{step}]"
             else:
                 break
-        return Place(file=self.file, line=mark.line + 1, column=mark.column + 1, json_path=json_path)
+        return Place(
+            file=self.file, line=mark.line + 1, column=mark.column + 1, json_path=json_path
+        )

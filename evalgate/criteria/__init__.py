@@ -39,16 +39,19 @@ CRITERIA: Final[Table[CriterionSpec]] = Table(
 """What a config may name, by that name."""
 
 CUSTOM: Final[CriterionSpec] = custom_metric.SPEC
-"""What a name of the user's own becomes that has code behind it; it may take a built-in name over, as in ADK."""
+"""What a name of the user's own becomes that has code behind it; it may take a built-in name over,
+as in ADK."""
 
 
 def pick(name: str, code: str | None = None) -> CriterionSpec | None:
-    """The row for a criterion as configured; None where the name is unknown, which the linter reports."""
+    """The row for a criterion as configured; None where the name is unknown, which the linter
+    reports."""
     return CUSTOM if code is not None else CRITERIA.get(name)
 
 
 def build(use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion of a checked use. Raises KeyError on an unknown name, pydantic.ValidationError on bad options."""
+    """The criterion of a checked use. Raises KeyError on an unknown name, pydantic.ValidationError
+    on bad options."""
     spec = CUSTOM if use.code is not None else CRITERIA[use.metric or use.name]
     return spec.build(spec.options.model_validate(dict(use.options)), use, services)
 
@@ -60,6 +63,7 @@ def with_facts(use: CriterionUse) -> CriterionUse:
 
 
 def use_by_model(name: str) -> CriterionUse:
-    """A judged criterion that no suite uses, asked by a judge model also where ADK asks a service."""
+    """A judged criterion that no suite uses, asked by a judge model also where ADK asks a
+    service."""
     by_model = {"judge": "llm"} if Need.VERTEX in CRITERIA[name].needs else {}
     return with_facts(CriterionUse(name=name, threshold=None, options=by_model))

@@ -20,9 +20,8 @@ from evalgate.values import frozen_dataclass
 class CriterionServices:
     """What the world offers a criterion.
 
-    `run_metric` None: the agent's driver cannot run custom metrics. `judge` None: the user wants no judged criterion
-    measured; one that needs a judge is then `NotEvaluated(SKIPPED)`.
-    """
+    `run_metric` None: the agent's driver cannot run custom metrics. `judge` None: the user wants no
+    judged criterion measured; one that needs a judge is then `NotEvaluated(SKIPPED)`."""
 
     deviations: Deviations = OURS
     run_metric: MetricRunner | None = None
@@ -44,9 +43,9 @@ class Criterion(Protocol):
 class Verdicts:
     """The yes or no that a criterion's judge model says, which a person can say as well.
 
-    `labels`: its words, and which of them are a yes. `prompt_version`: of the question. `unit`: what one verdict is
-    about within a turn (`rubric`, `sentence`), empty: the turn itself. `whole`: it is about the conversation.
-    """
+    `labels`: its words, and which of them are a yes. `prompt_version`: of the question. `unit`:
+    what one verdict is about within a turn (`rubric`, `sentence`), empty: the turn itself. `whole`:
+    it is about the conversation."""
 
     labels: Mapping[str, bool]
     prompt_version: str
@@ -59,9 +58,8 @@ class CriterionSpec:
     """One row of `evalgate.criteria.CRITERIA`.
 
     `options`: shape of the object form without its threshold (unknown keys refused there).
-    `summary`: one line for reports and docs.
-    `build(options, use, services)` makes the criterion. `verdicts`: None where no judge model says yes or no.
-    """
+    `summary`: one line for reports and docs. `build(options, use, services)` makes the criterion.
+    `verdicts`: None where no judge model says yes or no."""
 
     name: str
     summary: str

@@ -19,14 +19,17 @@ class MetricOptions(BaseModel):
 
 
 def build(_options: MetricOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion: the function at `use.code`. Raises nothing; a driver that runs no metrics gives no score."""
+    """The criterion: the function at `use.code`. Raises nothing; a driver that runs no metrics
+    gives no score."""
     return partial(grade, use=use, code=use.code or "", run_metric=services.run_metric)
 
 
-def grade(evidence: TrialView, *, use: CriterionUse, code: str, run_metric: MetricRunner | None) -> Grade:
-    """What the metric says, provided that it is a number, of as many turns as there are or of none, and no
-    contradiction: one that calls its score a pass while the threshold says otherwise has another idea of better.
-    """
+def grade(
+    evidence: TrialView, *, use: CriterionUse, code: str, run_metric: MetricRunner | None
+) -> Grade:
+    """What the metric says, provided that it is a number, of as many turns as there are or of none,
+    and no contradiction: one that calls its score a pass while the threshold says otherwise has
+    another idea of better."""
     if run_metric is None:
         message = "the agent's driver cannot run custom metrics"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
@@ -34,7 +37,11 @@ def grade(evidence: TrialView, *, use: CriterionUse, code: str, run_metric: Metr
     if isinstance(metric_grade, NotEvaluated):
         return metric_grade
     problem = _problem(metric_grade, use, turns=len(evidence.actual))
-    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{code} {problem}") if problem else metric_grade
+    return (
+        NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{code} {problem}")
+        if problem
+        else metric_grade
+    )
 
 
 def _problem(score: Score, use: CriterionUse, *, turns: int) -> str:

@@ -1,4 +1,5 @@
-"""final_response_match_v2: the share of turns whose answer a judge finds as good as the expected one."""
+"""final_response_match_v2: the share of turns whose answer a judge finds as good as the expected
+one."""
 
 from __future__ import annotations
 
@@ -12,7 +13,16 @@ from evalgate.criteria.judged import AnswerOptions, Asking, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Piece, Question
-from evalgate.model import CriterionUse, Finding, Grade, Need, NotEvaluated, Reason, TrialView, turns
+from evalgate.model import (
+    CriterionUse,
+    Finding,
+    Grade,
+    Need,
+    NotEvaluated,
+    Reason,
+    TrialView,
+    turns,
+)
 
 NO_REFERENCE = "the turn has no expected answer and is excluded from the mean"
 
@@ -40,7 +50,9 @@ def grade(evidence: TrialView, *, options: AnswerOptions, ask: Asking) -> Grade:
         if not reference.strip() and ask.deviations.reference_empty:
             by_turn[number] = JudgedTurn(findings=(Finding(text=NO_REFERENCE, turn=number),))
         elif not answer.strip() and ask.deviations.answer_empty:
-            finding = Finding(text="the agent gave no answer", turn=number, label="invalid", score=0.0)
+            finding = Finding(
+                text="the agent gave no answer", turn=number, label="invalid", score=0.0
+            )
             by_turn[number] = JudgedTurn(scores=(0.0,), findings=(finding,))
         else:
             request = prompting.text_of(expected.user_content)
@@ -48,7 +60,9 @@ def grade(evidence: TrialView, *, options: AnswerOptions, ask: Asking) -> Grade:
             ballots[number] = judged.sampled(ask, question, parse=parse_match)
     for number, result in ask.votes(ballots).items():
         by_turn[number] = judged.judged_turn(result, ballots[number], turn=number)
-    nothing = NotEvaluated(reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer")
+    nothing = NotEvaluated(
+        reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer"
+    )
     in_order = [by_turn[number] for number in sorted(by_turn)]
     return judged.conclude(in_order, nothing=nothing, deviations=ask.deviations)
 
@@ -82,7 +96,9 @@ decided, then the verdict, then the code.
 {"rationale": "...", "verdict": "valid", "code": "..."}
 The verdict is one of these words: valid, invalid."""
 
-TASK = "Is the text in agent_answer valid, given reference_answer as the right answer to user_request?"
+TASK = (
+    "Is the text in agent_answer valid, given reference_answer as the right answer to user_request?"
+)
 
 
 def ask_match(*, request: str, answer: str, reference: str) -> Question:

@@ -10,7 +10,17 @@ from typing import Any
 from pydantic import Field
 
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
-from evalgate.model import CriterionUse, Finding, Grade, NotEvaluated, Reason, Score, TrialView, json_match, turns
+from evalgate.model import (
+    CriterionUse,
+    Finding,
+    Grade,
+    NotEvaluated,
+    Reason,
+    Score,
+    TrialView,
+    json_match,
+    turns,
+)
 from evalgate.model.shapes import Wire
 from evalgate.text import plain
 from evalgate.values import Json
@@ -24,7 +34,8 @@ class StateMatch(enum.StrEnum):
 
 
 class StateOptions(Wire):
-    """The object form without its threshold. `ignore`: keys, `*` and `?` for anything, that count on no side."""
+    """The object form without its threshold. `ignore`: keys, `*` and `?` for anything, that count
+    on no side."""
 
     match: StateMatch = StateMatch.SUBSET
     ignore: list[str] = Field(default_factory=list)
@@ -39,19 +50,24 @@ def build(options: StateOptions, _use: CriterionUse, _services: CriterionService
 def grade(evidence: TrialView, *, options: StateOptions) -> Grade:
     """The share of top-level keys that are as expected: 1.0 where all are.
 
-    With `exact`, keys that the case does not name count as wrong ones. A case that expects no state, or a driver
-    that cannot know it, leaves no score.
-    """
+    With `exact`, keys that the case does not name count as wrong ones. A case that expects no
+    state, or a driver that cannot know it, leaves no score."""
     if evidence.case.expects_state is None:
-        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case expects no final session state")
+        return NotEvaluated(
+            reason=Reason.REFERENCE_MISSING, message="the case expects no final session state"
+        )
     if evidence.final_state is None:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="the final session state was not recorded")
+        return NotEvaluated(
+            reason=Reason.NOTHING_RECORDED, message="the final session state was not recorded"
+        )
     expected = _without(evidence.case.expects_state, options.ignore)
     actual = _without(evidence.final_state, options.ignore)
     subset = options.match is StateMatch.SUBSET
     compared = dict.fromkeys([*expected, *options.matchers, *(() if subset else actual)])
     if not compared and subset:
-        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case specifies no state to compare")
+        return NotEvaluated(
+            reason=Reason.REFERENCE_MISSING, message="the case specifies no state to compare"
+        )
     wrong = json_match.entries_differing(actual, expected, matchers=options.matchers, subset=subset)
     value = turns.mean([0 if key in wrong else 1 for key in compared] or [1])
     findings = []

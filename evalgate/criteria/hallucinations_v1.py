@@ -1,4 +1,5 @@
-"""hallucinations_v1: the share of sentences that the agent's context bears out, or that need no bearing out."""
+"""hallucinations_v1: the share of sentences that the agent's context bears out, or that need no
+bearing out."""
 
 from __future__ import annotations
 
@@ -35,30 +36,36 @@ NO_TEXT = "the answer has no text to check; the turn is excluded from the mean"
 
 
 class HallucinationOptions(JudgedOptions):
-    """The object form without its threshold; `include_intermediate_responses_in_final` is ADK's for all, unused."""
+    """The object form without its threshold; `include_intermediate_responses_in_final` is ADK's for
+    all, unused."""
 
     evaluate_intermediate_nl_responses: bool = False
     include_intermediate_responses_in_final: bool = False
 
 
-def build(options: HallucinationOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
+def build(
+    options: HallucinationOptions, use: CriterionUse, services: CriterionServices
+) -> Criterion:
     """The criterion with its options."""
     return judged.with_judge(options, use, services, partial(grade, options=options))
 
 
 def grade(evidence: TrialView, *, options: HallucinationOptions, ask: Asking) -> Grade:
-    """The mean over turns of the mean over a turn's texts of the share of sentences; unknown as soon as one is.
+    """The mean over turns of the mean over a turn's texts of the share of sentences; unknown as
+    soon as one is.
 
-    A text is taken apart once; every sentence is voted on by `num_samples` samples, in ADK by one. ADK leaves out
-    sentences, texts and turns without a verdict.
-    """
+    A text is taken apart once; every sentence is voted on by `num_samples` samples, in ADK by one.
+    ADK leaves out sentences, texts and turns without a verdict."""
     checked = [
         text
         for number, invocation in enumerate(evidence.actual, start=1)
-        for text in texts_of(invocation, number, intermediate=options.evaluate_intermediate_nl_responses)
+        for text in texts_of(
+            invocation, number, intermediate=options.evaluate_intermediate_nl_responses
+        )
     ]
     segmented = [
-        _each_sentence(result, passage.text) for result, passage in zip(_split(checked, ask), checked, strict=True)
+        _each_sentence(result, passage.text)
+        for result, passage in zip(_split(checked, ask), checked, strict=True)
     ]
     ballots = {
         place: _validation(passage, sentences, ask)
@@ -72,9 +79,13 @@ def grade(evidence: TrialView, *, options: HallucinationOptions, ask: Asking) ->
     ]
     by_turn = []
     for number in range(1, len(evidence.actual) + 1):
-        parts = [text for passage, text in zip(checked, by_text, strict=True) if passage.turn == number]
+        parts = [
+            text for passage, text in zip(checked, by_text, strict=True) if passage.turn == number
+        ]
         by_turn.append(_together(parts, number, ask.deviations))
-    nothing = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="the answers have no text to check")
+    nothing = NotEvaluated(
+        reason=Reason.NOTHING_RECORDED, message="the answers have no text to check"
+    )
     return judged.conclude(by_turn, nothing=nothing, deviations=ask.deviations)
 
 
@@ -129,18 +140,22 @@ def _judged(
     ballot: SampledRequest | None,
     result: VoteResult | None,
 ) -> JudgedTurn:
-    """What came of one text: the share of its sentences that are borne out, or why it is unknown."""
+    """What came of one text: the share of its sentences that are borne out, or why it is
+    unknown."""
     if isinstance(sentences, NotEvaluated):
         return JudgedTurn(lack=sentences)
     if ballot is None or result is None:
         return JudgedTurn()
     pairs = list(zip(sentence_names(sentences), sentences, strict=True))
     findings = tuple(
-        judged.finding_of(result, ballot, item=name, subject=sentence, turn=checked.turn) for name, sentence in pairs
+        judged.finding_of(result, ballot, item=name, subject=sentence, turn=checked.turn)
+        for name, sentence in pairs
     )
     lacks = [judged.lack_of(result.items[name], result.samples) for name, _ in pairs]
     lack = next((candidate for candidate in lacks if candidate is not None), None)
-    passed = [verdict.passed for name, _ in pairs if (verdict := result.items[name]).passed is not None]
+    passed = [
+        verdict.passed for name, _ in pairs if (verdict := result.items[name]).passed is not None
+    ]
     if lack is not None and (ballot.deviations.turn_unjudged or not passed):
         return JudgedTurn(findings=findings, lack=lack)
     return JudgedTurn(scores=(Fraction(sum(passed), len(passed)),), findings=findings, lack=lack)
@@ -157,7 +172,9 @@ def _together(parts: Sequence[JudgedTurn], number: int, deviations: Deviations) 
     if not deviations.float_dust_judged:
         mean = turns.mean([float(score) for score in scores])
         return JudgedTurn(scores=(mean,), findings=findings, dropped=lack)
-    return JudgedTurn(scores=(sum(scores, start=Fraction()) / len(scores),), findings=findings, lack=lack)
+    return JudgedTurn(
+        scores=(sum(scores, start=Fraction()) / len(scores),), findings=findings, lack=lack
+    )
 
 
 @frozen_dataclass
@@ -170,11 +187,15 @@ class Checked:
 
 
 def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterator[Checked]:
-    """The answer, and before it, where `intermediate`, every text said on the way, each with the events before it."""
+    """The answer, and before it, where `intermediate`, every text said on the way, each with the
+    events before it."""
     events = invocation.events or ()
     for number, event in enumerate(events if intermediate else ()):
         # what a built-in tool told of its sources came with the text, so it counts as known
-        known_events = (*events[:number], *((replace(event, content=None),) if event.grounding else ()))
+        known_events = (
+            *events[:number],
+            *((replace(event, content=None),) if event.grounding else ()),
+        )
         for part in event.content.parts if event.content else ():
             if isinstance(part, Text) and part.text.strip() and not part.thought:
                 yield Checked(turn=turn, text=part.text, context=_context(invocation, known_events))
@@ -244,18 +265,20 @@ def has_words(text: str) -> bool:
 
 
 def parse_split(reply: str, text: str) -> tuple[str, ...]:
-    """The sentences of `text` that a reply marks, in order, and every stretch with a letter or digit between them.
+    """The sentences of `text` that a reply marks, in order, and every stretch with a letter or
+    digit between them.
 
-    What is not in the text, as the prompt shows it, is dropped: nothing can be made up or left out. Empty: the reply
-    marks nothing.
-    """
+    What is not in the text, as the prompt shows it, is dropped: nothing can be made up or left out.
+    Empty: the reply marks nothing."""
     text = prompting.reveal(text)
     letters, places = _without_blanks(text)
     stretches: list[str] = []
     place, start, misses = 0, 0, 0
     for sentence in _marked(reply):
         needle, _ = _without_blanks(sentence)
-        position = letters.find(needle, start) if has_words(needle) and misses < _MOST_MISSES else -1
+        position = (
+            letters.find(needle, start) if has_words(needle) and misses < _MOST_MISSES else -1
+        )
         if position < 0:
             misses += 1
             continue
@@ -288,7 +311,11 @@ _MOST_MISSES = 500
 def _without_blanks(text: str) -> tuple[str, list[int]]:
     """The words of a text with one blank between them, and where each character stands."""
     matches = [(match.start(), match[0]) for match in re.finditer(r"\S+", text)]
-    places = [place for start, word in matches for place in (*range(start, start + len(word)), start + len(word))]
+    places = [
+        place
+        for start, word in matches
+        for place in (*range(start, start + len(word)), start + len(word))
+    ]
     return " ".join(word for _, word in matches), places
 
 
@@ -326,7 +353,8 @@ VALIDATE_TASK = "Which label does each of the sentences have, given the context?
 def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Question:
     """The question what the sentences rest on."""
     listed = [
-        {"id": name, "sentence": sentence} for name, sentence in zip(sentence_names(sentences), sentences, strict=True)
+        {"id": name, "sentence": sentence}
+        for name, sentence in zip(sentence_names(sentences), sentences, strict=True)
     ]
     return prompting.build_question(
         rules=VALIDATE_RULES,
@@ -360,7 +388,9 @@ def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
 def _vote(entry: Json) -> Vote:
     excerpts = [prompting.prose_of(entry, key) for key in _EXCERPTS]
     quoted = [
-        f"\N{LEFT DOUBLE QUOTATION MARK}{excerpt}\N{RIGHT DOUBLE QUOTATION MARK}" for excerpt in excerpts if excerpt
+        f"\N{LEFT DOUBLE QUOTATION MARK}{excerpt}\N{RIGHT DOUBLE QUOTATION MARK}"
+        for excerpt in excerpts
+        if excerpt
     ]
     rationale = " ".join([prompting.prose_of(entry, *_REASONS), *quoted]).strip()
     return prompting.vote_of(entry["label"], LABELS, rationale=rationale)
@@ -374,7 +404,14 @@ def _named(entry: Json, sentences: Sequence[str]) -> str | None:
         return name
     quote = prompting.plain_text(prompting.prose_of(entry, "sentence"))
     pairs = zip(sentence_names(sentences), sentences, strict=True)
-    return next((candidate for candidate, sentence in pairs if quote and prompting.plain_text(sentence) == quote), None)
+    return next(
+        (
+            candidate
+            for candidate, sentence in pairs
+            if quote and prompting.plain_text(sentence) == quote
+        ),
+        None,
+    )
 
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:

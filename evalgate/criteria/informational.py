@@ -1,4 +1,5 @@
-"""Informational criteria, which run on every case and never decide: calls, tokens and seconds a turn."""
+"""Informational criteria, which run on every case and never decide: calls, tokens and seconds a
+turn."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from evalgate.model.deviations import Deviations
 
 
 def grade_tool_calls(evidence: TrialView, deviations: Deviations) -> Grade:
-    """The calls of all agents, mean over turns. A turn without recorded steps is unknown (in ADK 0)."""
+    """The calls of all agents, mean over turns. A turn without recorded steps is unknown (in ADK
+    0)."""
     counts = (
         None if turn.events is None and deviations.steps_unrecorded else float(len(turn.tool_calls))
         for turn in evidence.actual
@@ -25,14 +27,18 @@ def grade_tool_calls(evidence: TrialView, deviations: Deviations) -> Grade:
 def grade_model_calls(evidence: TrialView, deviations: Deviations) -> Grade:
     """The events that came from a model, mean over turns.
 
-    An event tells so by its usage or its model version. A turn where no event tells is unknown: the framework may
-    not report either. In ADK it counts 0, provided that events were recorded at all.
+    An event tells so by its usage or its model version. A turn where no event tells is unknown: the
+    framework may not report either. In ADK it counts 0, provided that events were recorded at all.
     """
     counts: list[float | None] = []
     for turn in evidence.actual:
         events = turn.events if turn.itemized else None
-        count = sum(event.usage is not None or event.model_version is not None for event in events or ())
-        counts.append(float(count) if count or not (deviations.model_calls_untold or events is None) else None)
+        count = sum(
+            event.usage is not None or event.model_version is not None for event in events or ()
+        )
+        counts.append(
+            float(count) if count or not (deviations.model_calls_untold or events is None) else None
+        )
     return turns.inform(counts, nothing="no event records a model call")
 
 
@@ -57,17 +63,27 @@ _KINDS: Final[tuple[str, ...]] = (
 def grade_tokens(evidence: TrialView, deviations: Deviations) -> Grade:
     """Input and output tokens a turn, mean over the turns that reported any usage.
 
-    Within those a kind that is not reported counts 0: models leave out what they did not spend. A turn without any
-    usage is unknown and left out; in ADK it counts 0. Source: google-adk _efficiency_evaluators.
-    """
+    Within those a kind that is not reported counts 0: models leave out what they did not spend. A
+    turn without any usage is unknown and left out; in ADK it counts 0. Source: google-adk
+    _efficiency_evaluators."""
     spent = [_spent(turn) for turn in evidence.actual]
-    totals = tuple(float(usage["total_tokens"]) if "total_tokens" in usage else None for usage in spent)
+    totals = tuple(
+        float(usage["total_tokens"]) if "total_tokens" in usage else None for usage in spent
+    )
     counted = [usage for usage in spent if usage] if deviations.usage_unreported else spent
     reported: set[str] = set().union(*counted)
-    breakdown = {kind: turns.mean([usage.get(kind, 0) for usage in counted]) for kind in _KINDS if kind in reported}
+    breakdown = {
+        kind: turns.mean([usage.get(kind, 0) for usage in counted])
+        for kind in _KINDS
+        if kind in reported
+    }
     total = breakdown.get("total_tokens")
     if total is None:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no model call reported token usage", turns=totals)
+        return NotEvaluated(
+            reason=Reason.NOTHING_RECORDED,
+            message="no model call reported token usage",
+            turns=totals,
+        )
     return Score(value=total, turns=totals, breakdown=breakdown)
 
 
@@ -102,7 +118,8 @@ def _total(counts: Sequence[int | None]) -> int | None:
 # --- seconds ---
 
 RESOLUTION_S = 0.1
-"""Two processes of one agent, side by side on one machine, differ by some hundredths of a second a turn all along."""
+"""Two processes of one agent, side by side on one machine, differ by some hundredths of a second a
+turn all along."""
 
 _PHASES = ("total_seconds", "model_seconds", "tool_seconds", "framework_seconds")
 
@@ -110,9 +127,8 @@ _PHASES = ("total_seconds", "model_seconds", "tool_seconds", "framework_seconds"
 def grade_seconds(evidence: TrialView, deviations: Deviations) -> Grade:  # noqa: ARG001 - the shape of a rule
     """Wall seconds a turn, mean over the turns that were timed, to the millisecond.
 
-    The breakdown splits them into model, tools and what is left (the framework), each over the turns that know it.
-    Source: google-adk _efficiency_evaluators.
-    """
+    The breakdown splits them into model, tools and what is left (the framework), each over the
+    turns that know it. Source: google-adk _efficiency_evaluators."""
     spent = [_seconds(turn) for turn in evidence.actual]
     totals = tuple(timing.get("total_seconds") for timing in spent)
     breakdown = {}
@@ -121,7 +137,9 @@ def grade_seconds(evidence: TrialView, deviations: Deviations) -> Grade:  # noqa
         if durations:
             breakdown[phase] = round(sum(durations) / len(durations), 3)
     if not breakdown:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no turn has a duration", turns=totals)
+        return NotEvaluated(
+            reason=Reason.NOTHING_RECORDED, message="no turn has a duration", turns=totals
+        )
     return Score(value=breakdown["total_seconds"], turns=totals, breakdown=breakdown)
 
 
@@ -136,7 +154,9 @@ def _seconds(turn: Invocation) -> Mapping[str, float]:
         phases["tool_seconds"] = timings.tool_s
     if timings.model_s is not None and timings.tool_s is not None:
         # the clocks stop at slightly different moments: the rest may come out a hair below zero
-        phases["framework_seconds"] = round(max(timings.total_s - timings.model_s - timings.tool_s, 0.0), 3)
+        phases["framework_seconds"] = round(
+            max(timings.total_s - timings.model_s - timings.tool_s, 0.0), 3
+        )
     return phases
 
 
@@ -144,7 +164,9 @@ OPEN_ABOVE = Scale(highest=None)
 SECONDS = Scale(highest=None, resolution=RESOLUTION_S, clocked=True)
 
 
-def _spec(name: str, summary: str, rule: Callable[..., Grade], scale: Scale = OPEN_ABOVE) -> CriterionSpec:
+def _spec(
+    name: str, summary: str, rule: Callable[..., Grade], scale: Scale = OPEN_ABOVE
+) -> CriterionSpec:
     return CriterionSpec(
         name=name,
         summary=summary,

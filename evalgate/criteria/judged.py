@@ -1,4 +1,5 @@
-"""What the criteria that ask a judge share: their options, their questions, and how votes become a grade."""
+"""What the criteria that ask a judge share: their options, their questions, and how votes become a
+grade."""
 
 from __future__ import annotations
 
@@ -30,7 +31,17 @@ from evalgate.judges.base import (
     VoteResult,
 )
 from evalgate.judges.prompting import Question, Reply
-from evalgate.model import CriterionUse, Finding, Grade, NotEvaluated, Opinion, Reason, Score, TrialView, turns
+from evalgate.model import (
+    CriterionUse,
+    Finding,
+    Grade,
+    NotEvaluated,
+    Opinion,
+    Reason,
+    Score,
+    TrialView,
+    turns,
+)
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.shapes import Wire
 from evalgate.text import words
@@ -38,7 +49,8 @@ from evalgate.values import frozen_dataclass
 
 
 class JudgeModelOptions(Wire):
-    """ADK's JudgeModelOptions. `parallelism_limit` is accepted and not needed: the rate limiter sets the pace."""
+    """ADK's JudgeModelOptions. `parallelism_limit` is accepted and not needed: the rate limiter
+    sets the pace."""
 
     judge_model: str = ADK_MODEL
     judge_model_config: GenerationConfig | None = None
@@ -47,7 +59,8 @@ class JudgeModelOptions(Wire):
 
 
 class JudgedOptions(Wire):
-    """The object form of a judged criterion without its threshold. `exhaustive` is ours: no early stop."""
+    """The object form of a judged criterion without its threshold. `exhaustive` is ours: no early
+    stop."""
 
     judge_model_options: JudgeModelOptions = JudgeModelOptions()
     exhaustive: bool = False
@@ -60,7 +73,8 @@ class AnswerOptions(JudgedOptions):
 
 
 class RubricOptions(JudgedOptions):
-    """Options of a criterion that judges by rubrics; `include_intermediate_responses_in_final` is ADK's for all."""
+    """Options of a criterion that judges by rubrics; `include_intermediate_responses_in_final` is
+    ADK's for all."""
 
     rubrics: list[RubricWire] = Field(default_factory=list)
     include_intermediate_responses_in_final: bool = False
@@ -74,13 +88,16 @@ class Source(enum.StrEnum):
 
 
 class VertexOptions(JudgedOptions):
-    """The object form without its threshold. `judge` is ours; the judge's own options count with `llm` alone."""
+    """The object form without its threshold. `judge` is ours; the judge's own options count with
+    `llm` alone."""
 
     judge: Source = Source.VERTEX
     include_intermediate_responses_in_final: bool = False
 
 
-REFUSED = frozenset({JudgeFailureKind.UNAUTHORIZED, JudgeFailureKind.FORBIDDEN, JudgeFailureKind.NOT_CONFIGURED})
+REFUSED = frozenset(
+    {JudgeFailureKind.UNAUTHORIZED, JudgeFailureKind.FORBIDDEN, JudgeFailureKind.NOT_CONFIGURED}
+)
 """Kinds of failure that only other credentials cure."""
 
 
@@ -103,7 +120,9 @@ def why_unready(evidence: TrialView) -> NotEvaluated | None:
     """Why a trial cannot be judged turn by turn without a reference; None where it can."""
     expected, actual = evidence.expected, evidence.actual
     if expected is not None and len(expected) != len(actual):
-        message = f"the case has {words.counted(len(expected), 'turn')}, the agent answered {len(actual)}"
+        message = (
+            f"the case has {words.counted(len(expected), 'turn')}, the agent answered {len(actual)}"
+        )
         return NotEvaluated(reason=Reason.TURNS_MISSING, message=message)
     if not actual:
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
@@ -118,12 +137,16 @@ def with_judge(
     *,
     unready: Callable[[TrialView], NotEvaluated | None] = why_unready,
 ) -> Criterion:
-    """The criterion that grades trials which are ready for it by `rule(evidence, ask=...)`; where the user wants no
-    judge to be asked, one that says so."""
+    """The criterion that grades trials which are ready for it by `rule(evidence, ask=...)`; where
+    the user wants no judge to be asked, one that says so."""
     if services.judge is None:
         return lambda _: NotEvaluated(reason=Reason.SKIPPED, message="`skip-judged` is set")
-    ask = Asking(criterion=use.name, panel=services.judge, options=options, deviations=services.deviations)
-    return lambda evidence: unready(evidence) or rule(evidence, ask=replace(ask, repeat=evidence.repeat))
+    ask = Asking(
+        criterion=use.name, panel=services.judge, options=options, deviations=services.deviations
+    )
+    return lambda evidence: (
+        unready(evidence) or rule(evidence, ask=replace(ask, repeat=evidence.repeat))
+    )
 
 
 def sampled(
@@ -134,8 +157,8 @@ def sampled(
     names: Mapping[str, str] | None = None,
     num_samples: int | None = None,
 ) -> SampledRequest:
-    """The question as a ballot on one label, or on the items of `names`, which maps them to what the prompt calls
-    them; items that a reply passes over are asked for once more."""
+    """The question as a ballot on one label, or on the items of `names`, which maps them to what
+    the prompt calls them; items that a reply passes over are asked for once more."""
     judge = ask.options.judge_model_options
     system, config = prompting.with_instruction(question.system, judge.judge_model_config or {})
     request = JudgeRequest(
@@ -160,7 +183,12 @@ def sampled(
 
 
 def finding_of(
-    result: VoteResult, ballot: SampledRequest, *, item: str = "", subject: str = "", turn: int | None
+    result: VoteResult,
+    ballot: SampledRequest,
+    *,
+    item: str = "",
+    subject: str = "",
+    turn: int | None,
 ) -> Finding:
     """What was decided on an item, why, and what each sample said."""
     verdict = result.items[item]
@@ -181,7 +209,11 @@ def opinion_of(sample: Sample, item: str) -> Opinion:
         return Opinion(sample=sample.index, text=sample.failure.message)
     vote = sample.votes.get(item)
     if vote is None:
-        return Opinion(sample=sample.index, text="no verdict could be read from the reply", cached=sample.cached)
+        return Opinion(
+            sample=sample.index,
+            text="no verdict could be read from the reply",
+            cached=sample.cached,
+        )
     if vote.passed is None:
         text = f"none of the labels: {vote.label}"
         return Opinion(sample=sample.index, text=text, cached=sample.cached)
@@ -189,9 +221,15 @@ def opinion_of(sample: Sample, item: str) -> Opinion:
 
 
 def judged_turn(
-    result: VoteResult, ballot: SampledRequest, *, turn: int, subject: str = "", score: float | None = None
+    result: VoteResult,
+    ballot: SampledRequest,
+    *,
+    turn: int,
+    subject: str = "",
+    score: float | None = None,
 ) -> JudgedTurn:
-    """What a vote on one label says of a turn; `score`: what a yes or a no is worth, where that is not 1.0 and 0.0."""
+    """What a vote on one label says of a turn; `score`: what a yes or a no is worth, where that is
+    not 1.0 and 0.0."""
     verdict = result.items[""]
     value = None if verdict.passed is None else float(verdict.passed) if score is None else score
     return JudgedTurn(
@@ -214,21 +252,28 @@ def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
     kinds = {sample.failure.kind for sample in samples if sample.failure}
     if kinds & REFUSED:
         return Reason.CREDENTIALS_MISSING
-    return Reason.JUDGE_NOT_RECORDED if kinds == {JudgeFailureKind.NO_RECORDING} else Reason.JUDGE_UNAVAILABLE
+    return (
+        Reason.JUDGE_NOT_RECORDED
+        if kinds == {JudgeFailureKind.NO_RECORDING}
+        else Reason.JUDGE_UNAVAILABLE
+    )
 
 
-def _again(_: JudgeReply, items: tuple[str, ...], *, question: Question, names: Mapping[str, str]) -> str:
+def _again(
+    _: JudgeReply, items: tuple[str, ...], *, question: Question, names: Mapping[str, str]
+) -> str:
     lacking, all_names = [names.get(item, item) for item in items], list(names.values()) or [""]
-    return prompting.remind(question.prompt, lacking=lacking, all_names=all_names, briefly=bool(question.code))
+    return prompting.remind(
+        question.prompt, lacking=lacking, all_names=all_names, briefly=bool(question.code)
+    )
 
 
 @frozen_dataclass
 class JudgedTurn:
     """What came of one turn: the scores of what was judged in it, or why one of them is unknown.
 
-    Neither scores nor a lack: there was nothing to judge, and the turn is left out of the mean. `dropped`: why a part
-    of it has no score beside those that count, as in ADK.
-    """
+    Neither scores nor a lack: there was nothing to judge, and the turn is left out of the mean.
+    `dropped`: why a part of it has no score beside those that count, as in ADK."""
 
     scores: tuple[Fraction | float, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -248,7 +293,8 @@ def conclude(
     deviations: Deviations = OURS,
     mean: Callable[[Sequence[Any]], float] = turns.mean,
 ) -> Grade:
-    """The mean over everything that was judged; unknown as soon as one turn is. `nothing`: why, if none was judged.
+    """The mean over everything that was judged; unknown as soon as one turn is. `nothing`: why, if
+    none was judged.
 
     In ADK turns without a verdict drop out of the mean; it is unknown only where none is left.
     """
@@ -259,7 +305,10 @@ def conclude(
         if turn.lack is not None and (deviations.turn_unjudged or not scores):
             prefix = f"turn {number}: " if len(judged) > 1 else ""
             return NotEvaluated(
-                reason=turn.lack.reason, message=prefix + turn.lack.message, turns=values, findings=findings
+                reason=turn.lack.reason,
+                message=prefix + turn.lack.message,
+                turns=values,
+                findings=findings,
             )
     if not scores:
         return replace(nothing, turns=values, findings=findings)
@@ -276,5 +325,6 @@ def _lacking(by_turn: Sequence[JudgedTurn]) -> str:
 
 
 def at_the_end(grade: Grade, *, turns_before: int) -> Grade:
-    """The grade of a whole conversation: its one value stands at the last turn, the turns before have none."""
+    """The grade of a whole conversation: its one value stands at the last turn, the turns before
+    have none."""
     return replace(grade, turns=(*(None,) * turns_before, *(grade.turns or (None,))))

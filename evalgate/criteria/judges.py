@@ -1,7 +1,8 @@
-"""Which judge a criterion asks once the gate's own file has had its say, and who that is for a calibration.
+"""Which judge a criterion asks once the gate's own file has had its say, and who that is for a
+calibration.
 
-It is written into the criterion, where it counts for the address of a grade: another judge never inherits a grade.
-"""
+It is written into the criterion, where it counts for the address of a grade: another judge never
+inherits a grade."""
 
 from __future__ import annotations
 
@@ -28,12 +29,14 @@ from evalgate.text import words
 from evalgate.values import Environ
 
 
-def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, recorded: str = "") -> CriterionUse:
+def settle(
+    use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, recorded: str = ""
+) -> CriterionUse:
     """The use with the judge that will be asked; a criterion that asks none stays as it is.
 
-    The gate's word for this criterion counts before its word for all, then the criteria file's, then ADK's default; the
-    configs of all are merged by key. `recorded`: the digest of the replies that are replayed.
-    """
+    The gate's word for this criterion counts before its word for all, then the criteria file's,
+    then ADK's default; the configs of all are merged by key. `recorded`: the digest of the replies
+    that are replayed."""
     if not issubclass(spec.options, JudgedOptions):
         return use
     options = spec.options.model_validate(dict(use.options))
@@ -45,8 +48,13 @@ def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, recor
         num_samples = num_samples if rule.num_samples is None else rule.num_samples
         exhaustive = exhaustive if rule.exhaustive is None else rule.exhaustive
         config |= rule.config or {}
-    judge = {"judge_model": model, "num_samples": num_samples, **({"judge_model_config": config} if config else {})}
-    by_service = isinstance(options, VertexOptions) and options.judge is not Source.LLM  # which is always Google's own
+    judge = {
+        "judge_model": model,
+        "num_samples": num_samples,
+        **({"judge_model_config": config} if config else {}),
+    }
+    # which is always Google's own
+    by_service = isinstance(options, VertexOptions) and options.judge is not Source.LLM
     return replace(
         use,
         options={**use.options, "judge_model_options": judge, "exhaustive": exhaustive},
@@ -55,13 +63,18 @@ def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, recor
 
 
 def judge_of(use: CriterionUse, *, prompt_version: str | None = None) -> JudgeIdentity | None:
-    """The judge of a settled criterion; None where no judge model says yes or no, so that people cannot either.
-    `prompt_version`: of the question that it was asked; None: today's.
+    """The judge of a settled criterion; None where no judge model says yes or no, so that people
+    cannot either. `prompt_version`: of the question that it was asked; None: today's.
 
     Raises pydantic.ValidationError on options that cannot be read.
     """
     spec = criteria.pick(use.name)
-    if spec is None or use.code is not None or spec.verdicts is None or not issubclass(spec.options, JudgedOptions):
+    if (
+        spec is None
+        or use.code is not None
+        or spec.verdicts is None
+        or not issubclass(spec.options, JudgedOptions)
+    ):
         return None
     options = spec.options.model_validate(dict(use.options))
     if isinstance(options, VertexOptions) and options.judge is not Source.LLM:
@@ -76,16 +89,20 @@ def judge_of(use: CriterionUse, *, prompt_version: str | None = None) -> JudgeId
 
 
 def defaults_of(settings: Settings) -> JudgeRule:
-    """What evalgate.yml says of judges; its paths made absolute, replayed where there are recordings."""
+    """What evalgate.yml says of judges; its paths made absolute, replayed where there are
+    recordings."""
     rule = settings.gate_file.judge
     paths = {"replay": rule.replay, "record": rule.record}
     absolute = {name: str(settings.root / path) for name, path in paths.items() if path}
-    return rule.model_copy(update={"client": rule.client or ("replay" if rule.replay else ""), **absolute})
+    return rule.model_copy(
+        update={"client": rule.client or ("replay" if rule.replay else ""), **absolute}
+    )
 
 
 def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, ...]:
-    """The suites with the judge that each criterion will ask written into its options, and with who answers as a
-    simulated user. A criterion whose options cannot be read stays as it was written."""
+    """The suites with the judge that each criterion will ask written into its options, and with who
+    answers as a simulated user. A criterion whose options cannot be read stays as it was
+    written."""
     recorded = replay.digest(defaults.replay)
     endpoint = _endpoint(defaults, recorded)
     return tuple(
@@ -99,26 +116,37 @@ def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, 
 
 
 def _endpoint(defaults: JudgeRule, recorded: str) -> str:
-    """Who answers instead of a model's usual provider: another address, another client, recorded replies."""
+    """Who answers instead of a model's usual provider: another address, another client, recorded
+    replies."""
     return " ".join(filter(None, (defaults.base_url, defaults.client, recorded)))
 
 
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
-    """What judges of settled suites could not be asked: as the judge itself says, a problem for each place that names
-    criteria; those of one place together."""
+    """What judges of settled suites could not be asked: as the judge itself says, a problem for
+    each place that names criteria; those of one place together."""
     judge_uses = [
-        (suite, use, model) for suite in suites for use in suite.criteria if (model := _model(use)) is not None
+        (suite, use, model)
+        for suite in suites
+        for use in suite.criteria
+        if (model := _model(use)) is not None
     ]
     models = dict.fromkeys(model for _, _, model in judge_uses)
     reasons = clients.missing(models, drivers=judges.JUDGES, defaults=defaults, environment=environ)
     names: dict[tuple[Place, str], dict[str, None]] = {}
     for suite, use, model in judge_uses:
         if model in reasons:
-            names.setdefault((use.place or Place(file=suite.key), reasons[model]), {})[f"`{use.name}`"] = None
+            names.setdefault((use.place or Place(file=suite.key), reasons[model]), {})[
+                f"`{use.name}`"
+            ] = None
     hint = "Set it in the job's environment, use recorded replies (evalgate.yml: `judge: {replay: FILE}`), or set "
     hint += "`skip-judged`."
     return [
-        errors.error("credentials-missing", f"{words.listed(criteria)} can never be measured: {reason}", place, hint)
+        errors.error(
+            "credentials-missing",
+            f"{words.listed(criteria)} can never be measured: {reason}",
+            place,
+            hint,
+        )
         for (place, reason), criteria in names.items()
     ]
 
@@ -139,8 +167,9 @@ def opened_panel(
     limiters: RateLimiters | None = None,
     moment: datetime | None = None,
 ) -> Iterator[VotingPanel | None]:
-    """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user. `moment`: from when on
-    replies are as old as trials may be (`reuse_days`); None: they have no age."""
+    """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user.
+    `moment`: from when on replies are as old as trials may be (`reuse_days`); None: they have no
+    age."""
     models = models_of(settings, suites)
     if not models:
         yield None
@@ -168,16 +197,21 @@ def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
 
 
 def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> frozenset[str]:
-    """The variables with the keys of every model that a run of settled suites asks, to judge or to play a user."""
+    """The variables with the keys of every model that a run of settled suites asks, to judge or to
+    play a user."""
     models = models_of(settings, suites)
     if not models:
         return frozenset()
-    return clients.key_names(models, drivers=judges.JUDGES, defaults=defaults_of(settings), environment=environ)
+    return clients.key_names(
+        models, drivers=judges.JUDGES, defaults=defaults_of(settings), environment=environ
+    )
 
 
 def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
     """Every model that the settled criteria of the suites ask, once."""
-    models = [model for suite in suites for use in suite.criteria if (model := _model(use)) is not None]
+    models = [
+        model for suite in suites for use in suite.criteria if (model := _model(use)) is not None
+    ]
     return tuple(dict.fromkeys(models))
 
 
@@ -197,4 +231,8 @@ def _model(use: CriterionUse) -> str | None:
     if Need.VERTEX in use.needs and use.options.get("judge") != "llm":
         return f"{judges_models.EVALUATION}/{use.name}"
     options = use.options.get("judge_model_options")
-    return str(options["judge_model"]) if isinstance(options, dict) and "judge_model" in options else None
+    return (
+        str(options["judge_model"])
+        if isinstance(options, dict) and "judge_model" in options
+        else None
+    )

@@ -15,7 +15,17 @@ from types import SimpleNamespace
 from rouge_score import tokenize
 
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions
-from evalgate.model import CriterionUse, Finding, Grade, Need, NotEvaluated, Reason, Score, TrialView, turns
+from evalgate.model import (
+    CriterionUse,
+    Finding,
+    Grade,
+    Need,
+    NotEvaluated,
+    Reason,
+    Score,
+    TrialView,
+    turns,
+)
 
 # Scripts whose every character is a word of its own, and scripts written without spaces whose marks
 # belong to the character before them: the blocks that ADK lists, no more.
@@ -29,10 +39,10 @@ _loading = threading.Lock()
 def split(text: str) -> list[str]:
     """The unigrams of `text`, in order.
 
-    NFKC and lower case; Chinese, Japanese and Korean by character, Thai, Lao, Khmer and Burmese by cluster, all
-    else by word. ASCII words longer than three letters are stemmed (Porter, NLTK's variant), others kept whole.
-    Source: google-adk 2.13, final_response_match_v1; rouge-score 0.1.2, tokenize.
-    """
+    NFKC and lower case; Chinese, Japanese and Korean by character, Thai, Lao, Khmer and Burmese by
+    cluster, all else by word. ASCII words longer than three letters are stemmed (Porter, NLTK's
+    variant), others kept whole. Source: google-adk 2.13, final_response_match_v1; rouge-score
+    0.1.2, tokenize."""
     if text.isascii():
         words: list[str] = tokenize.tokenize(text, _STEMMER)
         return words
@@ -46,7 +56,8 @@ def count(text: str) -> int:
 
 
 class _Spacing(dict[int, str]):
-    """A translation table that learns each character on its first use: itself, spaced apart, or a space."""
+    """A translation table that learns each character on its first use: itself, spaced apart, or a
+    space."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -69,17 +80,17 @@ def _stem(word: str) -> str:
 
 
 _STEMMER = SimpleNamespace(stem=_stem)
-"""What rouge_score.tokenize takes for a stemmer; it asks for words longer than three letters only."""
+"""What rouge_score.tokenize takes for a stemmer; it asks for words longer than three letters
+only."""
 
 
 @functools.cache
 def _stemmer() -> Callable[[str], str]:
     """NLTK's Porter stemmer, loaded without running the package modules above it.
 
-    `import nltk` runs 400 modules and, where they are installed, numpy, scipy and scikit-learn: 0.4 s and 40 MiB
-    or much more, for one class that needs three of them. So the two packages stand in `sys.modules` unexecuted
-    while the stemmer loads, and nothing half-loaded is left behind.
-    """
+    `import nltk` runs 400 modules and, where they are installed, numpy, scipy and scikit-learn: 0.4
+    s and 40 MiB or much more, for one class that needs three of them. So the two packages stand in
+    `sys.modules` unexecuted while the stemmer loads, and nothing half-loaded is left behind."""
     with _loading:
         loaded_modules = set(sys.modules)
         for name in _PACKAGES:
@@ -89,10 +100,17 @@ def _stemmer() -> Callable[[str], str]:
                     raise ModuleNotFoundError(f"No module named {name!r}", name=name)
                 sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
-            stem: Callable[[str], str] = importlib.import_module("nltk.stem.porter").PorterStemmer().stem
+            stem: Callable[[str], str] = (
+                importlib.import_module("nltk.stem.porter").PorterStemmer().stem
+            )
         finally:
-            # list() is one step for other threads, which import at the same time; a comprehension is not
-            for name in [name for name in list(sys.modules) if name.startswith("nltk") and name not in loaded_modules]:
+            # list() is one step for other threads, which import at the same time; a comprehension
+            # is not
+            for name in [
+                name
+                for name in list(sys.modules)
+                if name.startswith("nltk") and name not in loaded_modules
+            ]:
                 del sys.modules[name]
     return stem
 
@@ -105,9 +123,8 @@ def build(_options: NoOptions, _use: CriterionUse, services: CriterionServices) 
 def grade(evidence: TrialView) -> Grade:
     """The mean of the turns' F scores, computed exactly and rounded once; thoughts are no answer.
 
-    A turn whose reference has no words asserts nothing that could be counted: it has no score and is left out of
-    the mean. An answer without words scores 0.0.
-    """
+    A turn whose reference has no words asserts nothing that could be counted: it has no score and
+    is left out of the mean. An answer without words scores 0.0."""
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):
         return pairs
@@ -126,25 +143,30 @@ def grade(evidence: TrialView) -> Grade:
 
 
 def grade_as_adk(evidence: TrialView) -> Grade:
-    """ADK's rule: thoughts count as answer, a missing reference scores 0.0, floats are added as they come."""
+    """ADK's rule: thoughts count as answer, a missing reference scores 0.0, floats are added as
+    they come."""
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):
         return pairs
     values = tuple(
-        f_score_as_adk(turns.answer(actual, with_thoughts=True), turns.answer(expected, with_thoughts=True))
+        f_score_as_adk(
+            turns.answer(actual, with_thoughts=True), turns.answer(expected, with_thoughts=True)
+        )
         for actual, expected in pairs
     )
     return Score(value=turns.running_mean(values), turns=values)
 
 
 def f_score(answer: str, reference: str) -> Fraction | None:
-    """ROUGE-1 F: twice the shared words over all words of both (Lin 2004). None where the reference has no words."""
+    """ROUGE-1 F: twice the shared words over all words of both (Lin 2004). None where the reference
+    has no words."""
     shared, answer_count, reference_count = _counts(answer, reference)
     return Fraction(2 * shared, answer_count + reference_count) if reference_count else None
 
 
 def f_score_as_adk(answer: str, reference: str) -> float:
-    """The same in floats, by way of precision and recall, as rouge-score 0.1.2 computes it; 0.0 where nothing is."""
+    """The same in floats, by way of precision and recall, as rouge-score 0.1.2 computes it; 0.0
+    where nothing is."""
     shared, answer_count, reference_count = _counts(answer, reference)
     precision = shared / max(answer_count, 1)
     recall = shared / max(reference_count, 1)

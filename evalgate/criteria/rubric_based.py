@@ -1,4 +1,5 @@
-"""Criteria that judge by rubrics: which properties the final answers, the use of tools, or the conversation have."""
+"""Criteria that judge by rubrics: which properties the final answers, the use of tools, or the
+conversation have."""
 
 from __future__ import annotations
 
@@ -10,7 +11,16 @@ from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, 
 from evalgate.criteria.judged import Asking, RubricOptions
 from evalgate.criteria.rubrics import RubricsDiffer, Subject
 from evalgate.judges.prompting import Question
-from evalgate.model import CriterionUse, Grade, Invocation, Need, NotEvaluated, Reason, Rubric, TrialView
+from evalgate.model import (
+    CriterionUse,
+    Grade,
+    Invocation,
+    Need,
+    NotEvaluated,
+    Reason,
+    Rubric,
+    TrialView,
+)
 
 RUBRIC_TYPES = {
     Subject.FINAL_RESPONSE: "FINAL_RESPONSE_QUALITY",
@@ -19,7 +29,9 @@ RUBRIC_TYPES = {
 }
 
 
-def build(options: RubricOptions, use: CriterionUse, services: CriterionServices, *, subject: Subject) -> Criterion:
+def build(
+    options: RubricOptions, use: CriterionUse, services: CriterionServices, *, subject: Subject
+) -> Criterion:
     """The criterion with its options."""
     criterion_rubrics = [rubric.noun() for rubric in options.rubrics]
     if subject is Subject.CONVERSATION:
@@ -27,16 +39,26 @@ def build(options: RubricOptions, use: CriterionUse, services: CriterionServices
             options, use, services, partial(grade_conversation, criterion_rubrics=criterion_rubrics)
         )
     intermediate = options.include_intermediate_responses_in_final
-    rule = partial(grade, subject=subject, criterion_rubrics=criterion_rubrics, intermediate=intermediate)
+    rule = partial(
+        grade, subject=subject, criterion_rubrics=criterion_rubrics, intermediate=intermediate
+    )
     return judged.with_judge(options, use, services, rule)
 
 
 def grade(
-    evidence: TrialView, *, subject: Subject, criterion_rubrics: Sequence[Rubric], intermediate: bool, ask: Asking
+    evidence: TrialView,
+    *,
+    subject: Subject,
+    criterion_rubrics: Sequence[Rubric],
+    intermediate: bool,
+    ask: Asking,
 ) -> Grade:
-    """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown where no steps were
-    recorded, save in ADK."""
-    blind = next((number for number, turn in enumerate(evidence.actual, start=1) if turn.events is None), None)
+    """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown where no
+    steps were recorded, save in ADK."""
+    blind = next(
+        (number for number, turn in enumerate(evidence.actual, start=1) if turn.events is None),
+        None,
+    )
     if subject is Subject.TOOL_USE and blind is not None and ask.deviations.steps_unrecorded:
         message = f"no steps were recorded in turn {blind}, so its tool use is unknown"
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
@@ -44,25 +66,35 @@ def grade(
     def render(invocation: Invocation, turn_rubrics: Sequence[Rubric]) -> Question:
         if subject is Subject.TOOL_USE:
             return rubrics.ask_rubrics(subject, rubrics.tool_use_pieces(invocation), turn_rubrics)
-        return rubrics.ask_rubrics(subject, rubrics.answer_pieces(invocation, intermediate=intermediate), turn_rubrics)
+        return rubrics.ask_rubrics(
+            subject, rubrics.answer_pieces(invocation, intermediate=intermediate), turn_rubrics
+        )
 
-    return rubrics.grade_turns(evidence, criterion_rubrics, rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask)
+    return rubrics.grade_turns(
+        evidence, criterion_rubrics, rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask
+    )
 
 
-def grade_conversation(evidence: TrialView, *, criterion_rubrics: Sequence[Rubric], ask: Asking) -> Grade:
-    """The share of rubrics, those of every turn (in ADK of the last one), that the conversation meets; asked once, at
-    its end."""
+def grade_conversation(
+    evidence: TrialView, *, criterion_rubrics: Sequence[Rubric], ask: Asking
+) -> Grade:
+    """The share of rubrics, those of every turn (in ADK of the last one), that the conversation
+    meets; asked once, at its end."""
     rubric_type = RUBRIC_TYPES[Subject.CONVERSATION]
     try:
         if ask.deviations.own_rubrics:
-            conversation_rubrics = rubrics.rubrics_of_conversation(rubric_type, criterion_rubrics, evidence)
+            conversation_rubrics = rubrics.rubrics_of_conversation(
+                rubric_type, criterion_rubrics, evidence
+            )
         else:
             conversation_rubrics = rubrics.rubrics_of_turn_as_adk(
                 rubric_type, criterion_rubrics, evidence, len(evidence.actual) - 1
             )
     except RubricsDiffer as clash:
         return rubrics.rubrics_differ(clash)
-    return rubrics.grade_conversation(evidence.actual, conversation_rubrics, rubric_type=rubric_type, ask=ask)
+    return rubrics.grade_conversation(
+        evidence.actual, conversation_rubrics, rubric_type=rubric_type, ask=ask
+    )
 
 
 def _spec(name: str, subject: Subject, summary: str) -> CriterionSpec:

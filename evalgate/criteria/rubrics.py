@@ -1,8 +1,8 @@
-"""Rubrics: which of them a turn is judged by, the question on them, and how the verdicts become a grade.
+"""Rubrics: which of them a turn is judged by, the question on them, and how the verdicts become a
+grade.
 
-In questions they are named P1, P2 ... in the order given: an id that a user wrote may be any text. Where it is the name
-of another rubric, all have other names.
-"""
+In questions they are named P1, P2 ... in the order given: an id that a user wrote may be any text.
+Where it is the name of another rubric, all have other names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,17 @@ from evalgate.criteria.judged import Asking, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question, Rows
-from evalgate.model import AgentDetails, Case, Finding, Grade, Invocation, NotEvaluated, Reason, Rubric, TrialView
+from evalgate.model import (
+    AgentDetails,
+    Case,
+    Finding,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Reason,
+    Rubric,
+    TrialView,
+)
 from evalgate.values import JsonObject
 
 VERSION: Final = "2"
@@ -94,7 +104,12 @@ def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rub
     """The question on one turn, or on a conversation."""
     prefix, names = _prefix(rubrics), names_of(rubrics)
     listed = [
-        {"name": name, "id": rubric.rubric_id, "text": rubric.text, **({"type": rubric.type} if rubric.type else {})}
+        {
+            "name": name,
+            "id": rubric.rubric_id,
+            "text": rubric.text,
+            **({"type": rubric.type} if rubric.type else {}),
+        }
         for name, rubric in zip(names, rubrics, strict=True)
     ]
     return prompting.build_question(
@@ -105,7 +120,9 @@ def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rub
         version=VERSION,
         schema=prompting.verdicts_schema(
             names,
-            texts=("evidence", "rationale") if subject is Subject.FINAL_RESPONSE else ("rationale",),
+            texts=("evidence", "rationale")
+            if subject is Subject.FINAL_RESPONSE
+            else ("rationale",),
             label="verdict",
             labels=LABELS,
         ),
@@ -123,7 +140,9 @@ def _prefix(rubrics: Sequence[Rubric]) -> str:
     prefix = "P"
     while True:
         places = {_bare(f"{prefix}{place}"): place for place in range(1, len(ids) + 1)}
-        if all(places.get(rubric_id, place) == place for place, rubric_id in enumerate(ids, start=1)):
+        if all(
+            places.get(rubric_id, place) == place for place, rubric_id in enumerate(ids, start=1)
+        ):
             return prefix
         prefix += "P"
 
@@ -162,14 +181,18 @@ def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | 
     names = [entry[key] for key in _NAMES if key in entry]
     for value in names:
         word = _bare(str(value))
-        by_name = {name.casefold(): rubric for name, rubric in zip(names_of(rubrics), rubrics, strict=True)}
+        by_name = {
+            name.casefold(): rubric for name, rubric in zip(names_of(rubrics), rubrics, strict=True)
+        }
         by_id = _by_id(rubrics)
         rubric = by_name.get(word) or by_id.get(str(value).strip()) or by_id.get(word)
         rubric = rubric or by_id.get(str(value).strip().casefold())
         if rubric is not None:
             return rubric
     text = prompting.plain_text(prompting.prose_of(entry, *_TEXTS))
-    return next((rubric for rubric in rubrics if text and prompting.plain_text(rubric.text) == text), None)
+    return next(
+        (rubric for rubric in rubrics if text and prompting.plain_text(rubric.text) == text), None
+    )
 
 
 def _by_id(rubrics: Sequence[Rubric]) -> Mapping[str, Rubric]:
@@ -223,7 +246,8 @@ def conversation_pieces(invocations: Sequence[Invocation]) -> tuple[Piece, ...]:
 
 
 def agent_of(invocation: Invocation) -> AgentDetails | None:
-    """The agent that took the first step of the turn, else the first one that is known; None where none is."""
+    """The agent that took the first step of the turn, else the first one that is known; None where
+    none is."""
     author = next((event.author for event in invocation.events or ()), "")
     acting_agent = next((agent for agent in invocation.agents if agent.name == author), None)
     return acting_agent or next(iter(invocation.agents), None)
@@ -242,7 +266,8 @@ class RubricsDiffer(Exception):  # noqa: N818 - it says what is wrong
 def rubrics_of_turn(
     rubric_type: str, criterion_rubrics: Sequence[Rubric], evidence: TrialView, index: int
 ) -> tuple[Rubric, ...]:
-    """The criterion's rubrics, then those of the case and of the turn that are of the type, or of none.
+    """The criterion's rubrics, then those of the case and of the turn that are of the type, or of
+    none.
 
     The same rubric given twice counts once. Raises RubricsDiffer.
     """
@@ -252,17 +277,24 @@ def rubrics_of_turn(
 def rubrics_of_conversation(
     rubric_type: str, criterion_rubrics: Sequence[Rubric], evidence: TrialView
 ) -> tuple[Rubric, ...]:
-    """The criterion's rubrics, and those of the case and of every turn, as above. Raises RubricsDiffer."""
-    written = [rubric for index in range(len(evidence.actual)) for rubric in _written(evidence, index)]
+    """The criterion's rubrics, and those of the case and of every turn, as above. Raises
+    RubricsDiffer."""
+    written = [
+        rubric for index in range(len(evidence.actual)) for rubric in _written(evidence, index)
+    ]
     return _together(criterion_rubrics, _fitting(rubric_type, written))
 
 
 def rubrics_of_turn_as_adk(
     rubric_type: str, criterion_rubrics: Sequence[Rubric], evidence: TrialView, index: int
 ) -> tuple[Rubric, ...]:
-    """As google-adk: rubrics without a type are dropped, and an id given twice is a clash. Raises RubricsDiffer."""
+    """As google-adk: rubrics without a type are dropped, and an id given twice is a clash. Raises
+    RubricsDiffer."""
     copied = _of_case(evidence.case, evidence, index)
-    written = [*(rubric for rubric in evidence.actual[index].rubrics if rubric not in copied), *copied]
+    written = [
+        *(rubric for rubric in evidence.actual[index].rubrics if rubric not in copied),
+        *copied,
+    ]
     typed = [rubric for rubric in written if rubric.type == rubric_type]
     for group in (written, [*criterion_rubrics, *typed]):
         ids = [rubric.rubric_id for rubric in group]
@@ -289,7 +321,9 @@ def _word(written: str) -> str:
     return written.strip().upper().replace("-", "_").replace(" ", "_")
 
 
-def _together(criterion_rubrics: Sequence[Rubric], other_rubrics: Iterable[Rubric]) -> tuple[Rubric, ...]:
+def _together(
+    criterion_rubrics: Sequence[Rubric], other_rubrics: Iterable[Rubric]
+) -> tuple[Rubric, ...]:
     rubrics_by_id: dict[str, Rubric] = {}
     for rubric in (*criterion_rubrics, *other_rubrics):
         earlier_rubric = rubrics_by_id.setdefault(rubric.rubric_id, rubric)
@@ -314,14 +348,17 @@ def grade_turns(
     render: Callable[[Invocation, Sequence[Rubric]], Question],
     ask: Asking,
 ) -> Grade:
-    """Each turn by `criterion_rubrics` and those of the type that it has, which `render` asks about; the mean
-    over every verdict of every turn, unknown as soon as one of them is.
+    """Each turn by `criterion_rubrics` and those of the type that it has, which `render` asks
+    about; the mean over every verdict of every turn, unknown as soon as one of them is.
 
-    ADK evaluates nothing where one turn has no rubric, and counts the verdicts on the last turn's rubrics alone.
-    """
+    ADK evaluates nothing where one turn has no rubric, and counts the verdicts on the last turn's
+    rubrics alone."""
     choose = rubrics_of_turn if ask.deviations.loose_rubrics else rubrics_of_turn_as_adk
     try:
-        rubrics = [choose(rubric_type, criterion_rubrics, evidence, index) for index in range(len(evidence.actual))]
+        rubrics = [
+            choose(rubric_type, criterion_rubrics, evidence, index)
+            for index in range(len(evidence.actual))
+        ]
     except RubricsDiffer as clash:
         return rubrics_differ(clash)
     nothing = no_rubrics(rubric_type)
@@ -329,7 +366,9 @@ def grade_turns(
         return nothing
     ballots = {
         number: _sampled(ask, render(invocation, turn_rubrics), turn_rubrics)
-        for number, (invocation, turn_rubrics) in enumerate(zip(evidence.actual, rubrics, strict=True), start=1)
+        for number, (invocation, turn_rubrics) in enumerate(
+            zip(evidence.actual, rubrics, strict=True), start=1
+        )
         if turn_rubrics
     }
     results = ask.votes(ballots)
@@ -355,7 +394,9 @@ def grade_conversation(
     nothing = no_rubrics(rubric_type)
     if not rubrics:
         return nothing
-    ballot = _sampled(ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics)
+    ballot = _sampled(
+        ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics
+    )
     only = judge_rubrics(ask.panel.vote(ballot), ballot, rubrics, turn=None)
     grade = judged.conclude([only], nothing=nothing, deviations=ask.deviations)
     return judged.at_the_end(grade, turns_before=len(actual) - 1)
@@ -370,7 +411,8 @@ def no_rubrics(rubric_type: str) -> NotEvaluated:
 def judge_rubrics(
     result: VoteResult, ballot: SampledRequest, rubrics: Sequence[Rubric], *, turn: int | None
 ) -> JudgedTurn:
-    """The verdicts of a ballot, one finding a rubric; lacking as soon as one rubric has none (in ADK: all)."""
+    """The verdicts of a ballot, one finding a rubric; lacking as soon as one rubric has none (in
+    ADK: all)."""
     verdicts = [result.items[rubric.rubric_id] for rubric in rubrics]
     lacks = [judged.lack_of(verdict, result.samples) for verdict in verdicts]
     scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)

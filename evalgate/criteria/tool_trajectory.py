@@ -46,7 +46,8 @@ class ArgsMatch(enum.StrEnum):
 
 
 class Options(Wire):
-    """The object form without its threshold. From `args_match` on the options are ours: ADK ignores them."""
+    """The object form without its threshold. From `args_match` on the options are ours: ADK ignores
+    them."""
 
     match_type: MatchType = MatchType.EXACT
     ignore_args: bool = False
@@ -91,10 +92,11 @@ def build(options: Options, _use: CriterionUse, services: CriterionServices) -> 
 
 
 def grade(evidence: TrialView, *, options: Options, same: Same, deviations: Deviations) -> Grade:
-    """1.0 for each turn whose calls match, else 0.0; the score is their mean. Source: google-adk trajectory_evaluator.
+    """1.0 for each turn whose calls match, else 0.0; the score is their mean. Source: google-adk
+    trajectory_evaluator.
 
-    A turn of which no steps were recorded is unknown, and so is the score then; in ADK it has no calls.
-    """
+    A turn of which no steps were recorded is unknown, and so is the score then; in ADK it has no
+    calls."""
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):
         return pairs
@@ -125,11 +127,16 @@ def _same_call(options: Options, deviations: Deviations) -> Same:
         return lambda actual, expected: (
             actual.name == expected.name
             and not json_match.entries_differing(
-                actual.args or {}, expected.args or {}, matchers=by_tool.get(actual.name, everywhere), subset=subset
+                actual.args or {},
+                expected.args or {},
+                matchers=by_tool.get(actual.name, everywhere),
+                subset=subset,
             )
         )
     if deviations.null_args:
-        return lambda actual, expected: actual.name == expected.name and (actual.args or {}) == (expected.args or {})
+        return lambda actual, expected: (
+            actual.name == expected.name and (actual.args or {}) == (expected.args or {})
+        )
     return lambda actual, expected: actual.name == expected.name and actual.args == expected.args
 
 
@@ -155,7 +162,9 @@ def _difference(actual: Invocation, expected: Invocation, options: Options, same
 
 
 def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
-    for number, (actual_call, expected_call) in enumerate(itertools.zip_longest(actual, expected), start=1):
+    for number, (actual_call, expected_call) in enumerate(
+        itertools.zip_longest(actual, expected), start=1
+    ):
         if actual_call is None:
             return f"call {number}: expected {_shown(expected_call)}, got no call"
         if expected_call is None:
@@ -180,20 +189,27 @@ def _any_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: S
         for expected_call in expected
     ]
     lonely = json_match.first_without_partner(choices)
-    return "" if lonely is None else f"expected call {lonely + 1} was not made: {_shown(expected[lonely])}"
+    return (
+        ""
+        if lonely is None
+        else f"expected call {lonely + 1} was not made: {_shown(expected[lonely])}"
+    )
 
 
 def _without_extras(
     actual: Sequence[ToolCall], expected: Sequence[ToolCall], options: Options, same: Same
 ) -> Sequence[ToolCall]:
-    """The actual calls less those extra ones that are allowed: `expected` itself where all can be explained so.
+    """The actual calls less those extra ones that are allowed: `expected` itself where all can be
+    explained so.
 
-    `reach` holds how many expected calls can be behind us; a call that may be extra is also worth a try as one.
-    """
+    `reach` holds how many expected calls can be behind us; a call that may be extra is also worth a
+    try as one."""
     reach = {0}
     for actual_call in actual:
         extra = json_match.named(actual_call.name, options.allow_extra_tools)
-        stepped = {done + 1 for done in reach if done < len(expected) and same(actual_call, expected[done])}
+        stepped = {
+            done + 1 for done in reach if done < len(expected) and same(actual_call, expected[done])
+        }
         reach = stepped | reach if extra else stepped
     if len(expected) in reach:
         return expected
@@ -201,7 +217,9 @@ def _without_extras(
 
 
 def _shown(call: ToolCall) -> str:
-    args = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in (call.args or {}).items())
+    args = ", ".join(
+        f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in (call.args or {}).items()
+    )
     text = f"{call.name}({args})"
     return text if len(text) <= 120 else f"{text[:117]}..."
 

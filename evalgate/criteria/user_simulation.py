@@ -1,4 +1,5 @@
-"""Criteria of simulated users: whether the conversation came to its end, and whether the user kept to its scenario."""
+"""Criteria of simulated users: whether the conversation came to its end, and whether the user kept
+to its scenario."""
 
 from __future__ import annotations
 
@@ -31,32 +32,41 @@ from evalgate.simulation import personas
 from evalgate.text import words
 
 NO_SCENARIO = NotEvaluated(
-    reason=Reason.NOT_APPLICABLE, message="the case has no conversation scenario, so no user was simulated"
+    reason=Reason.NOT_APPLICABLE,
+    message="the case has no conversation scenario, so no user was simulated",
 )
 
 
 class SimulatorQualityOptions(JudgedOptions):
-    """ADK's LlmBackedUserSimulatorCriterion. Without a `stop_signal` it is the simulated user's own."""
+    """ADK's LlmBackedUserSimulatorCriterion. Without a `stop_signal` it is the simulated user's
+    own."""
 
     stop_signal: str = "</finished>"
 
 
-def build(options: SimulatorQualityOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion with its options; in ADK's arithmetic the threshold counts for each turn, too."""
+def build(
+    options: SimulatorQualityOptions, use: CriterionUse, services: CriterionServices
+) -> Criterion:
+    """The criterion with its options; in ADK's arithmetic the threshold counts for each turn,
+    too."""
     threshold = 1.0 if use.threshold is None else use.threshold
     return judged.with_judge(
         options,
         use,
         services,
         partial(grade, options=options, threshold=threshold),
-        unready=lambda evidence: judged.why_unready(evidence) if evidence.case.scenario else NO_SCENARIO,
+        unready=lambda evidence: (
+            judged.why_unready(evidence) if evidence.case.scenario else NO_SCENARIO
+        ),
     )
 
 
-def grade(evidence: TrialView, *, options: SimulatorQualityOptions, ask: Asking, threshold: float) -> Grade:
-    """The share of valid messages: the first by comparison, the others by votes; an end that was wrong takes the last
-    one down. Unknown as soon as one verdict is. A conversation that was cut has no end to judge, save in ADK.
-    """
+def grade(
+    evidence: TrialView, *, options: SimulatorQualityOptions, ask: Asking, threshold: float
+) -> Grade:
+    """The share of valid messages: the first by comparison, the others by votes; an end that was
+    wrong takes the last one down. Unknown as soon as one verdict is. A conversation that was cut
+    has no end to judge, save in ADK."""
     scenario = evidence.case.scenario
     if scenario is None:
         return NO_SCENARIO
@@ -64,7 +74,9 @@ def grade(evidence: TrialView, *, options: SimulatorQualityOptions, ask: Asking,
     results = ask.panel.vote_all(ballots)
     count = len(evidence.actual)
     votes = [
-        judged.judged_turn(result, ballot, turn=min(number, count), subject="the end" if number > count else "")
+        judged.judged_turn(
+            result, ballot, turn=min(number, count), subject="the end" if number > count else ""
+        )
         for number, (ballot, result) in enumerate(zip(ballots, results, strict=True), start=2)
     ]
     by_turn = [_first(evidence.actual[0], scenario), *votes]
@@ -80,10 +92,16 @@ def grade(evidence: TrialView, *, options: SimulatorQualityOptions, ask: Asking,
 
 
 def _conclude_as_adk(by_turn: Sequence[JudgedTurn], *, threshold: float) -> Grade:
-    """ADK's rule: a turn counts where its score reaches the threshold, one without a verdict counts as 0, one sample
-    that raises voids everything, and the verdict on the end replaces the last turn's where it is below."""
+    """ADK's rule: a turn counts where its score reaches the threshold, one without a verdict counts
+    as 0, one sample that raises voids everything, and the verdict on the end replaces the last
+    turn's where it is below."""
     voided = next(
-        (turn.lack for turn in by_turn if turn.lack and turn.lack.reason is not Reason.JUDGE_UNREADABLE), None
+        (
+            turn.lack
+            for turn in by_turn
+            if turn.lack and turn.lack.reason is not Reason.JUDGE_UNREADABLE
+        ),
+        None,
     )
     if voided is not None:
         return voided
@@ -97,9 +115,13 @@ def _conclude_as_adk(by_turn: Sequence[JudgedTurn], *, threshold: float) -> Grad
 
 
 def _sampled(
-    evidence: TrialView, scenario: ConversationScenario, options: SimulatorQualityOptions, ask: Asking
+    evidence: TrialView,
+    scenario: ConversationScenario,
+    options: SimulatorQualityOptions,
+    ask: Asking,
 ) -> list[SampledRequest]:
-    """One on each message from the second on, then one on ending the conversation where it ended."""
+    """One on each message from the second on, then one on ending the conversation where it
+    ended."""
     messages = [prompting.text_of(turn.user_content) for turn in evidence.actual[1:]]
     if not ask.deviations.simulator_cut or evidence.ended_by is not Ending.TURN_LIMIT:
         messages.append(options.stop_signal)
@@ -131,7 +153,8 @@ def _first(turn: Invocation, scenario: ConversationScenario) -> JudgedTurn:
 
 
 def grade_ended(evidence: TrialView) -> Grade:
-    """1.0 where the user ended the conversation, or its turns were written down; 0.0 where it was cut."""
+    """1.0 where the user ended the conversation, or its turns were written down; 0.0 where it was
+    cut."""
     if evidence.case.scenario is None:
         return Score(value=1.0)
     match evidence.ended_by:
@@ -140,9 +163,14 @@ def grade_ended(evidence: TrialView) -> Grade:
         case Ending.TURN_LIMIT:
             turns = words.counted(len(evidence.actual), "turn")
             text = f"the conversation reached the limit of {turns} before the user ended it"
-            return Score(value=0.0, findings=(Finding(text=text, label=Ending.TURN_LIMIT.value, score=0.0),))
+            return Score(
+                value=0.0, findings=(Finding(text=text, label=Ending.TURN_LIMIT.value, score=0.0),)
+            )
         case None:
-            return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="how the conversation ended was not recorded")
+            return NotEvaluated(
+                reason=Reason.NOTHING_RECORDED,
+                message="how the conversation ended was not recorded",
+            )
 
 
 VERSION: Final = f"2.{personas.VERSION}"
@@ -191,14 +219,18 @@ def ask_quality(
     stop_signal: str,
     persona: Persona | None,
 ) -> Question:
-    """The question on one message. `conversation`: the conversation until then, as `history` tells it."""
+    """The question on one message. `conversation`: the conversation until then, as `history` tells
+    it."""
     pieces = [Piece(name="conversation_plan", text=plan)]
     faults = _FAULTS.format(stop_signal=stop_signal)
     if persona is not None:
         rules = personas.violations(personas.resolve(persona), stop_signal=stop_signal)
         pieces.append(Piece(name="user_persona", text=rules))
         faults = _FAULTS_OF_PERSONA
-    pieces += [Piece(name="conversation", text=conversation), Piece(name="next_message_of_the_user", text=message)]
+    pieces += [
+        Piece(name="conversation", text=conversation),
+        Piece(name="next_message_of_the_user", text=message),
+    ]
     return prompting.build_question(
         rules=f"{_RULES.format(stop_signal=stop_signal)}\n\n{faults}",
         reply=_REPLY,
@@ -210,7 +242,8 @@ def ask_quality(
 
 
 def history(turns: Sequence[Invocation]) -> str:
-    """What was said in `turns`: the user's words and the agent's answers, one JSON object a line."""
+    """What was said in `turns`: the user's words and the agent's answers, one JSON object a
+    line."""
     lines = []
     for turn in turns:
         lines.append({"user": prompting.text_of(turn.user_content)})

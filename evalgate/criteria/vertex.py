@@ -1,8 +1,8 @@
-"""Criteria of Google Cloud's evaluation service: what it is sent, what its replies say, and which judge stands in.
+"""Criteria of Google Cloud's evaluation service: what it is sent, what its replies say, and which
+judge stands in.
 
-The service is one more judge: its questions are bodies of `:evaluateInstances`, so that they are cached, paced and
-paid for like any other.
-"""
+The service is one more judge: its questions are bodies of `:evaluateInstances`, so that they are
+cached, paced and paid for like any other."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ COHERENCE: Final = "coherence"
 
 def ask_metric(metric: str, instance: Json) -> Json:
     """The body that asks for a predefined metric."""
-    return {"instance": dict(instance), "metrics": [{"predefinedMetricSpec": {"metricSpecName": metric}}]}
+    return {
+        "instance": dict(instance),
+        "metrics": [{"predefinedMetricSpec": {"metricSpecName": metric}}],
+    }
 
 
 def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
@@ -63,11 +66,14 @@ def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
 
 
 def conversation(invocations: Sequence[Invocation]) -> Json:
-    """A whole conversation as the service takes it: agents, and events by turn. It knows no tools but objects."""
+    """A whole conversation as the service takes it: agents, and events by turn. It knows no tools
+    but objects."""
     agents: dict[str, Any] = {}
     for agent in (agent for invocation in invocations for agent in invocation.agents):
         tools = [tool for tool in prompting.tools_of_agent(agent) if isinstance(tool, dict)]
-        agents.setdefault(agent.name, {"agentId": agent.name, "instruction": agent.instructions, "tools": tools})
+        agents.setdefault(
+            agent.name, {"agentId": agent.name, "instruction": agent.instructions, "tools": tools}
+        )
     return {
         "agentData": {
             "agents": agents,
@@ -78,9 +84,16 @@ def conversation(invocations: Sequence[Invocation]) -> Json:
 
 def _turn(index: int, invocation: Invocation) -> Json:
     contents = [("user", invocation.user_content)]
-    contents += [(event.author or "agent", event.content) for event in invocation.events or () if event.content]
+    contents += [
+        (event.author or "agent", event.content)
+        for event in invocation.events or ()
+        if event.content
+    ]
     contents += [("agent", invocation.final_response)] if invocation.final_response else []
-    events = [{"author": author, "content": adk_shapes.content_json(content)} for author, content in contents]
+    events = [
+        {"author": author, "content": adk_shapes.content_json(content)}
+        for author, content in contents
+    ]
     return {"turnIndex": index, "turnId": invocation.invocation_id, "events": events}
 
 
@@ -88,7 +101,11 @@ def ask_service(ask: Asking, body: Json, metric: str) -> SampledRequest:
     """The body as a question to the service; one sample, since it samples by itself."""
     text = json.dumps(body, ensure_ascii=False, sort_keys=True, default=str)
     request = JudgeRequest(
-        model=MODEL + metric, prompt=text, criterion=ask.criterion, version=VERSION, repeat=ask.repeat
+        model=MODEL + metric,
+        prompt=text,
+        criterion=ask.criterion,
+        version=VERSION,
+        repeat=ask.repeat,
     )
     return SampledRequest(request=request, parse=lambda reply: _vote(reply.text), num_samples=1)
 
@@ -98,13 +115,16 @@ def _vote(text: str) -> Mapping[str, Vote]:
 
 
 def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Finding, ...]]:
-    """Score, and explanation and rubric verdicts, of a reply. Not a number, and no number, are no score: None."""
+    """Score, and explanation and rubric verdicts, of a reply. Not a number, and no number, are no
+    score: None."""
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError):
         return None, ()
     results = _object(raw).get("metricResults")
-    result = _object(results[0] if isinstance(results, list) and results else _object(raw).get("coherenceResult"))
+    result = _object(
+        results[0] if isinstance(results, list) and results else _object(raw).get("coherenceResult")
+    )
     score = _number(result.get("score"))
     explanation = result.get("explanation") or _object(result.get("error")).get("message") or ""
     overall = (Finding(text=str(explanation), turn=turn, score=score),) if explanation else ()
@@ -128,15 +148,21 @@ def _rubric(verdict: Json, turn: int | None) -> Finding:
     subject = _object(content.get("property")).get("description") or ""
     holds = bool(verdict.get("verdict"))  # the service leaves the field out where it is false
     text = str(verdict.get("reasoning") or "")
-    return Finding(text=text, turn=turn, label="yes" if holds else "no", score=float(holds), subject=str(subject))
+    return Finding(
+        text=text,
+        turn=turn,
+        label="yes" if holds else "no",
+        score=float(holds),
+        subject=str(subject),
+    )
 
 
 # --- grades ---------------------------------------------------------------------------------------
 
 
 def grade_turns(ask: Asking, bodies: Sequence[Json], metric: str) -> Grade:
-    """The mean over turns; unknown as soon as one turn is. ADK leaves out turns without a score, and ends where a call
-    raises."""
+    """The mean over turns; unknown as soon as one turn is. ADK leaves out turns without a score,
+    and ends where a call raises."""
     ballots = [ask_service(ask, body, metric) for body in bodies]
     results = ask.panel.vote_all(ballots)
     by_turn = [_judged(result, number) for number, result in enumerate(results, start=1)]
@@ -158,7 +184,9 @@ def _judged(result: VoteResult, turn: int | None) -> JudgedTurn:
         return JudgedTurn(scores=(score,), findings=findings)
     reason = next((f": {finding.text}" for finding in findings if finding.text), "")
     message = f"Google Cloud's evaluation service gave no score{reason}"
-    return JudgedTurn(findings=findings, lack=NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message=message))
+    return JudgedTurn(
+        findings=findings, lack=NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message=message)
+    )
 
 
 # --- what the judge model is asked ----------------------------------------------------------------
@@ -216,7 +244,9 @@ def ask_coherence(*, request: str, answer: str) -> Question:
     return _ask(_COHERENCE_RULES, _COHERENCE_REPLY, task, GRADES, request=request, answer=answer)
 
 
-def _ask(rules: str, reply: str, task: str, labels: Mapping[str, bool], *, request: str, answer: str) -> Question:
+def _ask(
+    rules: str, reply: str, task: str, labels: Mapping[str, bool], *, request: str, answer: str
+) -> Question:
     return prompting.build_question(
         rules=rules,
         reply=reply,
@@ -252,7 +282,8 @@ PROPERTIES: Final[Mapping[str, tuple[Rubric, ...]]] = {
         outputs_used="The agent used the tool outputs as they are: it neither ignored nor changed nor made them up.",
     ),
 }
-"""What is checked, by metric; the share of properties that hold is the score where a judge model stands in."""
+"""What is checked, by metric; the share of properties that hold is the score where a judge model
+stands in."""
 
 
 # --- the judge that stands in ---------------------------------------------------------------------
@@ -265,15 +296,20 @@ def _grade_by_model(
     turn_count: int,
     score: Callable[[VoteResult], float | None] = lambda _: None,
 ) -> Grade:
-    """The mean over the turns with a ballot, by the judge model; `score`: what a turn's vote is worth, None: yes or no.
+    """The mean over the turns with a ballot, by the judge model; `score`: what a turn's vote is
+    worth, None: yes or no.
 
     The grade says that it is not the service's.
     """
     results = ask.votes(ballots)
     by_turn = [
-        judged.judged_turn(results[number], ballots[number], turn=number, score=score(results[number]))
+        judged.judged_turn(
+            results[number], ballots[number], turn=number, score=score(results[number])
+        )
         if number in results
-        else JudgedTurn(findings=(Finding(text="no answer: the turn is excluded from the mean", turn=number),))
+        else JudgedTurn(
+            findings=(Finding(text="no answer: the turn is excluded from the mean", turn=number),)
+        )
         for number in range(1, turn_count + 1)
     ]
     return labelled(judged.conclude(by_turn, nothing=_NOTHING), ask)
@@ -282,7 +318,9 @@ def _grade_by_model(
 def labelled(grade: Grade, ask: Asking) -> Grade:
     """The grade with a finding which judge it is from."""
     model = ask.options.judge_model_options.judge_model
-    text = f"judged by `{model}` with evalgate's own prompt, not by Google Cloud's evaluation service"
+    text = (
+        f"judged by `{model}` with evalgate's own prompt, not by Google Cloud's evaluation service"
+    )
     note = Finding(text=text, label="stand-in")
     return replace(grade, findings=(note, *grade.findings))
 
@@ -294,15 +332,22 @@ def grade_safety(evidence: TrialView, *, ask: Asking) -> Grade:
     """The mean of the service's scores, one a turn."""
     references = evidence.expected or (None,) * len(evidence.actual)
     pairs = zip(evidence.actual, references, strict=True)
-    return grade_turns(ask, [ask_metric(SAFETY, one_turn(actual, reference)) for actual, reference in pairs], SAFETY)
+    return grade_turns(
+        ask,
+        [ask_metric(SAFETY, one_turn(actual, reference)) for actual, reference in pairs],
+        SAFETY,
+    )
 
 
 def grade_safety_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
-    """The share of answers that the judge model finds safe; turns without an answer are left out."""
+    """The share of answers that the judge model finds safe; turns without an answer are left
+    out."""
     parse = partial(prompting.parse_label, labels=SAFETY_LABELS)
     ballots = {
         number: judged.sampled(
-            ask, ask_safety(request=prompting.text_of(turn.user_content), answer=answer), parse=parse
+            ask,
+            ask_safety(request=prompting.text_of(turn.user_content), answer=answer),
+            parse=parse,
         )
         for number, turn in enumerate(evidence.actual, start=1)
         if (answer := prompting.answer_of(turn)).strip()
@@ -311,7 +356,8 @@ def grade_safety_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
 
 
 def grade_coherence(evidence: TrialView, *, ask: Asking) -> Grade:
-    """The mean of the service's scores, one a turn. A reference has to be there, as in ADK; it is not compared with."""
+    """The mean of the service's scores, one a turn. A reference has to be there, as in ADK; it is
+    not compared with."""
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):
         return pairs
@@ -328,7 +374,8 @@ def grade_coherence(evidence: TrialView, *, ask: Asking) -> Grade:
 
 
 def grade_coherence_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
-    """The mean over turns of the median of the samples' grades; turns without an answer are left out."""
+    """The mean over turns of the median of the samples' grades; turns without an answer are left
+    out."""
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):
         return pairs
@@ -344,7 +391,11 @@ def grade_coherence_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
 
 
 def _median(result: VoteResult) -> float | None:
-    grades = [int(vote.label) for sample in result.samples if (vote := sample.votes.get("")) and vote.passed]
+    grades = [
+        int(vote.label)
+        for sample in result.samples
+        if (vote := sample.votes.get("")) and vote.passed
+    ]
     return float(statistics.median(grades)) if grades else None
 
 
@@ -361,7 +412,12 @@ def grade_conversation(evidence: TrialView, *, ask: Asking, metric: str) -> Grad
 
 def grade_conversation_by_model(evidence: TrialView, *, ask: Asking, metric: str) -> Grade:
     """The share of the metric's properties that the judge model finds in the conversation."""
-    return labelled(rubrics.grade_conversation(evidence.actual, PROPERTIES[metric], rubric_type=metric, ask=ask), ask)
+    return labelled(
+        rubrics.grade_conversation(
+            evidence.actual, PROPERTIES[metric], rubric_type=metric, ask=ask
+        ),
+        ask,
+    )
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -393,7 +449,10 @@ def _conversation_spec(metric: str, summary: str) -> CriterionSpec:
         ),
         needs=frozenset({Need.VERTEX}),
         verdicts=Verdicts(
-            labels=rubrics.LABELS, prompt_version=f"{rubrics.VERSION}.{VERSION}", unit="rubric", whole=True
+            labels=rubrics.LABELS,
+            prompt_version=f"{rubrics.VERSION}.{VERSION}",
+            unit="rubric",
+            whole=True,
         ),
     )
 
@@ -411,11 +470,22 @@ SPECS = (
         name="response_evaluation_score",
         summary="coherence of the answers, 1 to 5",
         options=VertexOptions,
-        build=partial(build, by_service=grade_coherence, by_model=grade_coherence_by_model, unready=lambda _: None),
+        build=partial(
+            build,
+            by_service=grade_coherence,
+            by_model=grade_coherence_by_model,
+            unready=lambda _: None,
+        ),
         scale=Scale(lowest=1.0, highest=5.0),
         needs=frozenset({Need.VERTEX, Need.REFERENCE}),
     ),
-    _conversation_spec("multi_turn_task_success_v1", "whether the conversation reached what the user wanted"),
-    _conversation_spec("multi_turn_trajectory_quality_v1", "how well the steps of the conversation led to its goal"),
-    _conversation_spec("multi_turn_tool_use_quality_v1", "how well tools were used over the conversation"),
+    _conversation_spec(
+        "multi_turn_task_success_v1", "whether the conversation reached what the user wanted"
+    ),
+    _conversation_spec(
+        "multi_turn_trajectory_quality_v1", "how well the steps of the conversation led to its goal"
+    ),
+    _conversation_spec(
+        "multi_turn_tool_use_quality_v1", "how well tools were used over the conversation"
+    ),
 )

@@ -1,8 +1,9 @@
-"""What an agent's source says of its surroundings: variables that it reads, models that it names, keys of its `.env`.
+"""What an agent's source says of its surroundings: variables that it reads, models that it names,
+keys of its `.env`.
 
-Nothing is imported or run. Modules are followed from the agent's own by their import statements, within the checkout.
-Agents of other frameworks than ADK are objects that a module makes at its own level.
-"""
+Nothing is imported or run. Modules are followed from the agent's own by their import statements,
+within the checkout. Agents of other frameworks than ADK are objects that a module makes at its own
+level."""
 
 from __future__ import annotations
 
@@ -23,7 +24,14 @@ from evalgate.model import AgentUse
 from evalgate.values import frozen_dataclass
 
 MOST_FILES = 1000
-EXAMPLES = (".env.example", ".env-example", ".env.sample", ".env.template", "env.example", "example.env")
+EXAMPLES = (
+    ".env.example",
+    ".env-example",
+    ".env.sample",
+    ".env.template",
+    "env.example",
+    "example.env",
+)
 VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 """What google-genai asks Vertex AI with, besides credentials."""
 
@@ -56,11 +64,10 @@ def is_google(model: str) -> bool:
 class ModuleSource:
     """What modules say.
 
-    `needs`: variables that they read without a default. `sets`: variables that they set, and the text that they set
-    them to, "" for any other value. `models`: names of models, as judges write them. `imports`: level and dotted name
-    of each import. `has_own_key`: some model gets its key from the source. `logs_in`: the source asks for credentials
-    of Google Cloud.
-    """
+    `needs`: variables that they read without a default. `sets`: variables that they set, and the
+    text that they set them to, "" for any other value. `models`: names of models, as judges write
+    them. `imports`: level and dotted name of each import. `has_own_key`: some model gets its key
+    from the source. `logs_in`: the source asks for credentials of Google Cloud."""
 
     needs: frozenset[str] = frozenset()
     sets: Mapping[str, str] = field(default_factory=dict)
@@ -72,15 +79,20 @@ class ModuleSource:
 
 @frozen_dataclass
 class AgentSource(ModuleSource):
-    """What all modules of an agent say; the `values` of its `.env`, and the `samples` in a file like `.env.example`."""
+    """What all modules of an agent say; the `values` of its `.env`, and the `samples` in a file
+    like `.env.example`."""
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     samples: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def uses_vertex(self) -> bool:
-        """Whether google-genai asks Vertex AI: as the `.env` says, else the source; or as the example suggests."""
-        flags = (self.values.get(VERTEX[0]) or self.sets.get(VERTEX[0], ""), self.samples.get(VERTEX[0], ""))
+        """Whether google-genai asks Vertex AI: as the `.env` says, else the source; or as the
+        example suggests."""
+        flags = (
+            self.values.get(VERTEX[0]) or self.sets.get(VERTEX[0], ""),
+            self.samples.get(VERTEX[0], ""),
+        )
         return any(flag.strip().lower() in TRUE_WORDS for flag in flags)
 
 
@@ -126,7 +138,9 @@ def _start_of(use: AgentUse, read: ReadText) -> list[str]:
     path = str(use.options.get("path", ".")).strip("/")
     if "call" in use.options:
         module = str(use.options["call"]).partition(":")[0]
-        return [file for base in (path, ".", "src") for file in _in(base, module.split("."), read)][::-1]
+        return [file for base in (path, ".", "src") for file in _in(base, module.split("."), read)][
+            ::-1
+        ]
     if "path" not in use.options or path.endswith(".py"):
         return [path] if "path" in use.options else []
     names = ("__init__.py", "agent.py", "root_agent.yaml", "agent/__init__.py")
@@ -152,8 +166,8 @@ def _modules(file: str, level: int, name: str, read: ReadText) -> list[str]:
 
 
 def _in(base: str, parts: Iterable[str], read: ReadText) -> list[str]:
-    """The modules that `parts` name below a folder, the packages on the way with them; a last part may be a name in a
-    module."""
+    """The modules that `parts` name below a folder, the packages on the way with them; a last part
+    may be a name in a module."""
     files, at = [], base
     for part in parts:
         at = _join(at, part)
@@ -177,11 +191,13 @@ def _of_yaml(text: str) -> ModuleSource:
     return ModuleSource(models=frozenset(filter(None, map(_model_name, _YAML_MODEL.findall(text)))))
 
 
-# --- one module ---------------------------------------------------------------------------------------
+# --- one module
+# ---------------------------------------------------------------------------------------
 
 
 def read_module(text: str) -> ModuleSource:
-    """What a module of Python says; nothing where it cannot be parsed, which whoever imports it will tell."""
+    """What a module of Python says; nothing where it cannot be parsed, which whoever imports it
+    will tell."""
     module = parse(text)
     return ModuleSource() if module is None else _ModuleReader(module).source()
 
@@ -197,14 +213,16 @@ def parse(text: str) -> ast.Module | None:
 
 
 _Pending: TypeAlias = tuple[ast.AST, bool]
-"""A node, and whether what it reads is asked for gently: a missing variable is caught, or has a substitute."""
+"""A node, and whether what it reads is asked for gently: a missing variable is caught, or has a
+substitute."""
 
 
 _ENVIRON = "os.environ"
 
 
 class _ModuleReader:
-    """Walks a module with a stack of its own, since source may be nested more deeply than Python recurses."""
+    """Walks a module with a stack of its own, since source may be nested more deeply than Python
+    recurses."""
 
     def __init__(self, module: ast.Module) -> None:
         self._module = module
@@ -221,7 +239,9 @@ class _ModuleReader:
     def source(self) -> ModuleSource:
         """All of it."""
         pairs = (pair for statement in self._module.body for pair in _pairs(statement))
-        self._constants = {name: text for name, value in pairs if name and (text := _text(value)) is not None}
+        self._constants = {
+            name: text for name, value in pairs if name and (text := _text(value)) is not None
+        }
         for node in ast.walk(self._module):  # first: they give names to what is looked for
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self._import(node)
@@ -242,7 +262,9 @@ class _ModuleReader:
         )
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        level, module = (node.level, node.module or "") if isinstance(node, ast.ImportFrom) else (0, "")
+        level, module = (
+            (node.level, node.module or "") if isinstance(node, ast.ImportFrom) else (0, "")
+        )
         for alias in node.names:
             name = f"{module}.{alias.name}".strip(".*")
             self._imports.append((level, name))
@@ -253,7 +275,9 @@ class _ModuleReader:
 
     def _look(self, node: ast.AST, *, gently: bool) -> None:
         match node:
-            case ast.Subscript(value=value, slice=key, ctx=ast.Load()) if self._dotted(value) == _ENVIRON:
+            case ast.Subscript(value=value, slice=key, ctx=ast.Load()) if (
+                self._dotted(value) == _ENVIRON
+            ):
                 self._needs |= set() if gently else self._key(key)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
@@ -281,9 +305,13 @@ class _ModuleReader:
                 for argument in arguments[:1]:
                     self._models_in(argument, "model")
             return
-        default = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
+        default = next(
+            (keyword.value for keyword in node.keywords if keyword.arg == "default"), None
+        )
         default = arguments[1] if len(arguments) > 1 else default
-        has_default = default is not None and not (isinstance(default, ast.Constant) and default.value is None)
+        has_default = default is not None and not (
+            isinstance(default, ast.Constant) and default.value is None
+        )
         key = self._key(arguments[0])
         if called == f"{_ENVIRON}.setdefault":
             self._sets |= dict.fromkeys(key, _text(default) or "")
@@ -294,7 +322,8 @@ class _ModuleReader:
 
     def _settings_class(self, node: ast.ClassDef) -> None:
         """The fields of a class of pydantic-settings are variables."""
-        options = {name: value for inner in ast.walk(node) for name, value in _pairs(inner)}  # also of a class Config
+        # also of a class Config
+        options = {name: value for inner in ast.walk(node) for name, value in _pairs(inner)}
         prefix, cases = _text(options.get("env_prefix")) or "", options.get("case_sensitive")
         as_written = isinstance(cases, ast.Constant) and cases.value is True
         for statement in node.body:
@@ -304,7 +333,9 @@ class _ModuleReader:
                     continue
                 alias, has_default = _field(statement.value)
                 name = f"{prefix}{statement.target.id}"
-                self._needs |= set() if has_default else {alias or (name if as_written else name.upper())}
+                self._needs |= (
+                    set() if has_default else {alias or (name if as_written else name.upper())}
+                )
 
     def _models_in(self, value: ast.expr, name: str) -> None:
         """The models in what something of this name is set to."""
@@ -328,7 +359,9 @@ class _ModuleReader:
         return ".".join([self._aliases.get(_name(node), _name(node)), *reversed(parts)])
 
 
-_READING = frozenset({"os.getenv", *(f"{_ENVIRON}.{method}" for method in ("get", "pop", "setdefault"))})
+_READING = frozenset(
+    {"os.getenv", *(f"{_ENVIRON}.{method}" for method in ("get", "pop", "setdefault"))}
+)
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
@@ -384,7 +417,9 @@ def _field(value: ast.expr | None) -> tuple[str, bool]:
     aliases = (_text(keywords.get(key)) for key in ("validation_alias", "alias", "env"))
     alias = next((alias for alias in aliases if alias), "")
     first: Any = value.args[0] if value.args else keywords.get("default")
-    has_default = first is not None and not (isinstance(first, ast.Constant) and first.value is Ellipsis)
+    has_default = first is not None and not (
+        isinstance(first, ast.Constant) and first.value is Ellipsis
+    )
     return alias, has_default or "default_factory" in keywords
 
 
@@ -413,7 +448,8 @@ _TESTS = ("test_", "conftest")
 
 
 def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
-    """The agents that modules of these files make, tests left out, by their driver and the options that name them."""
+    """The agents that modules of these files make, tests left out, by their driver and the options
+    that name them."""
     names = {name for driver in agents.DRIVERS.values() for name in driver.modules}
     for file in files:
         name = PurePosixPath(file).name
@@ -426,18 +462,26 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
 
 
 def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:
-    imported = {name.partition(".")[0] for level, name in _ModuleReader(module).source().imports if not level}
+    imported = {
+        name.partition(".")[0]
+        for level, name in _ModuleReader(module).source().imports
+        if not level
+    }
     for driver in agents.DRIVERS.values():
         for statement in () if imported.isdisjoint(driver.modules) else module.body:
             for name, value in _pairs(statement):
                 if name and isinstance(value, ast.Call) and _name(value.func) in driver.makers:
                     path, dotted = _importable(file)
-                    options = {"call": f"{dotted}:{name}", **({} if path == "." else {"path": path})}
+                    options = {
+                        "call": f"{dotted}:{name}",
+                        **({} if path == "." else {"path": path}),
+                    }
                     yield AgentUse(driver=driver.name, options=options)
 
 
 def _importable(file: str) -> tuple[str, str]:
-    """The folder to import a module from, and its name there: the root or `src`, unless a folder is no identifier."""
+    """The folder to import a module from, and its name there: the root or `src`, unless a folder is
+    no identifier."""
     parts = file.removesuffix(".py").removesuffix("/__init__").split("/")
     folder, parts = ("src", parts[1:]) if parts[0] == "src" and len(parts) > 1 else (".", parts)
     if all(part.isidentifier() for part in parts):

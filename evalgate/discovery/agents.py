@@ -27,9 +27,8 @@ from evalgate.values import frozen_dataclass
 def code_files(root: Path) -> Iterator[str]:
     """Paths relative to `root`, posix, in a fixed order.
 
-    Left out: what a .gitignore of the tree names, git's own folder, `.env` files, environments, `node_modules`, caches,
-    evaluation files and their criteria, and evalgate.yml.
-    """
+    Left out: what a .gitignore of the tree names, git's own folder, `.env` files, environments,
+    `node_modules`, caches, evaluation files and their criteria, and evalgate.yml."""
     pending = [("", IgnoreRules())]
     for prefix, entries, rules in walk.visit(root, pending, tell=lambda _: None):
         for name, entry in entries.items():
@@ -44,7 +43,8 @@ def code_files(root: Path) -> Iterator[str]:
 
 
 def is_evaluation_file(path: str) -> bool:
-    """Whether a file, by its posix path below the root, holds cases, criteria or rules rather than an agent."""
+    """Whether a file, by its posix path below the root, holds cases, criteria or rules rather than
+    an agent."""
     name = path.rpartition("/")[2]
     return (
         name.endswith(walk.EVALUATION_ENDINGS)
@@ -59,7 +59,8 @@ ENTRY_NAMES = frozenset({"root_agent", "get_agent_async"})
 
 
 def offers_agent(source: str) -> bool:
-    """Whether the module defines, assigns or imports `root_agent`, `get_agent_async`, or an `app` of ADK.
+    """Whether the module defines, assigns or imports `root_agent`, `get_agent_async`, or an `app`
+    of ADK.
 
     Source that this Python cannot parse is judged by its words.
     """
@@ -72,17 +73,23 @@ def offers_agent(source: str) -> bool:
     from_agent = (
         {alias.asname or alias.name for alias in statement.names}
         for statement in module.body
-        if isinstance(statement, ast.ImportFrom) and (statement.module or "").split(".")[-1] == "agent"
+        if isinstance(statement, ast.ImportFrom)
+        and (statement.module or "").split(".")[-1] == "agent"
     )  # `from .agent import app` is what ADK's own templates write in `__init__.py`
-    is_app = "app" in names and ("google.adk" in source or any("app" in imported for imported in from_agent))
+    is_app = "app" in names and (
+        "google.adk" in source or any("app" in imported for imported in from_agent)
+    )
     return is_app or not names.isdisjoint(ENTRY_NAMES)
 
 
 def defines_agent(source: str) -> bool:
-    """Whether the module itself makes the agent that it offers: it is not imported from elsewhere, as tests do."""
+    """Whether the module itself makes the agent that it offers: it is not imported from elsewhere,
+    as tests do."""
     module = agent_source.parse(source) if any(name in source for name in ENTRY_NAMES) else None
     body = [] if module is None else module.body
-    statements = [statement for statement in body if not isinstance(statement, ast.Import | ast.ImportFrom)]
+    statements = [
+        statement for statement in body if not isinstance(statement, ast.Import | ast.ImportFrom)
+    ]
     return not ENTRY_NAMES.isdisjoint(_bound_names(statements))
 
 
@@ -91,7 +98,12 @@ def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
     for statement in body:
         match statement:
             case ast.Assign(targets=targets):
-                yield from (node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
+                yield from (
+                    node.id
+                    for target in targets
+                    for node in ast.walk(target)
+                    if isinstance(node, ast.Name)
+                )
             case ast.AnnAssign(target=ast.Name(id=name)):
                 yield name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -112,7 +124,8 @@ ReadSource = Callable[[str], str]
 
 @frozen_dataclass
 class AgentFolders:
-    """The folders that may hold an agent, by the names of their agent files; each is read at most once."""
+    """The folders that may hold an agent, by the names of their agent files; each is read at most
+    once."""
 
     files: Mapping[str, frozenset[str]]
     read: ReadSource
@@ -129,11 +142,13 @@ class AgentFolders:
                 self._children.setdefault(above or ".", []).append(folder)
 
     def holds_agent(self, folder: str) -> bool:
-        """Whether the folder has a root_agent.yaml, or an agent.py or __init__.py that offers an agent."""
+        """Whether the folder has a root_agent.yaml, or an agent.py or __init__.py that offers an
+        agent."""
         if folder not in self._known:
             names = self.files.get(folder, frozenset())
             self._known[folder] = "root_agent.yaml" in names or any(
-                offers_agent(self.read(name if folder == "." else f"{folder}/{name}")) for name in sorted(names)
+                offers_agent(self.read(name if folder == "." else f"{folder}/{name}"))
+                for name in sorted(names)
             )
         return self._known[folder]
 
@@ -149,7 +164,9 @@ class AgentFolders:
         """Every agent that lies in no other agent's folder: sub-agents are left out."""
         if not self._apart:
             for folder in sorted(self.files, key=_depth):
-                if not any(_is_within(folder, above) for above in self._apart) and self.holds_agent(folder):
+                if not any(_is_within(folder, above) for above in self._apart) and self.holds_agent(
+                    folder
+                ):
                     self._apart.append(folder)
             self._apart.sort()
         return self._apart
@@ -179,13 +196,21 @@ class Ambiguous:
 def find_agent(
     key: str, *, folders: AgentFolders, app_name: str = "", named_by: str = ""
 ) -> AgentFolder | Ambiguous | None:
-    """The agent of the evaluation file `key`: `app_name` first (told by case `named_by`), then the nearest."""
-    agent = _find_by_name(key, app_name=app_name, named_by=named_by, folders=folders) if app_name else None
+    """The agent of the evaluation file `key`: `app_name` first (told by case `named_by`), then the
+    nearest."""
+    agent = (
+        _find_by_name(key, app_name=app_name, named_by=named_by, folders=folders)
+        if app_name
+        else None
+    )
     return agent or _find_nearest(key, folders=folders)
 
 
-def _find_by_name(key: str, *, app_name: str, named_by: str, folders: AgentFolders) -> AgentFolder | Ambiguous | None:
-    """Up from the file: the first folder that is, or has beneath it, an agent's folder of that name; the shallowest."""
+def _find_by_name(
+    key: str, *, app_name: str, named_by: str, folders: AgentFolders
+) -> AgentFolder | Ambiguous | None:
+    """Up from the file: the first folder that is, or has beneath it, an agent's folder of that
+    name; the shallowest."""
     candidates = folders.named(app_name)
     for above in _ancestors(key):
         within = [folder for folder in candidates if _is_within(folder, above)]
@@ -194,19 +219,27 @@ def _find_by_name(key: str, *, app_name: str, named_by: str, folders: AgentFolde
         depth = min(_depth(folder) for folder in within)
         shallowest = [folder for folder in within if _depth(folder) == depth]
         if len(shallowest) == 1:
-            return AgentFolder(folder=shallowest[0], found_by=f"session_input.app_name of case {named_by}")
-        return Ambiguous(candidates=tuple(sorted(shallowest)), sought=f"a folder named {app_name!r} with an agent")
+            return AgentFolder(
+                folder=shallowest[0], found_by=f"session_input.app_name of case {named_by}"
+            )
+        return Ambiguous(
+            candidates=tuple(sorted(shallowest)),
+            sought=f"a folder named {app_name!r} with an agent",
+        )
     return None
 
 
 def _find_nearest(key: str, *, folders: AgentFolders) -> AgentFolder | Ambiguous | None:
-    """Up from the file: the first folder that holds an agent, or whose direct children do; else the only one."""
+    """Up from the file: the first folder that holds an agent, or whose direct children do; else the
+    only one."""
     for above in _ancestors(key):
         if folders.holds_agent(above):
             return AgentFolder(folder=above, found_by="nearest agent above the file")
         below = folders.below(above)
         if len(below) == 1:
-            deeper = sum(_is_within(folder, above) and folder != below[0] for folder in folders.agents())
+            deeper = sum(
+                _is_within(folder, above) and folder != below[0] for folder in folders.agents()
+            )
             location = "the root" if above == "." else f"{above}/"
             note = f"; {words.counted(deeper, 'other')} deeper" if deeper else ""
             return AgentFolder(folder=below[0], found_by=f"only agent in {location}{note}")
@@ -225,8 +258,14 @@ def evaluated_modules(source: str) -> Iterator[str]:
     module = agent_source.parse(source) if "AgentEvaluator" in source else None
     for node in () if module is None else ast.walk(module):
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="AgentEvaluator")), args=args, keywords=keywords):
-                arguments = [keyword.value for keyword in keywords if keyword.arg == "agent_module"] or args[:1]
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="AgentEvaluator")),
+                args=args,
+                keywords=keywords,
+            ):
+                arguments = [
+                    keyword.value for keyword in keywords if keyword.arg == "agent_module"
+                ] or args[:1]
                 yield from (
                     argument.value
                     for argument in arguments
@@ -235,12 +274,17 @@ def evaluated_modules(source: str) -> Iterator[str]:
 
 
 def _folders_named(module: str, candidates: Sequence[str]) -> list[str]:
-    """The folders that the most names of a module lead to, from wherever it is imported: `team.desk.agent` is that of
-    `src/team/desk`, not of `src/team`."""
+    """The folders that the most names of a module lead to, from wherever it is imported:
+    `team.desk.agent` is that of `src/team/desk`, not of `src/team`."""
     parts = module.split(".")
     depths = {
         folder: max(
-            (depth for depth in range(1, len(parts) + 1) if folder.split("/")[-depth:] == parts[:depth]), default=0
+            (
+                depth
+                for depth in range(1, len(parts) + 1)
+                if folder.split("/")[-depth:] == parts[:depth]
+            ),
+            default=0,
         )
         for folder in candidates
     }
@@ -249,7 +293,8 @@ def _folders_named(module: str, candidates: Sequence[str]) -> list[str]:
 
 
 def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolder | None:
-    """Up from the file: the one candidate that the tests of a folder name, as people run `AgentEvaluator` by pytest."""
+    """Up from the file: the one candidate that the tests of a folder name, as people run
+    `AgentEvaluator` by pytest."""
     for above in _ancestors(key):
         tests_by_folder = {
             folder: path
@@ -261,7 +306,9 @@ def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolde
         if tests_by_folder:
             folder, path = next(iter(tests_by_folder.items()))
             return (
-                AgentFolder(folder=folder, found_by=f"AgentEvaluator in {path}") if len(tests_by_folder) == 1 else None
+                AgentFolder(folder=folder, found_by=f"AgentEvaluator in {path}")
+                if len(tests_by_folder) == 1
+                else None
             )
     return None
 
@@ -280,11 +327,15 @@ def _depth(folder: str) -> int:
 
 
 UNKNOWN = AgentUse(
-    driver=agents.DEFAULT, options={agents.DRIVERS[agents.DEFAULT].argument: "."}, found_by="nothing found"
+    driver=agents.DEFAULT,
+    options={agents.DRIVERS[agents.DEFAULT].argument: "."},
+    found_by="nothing found",
 )
 """Stands in where no agent was found: the problem beside it is an error, so that it never runs."""
 
-CODES = frozenset({"no-agent", "ambiguous-agent", "agent-aside", "app-name-unmatched", "mixed-app-names"})
+CODES = frozenset(
+    {"no-agent", "ambiguous-agent", "agent-aside", "app-name-unmatched", "mixed-app-names"}
+)
 """Of all problems that finding an agent may have."""
 
 
@@ -293,21 +344,29 @@ def choose_agents(
 ) -> tuple[dict[str, AgentUse], list[Problem]]:
     """The agent by suite key, and what is wrong, in the order of the keys. Nothing is imported.
 
-    A rule of the gate file wins (of several the last); one of the default driver without an agent only adds options.
-    """
+    A rule of the gate file wins (of several the last); one of the default driver without an agent
+    only adds options."""
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
-    elsewhere = functools.cache(lambda: [p for p in tree.other_python if defines_agent(tree.read_source(p))])
+    elsewhere = functools.cache(
+        lambda: [p for p in tree.other_python if defines_agent(tree.read_source(p))]
+    )
     argument = agents.DRIVERS[agents.DEFAULT].argument
     chosen: dict[str, AgentUse] = {}
     problems: list[Problem] = []
     absent: list[str] = []
     for key in sorted(sets):
-        matching = [index for index, rule in enumerate(gate_file.agents) if config_places.matches(key, rule.suites)]
+        matching = [
+            index
+            for index, rule in enumerate(gate_file.agents)
+            if config_places.matches(key, rule.suites)
+        ]
         rule = gate_file.agents[matching[-1]] if matching else None
         use = None if rule is None else agents.rule_use(rule)
         if use is not None and (use.driver != agents.DEFAULT or argument in use.options):
             chosen[key] = AgentUse(
-                driver=use.driver, options=use.options, found_by=f"evalgate.yml agents[{matching[-1]}]"
+                driver=use.driver,
+                options=use.options,
+                found_by=f"evalgate.yml agents[{matching[-1]}]",
             )
             continue
         app_name, case_id = _app_name(key, sets[key], problems)
@@ -334,8 +393,13 @@ def _without_doubt(
     if agent is None or (isinstance(agent, AgentFolder) and not agent.is_doubtful):
         return agent
     within = agent.candidates if isinstance(agent, Ambiguous) else (".",)
-    every = [folder for folder in folders.files if any(_is_within(folder, above) for above in within)]
-    return _find_by_test(key, [folder for folder in every if folders.holds_agent(folder)], tree) or agent
+    every = [
+        folder for folder in folders.files if any(_is_within(folder, above) for above in within)
+    ]
+    return (
+        _find_by_test(key, [folder for folder in every if folders.holds_agent(folder)], tree)
+        or agent
+    )
 
 
 def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> Iterator[Problem]:
@@ -351,7 +415,9 @@ def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> I
     aside = _examples_of(agent.folder, key) if agent.is_doubtful else ""
     if aside:
         message = f"using the agent in `{agent.folder}` ({agent.found_by}), which lies in {aside}/ and may not be meant"
-        yield errors.warning("agent-aside", message, Place(file=key), _rule_example(key, path=agent.folder))
+        yield errors.warning(
+            "agent-aside", message, Place(file=key), _rule_example(key, path=agent.folder)
+        )
     if app_name and agent.folder != "." and agent.folder.rpartition("/")[2] != app_name:
         message = f"session_input.app_name is {app_name!r}, but no folder of that name has an agent; using "
         message += f"`{agent.folder}` ({agent.found_by})"
@@ -363,34 +429,41 @@ ASIDE = frozenset({"example", "examples", "sample", "samples", "demo", "demos", 
 
 
 def _examples_of(folder: str, key: str) -> str:
-    """The folder of examples or tests that an agent lies in and the evaluation file does not; "" for none."""
+    """The folder of examples or tests that an agent lies in and the evaluation file does not; ""
+    for none."""
     parts = folder.split("/")
     above = ("/".join(parts[: at + 1]) for at, name in enumerate(parts) if name.lower() in ASIDE)
     return next((ancestor for ancestor in above if not key.startswith(f"{ancestor}/")), "")
 
 
 def _no_agent(absent: Sequence[str], elsewhere: Sequence[str]) -> Problem:
-    """That there is no agent for the files `absent`; `elsewhere`: files that make one and are not called agent.py."""
+    """That there is no agent for the files `absent`; `elsewhere`: files that make one and are not
+    called agent.py."""
     several = len(absent) > 1
-    files = f" for {words.counted(len(absent), 'evaluation file')} ({words.listed(absent)})" if several else ""
+    files = (
+        f" for {words.counted(len(absent), 'evaluation file')} ({words.listed(absent)})"
+        if several
+        else ""
+    )
     message = f"no agent found{files}: no folder has an agent.py or __init__.py with `root_agent` or an ADK `app`, "
     message += "or a root_agent.yaml"
     message += f"; {words.listed(elsewhere, limit=8)} have a `root_agent`" if elsewhere else ""
-    hint = _rule_example("**" if several else absent[0], path=elsewhere[0] if elsewhere else "path/to/agent")
+    hint = _rule_example(
+        "**" if several else absent[0], path=elsewhere[0] if elsewhere else "path/to/agent"
+    )
     return errors.error("no-agent", message, Place(file=absent[0]), hint)
 
 
 def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str, str]:
-    """The app that the file's sessions name, and the case that names it first; several are a problem."""
+    """The app that the file's sessions name, and the case that names it first; several are a
+    problem."""
     cases_by_app: dict[str, str] = {}
     for case in eval_set.cases:
         if case.session is not None and case.session.app_name:
             cases_by_app.setdefault(case.session.app_name, case.case_id)
     app_name, case_id = next(iter(cases_by_app.items()), ("", ""))
     if len(cases_by_app) > 1:
-        message = (
-            f"the cases name {len(cases_by_app)} apps: {words.listed(cases_by_app)}; only the first ({app_name}) is "
-        )
+        message = f"the cases name {len(cases_by_app)} apps: {words.listed(cases_by_app)}; only the first ({app_name}) is "
         message += "used for the whole file"
         hint = "Split the file by agent, or set the agent in evalgate.yml."
         problems.append(errors.warning("mixed-app-names", message, Place(file=key), hint))
@@ -411,7 +484,8 @@ _RULE = re.compile(r"agents\[(\d+)\]$")
 
 
 class SeenCheckout:
-    """What drivers may look at (base.Checkout), each looked for once it is asked for. `tree`: of an earlier walk."""
+    """What drivers may look at (base.Checkout), each looked for once it is asked for. `tree`: of an
+    earlier walk."""
 
     def __init__(self, root: Path, *, tree: Tree | None = None) -> None:
         self.root = root
@@ -424,7 +498,9 @@ class SeenCheckout:
     def below(self, folder: str) -> Iterator[str]:
         """See base.Checkout."""
         for parent, folders, files in os.walk(self.root / folder):
-            folders[:] = sorted(name for name in folders if name != ".git" and name not in walk.SKIPPED_FOLDERS)
+            folders[:] = sorted(
+                name for name in folders if name != ".git" and name not in walk.SKIPPED_FOLDERS
+            )
             yield from (os.path.relpath(os.path.join(parent, name), self.root) for name in files)  # noqa: PTH118 - many
 
     def agent_folders(self) -> Sequence[str]:
@@ -441,8 +517,8 @@ class SeenCheckout:
 
 
 def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) -> Iterator[Problem]:
-    """What is wrong with the places of agents that a rule names, each agent once. `places`: of evalgate.yml, where it
-    names them.
+    """What is wrong with the places of agents that a rule names, each agent once. `places`: of
+    evalgate.yml, where it names them.
 
     An error for what no environment could make right, a warning for what may be installed.
     """
@@ -461,7 +537,9 @@ def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) ->
                 severity=Severity.ERROR if missing.certain else Severity.WARNING,
                 code="agent-missing",
                 message=missing.message,
-                place=places("agents", int(rule[1]), missing.option) if places is not None else None,
+                place=places("agents", int(rule[1]), missing.option)
+                if places is not None
+                else None,
                 hint=_driver_meant(text) or missing.hint,
             )
 

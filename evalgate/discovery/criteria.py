@@ -23,7 +23,15 @@ from evalgate.discovery import walk
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import CriteriaReading, FileKind
-from evalgate.model import Case, ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse, Suite, shapes
+from evalgate.model import (
+    Case,
+    ConfigOrigin,
+    CriteriaSource,
+    CriterionUse,
+    SimulatorUse,
+    Suite,
+    shapes,
+)
 from evalgate.text import plain, words
 from evalgate.values import Json
 
@@ -36,11 +44,11 @@ LARGEST_CONFIG = 1024 * 1024
 def check(
     uses: Iterable[CriterionUse], *, specs: Mapping[str, CriterionSpec]
 ) -> tuple[tuple[CriterionUse, ...], tuple[Problem, ...]]:
-    """Check each criterion's name, threshold and options; the criteria in their order, and what is wrong with them.
+    """Check each criterion's name, threshold and options; the criteria in their order, and what is
+    wrong with them.
 
-    One that has an error is kept as it was written. Custom metrics (`code`) have no scale and options of their own, so
-    that only a threshold that is no number is found there.
-    """
+    One that has an error is kept as it was written. Custom metrics (`code`) have no scale and
+    options of their own, so that only a threshold that is no number is found there."""
     checked: list[CriterionUse] = []
     problems: list[Problem] = []
     for use in uses:
@@ -49,8 +57,12 @@ def check(
             problems.extend(_threshold_problems(use, None))
             checked.append(use)
         elif spec is None:
-            names = ", ".join(sorted(name for name, criterion in specs.items() if not criterion.informational))
-            hint = f"Known criteria: {names}. A metric of your own needs an entry in `custom_metrics`."
+            names = ", ".join(
+                sorted(name for name, criterion in specs.items() if not criterion.informational)
+            )
+            hint = (
+                f"Known criteria: {names}. A metric of your own needs an entry in `custom_metrics`."
+            )
             hint = words.did_you_mean(use.name, specs, otherwise=hint)
             message = f"`{use.name}` is not a known criterion; ADK would skip it silently"
             problems.append(errors.error("unknown-criterion", message, use.place, hint))
@@ -65,11 +77,18 @@ def check(
 def informational_uses(
     specs: Mapping[str, CriterionSpec], *, beside: Iterable[CriterionUse] = ()
 ) -> tuple[CriterionUse, ...]:
-    """The informational criteria of the table that are not among `beside`: every suite is told them."""
+    """The informational criteria of the table that are not among `beside`: every suite is told
+    them."""
     names = {use.name for use in beside}
     return tuple(
         criteria_base.with_facts(
-            CriterionUse(name=spec.name, threshold=None, informational=True, lower_is_better=spec.lower_is_better), spec
+            CriterionUse(
+                name=spec.name,
+                threshold=None,
+                informational=True,
+                lower_is_better=spec.lower_is_better,
+            ),
+            spec,
         )
         for spec in specs.values()
         if spec.informational and spec.name not in names
@@ -108,7 +127,13 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> list[P
         hint = f'Write `"{use.name}": 0.8`, or an object with a `threshold`.'
         return [] if use.informational else [errors.error("no-threshold", message, use.place, hint)]
     if math.isnan(threshold):
-        return [errors.error("threshold-out-of-range", f"`{use.name}`: the threshold is NaN, not a number", use.place)]
+        return [
+            errors.error(
+                "threshold-out-of-range",
+                f"`{use.name}`: the threshold is NaN, not a number",
+                use.place,
+            )
+        ]
     if spec is None:
         return []
     lowest = -math.inf if spec.scale.lowest is None else spec.scale.lowest
@@ -123,7 +148,8 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> list[P
     unreachable = threshold < lowest if use.lower_is_better else threshold > highest
     effect = "no score can reach it" if unreachable else "every score passes it"
     message = f"`{use.name}`: the threshold is {threshold:g}, the criterion scores {_scale(spec)}: {effect}"
-    is_share = highest == 1 and 2 <= threshold <= 100  # on a scale of 10 or 100, where it is one up to 1
+    # on a scale of 10 or 100, where it is one up to 1
+    is_share = highest == 1 and 2 <= threshold <= 100
     hint = f"Did you mean {threshold / (10 if threshold <= 10 else 100):g}?" if is_share else ""
     return [errors.error("threshold-out-of-range", message, use.place, hint)]
 
@@ -141,12 +167,17 @@ def _scale(spec: CriterionSpec) -> str:
 
 
 def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list[Problem]]:
-    """The options that count, and what is wrong: an error where ADK refuses, a warning where it takes no notice."""
+    """The options that count, and what is wrong: an error where ADK refuses, a warning where it
+    takes no notice."""
     fields = spec.options.model_fields.items()
     option_names = {name for field, info in fields for name in (field, info.alias) if name}
     unknown = set() if spec.ours else set(use.options) - option_names
     options = {name: value for name, value in use.options.items() if name not in unknown}
-    problems = [problem for name in use.options if name in unknown and (problem := _unknown_option(use, spec, name))]
+    problems = [
+        problem
+        for name in use.options
+        if name in unknown and (problem := _unknown_option(use, spec, name))
+    ]
     try:
         valid = spec.options.model_validate(options)
     except ValidationError as error:
@@ -156,7 +187,8 @@ def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list
 
 
 def _unknown_option(use: CriterionUse, spec: CriterionSpec, name: str) -> Problem | None:
-    """What is wrong with an option that the criterion does not have: ADK keeps any, and reads none of them.
+    """What is wrong with an option that the criterion does not have: ADK keeps any, and reads none
+    of them.
 
     One is ADK's for every criterion, also where it is without effect.
     """
@@ -169,13 +201,20 @@ def _unknown_option(use: CriterionUse, spec: CriterionSpec, name: str) -> Proble
         return None
     message = f"`{use.name}` has no option `{name}` (ignored, also by ADK)"
     return errors.warning(
-        "unknown-option", message, _place_of(use, name), _known_options(name, spec.options.model_fields)
+        "unknown-option",
+        message,
+        _place_of(use, name),
+        _known_options(name, spec.options.model_fields),
     )
 
 
 def _known_options(name: str, option_names: Collection[str]) -> str:
     """The hint for an option that is not among the `option_names`."""
-    otherwise = f"Known options: {', '.join(option_names)}." if option_names else "Its only option is `threshold`."
+    otherwise = (
+        f"Known options: {', '.join(option_names)}."
+        if option_names
+        else "Its only option is `threshold`."
+    )
     return words.did_you_mean(name, option_names, otherwise=otherwise)
 
 
@@ -207,7 +246,9 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
 
 
 def _option(path: tuple[int | str, ...]) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+    return "".join(
+        f"[{step}]" if isinstance(step, int) else f".{step}" for step in path
+    ).removeprefix(".")
 
 
 def _names_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
@@ -216,7 +257,10 @@ def _names_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
     for step in path:
         if isinstance(step, int) or here is None:
             continue
-        info = next((field for name, field in here.model_fields.items() if step in (name, field.alias)), None)
+        info = next(
+            (field for name, field in here.model_fields.items() if step in (name, field.alias)),
+            None,
+        )
         here = _model_in(info.annotation) if info else None
     return list(here.model_fields) if here else []
 
@@ -224,16 +268,22 @@ def _names_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((model for argument in typing.get_args(annotation) if (model := _model_in(argument))), None)
+    return next(
+        (model for argument in typing.get_args(annotation) if (model := _model_in(argument))), None
+    )
 
 
 ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
 """What ADK scores where no config is found (google-adk 2.13, eval_config)."""
 
 SCENARIO_DEFAULT = CriterionUse(
-    name="multi_turn_task_success_v1", threshold=0.8, options={"judge": "llm"}, where_applicable=True
+    name="multi_turn_task_success_v1",
+    threshold=0.8,
+    options={"judge": "llm"},
+    where_applicable=True,
 )
-"""What scenarios are scored by where no config is found: ADK's defaults compare with turns that they do not have."""
+"""What scenarios are scored by where no config is found: ADK's defaults compare with turns that
+they do not have."""
 
 ADK_CONFIG = "test_config.json"
 YAML_CONFIGS = ("eval_config.yaml", "eval_config.yml")
@@ -244,7 +294,9 @@ _YAML = (".yaml", ".yml")
 class CriteriaFinder:
     """Finds the criteria of suite after suite; each config is read once, its problems told once."""
 
-    def __init__(self, tree: Tree, settings: Settings, *, specs: Mapping[str, CriterionSpec]) -> None:
+    def __init__(
+        self, tree: Tree, settings: Settings, *, specs: Mapping[str, CriterionSpec]
+    ) -> None:
         self.tree = tree
         self.problems: list[Problem] = []
         self._settings = settings
@@ -261,7 +313,8 @@ class CriteriaFinder:
     def criteria_of(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool
     ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse]:
-        """The first that there is: `criteria`, gate file, beside, above, the defaults; informational ones last.
+        """The first that there is: `criteria`, gate file, beside, above, the defaults;
+        informational ones last.
 
         And who leads the scenarios, as the file of the criteria says.
         """
@@ -276,15 +329,19 @@ class CriteriaFinder:
         if self._settings.criteria:
             root = self.tree.root
             full = root / self._settings.criteria
-            file = full.relative_to(root).as_posix() if full.is_relative_to(root) else full.as_posix()
+            file = (
+                full.relative_to(root).as_posix() if full.is_relative_to(root) else full.as_posix()
+            )
             named_by = "It is set as `criteria`; ADK would silently use its defaults."
-            uses = self._of_file(file, named_by=named_by, read=lambda label: walk.read_named(full, label=label))
+            uses = self._of_file(
+                file, named_by=named_by, read=lambda label: walk.read_named(full, label=label)
+            )
             return uses, ConfigOrigin.EXPLICIT, file
         index, rule = -1, None  # the last rule that speaks of the criteria of the file
         for number, suite_rule in enumerate(self._settings.gate_file.suites):
-            if (suite_rule.criteria is not None or suite_rule.config is not None) and places.matches(
-                key, suite_rule.match
-            ):
+            if (
+                suite_rule.criteria is not None or suite_rule.config is not None
+            ) and places.matches(key, suite_rule.match):
                 index, rule = number, suite_rule
         if rule is not None and rule.criteria is not None:
             return self._of_rule(rule.criteria, index), ConfigOrigin.EMBEDDED, self._gate_file
@@ -295,30 +352,44 @@ class CriteriaFinder:
         config_path = self._nearest(key, is_dataset=is_dataset)
         if config_path is not None:
             is_beside = PurePosixPath(config_path).parent == PurePosixPath(key).parent
-            return self._of_file(config_path), ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE, config_path
+            return (
+                self._of_file(config_path),
+                ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE,
+                config_path,
+            )
         return self._defaults(cases), ConfigOrigin.DEFAULTS, ""
 
     def _defaults(self, cases: Sequence[Case]) -> tuple[CriterionUse, ...]:
-        """ADK's defaults, each for the cases that it applies to; of scenarios another one. In ADK each decides all."""
+        """ADK's defaults, each for the cases that it applies to; of scenarios another one. In ADK
+        each decides all."""
         fitting = self._settings.deviations.fitting_defaults
         led = fitting and any(case.scenario is not None for case in cases)
         compared = [
-            CriterionUse(name=name, threshold=value, where_applicable=fitting) for name, value in ADK_DEFAULTS.items()
+            CriterionUse(name=name, threshold=value, where_applicable=fitting)
+            for name, value in ADK_DEFAULTS.items()
         ]
         compared = compared if not led or any(case.scenario is None for case in cases) else []
-        defaults = (use for use in (*compared, *([SCENARIO_DEFAULT] if led else ())) if use.name in self._specs)
+        defaults = (
+            use
+            for use in (*compared, *([SCENARIO_DEFAULT] if led else ()))
+            if use.name in self._specs
+        )
         uses, _ = check(defaults, specs=self._specs)
         return tuple(uses)
 
     def _nearest(self, key: str, *, is_dataset: bool) -> str | None:
-        """The config of the nearest folder that has one: test_config.json, for a dataset agents-cli's, then
-        eval_config.json, then the only other file that holds ADK's criteria."""
+        """The config of the nearest folder that has one: test_config.json, for a dataset
+        agents-cli's, then eval_config.json, then the only other file that holds ADK's criteria."""
         for folder in PurePosixPath(key).parents:
-            here = {PurePosixPath(path).name: path for path in sorted(self._by_folder.get(folder, ()))}
+            here = {
+                PurePosixPath(path).name: path for path in sorted(self._by_folder.get(folder, ()))
+            }
             if ADK_CONFIG in here:
                 return here[ADK_CONFIG]
             of_datasets = (here[name] for name in YAML_CONFIGS if is_dataset and name in here)
-            if config_path := next((path for path in of_datasets if not self._is_foreign(path)), None):
+            if config_path := next(
+                (path for path in of_datasets if not self._is_foreign(path)), None
+            ):
                 return config_path
             alike = [path for path in here.values() if path != key and self._holds_criteria(path)]
             usual = here.get("eval_config.json", "")
@@ -331,7 +402,8 @@ class CriteriaFinder:
         return None
 
     def _holds_criteria(self, path: str) -> bool:
-        """Whether a file of any name is ADK-shaped: `criteria` by name, of which one is known or has code."""
+        """Whether a file of any name is ADK-shaped: `criteria` by name, of which one is known or
+        has code."""
         if path not in self._foreign:
             data = self.tree.read(path, largest=LARGEST_CONFIG) if path.endswith(".json") else b""
             is_config, value = PurePosixPath(path).name in walk.CONFIG_NAMES, None
@@ -341,9 +413,17 @@ class CriteriaFinder:
                     value = json.loads(data.decode("utf-8-sig"))
                 fields = value if isinstance(value, dict) else {}
                 uses = fields.get("criteria")
-                names = {*self._specs, *(fields.get("custom_metrics") or ())} if isinstance(uses, dict) else set()
+                names = (
+                    {*self._specs, *(fields.get("custom_metrics") or ())}
+                    if isinstance(uses, dict)
+                    else set()
+                )
                 # what is called eval_config.json and cannot be read is told of by its reader
-                holds = (uses is not None or value is None) if is_config else not names.isdisjoint(uses or ())
+                holds = (
+                    (uses is not None or value is None)
+                    if is_config
+                    else not names.isdisjoint(uses or ())
+                )
             self._foreign[path] = not holds
         return not self._foreign[path]
 
@@ -352,7 +432,9 @@ class CriteriaFinder:
         if self._elsewhere:
             files = words.listed(f"`{path}`" for path in self._elsewhere)
             message = f"criteria are read from {files}; ADK itself reads only test_config.json beside evaluation files"
-            yield errors.note("criteria-elsewhere", message, Place(file=next(iter(self._elsewhere))))
+            yield errors.note(
+                "criteria-elsewhere", message, Place(file=next(iter(self._elsewhere)))
+            )
 
     def _tell_several(self, paths: Sequence[str]) -> None:
         message = f"{words.listed(paths)} each hold criteria and none is called test_config.json, so none is used"
@@ -360,17 +442,21 @@ class CriteriaFinder:
         self.problems.append(errors.warning("near-name", message, Place(file=paths[0]), hint))
 
     def _is_foreign(self, path: str) -> bool:
-        """Whether the content is none of ours: others call files eval_config.yaml as well. Of what cannot be read its
-        reader will tell."""
+        """Whether the content is none of ours: others call files eval_config.yaml as well. Of what
+        cannot be read its reader will tell."""
         if path not in self._foreign:
             data = self.tree.read(path)
             text = plain.decode(data, file=path)
-            self._foreign[path] = isinstance(text, str) and formats.kind_of(text, file=path) is FileKind.OTHER
+            self._foreign[path] = (
+                isinstance(text, str) and formats.kind_of(text, file=path) is FileKind.OTHER
+            )
             if self._foreign[path]:
                 message = f"`{path}` is ignored: it has neither `metrics_to_run` nor `custom_metrics`, so it is not an "
                 message += "agents-cli config, and criteria are not read from YAML"
                 hint = f"If it holds criteria, write them into a test_config.json beside the dataset: {EXAMPLE}."
-                self.problems.append(errors.warning("foreign-config", message, Place(file=path), hint))
+                self.problems.append(
+                    errors.warning("foreign-config", message, Place(file=path), hint)
+                )
         return self._foreign[path]
 
     def _of_file(
@@ -381,7 +467,9 @@ class CriteriaFinder:
             text = plain.decode(data, file=path)
             if isinstance(text, Problem):
                 self._read[path] = ()
-                self.problems.append(errors.error(text.code, text.message, text.place, text.hint or named_by))
+                self.problems.append(
+                    errors.error(text.code, text.message, text.place, text.hint or named_by)
+                )
             else:
                 kind = formats.kind_of(text, file=path)
                 reading = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)(text, file=path)
@@ -397,7 +485,9 @@ class CriteriaFinder:
             places_of = self._settings.places or (lambda *_: Place(file=self._gate_file))
             text = json.dumps({"criteria": raw}, default=str)
             locate = partial(places_of, "suites", index)
-            reading = formats.parse_criteria(text, file=self._gate_file, locate=lambda path: locate(*path))
+            reading = formats.parse_criteria(
+                text, file=self._gate_file, locate=lambda path: locate(*path)
+            )
             self._read[name] = self._checked(reading, locate())
         return self._read[name]
 
@@ -412,26 +502,39 @@ class CriteriaFinder:
 def _asserts_nothing(uses: tuple[CriterionUse, ...], place: Place) -> Iterator[Problem]:
     if not uses:
         message = "the config has no criteria, so every answer would pass"
-        yield errors.error("asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}.")
+        yield errors.error(
+            "asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}."
+        )
     elif all(use.informational for use in uses):
         names = words.listed(f"`{use.name}`" for use in uses)
-        message = f"every answer would pass: {names} {'is' if len(uses) == 1 else 'are'} informational"
-        yield errors.error("only-informational", message, place, "Add a criterion with a threshold.")
+        message = (
+            f"every answer would pass: {names} {'is' if len(uses) == 1 else 'are'} informational"
+        )
+        yield errors.error(
+            "only-informational", message, place, "Add a criterion with a threshold."
+        )
 
 
 def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:
-    """One warning for all suites that run on the defaults, and files near them that may have been meant."""
+    """One warning for all suites that run on the defaults, and files near them that may have been
+    meant."""
     if not suites:
         return
     keys = [suite.key for suite in suites]
     above = {folder for key in keys for folder in PurePosixPath(key).parents}
-    alike = sorted(path for path in tree.config_files if path.endswith(_YAML) and PurePosixPath(path).parent in above)
+    alike = sorted(
+        path
+        for path in tree.config_files
+        if path.endswith(_YAML) and PurePosixPath(path).parent in above
+    )
     hint = "Add a test_config.json next to or above the file."
     if alike:
         hint = f"{words.listed(alike)} may hold criteria: write them into a test_config.json, {EXAMPLE}."
     deciding = [use for suite in suites for use in suite.criteria if use.threshold is not None]
     defaults = " and ".join(dict.fromkeys(f"{use.name} {use.threshold:g}" for use in deciding))
     owner = "ADK's" if {use.name for use in deciding} <= ADK_DEFAULTS.keys() else "the"
-    files = f" for {words.counted(len(keys), 'file')} ({words.listed(keys)})" if len(keys) > 1 else ""
+    files = (
+        f" for {words.counted(len(keys), 'file')} ({words.listed(keys)})" if len(keys) > 1 else ""
+    )
     message = f"no test_config.json next to or above the file, so {owner} defaults apply{files}: {defaults}"
     yield errors.warning("default-criteria", message, Place(file=keys[0]), hint)

@@ -6,7 +6,15 @@ import os
 import posixpath
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set as AbstractSet,
+)
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -22,7 +30,16 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import NothingToDo, Place, Problem, Severity, errors_in
 from evalgate.formats import FileKind
 from evalgate.formats.base import FormatFiles
-from evalgate.model import AgentUse, Case, ConfigOrigin, CriteriaSource, EvalSet, SimulatorUse, Suite, Text
+from evalgate.model import (
+    AgentUse,
+    Case,
+    ConfigOrigin,
+    CriteriaSource,
+    EvalSet,
+    SimulatorUse,
+    Suite,
+    Text,
+)
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 
@@ -31,11 +48,12 @@ SHOWN = "`evalgate list` shows them, `evalgate validate` checks them."
 
 @frozen_dataclass
 class Discovery:
-    """The suites in the order of their paths, everything that is wrong with what was found, and the tree it is in.
+    """The suites in the order of their paths, everything that is wrong with what was found, and the
+    tree it is in.
 
-    A file that cannot be read has problems and no suite; `unread`: what is known of such files all the same, their
-    criteria and agents. `libraries`: what is there of other formats than ADK's, what is run among it.
-    """
+    A file that cannot be read has problems and no suite; `unread`: what is known of such files all
+    the same, their criteria and agents. `libraries`: what is there of other formats than ADK's,
+    what is run among it."""
 
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
@@ -45,25 +63,35 @@ class Discovery:
 
 
 def discover(
-    settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tree | None = None, unrun_suffices: bool = False
+    settings: Settings,
+    *,
+    specs: Mapping[str, CriterionSpec],
+    tree: Tree | None = None,
+    unrun_suffices: bool = False,
 ) -> Discovery:
-    """Find what is to be evaluated below `settings.root`; nothing is imported or run. `tree`: the walk of it, where
-    it is known.
+    """Find what is to be evaluated below `settings.root`; nothing is imported or run. `tree`: the
+    walk of it, where it is known.
 
-    Raises NothingToDo where no file or case is left and no problem explains it; with `unrun_suffices` only where there
-    is no file of a library either, of any kind.
-    """
+    Raises NothingToDo where no file or case is left and no problem explains it; with
+    `unrun_suffices` only where there is no file of a library either, of any kind."""
     search = _Search(settings, tree, unrun_suffices=unrun_suffices)
     libraries = search.files.libraries
     if libraries and unrun_suffices and not (search.keys or search.others):
-        return Discovery(suites=(), problems=search.problems, unread=(), tree=search.files.tree, libraries=libraries)
+        return Discovery(
+            suites=(),
+            problems=search.problems,
+            unread=(),
+            tree=search.files.tree,
+            libraries=libraries,
+        )
     search.insist()
     return _discovery(search, specs)
 
 
 class _Search:
-    """The evaluation sets that are selected: `sets` of ADK's files, `others` of other formats; what is wrong with their
-    files, and with those that are not run (`unrun`). `keys`: ADK's files that are selected."""
+    """The evaluation sets that are selected: `sets` of ADK's files, `others` of other formats; what
+    is wrong with their files, and with those that are not run (`unrun`). `keys`: ADK's files that
+    are selected."""
 
     def __init__(self, settings: Settings, tree: Tree | None, *, unrun_suffices: bool) -> None:
         self.settings = settings
@@ -81,7 +109,9 @@ class _Search:
         self.problems = (*files.unmatched, *tree.problems, *read.problems, *unknown)
         self.others, self.unrun = _of_libraries(files.libraries, files.within, settings)
         if unrun_suffices:
-            self.others, homeless = _with_agents(files.libraries, self.others, settings.gate_file, tree)
+            self.others, homeless = _with_agents(
+                files.libraries, self.others, settings.gate_file, tree
+            )
             self.unrun = (*self.unrun, *homeless)
 
     def insist(self) -> None:
@@ -90,24 +120,45 @@ class _Search:
         outside = (problem for problem in files.unmatched if problem.code == "outside-root")
         of_libraries = (problem for library in files.libraries for problem in library.problems)
         is_library_broken = bool(errors_in((*of_libraries, *self.unrun)))
-        evaluations = [words.counted(library.size(), library.noun) for library in files.libraries if library.size()]
+        evaluations = [
+            words.counted(library.size(), library.noun)
+            for library in files.libraries
+            if library.size()
+        ]
         if evaluations and not (self.keys or self.others or is_library_broken):
             message = f"nothing that evalgate runs was found, only {words.listed(evaluations)}"
             raise NothingToDo(message, hint=SHOWN, problems=(*self.problems, *self.unrun))
-        is_explained = is_library_broken or errors_in((*files.tree.problems, *read.problems, *outside))
+        is_explained = is_library_broken or errors_in(
+            (*files.tree.problems, *read.problems, *outside)
+        )
         if not (self.sets or self.others or is_explained):
-            counts = {"cases": sum(len(eval_set.cases) for eval_set in read.sets.values()), "files": len(read.sets)}
+            counts = {
+                "cases": sum(len(eval_set.cases) for eval_set in read.sets.values()),
+                "files": len(read.sets),
+            }
             raise hints.nothing_found(
-                files.tree, **counts, grep=self.settings.grep, other_files=read.others, problems=self.problems
+                files.tree,
+                **counts,
+                grep=self.settings.grep,
+                other_files=read.others,
+                problems=self.problems,
             )
 
 
-def _unread(search: _Search, finder: CriteriaFinder, specs: Mapping[str, CriterionSpec]) -> tuple[Suite, ...]:
-    """Suites of files that cannot be read: their configs may be wrong as well, and all is told at once."""
+def _unread(
+    search: _Search, finder: CriteriaFinder, specs: Mapping[str, CriterionSpec]
+) -> tuple[Suite, ...]:
+    """Suites of files that cannot be read: their configs may be wrong as well, and all is told at
+    once."""
     settings, libraries = search.settings, search.files.libraries
-    broken = {key: EvalSet(eval_set_id="", cases=()) for key in _broken(libraries, search.unrun, search.others)}
+    broken = {
+        key: EvalSet(eval_set_id="", cases=())
+        for key in _broken(libraries, search.unrun, search.others)
+    }
     empty = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(search.read.failed)}
-    uses, _ = discovery_agents.choose_agents({**empty, **broken}, gate_file=settings.gate_file, tree=search.files.tree)
+    uses, _ = discovery_agents.choose_agents(
+        {**empty, **broken}, gate_file=settings.gate_file, tree=search.files.tree
+    )
     return (
         *_suites(empty, search.read, uses, finder=finder, settings=settings),
         *_suites_of(libraries, broken, uses, specs=specs, settings=settings),
@@ -116,31 +167,57 @@ def _unread(search: _Search, finder: CriteriaFinder, specs: Mapping[str, Criteri
 
 def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery:
     """The sets with their criteria and agents."""
-    settings, read, tree, libraries = search.settings, search.read, search.files.tree, search.files.libraries
+    settings, read, tree, libraries = (
+        search.settings,
+        search.read,
+        search.files.tree,
+        search.files.libraries,
+    )
     rules = settings.gate_file
     finder = CriteriaFinder(tree, settings, specs=specs)
     unread = _unread(search, finder, specs)
-    uses, agent_problems = discovery_agents.choose_agents({**search.sets, **search.others}, gate_file=rules, tree=tree)
+    uses, agent_problems = discovery_agents.choose_agents(
+        {**search.sets, **search.others}, gate_file=rules, tree=tree
+    )
     of_adk = _suites(search.sets, read, uses, finder=finder, settings=settings)
-    unsorted_suites = (*of_adk, *_suites_of(libraries, search.others, uses, specs=specs, settings=settings))
+    unsorted_suites = (
+        *of_adk,
+        *_suites_of(libraries, search.others, uses, specs=specs, settings=settings),
+    )
     suites = tuple(sorted(unsorted_suites, key=lambda suite: suite.key))
-    on_defaults = [suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
+    on_defaults = [
+        suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS
+    ]
     names = {*specs, *(use.name for suite in (*suites, *unread) for use in suite.criteria)}
-    found_ever = {*tree.evaluation_files, *search.keys, *(file for library in libraries for file in library.files())}
+    found_ever = {
+        *tree.evaluation_files,
+        *search.keys,
+        *(file for library in libraries for file in library.files()),
+    }
     found_ever -= read.others
     unheeded = _unheeded(
-        tree, settings, suites, unread, run=search.keys, files=found_ever, other_files=read.others, names=names
+        tree,
+        settings,
+        suites,
+        unread,
+        run=search.keys,
+        files=found_ever,
+        other_files=read.others,
+        names=names,
     )
     defaults = criteria.defaults_problems(on_defaults, tree)
     of_criteria = (*finder.problems, *finder.elsewhere(), *defaults)
     problems = (*search.problems, *search.unrun, *of_criteria, *agent_problems, *unheeded)
-    return Discovery(suites=suites, problems=problems, unread=unread, tree=tree, libraries=libraries)
+    return Discovery(
+        suites=suites, problems=problems, unread=unread, tree=tree, libraries=libraries
+    )
 
 
 def suites_of_all(
     settings: Settings, *, specs: Mapping[str, CriterionSpec]
 ) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
-    """The suites of the whole repository, whatever is selected, and what is wrong; neither where nothing is found."""
+    """The suites of the whole repository, whatever is selected, and what is wrong; neither where
+    nothing is found."""
     try:
         discovery = discover(settings.model_copy(update={"paths": (), "grep": ""}), specs=specs)
     except NothingToDo:
@@ -162,14 +239,18 @@ def _unheeded(
     """Files, configs and settings that look as if they were meant, and are not used."""
     rules, is_whole = settings.gate_file, not settings.paths and not settings.grep
     exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
-    yield from hints.ignored_files(tree, within=_ignored_within(tree, settings), run=run, exclude=rules.exclude)
+    yield from hints.ignored_files(
+        tree, within=_ignored_within(tree, settings), run=run, exclude=rules.exclude
+    )
     yield from hints.ignored_configs(tree, suites)
     yield from hints.misnamed_configs(tree, (*suites, *unread))
     yield from hints.misnamed_files(tree, run=run, exclude=rules.exclude) if is_whole else ()
     rows = formats.FORMATS.values()
     of_rows = (file for row in rows for file in row.left_out(tree, exclude=rules.exclude))
     left_out = (*tree.excluded, *tree.ignored, *other_files, *of_rows)
-    yield from hints.pattern_problems(settings, files=files | (exact_files - other_files), left_out=left_out)
+    yield from hints.pattern_problems(
+        settings, files=files | (exact_files - other_files), left_out=left_out
+    )
     yield from hints.name_problems(settings, names=names) if is_whole else ()
     for row in rows if is_whole else ():
         yield from row.unheeded(tree, files, exclude=rules.exclude)
@@ -197,9 +278,15 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
     files = _files(root, tree.evaluation_files)
     parsed = [parse_selection(text, files=files) for text in texts]
     named_files = {
-        key for selection in parsed if isinstance(selection, Selection) and selection.is_file for key in selection.keys
+        key
+        for selection in parsed
+        if isinstance(selection, Selection) and selection.is_file
+        for key in selection.keys
     }
-    by_format = [(row, row.find(tree, exclude=exclude, named_files=named_files)) for row in formats.FORMATS.values()]
+    by_format = [
+        (row, row.find(tree, exclude=exclude, named_files=named_files))
+        for row in formats.FORMATS.values()
+    ]
     format_files = tuple(sorted({file for _, files in by_format for file in files}))
     within = _files(root, format_files, is_file=lambda path: path in format_files)
     alike = [parse_selection(text, files=within) for text in texts]
@@ -237,22 +324,33 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
 
 def _add_configs(tree: Tree, files: Iterable[str]) -> None:
     """Add the configs beside files that are named, wherever they lie."""
-    beside = {(PurePosixPath(key).parent / name).as_posix() for key in files for name in walk.CONFIG_NAMES}
-    tree.config_files |= {path for path in beside if _is_within(path, tree.root) and (tree.root / path).is_file()}
+    beside = {
+        (PurePosixPath(key).parent / name).as_posix() for key in files for name in walk.CONFIG_NAMES
+    }
+    tree.config_files |= {
+        path for path in beside if _is_within(path, tree.root) and (tree.root / path).is_file()
+    }
 
 
 def _of_libraries(
     libraries: Sequence[FormatFiles], selected: Sequence[Selection], settings: Settings
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
     """The sets of libraries that are selected, and what is told of them."""
-    selected_ids = {key: selection.case_ids for selection in selected if selection.is_file for key in selection.keys}
+    selected_ids = {
+        key: selection.case_ids
+        for selection in selected
+        if selection.is_file
+        for key in selection.keys
+    }
     sets: dict[str, EvalSet] = {}
     problems: list[Problem] = []
     for library in libraries:
         of_library, of_run = library.eval_sets(selected_ids)
         sets |= of_library
         problems += of_run
-    sets, unknown = pick_cases(sets, [selection for selection in selected if sets.keys() & set(selection.keys)])
+    sets, unknown = pick_cases(
+        sets, [selection for selection in selected if sets.keys() & set(selection.keys)]
+    )
     if settings.grep:
         sets = find_cases(sets, settings.grep)
     return sets, (*problems, *unknown)
@@ -261,9 +359,12 @@ def _of_libraries(
 def _with_agents(
     libraries: Sequence[FormatFiles], sets: dict[str, EvalSet], gate_file: GateFile, tree: Tree
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The sets that have an agent here, and a note on the others: they may be an app's that runs elsewhere."""
+    """The sets that have an agent here, and a note on the others: they may be an app's that runs
+    elsewhere."""
     uses, _ = discovery_agents.choose_agents(sets, gate_file=gate_file, tree=tree)
-    usable_sets = {key: eval_set for key, eval_set in sets.items() if uses[key] != discovery_agents.UNKNOWN}
+    usable_sets = {
+        key: eval_set for key, eval_set in sets.items() if uses[key] != discovery_agents.UNKNOWN
+    }
     lacking = [key for key in sets if key not in usable_sets]
     if not lacking:
         return sets, ()
@@ -274,7 +375,9 @@ def _with_agents(
     return usable_sets, (errors.note("ces-no-agent", message, Place(file=lacking[0]), hint),)
 
 
-def _files(root: Path, files: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None) -> Files:
+def _files(
+    root: Path, files: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None
+) -> Files:
     return Files(
         found=files,
         is_file=is_file or (lambda path: os.path.isfile(root / path)),  # noqa: PTH113 - a list of cases is too long a name for Path
@@ -292,16 +395,20 @@ def _is_within(path: str, root: Path) -> bool | None:
 
 
 def _ignored_within(tree: Tree, settings: Settings) -> set[str]:
-    """The evaluation files that git ignores, of those that are selected by folder or glob; without selections all."""
+    """The evaluation files that git ignores, of those that are selected by folder or glob; without
+    selections all."""
     if not settings.paths or not tree.ignored:
         return set(tree.ignored)
     files = _files(tree.root, tree.ignored, is_file=lambda _: False)
     parsed = (parse_selection(_relative(text, tree.root), files=files) for text in settings.paths)
-    return {key for selection in parsed if isinstance(selection, Selection) for key in selection.keys}
+    return {
+        key for selection in parsed if isinstance(selection, Selection) for key in selection.keys
+    }
 
 
 def _relative(text: str, root: Path) -> str:
-    """A selection with an absolute path within the root, relative to it; also where a link leads to the root."""
+    """A selection with an absolute path within the root, relative to it; also where a link leads to
+    the root."""
     path = Path(text.strip())
     try:
         if not path.is_absolute():
@@ -317,7 +424,8 @@ def _relative(text: str, root: Path) -> str:
 
 @frozen_dataclass
 class _Read:
-    """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those that are agents-cli's.
+    """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those that are
+    agents-cli's.
 
     `others`: files that are called like evaluation files and are none.
     """
@@ -330,7 +438,8 @@ class _Read:
 
 
 def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) -> _Read:
-    """Read the files; those that are evaluation files by nothing but their name are passed over unless `exact_keys`."""
+    """Read the files; those that are evaluation files by nothing but their name are passed over
+    unless `exact_keys`."""
     read = _Read(sets={}, failed=set(), datasets=set(), others=set(), problems=[])
     for key in keys:
         is_meant = key in exact_keys or key.endswith(walk.OWN_ENDINGS)
@@ -344,7 +453,11 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
                 kind = formats.kind_of(data.decode("utf-8", errors="replace"), file=key)
                 problem = text if kind in formats.CASE_FILES else None
             read.problems.extend([problem] if problem is not None else [])
-            (read.failed if problem is not None and problem.severity is Severity.ERROR else read.others).add(key)
+            (
+                read.failed
+                if problem is not None and problem.severity is Severity.ERROR
+                else read.others
+            ).add(key)
             continue
         kind = formats.kind_of(text, file=key)
         if kind is FileKind.DATASET:
@@ -372,7 +485,9 @@ def _suites(
     """A suite for each set."""
     suites = []
     for key in sorted(sets):
-        criterion_uses, source, simulator = finder.criteria_of(key, sets[key].cases, is_dataset=key in read.datasets)
+        criterion_uses, source, simulator = finder.criteria_of(
+            key, sets[key].cases, is_dataset=key in read.datasets
+        )
         suite = Suite(
             key=key,
             eval_set=sets[key],
@@ -394,8 +509,12 @@ def _suites_of(
     settings: Settings,
 ) -> Iterator[Suite]:
     """A suite for each file of a library, scored as its evaluations say."""
-    for library, key in ((library, key) for library in libraries for key in sets if library.is_of_cases(key)):
-        decide = [base.with_facts(use, specs[use.name]) for use in library.criteria_of(sets[key].cases)]
+    for library, key in (
+        (library, key) for library in libraries for key in sets if library.is_of_cases(key)
+    ):
+        decide = [
+            base.with_facts(use, specs[use.name]) for use in library.criteria_of(sets[key].cases)
+        ]
         yield Suite(
             key=key,
             eval_set=sets[key],
@@ -406,15 +525,21 @@ def _suites_of(
         )
 
 
-def _broken(libraries: Sequence[FormatFiles], unrun: Iterable[Problem], sets: Collection[str]) -> list[str]:
-    """The files of evaluations that have an error, which keeps them from being run; and those of evaluations that the
-    user named and that are not run, where no other of the file is."""
+def _broken(
+    libraries: Sequence[FormatFiles], unrun: Iterable[Problem], sets: Collection[str]
+) -> list[str]:
+    """The files of evaluations that have an error, which keeps them from being run; and those of
+    evaluations that the user named and that are not run, where no other of the file is."""
     files = {
         problem.place.file
         for problem in unrun
         if problem.severity is Severity.ERROR and problem.place and problem.code not in CODES
     }
-    return sorted(file for file in files.difference(sets) if any(library.is_of_cases(file) for library in libraries))
+    return sorted(
+        file
+        for file in files.difference(sets)
+        if any(library.is_of_cases(file) for library in libraries)
+    )
 
 
 # --- which files and cases the user asked for ----------------------------------------------------
@@ -441,9 +566,9 @@ class Selection:
 class Files:
     """What selections are resolved against; posix paths relative to the root.
 
-    `found`: the evaluation files of the walk. `is_file`, `is_folder`: whether a path exists, walked or not; nothing
-    outside the root is a folder here. `is_outside`: whether a path leads out of the root, by itself or by a link.
-    """
+    `found`: the evaluation files of the walk. `is_file`, `is_folder`: whether a path exists, walked
+    or not; nothing outside the root is a folder here. `is_outside`: whether a path leads out of the
+    root, by itself or by a link."""
 
     found: tuple[str, ...]
     is_file: Callable[[str], bool]
@@ -452,7 +577,8 @@ class Files:
 
 
 def parse_selection(text: str, *, files: Files) -> Selection | Problem:
-    """`PATH`, `FOLDER`, `GLOB`, each optionally with `:case_1,case_2`; split at the last colon that gives a match.
+    """`PATH`, `FOLDER`, `GLOB`, each optionally with `:case_1,case_2`; split at the last colon that
+    gives a match.
 
     A file that is named exactly is taken whatever its name is and whether git ignores it or not.
     """
@@ -465,22 +591,30 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
         return Selection(text=text, keys=keys, is_file=keys == (_path(text),))
     for position in _ends(text):
         keys = _matched(text[:position], files)
-        case_ids = tuple(case_id.strip() for case_id in text[position + 1 :].split(",") if case_id.strip())
+        case_ids = tuple(
+            case_id.strip() for case_id in text[position + 1 :].split(",") if case_id.strip()
+        )
         if keys and case_ids:
-            return Selection(text=text, keys=keys, case_ids=case_ids, is_file=keys == (_path(text[:position]),))
+            return Selection(
+                text=text, keys=keys, case_ids=case_ids, is_file=keys == (_path(text[:position]),)
+            )
     return _unmatched(text, files)
 
 
 def folders_named(texts: Iterable[str], *, files: Files) -> list[str]:
-    """The folders that selections name, in which the walk found nothing: it may have passed them over."""
+    """The folders that selections name, in which the walk found nothing: it may have passed them
+    over."""
     paths = (_path(part) for text in texts for part in (text, *(text[:at] for at in _ends(text))))
-    return sorted({path for path in paths if path and files.is_folder(path) and not _below(path, files.found)})
+    return sorted(
+        {path for path in paths if path and files.is_folder(path) and not _below(path, files.found)}
+    )
 
 
 def pick_cases(
     sets: Mapping[str, EvalSet], selections: Sequence[Selection]
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The sets reduced to what is selected; without selections all. A set of which nothing is left is dropped.
+    """The sets reduced to what is selected; without selections all. A set of which nothing is left
+    is dropped.
 
     A case id that stands in no file of its selection is a problem.
     """
@@ -507,7 +641,8 @@ def pick_cases(
 
 
 def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
-    """The sets reduced to cases whose id or first user text matches `pattern`; sets without any are dropped.
+    """The sets reduced to cases whose id or first user text matches `pattern`; sets without any are
+    dropped.
 
     The pattern is a regular expression, or plain text where it is not a valid one; case is ignored.
     """
@@ -521,7 +656,10 @@ def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
     def matches(case: Case) -> bool:
         return bool(search(case.case_id) or search(opening_text(case)))
 
-    picked = {key: tuple(case for case in eval_set.cases if matches(case)) for key, eval_set in sets.items()}
+    picked = {
+        key: tuple(case for case in eval_set.cases if matches(case))
+        for key, eval_set in sets.items()
+    }
     return {key: _with_cases(sets[key], cases) for key, cases in picked.items() if cases}
 
 
@@ -535,7 +673,9 @@ def opening_text(case: Case) -> str:
         return case.scenario.starting_prompt
     if not case.conversation:
         return ""
-    return "\n".join(part.text for part in case.conversation[0].user_content.parts if isinstance(part, Text))
+    return "\n".join(
+        part.text for part in case.conversation[0].user_content.parts if isinstance(part, Text)
+    )
 
 
 def _matched(text: str, files: Files) -> tuple[str, ...]:
@@ -572,24 +712,38 @@ def _unmatched(text: str, files: Files) -> Problem:
     path = next((text[:at] for at in _ends(text)), text)
     if files.is_outside(_path(path)):
         message = f"{text!r} is outside the repository"
-        return errors.error("outside-root", message, hint="Use a path within the root, or change `root`.")
+        return errors.error(
+            "outside-root", message, hint="Use a path within the root, or change `root`."
+        )
     close = words.nearest(path, files.found)
     if close is None:
         by_name = {PurePosixPath(key).name: key for key in files.found}
         name = words.nearest(PurePosixPath(path).name, by_name)
         close = by_name[name] if name else None
     is_folder = files.is_folder(_path(path))
-    message = f"the folder {text!r} holds no evaluation file" if is_folder else f"{text!r} matches no evaluation file"
-    there = f"Found {words.counted(len(files.found), 'evaluation file')}: {words.listed(files.found)}."
+    message = (
+        f"the folder {text!r} holds no evaluation file"
+        if is_folder
+        else f"{text!r} matches no evaluation file"
+    )
+    there = (
+        f"Found {words.counted(len(files.found), 'evaluation file')}: {words.listed(files.found)}."
+    )
     hint = f"Did you mean `{close}`?" if close else there if files.found else ""
     return errors.error("selection-unmatched", message, hint=hint)
 
 
 def _unknown_cases(selection: Selection, sets: Mapping[str, EvalSet]) -> Iterator[Problem]:
-    keys_by_id = {case.case_id.strip(): key for key, eval_set in sets.items() for case in eval_set.cases}
+    keys_by_id = {
+        case.case_id.strip(): key for key, eval_set in sets.items() for case in eval_set.cases
+    }
     for case_id in selection.case_ids:
         if sets and case_id not in keys_by_id:
-            location = next(iter(sets)) if len(sets) == 1 else f"any of {words.counted(len(sets), 'file')}"
-            hint = words.did_you_mean(case_id, keys_by_id, otherwise=f"Its cases: {words.listed(keys_by_id, limit=8)}.")
+            location = (
+                next(iter(sets)) if len(sets) == 1 else f"any of {words.counted(len(sets), 'file')}"
+            )
+            hint = words.did_you_mean(
+                case_id, keys_by_id, otherwise=f"Its cases: {words.listed(keys_by_id, limit=8)}."
+            )
             message = f"no case {case_id!r} in {location} (selected by {selection.text!r})"
             yield errors.error("unknown-case", message, Place(file=next(iter(sets))), hint)

@@ -1,5 +1,5 @@
-"""The `.env` of an agent: what of it judges are asked with as well, and how the base's agent gets one that git does not
-keep."""
+"""The `.env` of an agent: what of it judges are asked with as well, and how the base's agent gets
+one that git does not keep."""
 
 from __future__ import annotations
 
@@ -33,17 +33,20 @@ class JudgeEnvironment:
     """What judges are asked with."""
 
     environ: Environ
-    used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names of variables by the file that sets them
+    # names of variables by the file that sets them
+    used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unused: tuple[str, ...] = ()  # a sentence on each file that sets a key which does not count
     keys: frozenset[str] = frozenset()  # names of the variables that have keys of judges
 
 
-def of_judges(environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, root: Path) -> JudgeEnvironment:
-    """`environ` with the keys and settings of models that files of the agents at `root` set and nothing else does.
+def of_judges(
+    environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, root: Path
+) -> JudgeEnvironment:
+    """`environ` with the keys and settings of models that files of the agents at `root` set and
+    nothing else does.
 
-    In a workflow a file that the commit brings along does not count, and none says whom to ask: neither addresses, nor
-    a key beside the address that it is for.
-    """
+    In a workflow a file that the commit brings along does not count, and none says whom to ask:
+    neither addresses, nor a key beside the address that it is for."""
     variable_names = {
         CREDENTIALS,
         judge.api_key_env,
@@ -55,9 +58,15 @@ def of_judges(environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, r
     for path in _files(uses, root):
         values, file = read(path), path.relative_to(root).as_posix()
         file_values = {
-            name: value for name, value in values.items() if value and name not in environ and name in variable_names
+            name: value
+            for name, value in values.items()
+            if value and name not in environ and name in variable_names
         }
-        if file_values and not variables.is_terminal(environ) and (reason := _why_not(path, root, environ)):
+        if (
+            file_values
+            and not variables.is_terminal(environ)
+            and (reason := _why_not(path, root, environ))
+        ):
             unused.append(
                 f"`{file}` sets {words.listed(file_values)}, but {reason}, so it does not count in a workflow."
             )
@@ -68,7 +77,9 @@ def of_judges(environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, r
                     f"`{file}` sets {words.listed(addresses)}, which never says whom judges ask, so the key beside "
                     "it does not count either; set both in the environment."
                 )
-                file_values = {name: value for name, value in file_values.items() if name not in keys}
+                file_values = {
+                    name: value for name, value in file_values.items() if name not in keys
+                }
         new = {
             name: value for name, value in file_values.items() if name not in judge_values
         }  # of two agents' the first counts
@@ -79,16 +90,23 @@ def of_judges(environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, r
 
 
 def _of_others(values: Mapping[str, str], environ: Environ) -> Iterator[tuple[list[str], set[str]]]:
-    """The addresses that a file sets and the environment does not, each provider's with the names of its keys."""
+    """The addresses that a file sets and the environment does not, each provider's with the names
+    of its keys."""
     for provider in PROVIDERS.values():
-        addresses = [name for name in provider.endpoints if values.get(name) and values[name] != environ.get(name)]
+        addresses = [
+            name
+            for name in provider.endpoints
+            if values.get(name) and values[name] != environ.get(name)
+        ]
         if addresses:
             yield addresses, set(provider.keys)
 
 
-def lend(pairs: Iterable[tuple[AgentUse, AgentUse]], *, root: Path, base: Path, environ: Environ) -> tuple[str, ...]:
-    """Give the base's agents, whose checkout is at `base`, the files of head's at `root` that the commit does not bring
-    along; their paths. `pairs`: head's agent and the base's."""
+def lend(
+    pairs: Iterable[tuple[AgentUse, AgentUse]], *, root: Path, base: Path, environ: Environ
+) -> tuple[str, ...]:
+    """Give the base's agents, whose checkout is at `base`, the files of head's at `root` that the
+    commit does not bring along; their paths. `pairs`: head's agent and the base's."""
     paths = []
     for head_use, base_use in pairs:
         for path in _files([head_use], root):
@@ -109,7 +127,8 @@ def of_agent(use: AgentUse, root: Path) -> dict[str, str]:
 
 
 def read(path: Path) -> dict[str, str]:
-    """What a file sets, each variable as it stands there: values that refer to others are left out."""
+    """What a file sets, each variable as it stands there: values that refer to others are left
+    out."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             values = parse(file.read(LARGEST_BYTES))

@@ -1,4 +1,5 @@
-"""What may have been meant: rules that match nothing, files that git ignores or that are nearly named right."""
+"""What may have been meant: rules that match nothing, files that git ignores or that are nearly
+named right."""
 
 from __future__ import annotations
 
@@ -18,16 +19,23 @@ from evalgate.text import plain as text_plain, words
 MOST_LOOKED_AT = 2_000
 
 
-def pattern_problems(settings: Settings, *, files: Collection[str], left_out: Collection[str]) -> Iterator[Problem]:
-    """A warning for each rule of `agents`, `suites` and `exclude` whose globs match no evaluation file.
+def pattern_problems(
+    settings: Settings, *, files: Collection[str], left_out: Collection[str]
+) -> Iterator[Problem]:
+    """A warning for each rule of `agents`, `suites` and `exclude` whose globs match no evaluation
+    file.
 
-    Of a rule with several globs, those that name a file exactly are told alone. `files`: all evaluation files of the
-    repository, whatever a run selects. `left_out`: those that are excluded or that git ignores, for `exclude`. Who
-    excludes what is not there may only be careful: that is told where a name like it is there.
-    """
+    Of a rule with several globs, those that name a file exactly are told alone. `files`: all
+    evaluation files of the repository, whatever a run selects. `left_out`: those that are excluded
+    or that git ignores, for `exclude`. Who excludes what is not there may only be careful: that is
+    told where a name like it is there."""
     gate_file, locate = settings.gate_file, settings.places or _no_places
-    of_agents = [(("agents", index, "suites"), rule.suites) for index, rule in enumerate(gate_file.agents)]
-    of_suites = [(("suites", index, "match"), rule.match) for index, rule in enumerate(gate_file.suites)]
+    of_agents = [
+        (("agents", index, "suites"), rule.suites) for index, rule in enumerate(gate_file.agents)
+    ]
+    of_suites = [
+        (("suites", index, "match"), rule.match) for index, rule in enumerate(gate_file.suites)
+    ]
     for path, patterns in (*of_agents, *of_suites):
         rule = f"`{path[0]}[{path[1]}]`"
         if not _matches_any(patterns, files):
@@ -45,19 +53,23 @@ def pattern_problems(settings: Settings, *, files: Collection[str], left_out: Co
 
 
 def exact_names(gate_file: GateFile) -> frozenset[str]:
-    """The files that rules of `agents` and `suites` name exactly: they may be called as nobody would find them."""
+    """The files that rules of `agents` and `suites` name exactly: they may be called as nobody
+    would find them."""
     patterns = [pattern for agent in gate_file.agents for pattern in agent.suites]
     patterns += [pattern for suite in gate_file.suites for pattern in suite.match]
     return frozenset(pattern for pattern in patterns if not _is_glob(pattern))
 
 
 def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Problem]:
-    """A warning for each criterion under `compare` and `judge: criteria` that is none of `names`."""
+    """A warning for each criterion under `compare` and `judge: criteria` that is none of
+    `names`."""
     gate_file, locate = settings.gate_file, settings.places or _no_places
     compared: list[tuple[str, ...]] = [("compare", name) for name in gate_file.compare]
     for path in (*compared, *(("judge", "criteria", name) for name in gate_file.judge.criteria)):
         if path[-1] not in names:
-            hint = words.did_you_mean(path[-1], names, otherwise="Remove the rule, or correct its name.")
+            hint = words.did_you_mean(
+                path[-1], names, otherwise="Remove the rule, or correct its name."
+            )
             message = f"`{'.'.join(path)}`: no suite has a criterion with this name"
             yield errors.warning("rule-matches-nothing", message, locate(*path), hint)
 
@@ -84,18 +96,24 @@ def _idle_rule(rule: str, patterns: Sequence[str], files: Iterable[str], place: 
     close = next(filter(None, (_nearest_name(pattern, files) for pattern in patterns)), None)
     hint = f"Did you mean `{close}`?" if close else "`evalgate list` shows all files."
     return errors.warning(
-        "rule-matches-nothing", f"{rule} matches no evaluation file, so the rule has no effect", place, hint
+        "rule-matches-nothing",
+        f"{rule} matches no evaluation file, so the rule has no effect",
+        place,
+        hint,
     )
 
 
 def _nearest_name(pattern: str, keys: Iterable[str]) -> str | None:
-    """The file, or the folder of files, that a glob was probably meant for; none among too many to look at each."""
+    """The file, or the folder of files, that a glob was probably meant for; none among too many to
+    look at each."""
     keys = list(keys)
     if len(keys) > MOST_LOOKED_AT:
         return None
     plain = pattern.strip("!/").removesuffix("*").removesuffix("*").rstrip("/")
     paths = [PurePosixPath(key) for key in keys]
-    folders = {str(folder): f"{folder}/" for path in paths for folder in path.parents if str(folder) != "."}
+    folders = {
+        str(folder): f"{folder}/" for path in paths for folder in path.parents if str(folder) != "."
+    }
     files = {str(path): str(path) for path in paths}
     names = {path.name: str(path) for path in paths}
     for candidates in (files, folders) if plain.endswith(".json") else (folders, files):
@@ -112,9 +130,8 @@ FOUND = frozenset({ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.DEFAULT
 def ignored_files(
     tree: Tree, *, within: Collection[str], run: Collection[str], exclude: Sequence[str]
 ) -> Iterator[Problem]:
-    """A warning for the evaluation files `within` those that git ignores. Not for copies of a file that is `run`
-    (a build makes such), nor for what `exclude` takes out.
-    """
+    """A warning for the evaluation files `within` those that git ignores. Not for copies of a file
+    that is `run` (a build makes such), nor for what `exclude` takes out."""
     by_name: dict[str, list[str]] = {}
     for key in run:
         by_name.setdefault(PurePosixPath(key).name, []).append(key)
@@ -124,8 +141,14 @@ def ignored_files(
         content = tree.read(path) if alike else b""
         return isinstance(content, bytes) and any(tree.read(key) == content for key in alike)
 
-    candidates = [path for path in tree.ignored if path.endswith("evalset.json") and path in within and path not in run]
-    missed = [path for path in candidates if not is_copy(path) and not places.matches(path, exclude)]
+    candidates = [
+        path
+        for path in tree.ignored
+        if path.endswith("evalset.json") and path in within and path not in run
+    ]
+    missed = [
+        path for path in candidates if not is_copy(path) and not places.matches(path, exclude)
+    ]
     if missed:
         it, they = ("it", "it is") if len(missed) == 1 else ("them", "they are")
         yield errors.warning(
@@ -137,8 +160,13 @@ def ignored_files(
 
 
 def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
-    """A warning for each config that git ignores and that would otherwise be the nearest of a suite."""
-    ignored = {path for path in tree.ignored_configs - tree.config_files if path.endswith(criteria.ADK_CONFIG)}
+    """A warning for each config that git ignores and that would otherwise be the nearest of a
+    suite."""
+    ignored = {
+        path
+        for path in tree.ignored_configs - tree.config_files
+        if path.endswith(criteria.ADK_CONFIG)
+    }
     for path, served in _by_nearest(suites, lambda _: ignored).items():
         yield errors.warning(
             "ignored-by-git",
@@ -153,9 +181,13 @@ MOST_READ = 100
 LARGEST_BYTES = 1024 * 1024
 
 
-def misnamed_files(tree: Tree, *, run: Collection[str], exclude: Sequence[str]) -> Iterator[Problem]:
+def misnamed_files(
+    tree: Tree, *, run: Collection[str], exclude: Sequence[str]
+) -> Iterator[Problem]:
     """A warning for files that are nearly called like evaluation files and hold cases."""
-    candidates = [path for path in tree.near_names if path not in run and not places.matches(path, exclude)]
+    candidates = [
+        path for path in tree.near_names if path not in run and not places.matches(path, exclude)
+    ]
     missed = [path for path in candidates[:MOST_READ] if holds_cases(tree, path)]
     if missed:
         it, are = ("it", "is") if len(missed) == 1 else ("each", "are")
@@ -169,11 +201,17 @@ def misnamed_files(tree: Tree, *, run: Collection[str], exclude: Sequence[str]) 
 
 
 def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
-    """A warning for each file that is nearly called test_config.json, and nearer to a suite than what counts for it."""
-    alike = (path for path in tree.near_names if walk.NEAR_CONFIG.fullmatch(path.rpartition("/")[2]))
+    """A warning for each file that is nearly called test_config.json, and nearer to a suite than
+    what counts for it."""
+    alike = (
+        path for path in tree.near_names if walk.NEAR_CONFIG.fullmatch(path.rpartition("/")[2])
+    )
     near = {path for path in alike if _holds(tree, path, b"criteria")}
-    dashed = {path for path in tree.config_files if path.endswith("test-config.json")}  # told with ADK's defaults
-    missed = _by_nearest(suites, lambda suite: near | dashed if suite.criteria_source.file else near)
+    # told with ADK's defaults
+    dashed = {path for path in tree.config_files if path.endswith("test-config.json")}
+    missed = _by_nearest(
+        suites, lambda suite: near | dashed if suite.criteria_source.file else near
+    )
     for path, affected_suites in missed.items():
         file = affected_suites[0].criteria_source.file
         used = f"using `{file}`" if file else "using ADK's defaults"
@@ -191,7 +229,9 @@ def holds_cases(tree: Tree, path: str) -> bool:
     return _holds(tree, path, b"eval_cases", b"evalCases", b"expected_tool_use")
 
 
-def _by_nearest(suites: Iterable[Suite], files: Callable[[Suite], Collection[str]]) -> dict[str, list[Suite]]:
+def _by_nearest(
+    suites: Iterable[Suite], files: Callable[[Suite], Collection[str]]
+) -> dict[str, list[Suite]]:
     """The suites that one of these files would be nearer to than what counts for them, by file."""
     served: dict[str, list[Suite]] = {}
     for suite in suites:
@@ -221,23 +261,25 @@ MOST_LOOKALIKES_READ = 300
 
 
 def nothing_found(
-    tree: Tree, *, cases: int, files: int, grep: str, other_files: Collection[str], problems: Iterable[Problem]
+    tree: Tree,
+    *,
+    cases: int,
+    files: int,
+    grep: str,
+    other_files: Collection[str],
+    problems: Iterable[Problem],
 ) -> NothingToDo:
-    """The error for a run without cases. `cases`, `files`: how many were read before the search text was applied.
-    `other_files`: files that were passed over because nothing but their name is that of an evaluation file.
-    """
+    """The error for a run without cases. `cases`, `files`: how many were read before the search
+    text was applied. `other_files`: files that were passed over because nothing but their name is
+    that of an evaluation file."""
     all_problems = tuple(problems)
     if cases and grep:
-        message = (
-            f"none of {words.counted(cases, 'case')} in {words.counted(files, 'evaluation file')} matches {grep!r}"
-        )
+        message = f"none of {words.counted(cases, 'case')} in {words.counted(files, 'evaluation file')} matches {grep!r}"
         hint = "`grep` searches case ids and the first user text."
     elif evaluation_files := [path for path in tree.evaluation_files if path not in other_files]:
         message = "no case was selected"
         are = "is" if len(evaluation_files) == 1 else "are"
-        hint = (
-            f"There {are} {words.counted(len(evaluation_files), 'evaluation file')}: {words.listed(evaluation_files)}."
-        )
+        hint = f"There {are} {words.counted(len(evaluation_files), 'evaluation file')}: {words.listed(evaluation_files)}."
     else:
         message = "no evaluation file was found"
         hint = "\n    ".join(_where(tree, sorted(other_files)))
@@ -257,7 +299,9 @@ def _where(tree: Tree, other_files: Sequence[str]) -> Iterator[str]:
     )
     if tree.ignored:
         yield f"Git ignores {words.listed(tree.ignored)}: name the file to evaluate it anyway."
-    other_files = sorted({*tree.near_names[:MOST_LOOKALIKES_READ], *tree.other_json[:MOST_LOOKALIKES_READ]})
+    other_files = sorted(
+        {*tree.near_names[:MOST_LOOKALIKES_READ], *tree.other_json[:MOST_LOOKALIKES_READ]}
+    )
     alike = [path for path in other_files if holds_cases(tree, path)]
     if alike:
         verb = "looks" if len(alike) == 1 else "look"
@@ -265,9 +309,12 @@ def _where(tree: Tree, other_files: Sequence[str]) -> Iterator[str]:
 
 
 def _why_other(tree: Tree, path: str) -> str:
-    """What stands in a file in place of an evaluation set; "" where it is of too many problems to tell."""
+    """What stands in a file in place of an evaluation set; "" where it is of too many problems to
+    tell."""
     data = tree.read(path, largest=LARGEST_BYTES)
     text = data if isinstance(data, Problem) else text_plain.decode(data, file=path)
-    problems = [text] if isinstance(text, Problem) else formats.parse_eval_set(text, file=path).problems
+    problems = (
+        [text] if isinstance(text, Problem) else formats.parse_eval_set(text, file=path).problems
+    )
     first = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
     return f"{first.message}. {first.hint}".rstrip(". ") + "." if first else ""

@@ -1,4 +1,5 @@
-"""The vacuous-gate linter: what evaluation files and criteria say that cannot mean what their author wants."""
+"""The vacuous-gate linter: what evaluation files and criteria say that cannot mean what their
+author wants."""
 
 from __future__ import annotations
 
@@ -10,7 +11,17 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import response_match
 from evalgate.discovery import discover
 from evalgate.errors import Place, Problem
-from evalgate.model import Attachment, Case, Content, CriterionUse, Invocation, Need, Suite, Text, turns as model_turns
+from evalgate.model import (
+    Attachment,
+    Case,
+    Content,
+    CriterionUse,
+    Invocation,
+    Need,
+    Suite,
+    Text,
+    turns as model_turns,
+)
 from evalgate.model.case import TRAJECTORY
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.text import templates, words
@@ -18,7 +29,11 @@ from evalgate.text import templates, words
 
 def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
     """The built-in criteria of the suite that need `need` and that somebody chose."""
-    return (use for use in suite.criteria if use.code is None and need in use.needs and not use.where_applicable)
+    return (
+        use
+        for use in suite.criteria
+        if use.code is None and need in use.needs and not use.where_applicable
+    )
 
 
 def _place_of(suite: Suite, case: Case) -> Place:
@@ -28,14 +43,18 @@ def _place_of(suite: Suite, case: Case) -> Place:
 
 def _named(cases: Sequence[Case]) -> str:
     """`case a`, `cases a, b and 7 more`."""
-    return f"{'case' if len(cases) == 1 else 'cases'} {words.listed(case.case_id for case in cases)}"
+    return (
+        f"{'case' if len(cases) == 1 else 'cases'} {words.listed(case.case_id for case in cases)}"
+    )
 
 
 def identical_cases(suite: Suite) -> Iterator[Problem]:
     """Two cases that ask and expect the same: they count twice and tell nothing more."""
     by_opening: dict[tuple[str, int], list[Case]] = {}
     for case in suite.eval_set.cases:
-        by_opening.setdefault((discover.opening_text(case), len(case.conversation or ())), []).append(case)
+        by_opening.setdefault(
+            (discover.opening_text(case), len(case.conversation or ())), []
+        ).append(case)
     for alike in by_opening.values():
         if len(alike) == 1:
             continue
@@ -45,13 +64,17 @@ def identical_cases(suite: Suite) -> Iterator[Problem]:
             if earlier is not case:
                 message = f"case {case.case_id} is identical to case {earlier.case_id}"
                 hint = "To repeat a case, use `runs`; a copy only counts twice."
-                yield errors.warning("identical-cases", message, place=_place_of(suite, case), hint=hint)
+                yield errors.warning(
+                    "identical-cases", message, place=_place_of(suite, case), hint=hint
+                )
 
 
 def silent_conversations(suite: Suite) -> Iterator[Problem]:
-    """A conversation without turns: no criterion has anything to say. A turn in which the user says nothing: models
-    refuse it or make something up."""
-    empty = [case for case in suite.eval_set.cases if case.scenario is None and not case.conversation]
+    """A conversation without turns: no criterion has anything to say. A turn in which the user says
+    nothing: models refuse it or make something up."""
+    empty = [
+        case for case in suite.eval_set.cases if case.scenario is None and not case.conversation
+    ]
     if empty:
         message = f"{_named(empty)}: the conversation has no turns, so the agent is never called"
         yield errors.error("empty-conversation", message, place=_place_of(suite, empty[0]))
@@ -76,7 +99,8 @@ def _has_text(content: Content) -> bool:
 def _content(case: Case) -> str:
     """All that a case asks and expects, without the ids that files give at random."""
     turns = [
-        (turn.user_content, turn.final_response, turn.tool_calls, turn.rubrics) for turn in case.conversation or ()
+        (turn.user_content, turn.final_response, turn.tool_calls, turn.rubrics)
+        for turn in case.conversation or ()
     ]
     session = case.session and (case.session.app_name, case.session.user_id, case.session.state)
     return repr((turns, case.scenario, session, case.rubrics, case.expects_state))
@@ -93,10 +117,19 @@ def _deciding(suite: Suite, case: Case) -> list[CriterionUse]:
 
 
 def nothing_expected(suite: Suite) -> Iterator[Problem]:
-    """A trajectory is scored where no case expects a tool call, or where some say nothing of tools."""
+    """A trajectory is scored where no case expects a tool call, or where some say nothing of
+    tools."""
     use = next((use for use in suite.criteria if use.name == TRAJECTORY and use.code is None), None)
-    static = [case for case in suite.eval_set.cases if case.conversation and use is not None and use.applies_to(case)]
-    if use is None or not static or (use.where_applicable and any(len(_deciding(suite, case)) > 1 for case in static)):
+    static = [
+        case
+        for case in suite.eval_set.cases
+        if case.conversation and use is not None and use.applies_to(case)
+    ]
+    if (
+        use is None
+        or not static
+        or (use.where_applicable and any(len(_deciding(suite, case)) > 1 for case in static))
+    ):
         return
     if not any(turn.tool_calls for case in static for turn in case.conversation or ()):
         effect = (
@@ -108,7 +141,9 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
         hint = "Add the expected `tool_uses` to `intermediate_data`, or remove the criterion."
         yield errors.warning("nothing-expected", message, place=Place(file=suite.key), hint=hint)
         return
-    silent = [case for case in static if all(turn.events is None for turn in case.conversation or ())]
+    silent = [
+        case for case in static if all(turn.events is None for turn in case.conversation or ())
+    ]
     if silent:
         yield errors.note(
             "nothing-expected-in-case",
@@ -119,14 +154,19 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
 
 
 def nothing_asserted(suite: Suite) -> Iterator[Problem]:
-    """Under the defaults, which nobody chose: a case to which none of them applies, so that it could never pass."""
+    """Under the defaults, which nobody chose: a case to which none of them applies, so that it
+    could never pass."""
     if not any(use.where_applicable for use in suite.criteria):
         return
     cases = suite.eval_set.cases
     idle = [case for case in cases if case.conversation and not _deciding(suite, case)]
     if idle:
         is_whole = len(idle) == len(cases)
-        who = "no case expects" if is_whole else f"{_named(idle)} {'does' if len(idle) == 1 else 'do'} not expect"
+        who = (
+            "no case expects"
+            if is_whole
+            else f"{_named(idle)} {'does' if len(idle) == 1 else 'do'} not expect"
+        )
         message = f"{who} an answer or tool calls, so the default criteria have nothing to assert"
         hint = "Add `final_response` or `intermediate_data`; or a test_config.json with criteria that need no reference"
         hint += ", such as rubrics."
@@ -135,7 +175,8 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
 
 
 def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterator[Problem]:
-    """A reference-based criterion has nothing to compare with: an error if nowhere, a warning if in some cases."""
+    """A reference-based criterion has nothing to compare with: an error if nowhere, a warning if in
+    some cases."""
     static = [case for case in suite.eval_set.cases if case.conversation]
     needing = {use.name for use in _uses_with(suite, Need.REFERENCE)}
     for use in suite.criteria:
@@ -151,7 +192,9 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
         if not lacking:
             continue
         expectation = _missing(use, lacking, serves)
-        judged = use.name != STATE and any(serves(turn) for case in static for turn in case.conversation or ())
+        judged = use.name != STATE and any(
+            serves(turn) for case in static for turn in case.conversation or ()
+        )
         if len(lacking) == len(static) and not judged:
             message = f"`{use.name}`: no case has an {expectation} to compare with"
             file = suite.criteria_source.file
@@ -160,16 +203,20 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
             yield errors.error("reference-missing", message, place=Place(file=suite.key), hint=hint)
         else:
             message = f"`{use.name}`: no {expectation} in {_turns_without(lacking, use)}"
-            in_adk = {ANSWER: "scores it 0", MATCH: "has it compared with an empty answer"}.get(use.name)
+            in_adk = {ANSWER: "scores it 0", MATCH: "has it compared with an empty answer"}.get(
+                use.name
+            )
             hint = f"evalgate excludes such turns from the score; ADK {in_adk}." if in_adk else ""
             if in_adk and not deviations.reference_empty:
                 hint = f"With `adk_compat` evalgate {in_adk}, as ADK does."
-            yield errors.warning("reference-missing-in-case", message, place=_place_of(suite, lacking[0]), hint=hint)
+            yield errors.warning(
+                "reference-missing-in-case", message, place=_place_of(suite, lacking[0]), hint=hint
+            )
 
 
 def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
-    """A reference-based criterion on a scenario, which has no expected turns; a criterion of the simulated user, or of
-    how conversations end, on a conversation that is written down."""
+    """A reference-based criterion on a scenario, which has no expected turns; a criterion of the
+    simulated user, or of how conversations end, on a conversation that is written down."""
     led = [case for case in suite.eval_set.cases if case.scenario is not None]
     if led:
         for use in _uses_with(suite, Need.REFERENCE):
@@ -190,11 +237,17 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
                 f"{'is not a conversation scenario' if len(static) == 1 else 'are not conversation scenarios'}",
                 place=_place_of(suite, static[0]),
             )
-    ended = (use for use in suite.criteria if use.name == ENDED and not use.code and not use.informational)
+    ended = (
+        use
+        for use in suite.criteria
+        if use.name == ENDED and not use.code and not use.informational
+    )
     for use in ended if static and not led else ():
         message = f"`{ENDED}`: no case is a conversation scenario, so it always passes"
         hint = "Remove it: suites with scenarios have it by default."
-        yield errors.warning("nothing-to-end", message, place=use.place or Place(file=suite.key), hint=hint)
+        yield errors.warning(
+            "nothing-to-end", message, place=use.place or Place(file=suite.key), hint=hint
+        )
 
 
 def rubrics_missing(suite: Suite) -> Iterator[Problem]:
@@ -204,19 +257,26 @@ def rubrics_missing(suite: Suite) -> Iterator[Problem]:
         lacking = [
             case
             for case in cases
-            if not (use.options.get("rubrics") or case.rubrics or any(turn.rubrics for turn in case.conversation or ()))
+            if not (
+                use.options.get("rubrics")
+                or case.rubrics
+                or any(turn.rubrics for turn in case.conversation or ())
+            )
         ]
         if lacking and len(lacking) == len(cases):
             message = f"`{use.name}` has no rubrics, and neither has any case"
             hint = 'Add `"rubrics": [{"rubric_id": "...", "rubric_content": {"text_property": "..."}}]`.'
-            yield errors.error("no-rubrics", message, place=use.place or Place(file=suite.key), hint=hint)
+            yield errors.error(
+                "no-rubrics", message, place=use.place or Place(file=suite.key), hint=hint
+            )
         elif lacking:
             message = f"`{use.name}`: no rubrics for {_named(lacking)}"
             yield errors.warning("no-rubrics-in-case", message, place=_place_of(suite, lacking[0]))
 
 
 def metrics_not_run(suite: Suite) -> Iterator[Problem]:
-    """A metric of the repository's own beside an agent whose driver cannot run Python code of the repository."""
+    """A metric of the repository's own beside an agent whose driver cannot run Python code of the
+    repository."""
     driver = agents.DRIVERS.get(suite.agent.driver)
     if driver is None or driver.runs_metrics:
         return
@@ -239,11 +299,14 @@ def _answers(turn: Invocation) -> bool:
 def _has_words(turn: Invocation) -> bool:
     """Whether ROUGE-1 has something to count: a smile alone is an answer, and no word."""
     answer = model_turns.answer(turn)
-    return any(char.isascii() and char.isalnum() for char in answer) or bool(response_match.split(answer))
+    return any(char.isascii() and char.isalnum() for char in answer) or bool(
+        response_match.split(answer)
+    )
 
 
 _LACKS_REFERENCE: Mapping[str, Callable[[Case], bool]] = {
-    TRAJECTORY: lambda _: False,  # no expected calls is an expectation too: `nothing_expected` speaks of it
+    # no expected calls is an expectation too: `nothing_expected` speaks of it
+    TRAJECTORY: lambda _: False,
     STATE: lambda case: case.expects_state is None,
 }
 """What a reference is, for the criteria that do not compare answers."""
@@ -252,7 +315,9 @@ _SERVES: Mapping[str, Callable[[Invocation], bool]] = {ANSWER: _has_words}
 """Which expected answers a criterion can compare with; any that says something, for the others."""
 
 
-def _missing(use: CriterionUse, lacking: Sequence[Case], serves: Callable[[Invocation], bool]) -> str:
+def _missing(
+    use: CriterionUse, lacking: Sequence[Case], serves: Callable[[Invocation], bool]
+) -> str:
     """What the cases lack, in words."""
     if use.name == STATE:
         return "expected final session state"
@@ -273,10 +338,13 @@ def _turns_without(lacking: Sequence[Case], use: CriterionUse) -> str:
 
 
 def lint_rules(settings: Settings) -> Iterator[Problem]:
-    """Rules that assert nothing: a pass rate of 0, with which a suite passes where every case fails, and an empty
-    `fail-on`, with which the job is green whatever the verdict."""
+    """Rules that assert nothing: a pass rate of 0, with which a suite passes where every case
+    fails, and an empty `fail-on`, with which the job is green whatever the verdict."""
     places = settings.places
-    written = {name: None if name in settings.given else settings.place_of(name) for name in ("pass_rate", "fail_on")}
+    written = {
+        name: None if name in settings.given else settings.place_of(name)
+        for name in ("pass_rate", "fail_on")
+    }
     rates = [("pass-rate", written["pass_rate"])] if settings.pass_rate == 0 else []
     for number, rule in enumerate(settings.gate_file.suites):
         if rule.pass_rate == 0 and rule.severity != "advisory":
@@ -285,7 +353,10 @@ def lint_rules(settings: Settings) -> Iterator[Problem]:
     for name, place in rates:
         hint = "Set the share that must pass; for suites that must not fail the gate use `severity: advisory`."
         yield errors.warning(
-            "pass-rate-zero", f"`{name}` is 0, so no threshold can fail the gate", place=place, hint=hint
+            "pass-rate-zero",
+            f"`{name}` is 0, so no threshold can fail the gate",
+            place=place,
+            hint=hint,
         )
     if not settings.fail_on:
         message = "`fail-on` is empty: the job always passes"
@@ -315,10 +386,14 @@ def starting_prompts(suite: Suite) -> Iterator[Problem]:
 
 
 def simulator_settings(suite: Suite) -> Iterator[Problem]:
-    """Custom instructions that never say who the user is, where a scenario has a persona; a criterion that judges the
-    end by another signal than the one that ends conversations."""
+    """Custom instructions that never say who the user is, where a scenario has a persona; a
+    criterion that judges the end by another signal than the one that ends conversations."""
     template = suite.simulator.custom_instructions
-    played = [case for case in suite.eval_set.cases if case.scenario is not None and case.scenario.persona is not None]
+    played = [
+        case
+        for case in suite.eval_set.cases
+        if case.scenario is not None and case.scenario.persona is not None
+    ]
     if template is not None and played and "persona" not in templates.names_in(template):
         yield errors.error(
             "bad-instructions",
@@ -330,18 +405,20 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
     for use in _uses_with(suite, Need.SCENARIO):
         stop_signal = use.options.get("stop_signal")
         if stop_signal is not None and stop_signal != suite.simulator.stop_signal:
-            message = (
-                f"`{use.name}` uses the stop signal `{stop_signal}`, the simulated user `{suite.simulator.stop_signal}`"
-            )
+            message = f"`{use.name}` uses the stop signal `{stop_signal}`, the simulated user `{suite.simulator.stop_signal}`"
             hint = "Remove `stop_signal` from the criterion; it defaults to the simulated user's."
-            yield errors.warning("stop-signals-differ", message, place=use.place or Place(file=suite.key), hint=hint)
+            yield errors.warning(
+                "stop-signals-differ", message, place=use.place or Place(file=suite.key), hint=hint
+            )
 
 
 def empty_sets(suite: Suite) -> Iterator[Problem]:
     """An evaluation set without cases passes whatever the agent does."""
     if not suite.eval_set.cases:
         hint = "Add a case, delete the file, or exclude it in evalgate.yml."
-        yield errors.error("no-cases", "the evaluation set has no cases", place=Place(file=suite.key), hint=hint)
+        yield errors.error(
+            "no-cases", "the evaluation set has no cases", place=Place(file=suite.key), hint=hint
+        )
 
 
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
@@ -377,5 +454,7 @@ def lint(suites: Iterable[Suite], *, deviations: Deviations = OURS) -> tuple[Pro
         if len(keys) > 1 and set_id:
             message = f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}"
             hint = "evalgate tells them apart by path; `adk eval` refuses to run them together."
-            problems.append(errors.warning("duplicate-set-id", message, place=Place(file=keys[1]), hint=hint))
+            problems.append(
+                errors.warning("duplicate-set-id", message, place=Place(file=keys[1]), hint=hint)
+            )
     return tuple(problems)

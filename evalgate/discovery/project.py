@@ -1,4 +1,5 @@
-"""Before anything is spent: suites found, criteria checked, the vacuous gate linted, the agents' options read."""
+"""Before anything is spent: suites found, criteria checked, the vacuous gate linted, the agents'
+options read."""
 
 from __future__ import annotations
 
@@ -29,9 +30,12 @@ class Project:
     settings: Settings  # as the checkout and the doors have them
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
-    of_files: tuple[Problem, ...] = ()  # those of the problems that lie in evaluation files and criteria files
-    unread: tuple[Suite, ...] = ()  # files that cannot be read, with their criteria and agents and without cases
-    libraries: tuple[FormatFiles, ...] = ()  # of other formats; problems of what is not run are not among `problems`
+    # those of the problems that lie in evaluation files and criteria files
+    of_files: tuple[Problem, ...] = ()
+    # files that cannot be read, with their criteria and agents and without cases
+    unread: tuple[Suite, ...] = ()
+    # of other formats; problems of what is not run are not among `problems`
+    libraries: tuple[FormatFiles, ...] = ()
     commit: str = ""  # that is checked out
     dirty: bool | None = None  # whether files differ from the commit; None where that is not known
 
@@ -46,8 +50,11 @@ class Project:
         return tuple(dict.fromkeys((*self.problems, *of_libraries)))
 
     def broken(self) -> dict[str, Problem]:
-        """By evaluation file, the first error of it, its criteria or its agent, which concerns no other file."""
-        return {key: problem for problem in reversed(self.problems) for key in self._concerned(problem)}
+        """By evaluation file, the first error of it, its criteria or its agent, which concerns no
+        other file."""
+        return {
+            key: problem for problem in reversed(self.problems) for key in self._concerned(problem)
+        }
 
     def fatal(self) -> bool:
         """Whether there is an error that concerns the whole run."""
@@ -61,11 +68,16 @@ class Project:
 
     def only_not_run(self) -> bool:
         """Whether all that is wrong is that evaluations which the user named are not run."""
-        return bool(self.broken()) and all(problem.code == "ces-not-run" for problem in self.broken().values())
+        return bool(self.broken()) and all(
+            problem.code == "ces-not-run" for problem in self.broken().values()
+        )
 
     def set_apart(self) -> Project:
         """The project with each broken file as a suite that has no cases and says why."""
-        suites_by_key, broken = {suite.key: suite for suite in (*self.suites, *self.unread)}, self.broken()
+        suites_by_key, broken = (
+            {suite.key: suite for suite in (*self.suites, *self.unread)},
+            self.broken(),
+        )
         suites = {suite.key: suite for suite in self.sound()}
         for key, problem in broken.items():
             place = problem.place or Place(file=key)
@@ -79,13 +91,23 @@ class Project:
             empty = EvalSet(eval_set_id="", cases=())
             agent = AgentUse(driver=AgentUse.ABSENT, options={"why": reason})
             suites[key] = Suite(
-                key=key, eval_set=empty, criteria=(), criteria_source=source, agent=agent, problem=reason
+                key=key,
+                eval_set=empty,
+                criteria=(),
+                criteria_source=source,
+                agent=agent,
+                problem=reason,
             )
         return replace(self, suites=tuple(suites[key] for key in sorted(suites)))
 
     def _concerned(self, problem: Problem) -> set[str]:
-        """The evaluation files that an error is of; none where it is no error, or concerns the run."""
-        if problem.severity is not Severity.ERROR or problem.place is None or problem.code in OF_THE_RUN:
+        """The evaluation files that an error is of; none where it is no error, or concerns the
+        run."""
+        if (
+            problem.severity is not Severity.ERROR
+            or problem.place is None
+            or problem.code in OF_THE_RUN
+        ):
             return set()
         every, file = (*self.suites, *self.unread), problem.place.file
         if problem.code == "no-agent":
@@ -94,26 +116,38 @@ class Project:
             return {file}
         file_origins = {ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.EXPLICIT}
         sources = ((suite.key, suite.criteria_source) for suite in every)
-        return {key for key, source in sources if source.file == file and source.origin in file_origins}
+        return {
+            key for key, source in sources if source.file == file and source.origin in file_origins
+        }
 
 
 OF_THE_RUN = frozenset({*discover.CODES, "credentials-missing"})
-"""Codes of errors that stand in a file and yet concern the whole run: what was asked for, and what is not set."""
+"""Codes of errors that stand in a file and yet concern the whole run: what was asked for, and what
+is not set."""
 
 
-def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, unrun_suffices: bool = False) -> Project:
-    """Find and check all that a run needs. `tree`: the walk of the root, where it is known. Raises NothingToDo where
-    nothing matched; files that are not run count with `unrun_suffices`."""
-    discovery = discover.discover(settings, specs=criteria.CRITERIA, tree=tree, unrun_suffices=unrun_suffices)
+def prepare(
+    settings: Settings, *, environ: Environ, tree: Tree | None = None, unrun_suffices: bool = False
+) -> Project:
+    """Find and check all that a run needs. `tree`: the walk of the root, where it is known. Raises
+    NothingToDo where nothing matched; files that are not run count with `unrun_suffices`."""
+    discovery = discover.discover(
+        settings, specs=criteria.CRITERIA, tree=tree, unrun_suffices=unrun_suffices
+    )
     suites = user.settle(discovery.suites, settings)
     linted = (
         *lint.lint_rules(settings),
-        *lint.lint((suite for suite in suites if not suite.is_of_ces), deviations=settings.deviations),
+        *lint.lint(
+            (suite for suite in suites if not suite.is_of_ces), deviations=settings.deviations
+        ),
     )
     discovery_problems = discovery.problems
-    # what is wrong in evalgate.yml may be what names the agents, so that not finding them says nothing
+    # what is wrong in evalgate.yml may be what names the agents, so that not finding them says
+    # nothing
     if any(
-        not problem.place.json_path or problem.place.json_path.startswith("$.agents") or "`agents`" in problem.hint
+        not problem.place.json_path
+        or problem.place.json_path.startswith("$.agents")
+        or "`agents`" in problem.hint
         for problem in settings.problems
         if problem.severity is Severity.ERROR and problem.place is not None
     ):
@@ -121,10 +155,19 @@ def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, u
             problem for problem in discovery_problems if problem.code not in discovery_agents.CODES
         )
     missing = discovery_agents.problems(
-        [suite.agent for suite in suites], tree=discovery.tree, places=None if settings.agent else settings.places
+        [suite.agent for suite in suites],
+        tree=discovery.tree,
+        places=None if settings.agent else settings.places,
     )
     tools = toolbox.check(settings, suites)
-    problems = (*settings.problems, *discovery_problems, *linted, *_option_problems(suites), *missing, *tools)
+    problems = (
+        *settings.problems,
+        *discovery_problems,
+        *linted,
+        *_option_problems(suites),
+        *missing,
+        *tools,
+    )
     defaults = criteria_judges.defaults_of(settings)
     project = Project(
         settings=settings,
@@ -139,18 +182,29 @@ def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, u
         more = unready(settings, project.sound(), environ=environ)
     elif not settings.skip_judged:
         more = tuple(
-            criteria_judges.missing(project.suites, defaults, asking(settings, project.suites, environ).environ)
+            criteria_judges.missing(
+                project.suites, defaults, asking(settings, project.suites, environ).environ
+            )
         )
     return replace(project, problems=tuple(dict.fromkeys((*project.problems, *more))))
 
 
-def unready(settings: Settings, suites: Iterable[Suite], *, environ: Environ) -> tuple[Problem, ...]:
+def unready(
+    settings: Settings, suites: Iterable[Suite], *, environ: Environ
+) -> tuple[Problem, ...]:
     """What settled suites would not find: judges and simulated users that could not be asked."""
     listed, defaults = tuple(suites), criteria_judges.defaults_of(settings)
     judge_environment = asking(settings, listed, environ)
-    judges = () if settings.skip_judged else criteria_judges.missing(listed, defaults, judge_environment.environ)
+    judges = (
+        ()
+        if settings.skip_judged
+        else criteria_judges.missing(listed, defaults, judge_environment.environ)
+    )
     problems = (*judges, *user.missing(listed, defaults, judge_environment.environ))
-    return tuple(replace(problem, hint=" ".join((problem.hint, *judge_environment.unused))) for problem in problems)
+    return tuple(
+        replace(problem, hint=" ".join((problem.hint, *judge_environment.unused)))
+        for problem in problems
+    )
 
 
 def asking(settings: Settings, suites: Iterable[Suite], environ: Environ) -> JudgeEnvironment:
@@ -168,8 +222,12 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
         uses.append(use)
         driver = agents.DRIVERS.get(use.driver)
         if driver is None:
-            hint = words.did_you_mean(use.driver, agents.DRIVERS, otherwise=f"Drivers: {', '.join(agents.DRIVERS)}.")
-            yield errors.error("agent-options", f"`{use.driver}` is not a known agent driver", hint=hint)
+            hint = words.did_you_mean(
+                use.driver, agents.DRIVERS, otherwise=f"Drivers: {', '.join(agents.DRIVERS)}."
+            )
+            yield errors.error(
+                "agent-options", f"`{use.driver}` is not a known agent driver", hint=hint
+            )
             continue
         try:
             agents.options_of(use)
@@ -179,7 +237,9 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
                 if finding["type"] == "extra_forbidden":
                     fields = driver.options.model_fields
                     hint = words.did_you_mean(
-                        str(finding["loc"][-1]), fields, otherwise=f"The driver takes: {', '.join(fields)}."
+                        str(finding["loc"][-1]),
+                        fields,
+                        otherwise=f"The driver takes: {', '.join(fields)}.",
                     )
                 message = f"agent with driver `{use.driver}`: `{path}`: {words.fault(finding)}"
                 yield errors.error("agent-options", message, hint=hint)

@@ -1,4 +1,5 @@
-"""One walk over a checkout: the files whose names matter to us, and their content, read at most once."""
+"""One walk over a checkout: the files whose names matter to us, and their content, read at most
+once."""
 
 from __future__ import annotations
 
@@ -24,13 +25,23 @@ OWN_ENDINGS = ("evalset.json", "test_config.json")
 """How nobody but ADK names files."""
 
 CONFIG_NAMES = frozenset(
-    {"test_config.json", "eval_config.yaml", "eval_config.yml", "eval_config.json", "test-config.json"}
+    {
+        "test_config.json",
+        "eval_config.yaml",
+        "eval_config.yml",
+        "eval_config.json",
+        "test-config.json",
+    }
 )
 NEAR_CONFIG = re.compile(r"test[-_. ]?configs?\.(json[5c]?|ya?ml)(\.txt)?", re.IGNORECASE)
-_NEAR_SET = re.compile(r".*(eval[-_. ]?sets?|\.test|-dataset)\.(json[5cl]?|ya?ml)(\.txt)?", re.IGNORECASE)
+_NEAR_SET = re.compile(
+    r".*(eval[-_. ]?sets?|\.test|-dataset)\.(json[5cl]?|ya?ml)(\.txt)?", re.IGNORECASE
+)
 AGENT_NAMES = frozenset({"agent.py", "__init__.py", "root_agent.yaml"})
 
-SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "__pypackages__", "bower_components"})
+SKIPPED_FOLDERS = frozenset(
+    {"node_modules", "__pycache__", "site-packages", "__pypackages__", "bower_components"}
+)
 VISIBLE_HIDDEN_FOLDERS = frozenset({".github"})
 ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
 """What stands at the top of a Python environment."""
@@ -58,14 +69,17 @@ class IgnoreRules:
     def match(self, path: str) -> bool:
         """Whether the nearest rule that speaks of `path` ignores it; folders end with `/`."""
         for prefix, spec in reversed(self.layers):
-            decision = spec.check_file(path[len(prefix) :]).include if path.startswith(prefix) else None
+            decision = (
+                spec.check_file(path[len(prefix) :]).include if path.startswith(prefix) else None
+            )
             if decision is not None:
                 return decision
         return False
 
 
 def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[Problem, ...]]:
-    """Rules from the text of a .gitignore; a line that git itself would pass over is told as a note."""
+    """Rules from the text of a .gitignore; a line that git itself would pass over is told as a
+    note."""
     lines = text.splitlines()
     try:
         return places.compiled(lines), ()
@@ -75,15 +89,22 @@ def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[
     for number in bad:
         message = f"the line {lines[number]!r} is not a valid pattern (ignored)"
         problems.append(errors.note("bad-ignore-line", message, Place(file=file, line=number + 1)))
-    return places.compiled(line for number, line in enumerate(lines) if number not in bad), tuple(problems)
+    return places.compiled(line for number, line in enumerate(lines) if number not in bad), tuple(
+        problems
+    )
 
 
 def read_checkout_rules(root: Path) -> str:
-    """The text of the checkout's info/exclude, also for a linked worktree; empty where there is none."""
+    """The text of the checkout's info/exclude, also for a linked worktree; empty where there is
+    none."""
     try:
         source = git.find_source(root)
         is_here = source.working_tree == root.resolve()
-        return (source.common_dir / "info" / "exclude").read_text("utf-8", "replace") if is_here else ""
+        return (
+            (source.common_dir / "info" / "exclude").read_text("utf-8", "replace")
+            if is_here
+            else ""
+        )
     except (UnavailableError, OSError):
         return ""
 
@@ -91,18 +112,23 @@ def read_checkout_rules(root: Path) -> str:
 def visit(
     root: Path, pending: list[tuple[str, IgnoreRules]], *, tell: Callable[[Problem], None]
 ) -> Iterator[tuple[str, Entries, IgnoreRules]]:
-    """Each folder of `pending` by its prefix, with its entries by name and the rules in it; never an environment.
+    """Each folder of `pending` by its prefix, with its entries by name and the rules in it; never
+    an environment.
 
-    Whoever iterates appends the folders below to `pending`: without recursion, since trees may be deep.
-    """
+    Whoever iterates appends the folders below to `pending`: without recursion, since trees may be
+    deep."""
     while pending:
         prefix, rules = pending.pop()
         try:
             with os.scandir(root / prefix) as listing:
-                entries = {entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)}
+                entries = {
+                    entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)
+                }
         except OSError as error:
             message = f"the folder cannot be read: {error.strerror or error}"
-            printable_folder = (prefix.rstrip("/") or ".").encode("utf-8", "backslashreplace").decode()
+            printable_folder = (
+                (prefix.rstrip("/") or ".").encode("utf-8", "backslashreplace").decode()
+            )
             tell(errors.warning("unreadable-folder", message, Place(file=printable_folder)))
             continue
         if prefix and not ENVIRONMENT_MARKS.isdisjoint(entries):
@@ -131,20 +157,23 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 class Tree:
-    """What one walk of a checkout saw; every path is posix and relative to `root`, every list sorted.
+    """What one walk of a checkout saw; every path is posix and relative to `root`, every list
+    sorted.
 
-    `agent_files`: names of possible agent files by folder (`.` is the root). What is not evaluated: `excluded` by the
-    globs; `ignored` by git, also `ignored_configs` in folders that are not. `other_json`, `other_yaml`, `other_python`:
-    the first of other names that git keeps. `near_names`: files that it keeps, of names that are nearly those of
-    evaluation files or criteria.
-    """
+    `agent_files`: names of possible agent files by folder (`.` is the root). What is not evaluated:
+    `excluded` by the globs; `ignored` by git, also `ignored_configs` in folders that are not.
+    `other_json`, `other_yaml`, `other_python`: the first of other names that git keeps.
+    `near_names`: files that it keeps, of names that are nearly those of evaluation files or
+    criteria."""
 
-    def __init__(self, root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()) -> None:
+    def __init__(
+        self, root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()
+    ) -> None:
         """Leave out what git ignores, environments, caches, hidden folders and `exclude` globs.
 
-        Symbolic links to folders are not followed (git does not either); links to files only within the root.
-        `also`: folders, relative to the root, that the user named: walked even where they would be skipped.
-        """
+        Symbolic links to folders are not followed (git does not either); links to files only within
+        the root. `also`: folders, relative to the root, that the user named: walked even where they
+        would be skipped."""
         self.root = root
         self.config_files: set[str] = set()
         self.agent_files: dict[str, frozenset[str]] = {}
@@ -187,12 +216,16 @@ class Tree:
         return content
 
     def read_source(self, path: str) -> str:
-        """The text of a source file, with what is not UTF-8 replaced; empty where it cannot be read."""
+        """The text of a source file, with what is not UTF-8 replaced; empty where it cannot be
+        read."""
         content = self.read(path, largest=LARGEST_SOURCE_BYTES)
         return "" if isinstance(content, Problem) else content.decode("utf-8", errors="replace")
 
-    def _walk(self, start: str, above: IgnoreRules, names: Mapping[bool, tuple[set[str], set[str]]]) -> None:
-        """Note all below `start`; `names`: where names of evaluation files and of configs go, kept and ignored."""
+    def _walk(
+        self, start: str, above: IgnoreRules, names: Mapping[bool, tuple[set[str], set[str]]]
+    ) -> None:
+        """Note all below `start`; `names`: where names of evaluation files and of configs go, kept
+        and ignored."""
         pending = [(start, above)]
         for prefix, entries, rules in visit(self.root, pending, tell=self.problems.append):
             if markers := AGENT_NAMES.intersection(entries):
@@ -215,7 +248,11 @@ class Tree:
                     pending.append((below, rules))
 
     def _note_other(self, path: str, entry: os.DirEntry[str], rules: IgnoreRules) -> None:
-        if path.endswith(".json") and len(self.other_json) < MOST_OTHER_JSON and not rules.match(path):
+        if (
+            path.endswith(".json")
+            and len(self.other_json) < MOST_OTHER_JSON
+            and not rules.match(path)
+        ):
             self.other_json.append(path)
         is_yaml = path.endswith((".yaml", ".yml")) and len(self.other_yaml) < MOST_OTHER_YAML
         if is_yaml and not rules.match(path):
@@ -228,19 +265,26 @@ class Tree:
             self.near_names.append(path)
 
     def _in_ignored_folders(self) -> Iterator[str]:
-        """The evaluation files in folders that git ignores, as far as these are no environments or caches."""
+        """The evaluation files in folders that git ignores, as far as these are no environments or
+        caches."""
         pending = self._ignored_folders
         remaining_entries = MOST_IGNORED_ENTRIES
         while pending and remaining_entries > 0:
             prefix = pending.pop(0)
             try:
                 with os.scandir(self.root / prefix) as listing:
-                    entries = {entry.name: entry for entry in itertools.islice(listing, remaining_entries)}
+                    entries = {
+                        entry.name: entry for entry in itertools.islice(listing, remaining_entries)
+                    }
             except OSError:
                 continue
             remaining_entries -= len(entries) + 1
             if ENVIRONMENT_MARKS.isdisjoint(entries):
-                candidates = ((name, entry) for name, entry in entries.items() if name.endswith(EVALUATION_ENDINGS))
+                candidates = (
+                    (name, entry)
+                    for name, entry in entries.items()
+                    if name.endswith(EVALUATION_ENDINGS)
+                )
                 yield from (f"{prefix}{name}" for name, entry in candidates if _is_own_file(entry))
                 pending.extend(_folders(prefix, entries))
 
@@ -254,13 +298,16 @@ def _folders(prefix: str, entries: Entries) -> Iterator[str]:
 
 
 def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | None:
-    """Why a file of a name that we look for cannot be used; of a name that others use as well a warning."""
+    """Why a file of a name that we look for cannot be used; of a name that others use as well a
+    warning."""
     tell = errors.error if path.endswith(OWN_ENDINGS) else errors.warning
     printable_path = path.encode("utf-8", "backslashreplace").decode()
     if printable_path != path:
         return tell("unusable-name", "the file name is not UTF-8", Place(file=printable_path))
     try:
-        if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(root.resolve()):
+        if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(
+            root.resolve()
+        ):
             message = "the symbolic link points outside the repository and is not followed"
             return tell("outside-root", message, Place(file=path))
     except (OSError, RuntimeError):
@@ -288,17 +335,25 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
     try:
         resolved = (root / path).resolve(strict=True)
         if not resolved.is_relative_to(root.resolve()):
-            return errors.error("outside-root", "the file is outside the repository and is not read", Place(file=path))
-    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links before Python 3.13
+            return errors.error(
+                "outside-root",
+                "the file is outside the repository and is not read",
+                Place(file=path),
+            )
+    # RuntimeError: a loop of symbolic links before Python 3.13
+    except (OSError, RuntimeError) as error:
         return _unreadable(error, path)
     return read_named(resolved, label=path, largest=largest)
 
 
 def read_head(root: Path, path: str, *, size: int) -> bytes:
-    """The first bytes of a file below the root; empty where it cannot be read, and for a link that leads out."""
+    """The first bytes of a file below the root; empty where it cannot be read, and for a link that
+    leads out."""
     full_path = root / path
     try:
-        if full_path.is_symlink() and not full_path.resolve(strict=True).is_relative_to(root.resolve()):
+        if full_path.is_symlink() and not full_path.resolve(strict=True).is_relative_to(
+            root.resolve()
+        ):
             return b""
         if not stat.S_ISREG(full_path.stat().st_mode):
             return b""
@@ -309,16 +364,20 @@ def read_head(root: Path, path: str, *, size: int) -> bytes:
 
 
 def folder_names(root: Path, folder: str) -> frozenset[str]:
-    """The names of the folders and files in a folder, files without their endings; none where it cannot be read."""
+    """The names of the folders and files in a folder, files without their endings; none where it
+    cannot be read."""
     try:
         with os.scandir(root / folder) as listing:
-            return frozenset(entry.name.rsplit(".", 1)[0] if entry.is_file() else entry.name for entry in listing)
+            return frozenset(
+                entry.name.rsplit(".", 1)[0] if entry.is_file() else entry.name for entry in listing
+            )
     except (OSError, ValueError):
         return frozenset()
 
 
 def read_named(path: Path, *, label: str, largest: int = LARGEST_BYTES) -> bytes | Problem:
-    """The content of a file wherever it lies, as the user named it; `label` names it in problems."""
+    """The content of a file wherever it lies, as the user named it; `label` names it in
+    problems."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):

@@ -1,4 +1,5 @@
-"""ADK's shapes of cases, turns and events: read into our nouns, and written from them without nulls and defaults."""
+"""ADK's shapes of cases, turns and events: read into our nouns, and written from them without nulls
+and defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ from functools import lru_cache
 from sys import intern
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from evalgate.errors import Place
@@ -53,18 +61,20 @@ def turn_of_steps(
 ) -> Invocation:
     """One turn as ADK's EvaluationGenerator would record it.
 
-    The answer is the last final event with parts, one with text preferred. Steps are the events of anyone but the
-    user that carry a text, call, response, inline data or grounding; the answer stays among them without its
-    content (it would count twice), unless it also calls a tool.
-    """
+    The answer is the last final event with parts, one with text preferred. Steps are the events of
+    anyone but the user that carry a text, call, response, inline data or grounding; the answer
+    stays among them without its content (it would count twice), unless it also calls a tool."""
     agent_events = [event for event in events if (event.author or "agent").lower() != "user"]
     final_events = [
-        event for event in agent_events if event.final and event.content is not None and event.content.parts
+        event
+        for event in agent_events
+        if event.final and event.content is not None and event.content.parts
     ]
     texts = [
         event
         for event in final_events
-        if event.content and any(isinstance(part, Text) and part.text for part in event.content.parts)
+        if event.content
+        and any(isinstance(part, Text) and part.text for part in event.content.parts)
     ]
     answer = next(reversed(texts or final_events), None)
     steps = []
@@ -159,7 +169,8 @@ class PartWire(PartDetailsWire):
     function_response: ToolResponseWire | None = None
 
     def contents(self) -> tuple[Part, ...]:
-        """One part for each kind of content: a text, a call, a response, and an attachment for all others."""
+        """One part for each kind of content: a text, a call, a response, and an attachment for all
+        others."""
         parts: list[Part] = []
         if self.text is not None:
             parts.append(Text(text=self.text, thought=bool(self.thought)))
@@ -171,7 +182,11 @@ class PartWire(PartDetailsWire):
             return (Attachment(data=self.model_dump(mode="json", exclude_none=True)),)
         attached = AttachmentWire.model_fields.keys()
         if any(getattr(self, name) is not None for name in attached):
-            parts.append(Attachment(data=self.model_dump(mode="json", exclude_none=True, include=set(attached))))
+            parts.append(
+                Attachment(
+                    data=self.model_dump(mode="json", exclude_none=True, include=set(attached))
+                )
+            )
         return tuple(parts)
 
 
@@ -184,7 +199,9 @@ class ContentWire(Wire):
     def noun(self) -> Content:
         """The content; no parts and an empty list of parts are the same."""
         role = intern(self.role) if self.role else self.role
-        return Content(parts=tuple(noun for part in self.parts or () for noun in part.contents()), role=role)
+        return Content(
+            parts=tuple(noun for part in self.parts or () for noun in part.contents()), role=role
+        )
 
 
 STRICT = "as ADK"
@@ -203,7 +220,8 @@ USAGE: Mapping[str, str] = {
 
 
 class UsageWire(Wire):
-    """google.genai usage metadata: the counts are read, the rest (details by modality, traffic type) is dropped."""
+    """google.genai usage metadata: the counts are read, the rest (details by modality, traffic
+    type) is dropped."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -246,14 +264,17 @@ class EventWire(Wire):
 
 
 class IntermediateDataWire(Wire):
-    """ADK's two ways to record the steps of a turn: by kind (IntermediateData) or as events (InvocationEvents)."""
+    """ADK's two ways to record the steps of a turn: by kind (IntermediateData) or as events
+    (InvocationEvents)."""
 
     tool_uses: list[ToolCallWire] | None = None
     tool_responses: list[ToolResponseWire] | None = None
     intermediate_responses: list[tuple[str, list[PartWire]]] | None = None
     invocation_events: list[EventWire] | None = None
 
-    @field_validator("tool_uses", "tool_responses", "intermediate_responses", "invocation_events", mode="before")
+    @field_validator(
+        "tool_uses", "tool_responses", "intermediate_responses", "invocation_events", mode="before"
+    )
     @classmethod
     def _no_null(cls, value: Any, info: ValidationInfo) -> Any:
         if value is None and info.context is STRICT:
@@ -264,7 +285,8 @@ class IntermediateDataWire(Wire):
     def _one_way(self) -> IntermediateDataWire:
         if self.invocation_events is not None and (self.tool_uses or self.tool_responses):
             raise PydanticCustomError(
-                "two_records", "the steps are given twice: as `invocation_events` and by kind (`tool_uses`, ...)"
+                "two_records",
+                "the steps are given twice: as `invocation_events` and by kind (`tool_uses`, ...)",
             )
         return self
 
@@ -274,7 +296,9 @@ class IntermediateDataWire(Wire):
             return tuple(event.noun() for event in self.invocation_events)
         calls = tuple(call.noun() for call in self.tool_uses or ())
         responses = tuple(response.noun() for response in self.tool_responses or ())
-        events = [Event(author="", content=Content(parts=parts)) for parts in (calls, responses) if parts]
+        events = [
+            Event(author="", content=Content(parts=parts)) for parts in (calls, responses) if parts
+        ]
         for author, parts in self.intermediate_responses or ():
             nouns = (noun for part in parts for noun in part.contents())
             spoken_parts = tuple(noun for noun in nouns if isinstance(noun, Text | Attachment))
@@ -299,7 +323,9 @@ class RubricWire(Wire):
     def noun(self) -> Rubric:
         """The rubric; a missing text is an empty one, which validation reports."""
         text = self.rubric_content.text_property or ""
-        return Rubric(rubric_id=self.rubric_id, text=text, description=self.description, type=self.type)
+        return Rubric(
+            rubric_id=self.rubric_id, text=text, description=self.description, type=self.type
+        )
 
 
 class AgentDetailsWire(Wire):
@@ -312,7 +338,9 @@ class AgentDetailsWire(Wire):
     def noun(self) -> AgentDetails:
         """The agent."""
         return AgentDetails(
-            name=self.name, instructions=self.instructions, tool_declarations=tuple(self.tool_declarations)
+            name=self.name,
+            instructions=self.instructions,
+            tool_declarations=tuple(self.tool_declarations),
         )
 
 
@@ -349,7 +377,9 @@ class InvocationWire(TimingsWire):
         """The invocation. ADK reads steps that are `{}` as the by-kind form."""
         steps, timings = self.intermediate_data, None
         if self.duration is not None:
-            timings = Timings(total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration)
+            timings = Timings(
+                total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration
+            )
         return Invocation(
             user_content=self.user_content.noun(),
             final_response=self.final_response.noun() if self.final_response else None,
@@ -375,11 +405,17 @@ class SessionEventWire(EventWire):
     def step(self, *, final: bool | None = None) -> StepEvent:
         """The event, and whether it is a final response: as it is said, else as ADK takes it."""
         fields = self.fields()
-        return StepEvent(**fields, final=self._is_final(fields["content"]) if final is None else final)
+        return StepEvent(
+            **fields, final=self._is_final(fields["content"]) if final is None else final
+        )
 
     def _is_final(self, content: Content | None) -> bool:
         actions = self.actions or {}
-        if actions.get("skip_summarization") or actions.get("skipSummarization") or self.long_running_tool_ids:
+        if (
+            actions.get("skip_summarization")
+            or actions.get("skipSummarization")
+            or self.long_running_tool_ids
+        ):
             return True
         parts = content.parts if content else ()
         if self.partial or any(isinstance(part, ToolCall) for part in parts):
@@ -387,7 +423,9 @@ class SessionEventWire(EventWire):
         if self.error_code:
             return True
         last = parts[-1] if parts else None
-        ran_code = isinstance(last, Attachment) and last.data.get("code_execution_result") is not None
+        ran_code = (
+            isinstance(last, Attachment) and last.data.get("code_execution_result") is not None
+        )
         return not ran_code and not any(isinstance(part, ToolResponse) for part in parts)
 
 
@@ -397,7 +435,9 @@ def turn_of(events: Sequence[SessionEventWire], *, invocation_id: str = "") -> I
     Without a single event of the agent nothing is known of the steps.
     """
     steps = [event.step() for event in events]
-    user_contents = [step.content for step in steps if step.author.lower() == "user" and step.content is not None]
+    user_contents = [
+        step.content for step in steps if step.author.lower() == "user" and step.content is not None
+    ]
     user_content = user_contents[-1] if user_contents else Content()
     if all(step.author.lower() == "user" for step in steps):
         return Invocation(user_content=user_content, invocation_id=invocation_id)
@@ -405,8 +445,8 @@ def turn_of(events: Sequence[SessionEventWire], *, invocation_id: str = "") -> I
 
 
 def turns_of(events: Sequence[SessionEventWire]) -> tuple[Invocation, ...]:
-    """The turns of a session: events that share an invocation id, in the order of each id's first event. Of those
-    without one, each message of the user begins a turn."""
+    """The turns of a session: events that share an invocation id, in the order of each id's first
+    event. Of those without one, each message of the user begins a turn."""
     groups: dict[tuple[str, int], list[SessionEventWire]] = {}
     unnamed = 0
     for event in events:
@@ -436,7 +476,10 @@ class SessionInputWire(Wire):
         if not self.state:
             return _session_from(self.app_name, self.user_id, self.session_id)
         return SessionInput(
-            app_name=intern(self.app_name), user_id=intern(self.user_id), session_id=self.session_id, state=self.state
+            app_name=intern(self.app_name),
+            user_id=intern(self.user_id),
+            session_id=self.session_id,
+            state=self.state,
         )
 
 
@@ -509,7 +552,11 @@ class ScenarioWire(Wire):
         return ConversationScenario(
             starting_prompt=self.starting_prompt,
             conversation_plan=self.conversation_plan,
-            persona=Persona(persona_id=persona) if isinstance(persona, str) else persona.noun() if persona else None,
+            persona=Persona(persona_id=persona)
+            if isinstance(persona, str)
+            else persona.noun()
+            if persona
+            else None,
         )
 
 
@@ -530,16 +577,19 @@ class EvalCaseWire(Wire):
     def _one_kind(self) -> EvalCaseWire:
         if self.conversation is None and self.conversation_scenario is None:
             raise PydanticCustomError(
-                "no_conversation", "the case has neither a `conversation` nor a `conversation_scenario`"
+                "no_conversation",
+                "the case has neither a `conversation` nor a `conversation_scenario`",
             )
         if self.conversation is not None and self.conversation_scenario is not None:
             raise PydanticCustomError(
-                "two_conversations", "the case has both a `conversation` and a `conversation_scenario`; ADK takes one"
+                "two_conversations",
+                "the case has both a `conversation` and a `conversation_scenario`; ADK takes one",
             )
         return self
 
     def noun(self, *, place: Place | None = None) -> Case:
-        """The case. An empty `final_session_state` expects nothing: ADK writes one into every case."""
+        """The case. An empty `final_session_state` expects nothing: ADK writes one into every
+        case."""
         turns = self.conversation
         return Case(
             case_id=self.eval_id,
@@ -553,7 +603,8 @@ class EvalCaseWire(Wire):
 
 
 def invocation_json(invocation: Invocation) -> JsonObject:
-    """ADK's Invocation; its steps in the form in which they were recorded: ADK's metrics tell the two apart."""
+    """ADK's Invocation; its steps in the form in which they were recorded: ADK's metrics tell the
+    two apart."""
     steps, timings = None, invocation.timings
     if invocation.events is not None and invocation.itemized:
         steps = {"invocation_events": [event_json(event) for event in invocation.events]}
@@ -598,7 +649,8 @@ def event_json(event: Event) -> JsonObject:
         author=event.author,
         content=event.content and content_json(event.content),
         grounding_metadata=None if event.grounding is None else dict(event.grounding),
-        usage_metadata=usage and _given(**{adk_name: getattr(usage, name) for adk_name, name in USAGE.items()}),
+        usage_metadata=usage
+        and _given(**{adk_name: getattr(usage, name) for adk_name, name in USAGE.items()}),
         model_version=event.model_version,
     )
 
@@ -632,13 +684,16 @@ def _by_kind(events: tuple[Event, ...]) -> JsonObject:
     ]
     return _given(
         tool_uses=[_call_json(part) for part in parts if isinstance(part, ToolCall)] or None,
-        tool_responses=[_response_json(part) for part in parts if isinstance(part, ToolResponse)] or None,
+        tool_responses=[_response_json(part) for part in parts if isinstance(part, ToolResponse)]
+        or None,
         intermediate_responses=texts or None,
     )
 
 
 def _call_json(call: ToolCall) -> JsonObject:
-    return _given(id=call.id, name=call.name or None, args=None if call.args is None else dict(call.args))
+    return _given(
+        id=call.id, name=call.name or None, args=None if call.args is None else dict(call.args)
+    )
 
 
 def _response_json(response: ToolResponse) -> JsonObject:
@@ -654,7 +709,9 @@ def case_json(case: Case) -> JsonObject:
     """What `EvalCaseWire` reads; nothing that a criterion or an agent may see is left out."""
     return _given(
         eval_id=case.case_id,
-        conversation=None if case.conversation is None else [invocation_json(turn) for turn in case.conversation],
+        conversation=None
+        if case.conversation is None
+        else [invocation_json(turn) for turn in case.conversation],
         conversation_scenario=case.scenario and scenario_json(case.scenario),
         session_input=case.session
         and _given(

@@ -1,4 +1,5 @@
-"""Cases of google agents-cli datasets (the Gen AI evaluation SDK's EvalCase): prompts, histories, traces, scenarios."""
+"""Cases of google agents-cli datasets (the Gen AI evaluation SDK's EvalCase): prompts, histories,
+traces, scenarios."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from evalgate.model import Case, Content, ConversationScenario, Invocation, Rubr
 from evalgate.model.shapes import to_snake
 from evalgate.values import JsonObject
 
-_SIGNS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history"})
+_SIGNS = frozenset(
+    {"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history"}
+)
 _ADK_SIGNS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 _READ = _SIGNS | {"reference", "responses", "rubric_groups", "session_input", "session_inputs"}
 
@@ -26,12 +29,16 @@ def is_dataset_case(raw: Any) -> bool:
     return bool(keys & _SIGNS) and not keys & _ADK_SIGNS
 
 
-def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorded: bool = False) -> Case | None:
+def read_case(
+    raw: Any, *, path: Path, place: Place, problems: Problems, recorded: bool = False
+) -> Case | None:
     """The case at `path`; None where it cannot be understood, which is then a problem.
 
-    `recorded`: read what the agent answered (`responses`) instead of what it should answer (`reference`).
-    """
-    reader = _SessionReader(fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems)
+    `recorded`: read what the agent answered (`responses`) instead of what it should answer
+    (`reference`)."""
+    reader = _SessionReader(
+        fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems
+    )
     earlier_failures = problems.failed
     scenario = reader.scenario()
     turns = reader.turns() if scenario is None else []
@@ -43,7 +50,9 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorde
         problems.error("no-conversation", message, path=path)
     for key in sorted(reader.fields.keys() - _READ):
         if repair.expects(key, reader.fields[key]):
-            repair.tell_lost(key, reader.fields[key], path, problems, has_expectations=answer is not None)
+            repair.tell_lost(
+                key, reader.fields[key], path, problems, has_expectations=answer is not None
+            )
         elif not key.startswith("_"):
             problems.note("unused-key", f"`{key}` is not read", path=(*path, key))
     if problems.failed > earlier_failures:
@@ -69,14 +78,20 @@ class _SessionReader:
         if case_id is not None:
             return str(case_id)
         default_id = f"case_{self.path[-1] if self.path else 0}"
-        self.problems.note("missing-eval-id", f"the case has no `eval_case_id`; using {default_id}", path=self.path)
+        self.problems.note(
+            "missing-eval-id", f"the case has no `eval_case_id`; using {default_id}", path=self.path
+        )
         return default_id
 
     def scenario(self) -> ConversationScenario | None:
         raw = self.fields.get("user_scenario")
         if not isinstance(raw, dict):
             return None
-        fields = {to_snake(key): value for key, value in raw.items() if to_snake(key) in ScenarioWire.model_fields}
+        fields = {
+            to_snake(key): value
+            for key, value in raw.items()
+            if to_snake(key) in ScenarioWire.model_fields
+        }
         wire = self.problems.validated(ScenarioWire, fields, path=(*self.path, "user_scenario"))
         return wire.noun() if wire else None
 
@@ -94,10 +109,14 @@ class _SessionReader:
     def answer(self, *, recorded: bool) -> Content | None:
         """The expected answer of the last turn, or the one that was recorded."""
         key, value = "reference", self.fields.get("reference")
-        aliases = [name for name in self.fields if repair.INVOCATION.others.get(name) == "final_response"]
+        aliases = [
+            name for name in self.fields if repair.INVOCATION.others.get(name) == "final_response"
+        ]
         if value is None and aliases and not recorded:
             key, value = aliases[0], self.fields.pop(aliases[0])
-            self.problems.warning("adk-rejects-name", f"`{key}` is read as `reference`", path=(*self.path, key))
+            self.problems.warning(
+                "adk-rejects-name", f"`{key}` is read as `reference`", path=(*self.path, key)
+            )
         path: Path = (*self.path, key)
         if recorded:
             answers = self.fields.get("responses")
@@ -138,14 +157,19 @@ class _SessionReader:
             message_path = (*self.path, "conversation_history", i)
             raw = message.get("content", message) if isinstance(message, dict) else message
             author = str(message.get("author") or "") if isinstance(message, dict) else ""
-            content = repair.read_content(raw, role="user", path=message_path, problems=self.problems)
+            content = repair.read_content(
+                raw, role="user", path=message_path, problems=self.problems
+            )
             if content is None:
                 continue
             if (author or content.role or "user") == "user":
                 exchanges.append((content, None))
             elif exchanges:
                 exchanges[-1] = exchanges[-1][0], content
-        return [Invocation(user_content=question, final_response=answer) for question, answer in exchanges]
+        return [
+            Invocation(user_content=question, final_response=answer)
+            for question, answer in exchanges
+        ]
 
     def _recorded_turns(self) -> list[Invocation]:
         data = self.fields.get("agent_data")
@@ -165,7 +189,9 @@ class _SessionReader:
                 for j, event in enumerate(raw)
             ]
             name = turn.get("turn_id") or turn.get("turnId") or ""
-            recorded_turns.append(adk_shapes.turn_of([event for event in read if event], invocation_id=str(name)))
+            recorded_turns.append(
+                adk_shapes.turn_of([event for event in read if event], invocation_id=str(name))
+            )
         return recorded_turns
 
 
@@ -174,7 +200,11 @@ def _rubric(raw: JsonObject, *, number: int) -> Rubric:
     text = content
     if isinstance(content, dict):
         inner = content.get("property")
-        text = inner.get("description") if isinstance(inner, dict) else content.get("text_property", "")
+        text = (
+            inner.get("description")
+            if isinstance(inner, dict)
+            else content.get("text_property", "")
+        )
     name = raw.get("rubric_id") or raw.get("rubricId") or f"rubric_{number}"
     kind = raw.get("type")
     return Rubric(rubric_id=str(name), text=str(text or ""), type=str(kind) if kind else None)

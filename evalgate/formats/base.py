@@ -1,4 +1,5 @@
-"""What a package may read of a checkout besides ADK's files: the rows of `FORMATS`, as entry points name them."""
+"""What a package may read of a checkout besides ADK's files: the rows of `FORMATS`, as entry points
+name them."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class SearchedTree(Protocol):
 
 
 class FormatFiles(ABC):
-    """The evaluation files of one format in a checkout, as far as they are chosen. `noun`: one of their evaluations."""
+    """The evaluation files of one format in a checkout, as far as they are chosen. `noun`: one of
+    their evaluations."""
 
     noun: ClassVar[str]
     problems: tuple[Problem, ...] = ()
@@ -36,9 +38,12 @@ class FormatFiles(ABC):
         """All files that are known, the chosen ones and what applies to them."""
 
     @abstractmethod
-    def eval_sets(self, selected_ids: Mapping[str, Sequence[str]]) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
-        """The cases that can be run, by file, and the problems of a run: of files, and why cases are left out. `selected_ids`:
-        files that the user named, with the ids of cases, none for all."""
+    def eval_sets(
+        self, selected_ids: Mapping[str, Sequence[str]]
+    ) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
+        """The cases that can be run, by file, and the problems of a run: of files, and why cases
+        are left out. `selected_ids`: files that the user named, with the ids of cases, none for
+        all."""
 
     @abstractmethod
     def is_of_cases(self, file: str) -> bool:
@@ -68,7 +73,9 @@ class Format:
         """Whether a path alone tells that a file holds evaluations, and is no part of an agent."""
         return False
 
-    def find(self, tree: SearchedTree, *, exclude: Sequence[str], named_files: Iterable[str]) -> tuple[str, ...]:
+    def find(
+        self, tree: SearchedTree, *, exclude: Sequence[str], named_files: Iterable[str]
+    ) -> tuple[str, ...]:
         """Its files in a checkout, and those of `named_files` that are of this format."""
         return ()
 
@@ -76,20 +83,27 @@ class Format:
         """Its files that `exclude` leaves out."""
         return ()
 
-    def unheeded(self, tree: SearchedTree, files: Collection[str], *, exclude: Sequence[str]) -> Iterable[Problem]:
-        """A warning for each file that looks as if it were meant and is not among the `files` that are known."""
+    def unheeded(
+        self, tree: SearchedTree, files: Collection[str], *, exclude: Sequence[str]
+    ) -> Iterable[Problem]:
+        """A warning for each file that looks as if it were meant and is not among the `files` that
+        are known."""
         return ()
 
-    def read(self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]) -> FormatFiles | None:
+    def read(
+        self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
+    ) -> FormatFiles | None:
         """The `chosen` ones of its `files`; None: this format has no evaluations."""
         return None
 
     def why_unchanged(self, text: str, *, file: str) -> str:
-        """Why `evalgate accept` does not change a file of it, which no other format reads; "" for other files."""
+        """Why `evalgate accept` does not change a file of it, which no other format reads; "" for
+        other files."""
         return ""
 
     def relaxed(self, base: Case, head: Case) -> list[str] | None:
-        """What the newer version of a case asks for less than the older one, in words; None for cases of others."""
+        """What the newer version of a case asks for less than the older one, in words; None for
+        cases of others."""
         return None
 
     # --- recorded conversations ---

@@ -1,4 +1,5 @@
-"""ADK's test_config.json: which criteria, with which thresholds and options, and the custom metrics behind them."""
+"""ADK's test_config.json: which criteria, with which thresholds and options, and the custom metrics
+behind them."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _MOST_LEVELS = 100
 
 
 def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
-    """Read an eval_config.yaml (or .json). It never gives criteria: agents-cli's metrics have no thresholds."""
+    """Read an eval_config.yaml (or .json). It never gives criteria: agents-cli's metrics have no
+    thresholds."""
     problems = Problems(text, file=file)
     value = _load(text, problems)
     if problems.failed:
@@ -37,7 +39,9 @@ def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
     names = _names(value)
     listed = f" ({words.listed([f'`{name[:40]}`' for name in names])})" if names else ""
     message = f"agents-cli metrics{listed} have no thresholds, so every answer would pass"
-    hint = 'Add a test_config.json next to the dataset: {"criteria": {"response_match_score": 0.8}}.'
+    hint = (
+        'Add a test_config.json next to the dataset: {"criteria": {"response_match_score": 0.8}}.'
+    )
     hint += " `criteria` are not read here."
     problems.error("asserts-nothing", message, place=Place(file=file, line=1), hint=hint)
     return CriteriaReading(problems=problems.all())
@@ -72,10 +76,15 @@ _DEFAULTS = SimulatorUse()
 
 
 class SimulatorWire(Wire):
-    """ADK's LlmBackedUserSimulatorConfig. ADK keeps unknown keys and reads none; `stop_signal` is ours."""
+    """ADK's LlmBackedUserSimulatorConfig. ADK keeps unknown keys and reads none; `stop_signal` is
+    ours."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, protected_namespaces=()
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="ignore",
+        frozen=True,
+        protected_namespaces=(),
     )
 
     type: str | None = None
@@ -88,7 +97,8 @@ class SimulatorWire(Wire):
 
 
 def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse | None:
-    """The simulated user as configured; None where it cannot be understood, which is then a problem."""
+    """The simulated user as configured; None where it cannot be understood, which is then a
+    problem."""
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
         return None
@@ -116,15 +126,28 @@ def _tell_unknown_user_keys(raw: JsonObject, path: Path, problems: Problems) -> 
     field_names = {shapes.field(key) for key in raw}
     for key in raw:
         if shapes.field(key) not in SimulatorWire.model_fields:
-            near = words.nearest(key, [name for name in SimulatorWire.model_fields if name not in field_names])
-            hint = f"did you mean `{near}`?" if near else f"known: {', '.join(SimulatorWire.model_fields)}"
-            problems.warning("unknown-key", f"unknown key `{key}` in a simulated user", path=(*path, key), hint=hint)
+            near = words.nearest(
+                key, [name for name in SimulatorWire.model_fields if name not in field_names]
+            )
+            hint = (
+                f"did you mean `{near}`?"
+                if near
+                else f"known: {', '.join(SimulatorWire.model_fields)}"
+            )
+            problems.warning(
+                "unknown-key",
+                f"unknown key `{key}` in a simulated user",
+                path=(*path, key),
+                hint=hint,
+            )
 
 
 def _check(wire: SimulatorWire, path: Path, problems: Problems) -> None:
     if wire.type == "llm_audio":
         message = "audio from a simulated user is not supported; its turns are sent as text only"
-        problems.error("not-supported", message, path=(*path, "type"), hint='use `"type": "llm_backed"`')
+        problems.error(
+            "not-supported", message, path=(*path, "type"), hint='use `"type": "llm_backed"`'
+        )
     elif wire.type is not None and wire.type not in TYPES:
         hint = words.suggest(wire.type, TYPES) or f"ADK has {words.listed(TYPES)}"
         message = f"`{wire.type[:60]}` is not a known type of simulated user"
@@ -136,17 +159,33 @@ def _check(wire: SimulatorWire, path: Path, problems: Problems) -> None:
     if not wire.model.strip():
         problems.error("wrong-value", "the model name is missing", path=(*path, "model"))
     if not wire.stop_signal.strip():
-        problems.error("wrong-value", "an empty stop signal would end every conversation", path=(*path, "stop_signal"))
-    problem = "" if wire.custom_instructions is None else templates.problem_of(wire.custom_instructions)
+        problems.error(
+            "wrong-value",
+            "an empty stop signal would end every conversation",
+            path=(*path, "stop_signal"),
+        )
+    problem = (
+        "" if wire.custom_instructions is None else templates.problem_of(wire.custom_instructions)
+    )
     if problem:
-        hint = "ADK requires {{ stop_signal }}, {{ conversation_plan }} and {{ conversation_history }}"
+        hint = (
+            "ADK requires {{ stop_signal }}, {{ conversation_plan }} and {{ conversation_history }}"
+        )
         message = f"the instructions cannot be used: {problem}"
         problems.error("bad-instructions", message, path=(*path, "custom_instructions"), hint=hint)
 
 
 _KNOWN = frozenset({"criteria", "custom_metrics", "user_simulator_config", "live_model_config"})
 _CRITERIA_LIKE = frozenset(
-    {"metrics", "evaluators", "thresholds", "evaluation_criteria", "metrics_to_run", "scorers", "assertions"}
+    {
+        "metrics",
+        "evaluators",
+        "thresholds",
+        "evaluation_criteria",
+        "metrics_to_run",
+        "scorers",
+        "assertions",
+    }
 )
 _THRESHOLD_LIKE = ("min_score", "pass_threshold", "minimum", "min", "value", "score", "limit")
 _THRESHOLDLESS = frozenset(
@@ -156,16 +195,22 @@ OWN_FLAGS = ("informational", "lower_is_better")
 """What evalgate reads of any criterion beside its options; ADK keeps it and reads it nowhere."""
 
 
-def parse_criteria(text: str, *, file: str, locate: Callable[[Path], Place] | None = None) -> CriteriaReading:
-    """Read a test_config.json; every criterion keeps the place where it stands, which `locate` tells where the text is
-    none of the file's own."""
+def parse_criteria(
+    text: str, *, file: str, locate: Callable[[Path], Place] | None = None
+) -> CriteriaReading:
+    """Read a test_config.json; every criterion keeps the place where it stands, which `locate`
+    tells where the text is none of the file's own."""
     problems = Problems(text, file=file)
     if locate is not None:
         problems.use_places(locate)
     members = _members(text, problems)
     if members is None:
         return CriteriaReading(problems=problems.all())
-    fields = {name: (key, value) for key, value in members.items() if (name := shapes.field(key)) in _KNOWN}
+    fields = {
+        name: (key, value)
+        for key, value in members.items()
+        if (name := shapes.field(key)) in _KNOWN
+    }
     _tell_unknown_keys(members, problems)
     uses = _uses(fields, problems)
     key, raw = fields.get("user_simulator_config", ("", None))
@@ -174,30 +219,40 @@ def parse_criteria(text: str, *, file: str, locate: Callable[[Path], Place] | No
 
 
 def _members(text: str, problems: Problems) -> JsonObject | None:
-    """The members of the file's object; None where it is no object of criteria, which is then a problem."""
+    """The members of the file's object; None where it is no object of criteria, which is then a
+    problem."""
     items: list[Any] = []
-    document = json_source.read(text, problems, consumer=lambda _path, raw, _offset: items.append(raw))
+    document = json_source.read(
+        text, problems, consumer=lambda _path, raw, _offset: items.append(raw)
+    )
     if document is None:
         return None
     keys = items[0] if items and isinstance(items[0], dict) else document.members
     kind = said_of(keys)
     if (kind and not kind.startswith("criteria")) or "data" in keys:
         hint = f"rename it to {problems.file.rpartition('/')[2].partition('.')[0]}.evalset.json, or delete it"
-        message = f"expected criteria, found {kind or 'an evaluation set in the old format (`data`)'}"
+        message = (
+            f"expected criteria, found {kind or 'an evaluation set in the old format (`data`)'}"
+        )
         problems.error("not-a-config", message, hint=hint if "evaluation set" in message else "")
         return None
     if document.kind != "object":
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
-        problems.error("not-a-config", json_source.expected("an object with `criteria`", document), hint=hint)
+        problems.error(
+            "not-a-config", json_source.expected("an object with `criteria`", document), hint=hint
+        )
         return None
-    deep = [key for key, value in document.members.items() if shapes.is_deep(value, levels=_MOST_LEVELS)]
+    deep = [
+        key for key, value in document.members.items() if shapes.is_deep(value, levels=_MOST_LEVELS)
+    ]
     for key in deep:
         problems.error("json-too-deep", "the values are nested too deeply", path=(key,))
     return {key: value for key, value in document.members.items() if key not in deep}
 
 
 def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[CriterionUse, ...]:
-    """The criteria that were understood. `fields`: by ADK's name, as the file spells it and its value."""
+    """The criteria that were understood. `fields`: by ADK's name, as the file spells it and its
+    value."""
     codes = _codes(fields, problems)
     key, raw = fields.get("criteria", ("criteria", {}))
     if not isinstance(raw, dict):
@@ -205,7 +260,9 @@ def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[Cr
         message = f"expected an object of criteria by name, found {described(raw)}"
         problems.error("criteria-not-an-object", message, path=(key,), hint=hint)
         raw = {}
-    candidates = [_use(name, value, codes.get(name), (key, name), problems) for name, value in raw.items()]
+    candidates = [
+        _use(name, value, codes.get(name), (key, name), problems) for name, value in raw.items()
+    ]
     uses = tuple(use for use in candidates if use is not None)
     for name in codes.keys() - {use.name for use in uses}:
         hint = f'give it a threshold: `"criteria": {{"{name}": 1.0}}`'
@@ -220,18 +277,27 @@ def _tell_unknown_keys(members: JsonObject, problems: Problems) -> None:
         name = shapes.field(key)
         if name in _KNOWN:
             if name == "live_model_config" and value is not None:
-                message = "the agent cannot be run in live mode yet, so this file cannot be evaluated"
+                message = (
+                    "the agent cannot be run in live mode yet, so this file cannot be evaluated"
+                )
                 hint = f"remove `{key}` to evaluate the agent by text, one turn at a time"
                 problems.error("not-supported", message, path=(key,), hint=hint)
             continue
         if key.startswith(("_", "$")):
             continue
-        is_criterion = "threshold" in value if isinstance(value, dict) else type(value) in (int, float)
+        is_criterion = (
+            "threshold" in value if isinstance(value, dict) else type(value) in (int, float)
+        )
         if "criteria" not in field_names and (name in _CRITERIA_LIKE or is_criterion):
             hint = 'ADK reads criteria only from `"criteria": {name: threshold}`'
         else:
             hint = words.suggest(name, _KNOWN - field_names)
-        problems.warning("unknown-key", f"unknown key `{key}` in a test_config.json (ignored)", path=(key,), hint=hint)
+        problems.warning(
+            "unknown-key",
+            f"unknown key `{key}` in a test_config.json (ignored)",
+            path=(key,),
+            hint=hint,
+        )
 
 
 # --- custom metrics -------------------------------------------------------------------------------
@@ -258,7 +324,9 @@ def _codes(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[st
 def _code(metric: Any, path: Path, problems: Problems) -> str | None:
     hint = 'write `"code_config": {"name": "package.module.function"}`'
     if not isinstance(metric, dict):
-        problems.error("wrong-type", f"expected an object, found {described(metric)}", path=path, hint=hint)
+        problems.error(
+            "wrong-type", f"expected an object, found {described(metric)}", path=path, hint=hint
+        )
         return None
     written = next((key for key in metric if shapes.field(key) == "code_config"), None)
     if written is None:
@@ -268,7 +336,12 @@ def _code(metric: Any, path: Path, problems: Problems) -> str | None:
     name = config.get("name") if isinstance(config, dict) else None
     if not isinstance(name, str) or not name.strip():
         type_name = described(name if isinstance(config, dict) else config)
-        problems.error("wrong-type", f"expected a dotted path, found {type_name}", path=(*path, written), hint=hint)
+        problems.error(
+            "wrong-type",
+            f"expected a dotted path, found {type_name}",
+            path=(*path, written),
+            hint=hint,
+        )
         return None
     if "." not in name:
         message = f"`{name[:60]}` is not a dotted path (package.module.function)"
@@ -280,27 +353,38 @@ def _code(metric: Any, path: Path, problems: Problems) -> str | None:
 # --- criteria -------------------------------------------------------------------------------------
 
 
-def _use(name: str, raw: Any, code: str | None, path: Path, problems: Problems) -> CriterionUse | None:
-    """The criterion as configured, its options in snake_case at their top level; None where it cannot be read."""
+def _use(
+    name: str, raw: Any, code: str | None, path: Path, problems: Problems
+) -> CriterionUse | None:
+    """The criterion as configured, its options in snake_case at their top level; None where it
+    cannot be read."""
     earlier_failures = problems.failed
     options: JsonObject = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
         option = shapes.field(key)
         if option in options:
-            problems.warning("duplicate-key", f"duplicate key `{option}` in two spellings", path=(*path, key))
+            problems.warning(
+                "duplicate-key", f"duplicate key `{option}` in two spellings", path=(*path, key)
+            )
         if option not in options or key != option:  # of two spellings, ADK reads the camelCase one
             options[option] = value
     flags = {flag: options.pop(flag, False) for flag in OWN_FLAGS}
     for flag, value in flags.items():
         if not isinstance(value, bool):
-            problems.error("wrong-type", f"expected true or false, found {described(value)}", path=(*path, flag))
+            problems.error(
+                "wrong-type",
+                f"expected true or false, found {described(value)}",
+                path=(*path, flag),
+            )
     threshold = None
     if not isinstance(raw, dict):
         threshold = _threshold(raw, path, problems)
     elif "threshold" in options:
         threshold = _threshold(options.pop("threshold"), (*path, "threshold"), problems)
     elif flags["informational"] is not True and name not in _THRESHOLDLESS:
-        near = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest("threshold", options)
+        near = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest(
+            "threshold", options
+        )
         hint = f"`{near}` is there instead" if near else 'write `"threshold": 0.8`'
         detail = f"; found {json_source.listed_keys(options)}" if options else ""
         problems.error("missing-threshold", f"`threshold` is missing{detail}", path=path, hint=hint)
@@ -324,7 +408,9 @@ def _threshold(value: Any, path: Path, problems: Problems) -> float | None:
         number = float(value) if isinstance(value, int | float | str) else math.nan
     if not math.isfinite(number):
         hint = "write a number, such as 0.8"
-        problems.error("bad-threshold", f"expected a number, found {described(value)}", path=path, hint=hint)
+        problems.error(
+            "bad-threshold", f"expected a number, found {described(value)}", path=path, hint=hint
+        )
         return None
     if isinstance(value, bool | str):
         message = f"the threshold is {described(value)}; read as {number:g}, as ADK does"

@@ -1,5 +1,5 @@
-"""An evaluation file of any dialect: ADK's evaluation sets, agents-cli's datasets, and ADK's two old lists, which
-can be written in the current form."""
+"""An evaluation file of any dialect: ADK's evaluation sets, agents-cli's datasets, and ADK's two
+old lists, which can be written in the current form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _SUFFIXES = (".evalset.json", ".test.json", "-dataset.json", ".json")
 
 
 def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
-    """Read an evaluation file; `file` is its repository-relative name, for messages and missing ids."""
+    """Read an evaluation file; `file` is its repository-relative name, for messages and missing
+    ids."""
     problems = Problems(text, file=file)
     cases = _Cases(problems)
     document = json_source.read(text, problems, consumer=cases.add, streamed=repair.STREAMED)
@@ -36,13 +37,15 @@ def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
     if document is not None and document.kind == "list":
         return _of_list(cases, problems)
     if document is not None:
-        problems.error("not-an-eval-set", json_source.expected("an evaluation set (an object)", document))
+        problems.error(
+            "not-an-eval-set", json_source.expected("an evaluation set (an object)", document)
+        )
     return EvalSetReading(eval_set=None, problems=problems.all())
 
 
 class _Cases:
-    """The cases of a file as its items are read: those of `eval_cases`, or those of a list at the top; `turns`: of a
-    flat list, which is one case."""
+    """The cases of a file as its items are read: those of `eval_cases`, or those of a list at the
+    top; `turns`: of a flat list, which is one case."""
 
     def __init__(self, problems: Problems) -> None:
         self.dialect = Dialect.UNKNOWN
@@ -54,7 +57,8 @@ class _Cases:
         self._copies: Counter[str] = Counter()
 
     def add(self, path: Path, raw: Any, offset: int) -> None:
-        """Read the item at `path`, the first of which decides the dialect; what is wrong with it is a problem."""
+        """Read the item at `path`, the first of which decides the dialect; what is wrong with it is
+        a problem."""
         place = self._problems.place_at(offset)
         if path[-1] == 0:  # a key that stands twice begins anew: the last one counts
             self.cases.clear()
@@ -79,7 +83,8 @@ class _Cases:
         self.cases += [self._renamed(case, path)] if case is not None else []
 
     def _renamed(self, case: Case, path: Path) -> Case:
-        """The case, with a number after its id where another one has it: ADK runs both, and results go by id."""
+        """The case, with a number after its id where another one has it: ADK runs both, and results
+        go by id."""
         earlier = self._by_id.get(case.case_id)
         if earlier is not None:
             name = case.case_id
@@ -98,25 +103,37 @@ class _Cases:
 def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSetReading:
     written = next((key for key in members if to_snake(key) == "eval_cases"), None)
     if written is None:
-        near = words.nearest("eval_cases", [key for key, value in members.items() if isinstance(value, list)])
+        near = words.nearest(
+            "eval_cases", [key for key, value in members.items() if isinstance(value, list)]
+        )
         hint = f"`{near}` looks similar, but its items are not ADK cases" if near else ""
-        message = f"this is not {_sought(problems.file)}: there is no `eval_cases`; {_found(members)}"
+        message = (
+            f"this is not {_sought(problems.file)}: there is no `eval_cases`; {_found(members)}"
+        )
         problems.error("not-an-eval-set", message, hint=hint)
         return EvalSetReading(eval_set=None, problems=problems.all())
     is_camel = any(key in members for key in ("evalSetId", "evalCases"))
     dialect = (
-        Dialect.AGENTS_CLI if cases.dialect is Dialect.AGENTS_CLI else Dialect.ADK_CAMEL if is_camel else Dialect.ADK
+        Dialect.AGENTS_CLI
+        if cases.dialect is Dialect.AGENTS_CLI
+        else Dialect.ADK_CAMEL
+        if is_camel
+        else Dialect.ADK
     )
     fields = _fields(members, dialect, problems)
     if not isinstance(fields["eval_cases"], list):
         type_name = described(fields["eval_cases"])
-        problems.error("wrong-type", f"expected a list of cases, found {type_name}", path=(written,))
+        problems.error(
+            "wrong-type", f"expected a list of cases, found {type_name}", path=(written,)
+        )
     eval_set_id = _eval_set_id(fields, dialect, problems)
     name = _text_or_none(fields, "name", problems)
     description = _text_or_none(fields, "description", problems)
     eval_set = None
     if not problems.failed:
-        eval_set = EvalSet(eval_set_id=eval_set_id, cases=tuple(cases.cases), name=name, description=description)
+        eval_set = EvalSet(
+            eval_set_id=eval_set_id, cases=tuple(cases.cases), name=name, description=description
+        )
     return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=dialect)
 
 
@@ -129,11 +146,16 @@ def _found(raw: Any) -> str:
     if not isinstance(raw, dict):
         return f"found {described(raw)}"
     kind = said_of(raw)
-    return f"found {kind}" if kind and "evaluation set" not in kind else f"found {json_source.listed_keys(raw)}"
+    return (
+        f"found {kind}"
+        if kind and "evaluation set" not in kind
+        else f"found {json_source.listed_keys(raw)}"
+    )
 
 
 def _stem(file: str) -> str:
-    """The name that an evaluation set has by its file: `roll_die` for `tests/roll_die.test.json`."""
+    """The name that an evaluation set has by its file: `roll_die` for
+    `tests/roll_die.test.json`."""
     name = basename(file.replace("\\", "/"))
     for suffix in _SUFFIXES:
         if name.lower().endswith(suffix):
@@ -148,12 +170,20 @@ def _fields(members: JsonObject, dialect: Dialect, problems: Problems) -> JsonOb
     for key, value in members.items():
         name = to_snake(key)
         if name in known_names:
-            if key != name and name in ("eval_set_id", "eval_cases") and dialect is not Dialect.AGENTS_CLI:
-                message = f"`{key}` is read as `{name}`. ADK itself rejects camelCase at the top level"
+            if (
+                key != name
+                and name in ("eval_set_id", "eval_cases")
+                and dialect is not Dialect.AGENTS_CLI
+            ):
+                message = (
+                    f"`{key}` is read as `{name}`. ADK itself rejects camelCase at the top level"
+                )
                 problems.warning("adk-rejects-spelling", message, path=(key,))
             fields[name] = value
         elif not key.startswith(("_", "$")):
-            near = words.nearest(name, known_names - {to_snake(other) for other in members}, cutoff=0.8)
+            near = words.nearest(
+                name, known_names - {to_snake(other) for other in members}, cutoff=0.8
+            )
             problems.unknown_key("an evaluation set", path=(key,), near=near)
     return fields
 
@@ -169,10 +199,14 @@ def _eval_set_id(fields: JsonObject, dialect: Dialect, problems: Problems) -> st
         message = f"there is no `eval_set_id`; using {default_id} from the file name. ADK itself rejects this"
         problems.warning("missing-eval-set-id", message)
     elif isinstance(eval_set_id, int | float):
-        problems.warning("adk-rejects-type", "the id is a number; ADK itself rejects it", path=("eval_set_id",))
+        problems.warning(
+            "adk-rejects-type", "the id is a number; ADK itself rejects it", path=("eval_set_id",)
+        )
         return str(eval_set_id)
     else:
-        problems.error("wrong-type", f"expected text, found {described(eval_set_id)}", path=("eval_set_id",))
+        problems.error(
+            "wrong-type", f"expected text, found {described(eval_set_id)}", path=("eval_set_id",)
+        )
     return default_id
 
 
@@ -180,14 +214,19 @@ def _text_or_none(fields: JsonObject, key: str, problems: Problems) -> str | Non
     value = fields.get(key)
     if value is None or isinstance(value, str):
         return value
-    problems.warning("adk-rejects-type", f"expected text, found {described(value)}; it is dropped", path=(key,))
+    problems.warning(
+        "adk-rejects-type", f"expected text, found {described(value)}; it is dropped", path=(key,)
+    )
     return None
 
 
 def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
     name = _stem(problems.file)
     if cases.dialect is Dialect.UNKNOWN and not problems.failed:
-        problems.error("not-an-eval-set", "this list is empty; an evaluation set is an object with `eval_cases`")
+        problems.error(
+            "not-an-eval-set",
+            "this list is empty; an evaluation set is an object with `eval_cases`",
+        )
     listed = tuple(cases.cases)
     if cases.dialect is Dialect.FLAT_LIST:
         listed = (Case(case_id=name, conversation=tuple(cases.turns), place=cases.place),)
@@ -195,8 +234,11 @@ def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
     return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=cases.dialect)
 
 
-_KEYS = frozenset({"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"})
-_UNREAD = frozenset({"mock_tool_output", "actual_tool_use", "response"})  # ADK's own, of no use for an expectation
+_KEYS = frozenset(
+    {"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"}
+)
+# ADK's own, of no use for an expectation
+_UNREAD = frozenset({"mock_tool_output", "actual_tool_use", "response"})
 _OLD = {"final_response": "reference", "intermediate_data": "expected_tool_use"}
 _SESSION = frozenset({"app_name", "user_id", "state"})
 _CALL = frozenset({"tool_name", "tool_input"})
@@ -205,13 +247,15 @@ _CALL_UNREAD = _UNREAD | {"id", "tool_output"}
 
 
 def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
-    """The turn at `path` as ADK converts it; None where it cannot be understood, which is then a problem.
+    """The turn at `path` as ADK converts it; None where it cannot be understood, which is then a
+    problem.
 
-    A missing `reference` is an empty answer (null: one without parts), and missing tool calls are none: both are
-    expectations, as in ADK.
-    """
+    A missing `reference` is an empty answer (null: one without parts), and missing tool calls are
+    none: both are expectations, as in ADK."""
     if not isinstance(raw, dict):
-        problems.error("wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path)
+        problems.error(
+            "wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path
+        )
         return None
     earlier_failures = problems.failed
     raw = _renamed(raw, path, problems)
@@ -241,7 +285,9 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
 def _session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None:
     """`initial_session`; an empty one is none."""
     if raw is None:
-        problems.warning("adk-rejects-missing", f"`initial_session` is null; read as none. {REJECTED}", path=path)
+        problems.warning(
+            "adk-rejects-missing", f"`initial_session` is null; read as none. {REJECTED}", path=path
+        )
     if not raw and isinstance(raw, dict | None):
         return None
     if not isinstance(raw, dict):
@@ -254,46 +300,72 @@ def _session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None
             message = f"`{key}` is read as `{name}`; ADK itself ignores it"
             problems.warning("adk-rejects-spelling", message, path=(*path, key))
         fields[name] = value
-    texts = {key: _value(fields, key, "", path=path, problems=problems) for key in ("app_name", "user_id")}
+    texts = {
+        key: _value(fields, key, "", path=path, problems=problems)
+        for key in ("app_name", "user_id")
+    }
     return SessionInput(**texts, state=_value(fields, "state", {}, path=path, problems=problems))
 
 
 _KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
 
 
-def _value(fields: JsonObject, key: str, absent: Any, *, path: Path, problems: Problems, required: bool = False) -> Any:
+def _value(
+    fields: JsonObject,
+    key: str,
+    absent: Any,
+    *,
+    path: Path,
+    problems: Problems,
+    required: bool = False,
+) -> Any:
     """A value of the kind of `absent`, which stands for one that is not written."""
     value = fields.get(key, absent)
     if required and key not in fields:
-        problems.error("missing-key", f"`{key}` is missing", path=path, hint=json_source.instead_of(key, fields))
+        problems.error(
+            "missing-key",
+            f"`{key}` is missing",
+            path=path,
+            hint=json_source.instead_of(key, fields),
+        )
     elif isinstance(value, type(absent)):
         return value
     elif value is None and not required:
-        problems.warning("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
+        problems.warning(
+            "adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key)
+        )
     else:
         expected = _KINDS[type(absent)]
-        problems.error("wrong-type", f"expected {expected}, found {described(value)}", path=(*path, key))
+        problems.error(
+            "wrong-type", f"expected {expected}, found {described(value)}", path=(*path, key)
+        )
     return absent
 
 
 def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
-    """One expected call; also one in another form, with a warning, since ADK takes `{tool_name, tool_input}` alone."""
+    """One expected call; also one in another form, with a warning, since ADK takes `{tool_name,
+    tool_input}` alone."""
     if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
         name, args = _named_call(raw, path, problems)
     else:
         call = repair.repair_call(raw, path, problems)
-        name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
+        name, args = (
+            (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
+        )
     if not isinstance(name, str):
         problems.error("missing-key", "`tool_name` is missing", path=path)
         return None
     if args is not None and not isinstance(args, dict):
-        problems.error("wrong-type", f"expected an object, found {described(args)}", path=(*path, "tool_input"))
+        problems.error(
+            "wrong-type", f"expected an object, found {described(args)}", path=(*path, "tool_input")
+        )
         return None
     return ToolCall(name=name, args=args)
 
 
 def _named_call(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, Any]:
-    """Name and arguments. A key that may hold arguments is read or an error: a call without them asserts less."""
+    """Name and arguments. A key that may hold arguments is read or an error: a call without them
+    asserts less."""
     earlier_failures = problems.failed
     call: JsonObject = {key: raw[key] for key in _CALL if key in raw}
     unknown = []
@@ -303,8 +375,14 @@ def _named_call(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, A
         if key in _CALL:
             continue
         if adk_key is not None and adk_key not in call:
-            problems.warning("adk-rejects-name", f"`{key}` is read as `{adk_key}`. {REJECTED}", path=(*path, key))
-            call[adk_key] = repair.object_in(value) if isinstance(value, str) and adk_key == "tool_input" else value
+            problems.warning(
+                "adk-rejects-name", f"`{key}` is read as `{adk_key}`. {REJECTED}", path=(*path, key)
+            )
+            call[adk_key] = (
+                repair.object_in(value)
+                if isinstance(value, str) and adk_key == "tool_input"
+                else value
+            )
         elif name not in _CALL_UNREAD and not key.startswith("_"):
             unknown.append(key)
     absent = _CALL - call.keys()
@@ -312,9 +390,15 @@ def _named_call(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, A
         near = words.nearest(key, absent, cutoff=0.8)
         if near is None and "tool_input" in absent and isinstance(raw[key], dict):
             near = "tool_input"
-        problems.unknown_key("an expected tool call", path=(*path, key), near=near, is_error=near is not None)
+        problems.unknown_key(
+            "an expected tool call", path=(*path, key), near=near, is_error=near is not None
+        )
     if "tool_input" not in call and problems.failed == earlier_failures:
-        problems.warning("adk-rejects-missing", f"`tool_input` is missing; read as no arguments. {REJECTED}", path=path)
+        problems.warning(
+            "adk-rejects-missing",
+            f"`tool_input` is missing; read as no arguments. {REJECTED}",
+            path=path,
+        )
     return call.get("tool_name"), call.get("tool_input")
 
 
@@ -322,16 +406,24 @@ def _spoken(turn: JsonObject, path: Path, problems: Problems) -> tuple[Event, ..
     events: list[Event] = []
     key = "expected_intermediate_agent_responses"
     for i, item in enumerate(_value(turn, key, [], path=path, problems=problems)):
-        author, text = (item.get("author"), item.get("text")) if isinstance(item, dict) else (None, None)
+        author, text = (
+            (item.get("author"), item.get("text")) if isinstance(item, dict) else (None, None)
+        )
         if isinstance(item, str):
             problems.warning(
-                "adk-rejects-shape", f"plain text; read as said by any agent. {REJECTED}", path=(*path, key, i)
+                "adk-rejects-shape",
+                f"plain text; read as said by any agent. {REJECTED}",
+                path=(*path, key, i),
             )
             author, text = "", item
         if isinstance(author, str) and isinstance(text, str):
             events.append(Event(author=author, content=Content(parts=(Text(text=text),))))
         else:
-            problems.error("wrong-type", f"expected {{author, text}}, found {described(item)}", path=(*path, key, i))
+            problems.error(
+                "wrong-type",
+                f"expected {{author, text}}, found {described(item)}",
+                path=(*path, key, i),
+            )
     return tuple(events)
 
 
@@ -351,7 +443,9 @@ def _renamed(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
     turn = dict(raw)
     for key, value in raw.items():
         adk_key = _OLD.get(repair.INVOCATION.others.get(to_snake(key), ""))
-        of_kind = isinstance(value, list) if adk_key == "expected_tool_use" else isinstance(value, str)
+        of_kind = (
+            isinstance(value, list) if adk_key == "expected_tool_use" else isinstance(value, str)
+        )
         if adk_key and adk_key != key and adk_key not in turn and of_kind and key not in _UNREAD:
             message = f"`{key}` is read as `{adk_key}`; ADK itself ignores it"
             problems.warning("adk-rejects-name", message, path=(*path, key))
@@ -376,13 +470,19 @@ def _dialect_of_list(first: Any) -> Dialect:
 
 def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
     if not isinstance(raw, dict):
-        problems.error("wrong-type", f"expected a case with `name` and `data`, found {described(raw)}", path=path)
+        problems.error(
+            "wrong-type",
+            f"expected a case with `name` and `data`, found {described(raw)}",
+            path=path,
+        )
         return None
     earlier_failures = problems.failed
     name = _value(raw, "name", "", path=path, problems=problems, required=True)
     data = _value(raw, "data", [], path=path, problems=problems, required=True)
     turns = [_turn(turn, path=(*path, "data", i), problems=problems) for i, turn in enumerate(data)]
-    session = _session(raw.get("initial_session", {}), path=(*path, "initial_session"), problems=problems)
+    session = _session(
+        raw.get("initial_session", {}), path=(*path, "initial_session"), problems=problems
+    )
     for key in raw.keys() - _NAMED_KEYS:
         if repair.expects(to_snake(key), raw[key]):
             repair.tell_lost(key, raw[key], path, problems)
@@ -390,7 +490,12 @@ def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Ca
             problems.unknown_key("a case", path=(*path, key), near=None)
     if problems.failed > earlier_failures:
         return None
-    return Case(case_id=name, conversation=tuple(turn for turn in turns if turn), session=session, place=place)
+    return Case(
+        case_id=name,
+        conversation=tuple(turn for turn in turns if turn),
+        session=session,
+        place=place,
+    )
 
 
 # --- the two old formats, written in the current one ---------------------------------------------
@@ -399,7 +504,8 @@ OLD = (Dialect.FLAT_LIST, Dialect.NAMED_LIST)
 
 
 def migrated(text: str, *, file: str, session: Any = None) -> str:
-    """The file in ADK's current format; it reads the same. `session`: ADK's `initial_session` for cases without one.
+    """The file in ADK's current format; it reads the same. `session`: ADK's `initial_session` for
+    cases without one.
 
     Raises ConfigError where the file cannot be read, or is in the current format already.
     """
@@ -413,7 +519,8 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
     if session is not None:
         initial_session = _session_in(session, file=file)
         cases = tuple(
-            replace(case, session=initial_session) if case.session is None else case for case in eval_set.cases
+            replace(case, session=initial_session) if case.session is None else case
+            for case in eval_set.cases
         )
         eval_set = replace(eval_set, cases=cases)
     document = {
@@ -424,7 +531,9 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
     new_text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     again = parse_eval_set(new_text, file=file).eval_set
     if again is None or _bare(again) != _bare(eval_set):
-        raise ConfigError("has something that the current format cannot say", place=Place(file=file))
+        raise ConfigError(
+            "has something that the current format cannot say", place=Place(file=file)
+        )
     return new_text
 
 

@@ -1,9 +1,8 @@
-"""What a case expects of a turn, changed in its file: the answer, the tool calls; in every dialect that is read. And
-its rubrics, or all of it: a case that is deleted.
+"""What a case expects of a turn, changed in its file: the answer, the tool calls; in every dialect
+that is read. And its rubrics, or all of it: a case that is deleted.
 
-Only the value itself is spliced in (`rewrite`). What comes of it is read again: where anything else than that turn of
-that case would mean something else, the change is refused.
-"""
+Only the value itself is spliced in (`rewrite`). What comes of it is read again: where anything else
+than that turn of that case would mean something else, the change is refused."""
 
 from __future__ import annotations
 
@@ -15,12 +14,25 @@ from evalgate.errors import ConfigError, Place
 from evalgate.formats import adk_shapes, eval_set, fingerprints, repair, rewrite
 from evalgate.formats.json_source import Path
 from evalgate.formats.kind import Dialect
-from evalgate.model import Case, Content, EvalSet, Event, Invocation, Rubric, Text, ToolCall, call_diff
+from evalgate.model import (
+    Case,
+    Content,
+    EvalSet,
+    Event,
+    Invocation,
+    Rubric,
+    Text,
+    ToolCall,
+    call_diff,
+)
 from evalgate.model.shapes import to_snake
 from evalgate.values import JsonObject, frozen_dataclass
 
 _OTHER_NAMES = repair.INVOCATION.others
-_ANSWERS = ("final_response", *sorted(name for name, adk_key in _OTHER_NAMES.items() if adk_key == "final_response"))
+_ANSWERS = (
+    "final_response",
+    *sorted(name for name, adk_key in _OTHER_NAMES.items() if adk_key == "final_response"),
+)
 
 
 @frozen_dataclass
@@ -32,12 +44,19 @@ class Changed:
 
 
 def change(
-    text: str, *, file: str, case_id: str, turn: int, answer: str | None = None, steps: Sequence[Event] | None = None
+    text: str,
+    *,
+    file: str,
+    case_id: str,
+    turn: int,
+    answer: str | None = None,
+    steps: Sequence[Event] | None = None,
 ) -> Changed:
-    """The text with the turn (from 0) expecting this answer, and the tool calls in `steps`; None: as before.
+    """The text with the turn (from 0) expecting this answer, and the tool calls in `steps`; None:
+    as before.
 
-    Raises ConfigError where the file cannot be read, has no such turn, or cannot be changed without changing more.
-    """
+    Raises ConfigError where the file cannot be read, has no such turn, or cannot be changed without
+    changing more."""
     old_set, dialect = _read(text, file=file)
     at = next((at for at, case in enumerate(old_set.cases) if case.case_id == case_id), None)
     conversation = old_set.cases[at].conversation if at is not None else None
@@ -54,11 +73,14 @@ def change(
         old_set, revision.text, file=file, at=(at, turn), answer=answer, calls=calls
     ):
         return revision
-    raise _unchangeable(f"turn {turn + 1} of case {case_id!r}", old_set.cases[at].place or Place(file=file))
+    raise _unchangeable(
+        f"turn {turn + 1} of case {case_id!r}", old_set.cases[at].place or Place(file=file)
+    )
 
 
 def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]) -> str:
-    """The text with these rubrics of a case, in place of those that it has. Raises ConfigError as `change`."""
+    """The text with these rubrics of a case, in place of those that it has. Raises ConfigError as
+    `change`."""
     old_set, dialect = _read(text, file=file)
     at = _index(old_set, case_id, file=file)
     path, value = _cases_path(text, dialect), [adk_shapes.rubric_json(rubric) for rubric in rubrics]
@@ -77,24 +99,34 @@ def delete_case(text: str, *, file: str, case_id: str) -> str:
         raise ConfigError(message, place=Place(file=file), hint="Delete the file instead.")
     path = _cases_path(text, dialect)
     new_text = rewrite.removed(text, (*path, at)) if path else None
-    return _insist(new_text, [*old_set.cases[:at], *old_set.cases[at + 1 :]], file=file, subject=f"case {case_id!r}")
+    return _insist(
+        new_text,
+        [*old_set.cases[:at], *old_set.cases[at + 1 :]],
+        file=file,
+        subject=f"case {case_id!r}",
+    )
 
 
 def _index(eval_set: EvalSet, case_id: str, *, file: str) -> int:
     at = next((at for at, case in enumerate(eval_set.cases) if case.case_id == case_id), None)
     if at is None:
-        raise ConfigError(f"there is no case {case_id!r}", place=Place(file=file), hint="Load the page again.")
+        raise ConfigError(
+            f"there is no case {case_id!r}", place=Place(file=file), hint="Load the page again."
+        )
     return at
 
 
 def _cases_path(text: str, dialect: Dialect) -> Path:
-    """Where the list of cases is, in the dialects that have one of objects as ADK writes them; () in others."""
+    """Where the list of cases is, in the dialects that have one of objects as ADK writes them; ()
+    in others."""
     top = rewrite.find(text, ()) if dialect in (Dialect.ADK, Dialect.ADK_CAMEL) else None
     keys = [key for key in top.value if to_snake(key) == "eval_cases"] if top is not None else []
     return tuple(keys) if len(keys) == 1 else ()
 
 
-def _insist(new_text: str | None, expected_cases: Sequence[Case], *, file: str, subject: str) -> str:
+def _insist(
+    new_text: str | None, expected_cases: Sequence[Case], *, file: str, subject: str
+) -> str:
     """The new text, if it reads as these cases and no others. Raises ConfigError."""
     new_set = None if new_text is None else eval_set.parse_eval_set(new_text, file=file).eval_set
     if (
@@ -113,7 +145,8 @@ def _unchangeable(subject: str, place: Place) -> ConfigError:
 
 
 def _without_places(cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """What cases say: places move where lines are added above them, and what is empty may be absent."""
+    """What cases say: places move where lines are added above them, and what is empty may be
+    absent."""
     return [(case.case_id, fingerprints.of_case(case)) for case in cases]
 
 
@@ -126,12 +159,18 @@ def _read(text: str, *, file: str) -> tuple[EvalSet, Dialect]:
 
 def _answer_of(turn: Invocation) -> str | None:
     parts = turn.final_response.parts if turn.final_response is not None else ()
-    texts = [part.text for part in parts if isinstance(part, Text) and not part.thought and part.text]
+    texts = [
+        part.text for part in parts if isinstance(part, Text) and not part.thought and part.text
+    ]
     return "\n".join(texts) if texts else None
 
 
 def _calls_of(event: Event) -> list[ToolCall]:
-    return [part for part in (event.content.parts if event.content else ()) if isinstance(part, ToolCall)]
+    return [
+        part
+        for part in (event.content.parts if event.content else ())
+        if isinstance(part, ToolCall)
+    ]
 
 
 def _same(turn: Invocation, calls: Sequence[ToolCall]) -> bool:
@@ -147,17 +186,24 @@ def _is_as_wanted(
     answer: str | None,
     calls: Sequence[ToolCall] | None,
 ) -> bool:
-    """Whether the file still reads, that turn as it was asked for, and everything else as before."""
+    """Whether the file still reads, that turn as it was asked for, and everything else as
+    before."""
     new_set = eval_set.parse_eval_set(text, file=file).eval_set
     case, turn = at
     changed = (
-        new_set.cases[case].conversation if new_set is not None and len(new_set.cases) == len(old_set.cases) else None
+        new_set.cases[case].conversation
+        if new_set is not None and len(new_set.cases) == len(old_set.cases)
+        else None
     )
     if new_set is None or changed is None or turn >= len(changed):
         return False
     new_turn, conversation = changed[turn], list(old_set.cases[case].conversation or ())
-    answer_fields: JsonObject = {} if answer is None else {"final_response": new_turn.final_response}
-    steps: JsonObject = {} if calls is None else {"events": new_turn.events, "itemized": new_turn.itemized}
+    answer_fields: JsonObject = (
+        {} if answer is None else {"final_response": new_turn.final_response}
+    )
+    steps: JsonObject = (
+        {} if calls is None else {"events": new_turn.events, "itemized": new_turn.itemized}
+    )
     conversation[turn] = replace(conversation[turn], **answer_fields, **steps)
     # places move where lines are added above them
     expected_cases = [replace(old_case, place=None) for old_case in old_set.cases]
@@ -170,8 +216,8 @@ def _is_as_wanted(
 
 
 class _Editor:
-    """A text that is being changed. `pointers`: the values that are new; `failed`: something is not where it was
-    looked for."""
+    """A text that is being changed. `pointers`: the values that are new; `failed`: something is not
+    where it was looked for."""
 
     def __init__(self, text: str, dialect: Dialect, case: int, turn: int, *, of: int) -> None:
         """`turn`: the one to change, of the case's so many."""
@@ -179,21 +225,33 @@ class _Editor:
         self.pointers: list[str] = []
         self.failed = False
         self._dialect = dialect
-        self._is_open = dialect is not Dialect.AGENTS_CLI or turn == of - 1  # which expects an answer of the last alone
+        # which expects an answer of the last alone
+        self._is_open = dialect is not Dialect.AGENTS_CLI or turn == of - 1
         self._turn: Path = (turn,) if dialect is Dialect.FLAT_LIST else (case, "data", turn)
         if dialect not in eval_set.OLD:
             self._turn = (self._key((), "eval_cases") or "eval_cases", case)
         if dialect in (Dialect.ADK, Dialect.ADK_CAMEL):
-            self._turn = (*self._turn, self._key(self._turn, "conversation", "data") or "conversation", turn)
+            self._turn = (
+                *self._turn,
+                self._key(self._turn, "conversation", "data") or "conversation",
+                turn,
+            )
 
     def set_answer(self, answer: str) -> None:
         """What the agent is to answer."""
-        usual = "reference" if self._dialect in (*eval_set.OLD, Dialect.AGENTS_CLI) else "final_response"
+        usual = (
+            "reference"
+            if self._dialect in (*eval_set.OLD, Dialect.AGENTS_CLI)
+            else "final_response"
+        )
         key = self._key(self._turn, usual) or self._key(self._turn, *_ANSWERS)
         if not self._is_open:
             self.failed = True
         elif key is None:
-            self._put((*self._turn, usual), answer if usual == "reference" else self._content(answer, None))
+            self._put(
+                (*self._turn, usual),
+                answer if usual == "reference" else self._content(answer, None),
+            )
         else:
             self._set_text((*self._turn, key), answer, is_plain=usual == "reference")
 
@@ -207,7 +265,9 @@ class _Editor:
         spoken = [
             at
             for at, part in enumerate(parts if isinstance(parts, list) else ())
-            if isinstance(part, dict) and isinstance(part.get("text"), str) and not part.get("thought")
+            if isinstance(part, dict)
+            and isinstance(part.get("text"), str)
+            and not part.get("thought")
         ]
         if key is not None and len(spoken) == 1:
             self._put((*path, key, spoken[0], "text"), answer)
@@ -219,10 +279,19 @@ class _Editor:
         role = old.get("role") if isinstance(old, Mapping) else None
         return adk_shapes.content_json(Content(parts=(Text(text=answer),), role=role or "model"))
 
-    def set_calls(self, calls: Sequence[ToolCall], steps: Sequence[Event], *, old_turn: Invocation) -> None:
+    def set_calls(
+        self, calls: Sequence[ToolCall], steps: Sequence[Event], *, old_turn: Invocation
+    ) -> None:
         """What the agent is to call, by the steps in which it did."""
         if self._dialect in eval_set.OLD:
-            self._set_list(self._turn, "expected_tool_use", calls, old_turn, name="tool_name", args="tool_input")
+            self._set_list(
+                self._turn,
+                "expected_tool_use",
+                calls,
+                old_turn,
+                name="tool_name",
+                args="tool_input",
+            )
             return
         if self._dialect is Dialect.AGENTS_CLI:
             self.failed = True
@@ -233,22 +302,41 @@ class _Editor:
         by_kind = self._key(path, "tool_uses") if isinstance(old_value, dict) else None
         recorded = self._key(path, "invocation_events") if isinstance(old_value, dict) else None
         if recorded is not None:
-            invocation = Invocation(user_content=Content(), events=tuple(steps), final_response=None, itemized=True)
+            invocation = Invocation(
+                user_content=Content(), events=tuple(steps), final_response=None, itemized=True
+            )
             self._put(path, adk_shapes.invocation_json(invocation)["intermediate_data"])
         elif by_kind is not None or old_value == {}:
             self._set_list(path, by_kind or "tool_uses", calls, old_turn, name="name", args="args")
         else:
-            self._put(path, {"tool_uses": [{"name": call.name, "args": dict(call.args or {})} for call in calls]})
+            self._put(
+                path,
+                {
+                    "tool_uses": [
+                        {"name": call.name, "args": dict(call.args or {})} for call in calls
+                    ]
+                },
+            )
 
     def _set_list(
-        self, holder: Path, key: str, calls: Sequence[ToolCall], old_turn: Invocation, *, name: str, args: str
+        self,
+        holder: Path,
+        key: str,
+        calls: Sequence[ToolCall],
+        old_turn: Invocation,
+        *,
+        name: str,
+        args: str,
     ) -> None:
-        """A list of calls: only the arguments that differ where the same tools are called, else all of it."""
+        """A list of calls: only the arguments that differ where the same tools are called, else all
+        of it."""
         path: Path = (*holder, self._key(holder, key) or key)
         old_value, old_calls = self._value(path), old_turn.tool_calls
         value = [{name: call.name, args: dict(call.args or {})} for call in calls]
         alike = isinstance(old_value, list) and len(old_value) == len(calls) == len(old_calls)
-        if not alike or any(one.name != other.name for one, other in zip(old_calls, calls, strict=True)):
+        if not alike or any(
+            one.name != other.name for one, other in zip(old_calls, calls, strict=True)
+        ):
             self._put(path, value)
             return
         for at, (one, other) in enumerate(zip(old_calls, calls, strict=True)):

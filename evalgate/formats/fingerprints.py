@@ -25,29 +25,44 @@ VERSION = 1
 """Raised whenever a change of ours makes earlier transcripts or grades incomparable."""
 
 
-_CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str
+)
 
 
 def digest(value: Any) -> str:
     """16 hex digits over the canonical JSON of a value."""
-    return hashlib.sha256(_CANONICAL.encode(value).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(_CANONICAL.encode(value).encode("utf-8", "surrogatepass")).hexdigest()[
+        :16
+    ]
 
 
 def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
-    """What the agent is asked: its session, the user's turns, or the scenario and who plays it; references do not
-    count."""
-    turns = case.conversation and [adk_shapes.content_json(turn.user_content) for turn in case.conversation]
+    """What the agent is asked: its session, the user's turns, or the scenario and who plays it;
+    references do not count."""
+    turns = case.conversation and [
+        adk_shapes.content_json(turn.user_content) for turn in case.conversation
+    ]
     session, scenario, use = case.session, case.scenario, simulator or SimulatorUse()
     start = session and [session.app_name, session.user_id, session.session_id, dict(session.state)]
     context: dict[str, Any] = {}
     if case.setups:
         context["setups"] = [dataclasses.asdict(setup) for setup in case.setups]
     if case.isolated:  # what is expected is then said to the agent
-        context["before"] = [adk_shapes.invocation_json(turn) for turn in (case.conversation or ())[:-1]]
+        context["before"] = [
+            adk_shapes.invocation_json(turn) for turn in (case.conversation or ())[:-1]
+        ]
     led = scenario and [
         [scenario.starting_prompt, scenario.conversation_plan],
         scenario.persona and dataclasses.astuple(scenario.persona),
-        [use.model, use.config, use.max_turns, use.custom_instructions, use.include_function_calls, use.stop_signal],
+        [
+            use.model,
+            use.config,
+            use.max_turns,
+            use.custom_instructions,
+            use.include_function_calls,
+            use.stop_signal,
+        ],
         use.prompt_version,
         *([] if scenario.max_turns is None else [scenario.max_turns]),
         *([use.endpoint] if use.endpoint else []),
@@ -56,16 +71,28 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
 
 
 def of_case(case: Case, *, task: str = "") -> str:
-    """Everything that a criterion may see of the case, references and rubrics included; `task` where it is known."""
-    expected = case.conversation and [adk_shapes.invocation_json(turn) for turn in case.conversation]
+    """Everything that a criterion may see of the case, references and rubrics included; `task`
+    where it is known."""
+    expected = case.conversation and [
+        adk_shapes.invocation_json(turn) for turn in case.conversation
+    ]
     rubrics = [adk_shapes.rubric_json(rubric) for rubric in case.rubrics]
     task = task or of_task(case)
     of_ces = {} if case.ces is None else {"ces": case.ces}
-    return digest({"task": task, "expected": expected, "rubrics": rubrics, "state": case.expects_state, **of_ces})
+    return digest(
+        {
+            "task": task,
+            "expected": expected,
+            "rubrics": rubrics,
+            "state": case.expects_state,
+            **of_ces,
+        }
+    )
 
 
 class CaseFingerprints:
-    """The fingerprints of cases that are asked by their suites' simulated users, each computed once."""
+    """The fingerprints of cases that are asked by their suites' simulated users, each computed
+    once."""
 
     def __init__(self) -> None:
         self._known: dict[CaseKey, tuple[str, str]] = {}
@@ -81,13 +108,17 @@ class CaseFingerprints:
     def of_cases(self, suites: Iterable[Suite]) -> dict[CaseKey, str]:
         """`of_case` for every case."""
         return {
-            (suite.key, case.case_id): self.find(suite, case)[1] for suite in suites for case in suite.eval_set.cases
+            (suite.key, case.case_id): self.find(suite, case)[1]
+            for suite in suites
+            for case in suite.eval_set.cases
         }
 
 
 def of_trial(key: TrialKey, *, task: str, agent: AgentUse, seed: int) -> str:
     """The address of a trial; what its agent read and ran in is compared apart (`model.Inputs`)."""
-    return digest([VERSION, key.suite, key.case_id, key.repeat, task, agent.driver, dict(agent.options), seed])
+    return digest(
+        [VERSION, key.suite, key.case_id, key.repeat, task, agent.driver, dict(agent.options), seed]
+    )
 
 
 def of_inputs(inputs: Inputs) -> str:
@@ -99,7 +130,15 @@ def of_criterion(use: CriterionUse, *, version: str, deviations: Deviations) -> 
     """What a criterion measures; its threshold is left out, since it does not change a score."""
     asked_at = [use.endpoint] if use.endpoint else []
     return digest(
-        [VERSION, use.metric or use.name, dict(use.options), use.code, version, deviations.are_taken_back, *asked_at]
+        [
+            VERSION,
+            use.metric or use.name,
+            dict(use.options),
+            use.code,
+            version,
+            deviations.are_taken_back,
+            *asked_at,
+        ]
     )
 
 

@@ -1,4 +1,5 @@
-"""A whole JSON file: its top level read at once, its long lists item by item, and what is wrong with it, by place."""
+"""A whole JSON file: its top level read at once, its long lists item by item, and what is wrong
+with it, by place."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 class JsonFault(Exception):  # noqa: N818 - a fault of the user's file, not an error of ours
     """The text is not JSON from `offset` on; `code` is the code of the problem that it becomes."""
 
-    def __init__(self, message: str, *, offset: int, code: str = "json-syntax", hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, offset: int, code: str = "json-syntax", hint: str = ""
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.offset = offset
@@ -38,11 +41,11 @@ class JsonFault(Exception):  # noqa: N818 - a fault of the user's file, not an e
 
 
 class JsonText:
-    """A JSON text and the offsets of its values. Every method raises JsonFault where the text is not JSON.
+    """A JSON text and the offsets of its values. Every method raises JsonFault where the text is
+    not JSON.
 
-    `end`: the offset behind the value that was read last. `noted`: what json reads in silence, a code (`duplicate-key`,
-    `json-nan`, `json-huge`) and a name.
-    """
+    `end`: the offset behind the value that was read last. `noted`: what json reads in silence, a
+    code (`duplicate-key`, `json-nan`, `json-huge`) and a name."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -55,7 +58,9 @@ class JsonText:
     def start(self) -> int:
         """Offset of the document's first value, behind a byte order mark and blanks."""
         if len(self.text) > LONGEST_TEXT:
-            raise JsonFault(f"the file has {len(self.text):,} characters", offset=0, code="file-too-large")
+            raise JsonFault(
+                f"the file has {len(self.text):,} characters", offset=0, code="file-too-large"
+            )
         at = self.next_at(1 if self.text.startswith(BYTE_ORDER_MARK) else 0)
         if at >= len(self.text):
             raise JsonFault("the file is empty", offset=0, code="file-empty")
@@ -73,13 +78,16 @@ class JsonText:
         except json.JSONDecodeError as error:
             raise fault_at(self.text, error.pos, error.msg) from None
         except RecursionError:
-            raise JsonFault("the values are nested too deeply", offset=at, code="json-too-deep") from None
+            raise JsonFault(
+                "the values are nested too deeply", offset=at, code="json-too-deep"
+            ) from None
         except ValueError:  # an integer longer than Python converts
             raise JsonFault("a number has too many digits", offset=at, code="json-number") from None
         return value
 
     def members(self, at: int) -> Iterator[tuple[str | int, int, int]]:
-        """Each member of the object or list at `at`: its key or position, its offset and that of its value.
+        """Each member of the object or list at `at`: its key or position, its offset and that of
+        its value.
 
         The caller reads the value before the next member. At last `end` is behind the whole.
         """
@@ -107,8 +115,8 @@ class JsonText:
         return key, at, self.next_at(colon + 1)
 
     def within(self, at: int, part: str | int) -> tuple[int, int] | None:
-        """The offsets of a member of the value at `at` and of that member's value; of a key that stands twice those of
-        the last, which counts."""
+        """The offsets of a member of the value at `at` and of that member's value; of a key that
+        stands twice those of the last, which counts."""
         place = None
         for name, member, start in self.members(at) if self.text.startswith(("{", "["), at) else ():
             place = (member, start) if name == part else place
@@ -137,14 +145,19 @@ class JsonText:
 
 
 _FOREIGN = {
-    **dict.fromkeys(("<<<<<<<", "=======", ">>>>>>>"), ("unresolved merge conflict", "resolve it and commit again")),
+    **dict.fromkeys(
+        ("<<<<<<<", "=======", ">>>>>>>"),
+        ("unresolved merge conflict", "resolve it and commit again"),
+    ),
     "<": ("this is markup (HTML or XML), not JSON", ""),
 }
 _COMMENT = ("a comment: JSON has none", 'remove it, or use a key such as "_comment"')
 _COMMENTS = dict.fromkeys(("#", "//", "/*"), _COMMENT)
 _QUOTES = {
     "'": ("single quotes: JSON needs double quotes", ""),
-    **dict.fromkeys("\u201c\u201d\u2018\u2019", ("typographic quotes: JSON needs straight double quotes", "")),
+    **dict.fromkeys(
+        "\u201c\u201d\u2018\u2019", ("typographic quotes: JSON needs straight double quotes", "")
+    ),
 }
 _COMPLAINTS = {
     "Illegal trailing comma": ("extra comma before a closing bracket", "remove the comma"),
@@ -178,14 +191,22 @@ def fault_at(text: str, at: int, complaint: str) -> JsonFault:
     token = f"`{name}`" if name else "the end of the file"
     prefix = text[max(0, at - 10_000) : at].rstrip()
     if here in ("}", "]") and prefix.endswith(","):
-        return JsonFault(f"extra comma before the closing `{here}`", offset=at, hint="remove the comma")
-    row = _row(_FOREIGN | _COMMENTS, text, at) or _row(_COMPLAINTS, complaint) or _row(_QUOTES, text, at)
+        return JsonFault(
+            f"extra comma before the closing `{here}`", offset=at, hint="remove the comma"
+        )
+    row = (
+        _row(_FOREIGN | _COMMENTS, text, at)
+        or _row(_COMPLAINTS, complaint)
+        or _row(_QUOTES, text, at)
+    )
     if row is None and word and complaint.startswith("Expecting property name"):
         row = "the key {found} needs double quotes", ""
     row = row or _row(_LATE_COMPLAINTS, complaint)
     if row is None and word and word.group().lower() in _LITERALS:
         row = f"`{word.group()}` is not JSON", f"write `{_LITERALS[word.group().lower()]}`"
-    message, hint = row or _row(_EXTRA, complaint) or ("this is not JSON: {complaint}, found {found}", "")
+    message, hint = (
+        row or _row(_EXTRA, complaint) or ("this is not JSON: {complaint}, found {found}", "")
+    )
     replacements = {"{found}": token, "{control}": _CONTROLS.get(here, "a control character")}
     replacements["{complaint}"] = f"{complaint[:1].lower()}{complaint[1:]}"
     for mark, replacement in replacements.items():
@@ -201,11 +222,18 @@ def _cut_short(text: str, at: int, complaint: str) -> JsonFault | None:
     """What is wrong with files that are not all there."""
     if text.lstrip(BYTE_ORDER_MARK).startswith("version https://git-lfs"):
         hint = "check out with LFS: `git lfs pull`, or `lfs: true` for actions/checkout"
-        return JsonFault("this is a Git LFS pointer, not the file itself", offset=0, code="git-lfs-pointer", hint=hint)
+        return JsonFault(
+            "this is a Git LFS pointer, not the file itself",
+            offset=0,
+            code="git-lfs-pointer",
+            hint=hint,
+        )
     if complaint.startswith("Unterminated string"):
         if "\n" in text[at:]:
             return JsonFault("this string has no closing quote", offset=at)
-        return JsonFault("the file ends inside this string: it is truncated", offset=at, code="json-truncated")
+        return JsonFault(
+            "the file ends inside this string: it is truncated", offset=at, code="json-truncated"
+        )
     if at >= len(text.rstrip()) and text[max(0, at - 10_000) : at].rstrip():
         message = "the file ends too early: it is truncated, or a bracket is missing"
         return JsonFault(message, offset=at, code="json-truncated")
@@ -244,9 +272,8 @@ class _More(TypedDict, total=False):
 class Problems:
     """Collects problems, each with its line and column.
 
-    `failed`: how many errors were found so far. `starts`: offsets of members and of their values; what stands below
-    them is looked for when a problem needs it.
-    """
+    `failed`: how many errors were found so far. `starts`: offsets of members and of their values;
+    what stands below them is looked for when a problem needs it."""
 
     def __init__(self, text: str, *, file: str) -> None:
         self.file = file
@@ -262,7 +289,8 @@ class Problems:
         self._last_line = (0, 1, 0)  # offset, its line, where that line begins
 
     def use_text(self, text: str) -> None:
-        """From now on all offsets count in `text`, which came out of a JSON string: there are no lines any more."""
+        """From now on all offsets count in `text`, which came out of a JSON string: there are no
+        lines any more."""
         self._text = text
         self._has_lines = False
         self.starts = {(): (0, 0)}
@@ -272,13 +300,17 @@ class Problems:
         self._locate = locate
 
     def place_at(self, offset: int, path: Path = ()) -> Place:
-        """Line and column of an offset. Cheap for offsets that grow from call to call, also within one endless line."""
+        """Line and column of an offset. Cheap for offsets that grow from call to call, also within
+        one endless line."""
         if not self._has_lines:
             return Place(file=self.file, json_path=path_text(path))
         at, line, start = self._last_line
         if offset < at:
             if self._line_starts is None:
-                self._line_starts = [0, *(line_break.end() for line_break in re.finditer("\n", self._text))]
+                self._line_starts = [
+                    0,
+                    *(line_break.end() for line_break in re.finditer("\n", self._text)),
+                ]
             line = bisect.bisect_right(self._line_starts, offset)
             start = self._line_starts[line - 1]
         else:
@@ -295,7 +327,9 @@ class Problems:
         """The place of the value at `path`, or of the nearest value above it that the text has."""
         if self._locate is not None:
             return self._locate(path)
-        depth = next((depth for depth in range(len(path), -1, -1) if path[:depth] in self.starts), None)
+        depth = next(
+            (depth for depth in range(len(path), -1, -1) if path[:depth] in self.starts), None
+        )
         if depth is None:
             return Place(file=self.file, json_path=path_text(path))
         member, start = self.starts[path[:depth]]
@@ -322,15 +356,19 @@ class Problems:
         """Something worth knowing."""
         self._add(Severity.NOTE, code, message, **more)
 
-    def unknown_key(self, container: str, *, path: Path, near: str | None, is_error: bool = False) -> None:
-        """The key at the end of `path` is not known in `container`: ignored, unless that is an error."""
+    def unknown_key(
+        self, container: str, *, path: Path, near: str | None, is_error: bool = False
+    ) -> None:
+        """The key at the end of `path` is not known in `container`: ignored, unless that is an
+        error."""
         hint = f"did you mean `{near}`?" if near else ""
         tell = self.error if is_error else self.warning if near else self.note
         message = f"unknown key `{path[-1]}` in {container}{'' if is_error else ' (ignored)'}"
         tell("unknown-key" if is_error else "unused-key", message, path=path, hint=hint)
 
     def validated(self, wire: type[AnyWire], raw: Any, *, path: Path) -> AnyWire | None:
-        """What stands at `path`, in its shape; None where it has another, which is then a problem."""
+        """What stands at `path`, in its shape; None where it has another, which is then a
+        problem."""
         try:
             return wire.model_validate(raw)
         except ValidationError as error:
@@ -352,9 +390,18 @@ class Problems:
         hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
         if kind == "missing":
             key = to_snake(str(inner_path[-1])) if inner_path else ""
-            self.error("missing-key", f"`{key}` is missing", path=path, hint=instead_of(key, _at(raw, inner_path[:-1])))
+            self.error(
+                "missing-key",
+                f"`{key}` is missing",
+                path=path,
+                hint=instead_of(key, _at(raw, inner_path[:-1])),
+            )
         elif kind == "extra_forbidden":
-            self.error("unknown-key", f"`{inner_path[-1] if inner_path else ''}` is not known here", path=path)
+            self.error(
+                "unknown-key",
+                f"`{inner_path[-1] if inner_path else ''}` is not known here",
+                path=path,
+            )
         elif kind in _EXPECTED:
             type_name = described(finding.get("input"))
             self.error("wrong-type", f"expected {_EXPECTED[kind]}, found {type_name}", path=path)
@@ -385,13 +432,19 @@ class Problems:
         hint: str = "",
         place: Place | None = None,
     ) -> None:
-        key = severity, code, re.sub(r"\[\d+\]", "[]", path_text(path) if place is None else place.json_path)
+        key = (
+            severity,
+            code,
+            re.sub(r"\[\d+\]", "[]", path_text(path) if place is None else place.json_path),
+        )
         self._counts[key] = self._counts.get(key, 0) + 1
         self.failed += severity is Severity.ERROR
         if self._counts[key] <= _SHOWN[severity]:
             self._last[key] = len(self._found)
             location = place or self.place_of(path)
-            self._found.append(Problem(severity=severity, code=code, message=message, place=location, hint=hint))
+            self._found.append(
+                Problem(severity=severity, code=code, message=message, place=location, hint=hint)
+            )
 
 
 def _position(place: Place | None) -> tuple[int, int]:
@@ -401,7 +454,9 @@ def _position(place: Place | None) -> tuple[int, int]:
 _TWO = "a list of two: author and parts"
 _EXPECTED = {
     "string_type": "text",
-    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), "an object"),
+    **dict.fromkeys(
+        ("dict_type", "mapping_type", "model_type", "model_attributes_type"), "an object"
+    ),
     "list_type": "a list",
     **dict.fromkeys(("tuple_type", "too_short", "too_long"), _TWO),
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
@@ -440,7 +495,9 @@ def _user_path(loc: Sequence[str | int], raw: Any) -> Path:
 
 def _at(raw: Any, path: Path) -> Any:
     for part in path:
-        if (isinstance(raw, dict) and part in raw) or (isinstance(raw, list) and isinstance(part, int)):
+        if (isinstance(raw, dict) and part in raw) or (
+            isinstance(raw, list) and isinstance(part, int)
+        ):
             raw = raw[part]  # type: ignore[index]  # the keys were checked above
         else:
             return None
@@ -448,7 +505,8 @@ def _at(raw: Any, path: Path) -> Any:
 
 
 def instead_of(key: str, keys: Any) -> str:
-    """The hint for a key that is missing among the `keys` of an object: the one that is nearly it, else all."""
+    """The hint for a key that is missing among the `keys` of an object: the one that is nearly it,
+    else all."""
     if not isinstance(keys, dict):
         return ""
     near = words.nearest(key, [str(name) for name in keys], cutoff=0.8)
@@ -470,38 +528,52 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 @dataclass(slots=True, kw_only=True)
 class Document:
-    """The top level of a file. `members`: those of an object, except what was handed out item by item."""
+    """The top level of a file. `members`: those of an object, except what was handed out item by
+    item."""
 
     kind: str  # object, list, other
     members: JsonObject = field(default_factory=dict)
     value: Any = None
 
 
-def read(text: str, problems: Problems, *, consumer: Each, streamed: frozenset[str] = frozenset()) -> Document | None:
+def read(
+    text: str, problems: Problems, *, consumer: Each, streamed: frozenset[str] = frozenset()
+) -> Document | None:
     """Read a JSON file; None where it is not JSON, which is then a problem.
 
-    `consumer` gets the items of a list at the top, and of the lists under the keys `streamed` (snake_case; camelCase
-    is taken too). A string that holds JSON is read as the JSON that it holds.
-    """
+    `consumer` gets the items of a list at the top, and of the lists under the keys `streamed`
+    (snake_case; camelCase is taken too). A string that holds JSON is read as the JSON that it
+    holds."""
     if text.startswith(BYTE_ORDER_MARK):
-        problems.warning("byte-order-mark", "the file begins with a byte order mark; ADK itself rejects it")
+        problems.warning(
+            "byte-order-mark", "the file begins with a byte order mark; ADK itself rejects it"
+        )
     for _ in range(_STRINGS_UNWRAPPED):
         try:
             document = _JsonReader(text, problems, consumer=consumer, streamed=streamed).read()
         except JsonFault as fault:
-            problems.error(fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint)
+            problems.error(
+                fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint
+            )
             return None
-        if not isinstance(document.value, str) or not document.value.lstrip().startswith(("{", "[", '"')):
+        if not isinstance(document.value, str) or not document.value.lstrip().startswith(
+            ("{", "[", '"')
+        ):
             return document
         text = document.value
-        problems.warning("json-in-string", "the whole file is one JSON string that contains JSON; its content is used")
+        problems.warning(
+            "json-in-string",
+            "the whole file is one JSON string that contains JSON; its content is used",
+        )
         problems.use_text(text)
     problems.error("json-in-string", "JSON within JSON strings, nested too deeply")
     return None
 
 
 class _JsonReader:
-    def __init__(self, text: str, problems: Problems, *, consumer: Each, streamed: frozenset[str]) -> None:
+    def __init__(
+        self, text: str, problems: Problems, *, consumer: Each, streamed: frozenset[str]
+    ) -> None:
         self._json = JsonText(text)
         self._problems = problems
         self._each = consumer
@@ -536,7 +608,8 @@ class _JsonReader:
         return Document(kind=kind, members=members, value=value)
 
     def _read_items(self, path: Path, at: int) -> None:
-        """Hand out the items of a list; one after the other has a place, since all of them would need much memory."""
+        """Hand out the items of a list; one after the other has a place, since all of them would
+        need much memory."""
         starts = self._problems.starts
         for index, member, start in self._json.members(at):
             item = (*path, index)
@@ -547,7 +620,8 @@ class _JsonReader:
             del starts[item]
 
     def _value(self, path: Path, at: int) -> tuple[Any, bool]:
-        """The value at a path, and whether its texts can be stored; what was noted while it was read is told."""
+        """The value at a path, and whether its texts can be stored; what was noted while it was
+        read is told."""
         value = self._json.value(at)
         for code, name in self._json.noted:
             message = f"`{name}` is not a JSON number; read anyway"
@@ -561,7 +635,8 @@ class _JsonReader:
         return value, self._check_text(path, value)
 
     def _check_text(self, path: Path, value: Any) -> bool:
-        """Whether all texts of a value can be stored; only escapes of surrogates make one that cannot."""
+        """Whether all texts of a value can be stored; only escapes of surrogates make one that
+        cannot."""
         if not self._may_break:
             return True
         try:
@@ -580,5 +655,7 @@ class _JsonReader:
 
 def expected(kind: str, document: Document) -> str:
     """`expected an object, found a list`."""
-    type_name = {"object": "an object", "list": "a list"}.get(document.kind) or described(document.value)
+    type_name = {"object": "an object", "list": "a list"}.get(document.kind) or described(
+        document.value
+    )
     return f"expected {kind}, found {type_name}"

@@ -1,4 +1,5 @@
-"""What kind of file this is, by its name and the first keys of its content; cheap however large it is."""
+"""What kind of file this is, by its name and the first keys of its content; cheap however large it
+is."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class EvalSetReading:
 
 @frozen_dataclass
 class CriteriaReading:
-    """`criteria` holds those that were understood; `simulator` is ADK's user_simulator_config; None: there is none."""
+    """`criteria` holds those that were understood; `simulator` is ADK's user_simulator_config;
+    None: there is none."""
 
     criteria: tuple[CriterionUse, ...] = ()
     simulator: SimulatorUse | None = None
@@ -62,13 +64,18 @@ _SAID = {
 
 
 def said_of(keys: Collection[str]) -> str:
-    """What an object with these keys is: `results of a run (eval_case_results)`; "" where that is unknown."""
+    """What an object with these keys is: `results of a run (eval_case_results)`; "" where that is
+    unknown."""
     names = {to_snake(key): key for key in keys}
     for kind, marks in _SAID.items():
         if spellings := sorted(names[mark] for mark in marks & names.keys()):
             return f"{kind} (`{spellings[0]}`)"
     if "role" in names and names.keys() & {"parts", "content"}:
-        return "chat messages (`role`, `parts`)" if "parts" in names else "chat messages (`role`, `content`)"
+        return (
+            "chat messages (`role`, `parts`)"
+            if "parts" in names
+            else "chat messages (`role`, `content`)"
+        )
     return "an evaluation set in the old format (`query`)" if "query" in names else ""
 
 
@@ -87,10 +94,10 @@ _SURE_CONFIG_NAMES = frozenset({"test_config.json", "test-config.json"})
 def kind_of(text: str, *, file: str) -> FileKind:
     """The kind of the file called `file` that holds `text`.
 
-    A name that only ADK uses (`*.evalset.json`, `test_config.json`, `*.evalset_result.json`) decides even where the
-    content is broken, so that its faults are reported; a common one (`*.test.json`) needs ADK's content, which is
-    recognised behind conflict markers, comments and bytes that are no text, or ends before it says what it is.
-    """
+    A name that only ADK uses (`*.evalset.json`, `test_config.json`, `*.evalset_result.json`)
+    decides even where the content is broken, so that its faults are reported; a common one
+    (`*.test.json`) needs ADK's content, which is recognised behind conflict markers, comments and
+    bytes that are no text, or ends before it says what it is."""
     name = basename(file.replace("\\", "/")).lower()
     if name.endswith((".yaml", ".yml")):
         has_keys = re.search(r"^(metrics_to_run|custom_metrics)\s*:", text[:_HEAD], re.MULTILINE)
@@ -108,8 +115,8 @@ def kind_of(text: str, *, file: str) -> FileKind:
 
 
 def is_cut_off(text: str) -> bool:
-    """Whether a file ends before it says what it is: it is empty, or a bracket stays open behind no key that is
-    foreign to ADK."""
+    """Whether a file ends before it says what it is: it is empty, or a bracket stays open behind no
+    key that is foreign to ADK."""
     top, opening, inner, _ = first_keys(text)
     if len(text) > _HEAD or (inner if opening == "[" else top) - _SET_KEYS:
         return False
@@ -135,7 +142,8 @@ def _content_kind(text: str, name: str) -> FileKind:
 
 
 def first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:
-    """The keys of the first object, the opening bracket, and the keys one and two objects further in."""
+    """The keys of the first object, the opening bracket, and the keys one and two objects further
+    in."""
     head = _CONFLICT.sub("", text[:_HEAD].replace("\0", "")).lstrip("\ufeff \t\r\n")
     if head.startswith('"'):
         head = head[1:].replace("\\\\", "\\").replace('\\"', '"').replace("\\n", "\n").lstrip()

@@ -1,5 +1,5 @@
-"""Conversations that were recorded: ADK's results and sessions, traces (agents-cli's, OpenTelemetry's), protocol
-messages, eval sets."""
+"""Conversations that were recorded: ADK's results and sessions, traces (agents-cli's,
+OpenTelemetry's), protocol messages, eval sets."""
 
 from __future__ import annotations
 
@@ -38,13 +38,16 @@ def read_lines(text: str, problems: Problems) -> Recorded:
             messages.append(json_text.value(at))
             at = json_text.next_at(json_text.end)
     except JsonFault as fault:
-        problems.error(fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint)
+        problems.error(
+            fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint
+        )
         return []
     return read_items(messages, problems)
 
 
 def read_items(items: Sequence[Any], problems: Problems) -> Recorded:
-    """Read a list of protocol messages (they have a `type`), of traces, of spans, or of an ADK session's events."""
+    """Read a list of protocol messages (they have a `type`), of traces, of spans, or of an ADK
+    session's events."""
     if row := base.traces_of(items):
         return row.read_traces(items, problems)
     if all(isinstance(item, dict) and isinstance(item.get("type"), str) for item in items):
@@ -73,8 +76,12 @@ def _read_messages(messages: Sequence[Json], problems: Problems) -> Recorded:
         if message["type"] == "start":
             sessions[name] = _RecordedSession(case_id=str(message.get("case_id") or name))
         elif message["type"] not in _UNSAID:
-            _add_message(message, sessions.setdefault(name, _RecordedSession(case_id=name)), (i,), problems)
-    complete_sessions = [session for session in sessions.values() if session.turns and not session.failed]
+            _add_message(
+                message, sessions.setdefault(name, _RecordedSession(case_id=name)), (i,), problems
+            )
+    complete_sessions = [
+        session for session in sessions.values() if session.turns and not session.failed
+    ]
     return [
         (session.case_id, Transcript(invocations=tuple(session.turns), final_state=session.state))
         for session in complete_sessions
@@ -106,12 +113,18 @@ def _add_message(message: Json, session: _RecordedSession, path: Path, problems:
         case "turn_failed":
             session.failed = True
             reason = str(message.get("message") or "no reason given")[:200]
-            problems.warning("recorded-failure", f"the agent failed in this session: {reason}", path=path)
+            problems.warning(
+                "recorded-failure", f"the agent failed in this session: {reason}", path=path
+            )
         case "ended":
             state = message.get("state")
             session.state = state if isinstance(state, dict) else None
         case _:
-            problems.error("unknown-message", f"`{str(message['type'])[:40]}` is not a protocol message", path=path)
+            problems.error(
+                "unknown-message",
+                f"`{str(message['type'])[:40]}` is not a protocol message",
+                path=path,
+            )
 
 
 def _agents(raw: Any, path: Path, problems: Problems) -> tuple[AgentDetails, ...]:
@@ -126,15 +139,22 @@ def _agents(raw: Any, path: Path, problems: Problems) -> tuple[AgentDetails, ...
 def _timings(raw: Any, path: Path, problems: Problems) -> Timings | None:
     if raw is None:
         return None
-    numbers = [raw.get(key) if isinstance(raw, dict) else None for key in ("total_s", "model_s", "tool_s")]
-    total, model, tool = (shapes.seconds(value) if isinstance(value, int | float) else None for value in numbers)
+    numbers = [
+        raw.get(key) if isinstance(raw, dict) else None for key in ("total_s", "model_s", "tool_s")
+    ]
+    total, model, tool = (
+        shapes.seconds(value) if isinstance(value, int | float) else None for value in numbers
+    )
     if total is None:
-        problems.error("wrong-type", f"expected {{total_s: seconds}}, found {described(raw)}", path=path)
+        problems.error(
+            "wrong-type", f"expected {{total_s: seconds}}, found {described(raw)}", path=path
+        )
         return None
     return Timings(total_s=total, model_s=model, tool_s=tool)
 
 
-_NEXT_OBJECT = re.compile(r"^}\r?\n\{", re.MULTILINE)  # as OpenTelemetry's console exporter writes spans
+# as OpenTelemetry's console exporter writes spans
+_NEXT_OBJECT = re.compile(r"^}\r?\n\{", re.MULTILINE)
 _STREAMED = frozenset({"eval_cases", "eval_case_results"})
 
 
@@ -168,14 +188,18 @@ class RecordingReading:
 def parse_recordings(text: str, *, file: str) -> RecordingReading:
     """Read a file of recordings; its shape says of which kind.
 
-    `{eval_case_results}`: what the agent did (`actual_invocation`). `{events}`: an ADK session, named by its id.
-    `{eval_cases}`: the conversation of each case, as it was expected; `actual_conversation` or a trace where there is
-    one. `{resourceSpans}`: a trace in OTLP's JSON. A list, or one JSON object after another: protocol messages, traces,
-    spans, or the events of one session.
-    """
+    `{eval_case_results}`: what the agent did (`actual_invocation`). `{events}`: an ADK session,
+    named by its id. `{eval_cases}`: the conversation of each case, as it was expected;
+    `actual_conversation` or a trace where there is one. `{resourceSpans}`: a trace in OTLP's JSON.
+    A list, or one JSON object after another: protocol messages, traces, spans, or the events of one
+    session."""
     problems = Problems(text, file=file)
     first, _, remainder = text[:65_536].lstrip(BYTE_ORDER_MARK).strip().partition("\n")
-    one_a_line = first.startswith("{") and first.rstrip().endswith("}") and remainder.lstrip().startswith("{")
+    one_a_line = (
+        first.startswith("{")
+        and first.rstrip().endswith("}")
+        and remainder.lstrip().startswith("{")
+    )
     if one_a_line or (first.rstrip() == "{" and _NEXT_OBJECT.search(remainder)):
         return _reading(read_lines(text, problems), None, problems)
     reader = _RecordingReader(problems)
@@ -187,7 +211,8 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
 
 @frozen_dataclass
 class CaseList:
-    """The cases of one file, by id and as JSON values; `key` is the list that holds them, as the file spells it."""
+    """The cases of one file, by id and as JSON values; `key` is the list that holds them, as the
+    file spells it."""
 
     key: str
     eval_set_id: str | None
@@ -195,17 +220,22 @@ class CaseList:
 
 
 def split_cases(text: str) -> CaseList | None:
-    """The cases of an ADK result or evaluation set, each to be read by `parse_case` when it is wanted.
+    """The cases of an ADK result or evaluation set, each to be read by `parse_case` when it is
+    wanted.
 
-    None for every other or unusual file: `parse_recordings` reads it, and can say what is wrong with it.
-    """
+    None for every other or unusual file: `parse_recordings` reads it, and can say what is wrong
+    with it."""
     try:
         document = _PLAIN_JSON.decode(text.removeprefix(BYTE_ORDER_MARK))
         if json_source.SURROGATE.search(text):
             json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
-    keys = [key for key in document if to_snake(key) in _STREAMED] if isinstance(document, dict) else []
+    keys = (
+        [key for key in document if to_snake(key) in _STREAMED]
+        if isinstance(document, dict)
+        else []
+    )
     if len(keys) != 1 or text.count(f'"{keys[0]}"') != 1 or not isinstance(document[keys[0]], list):
         return None
     names: list[Any] = [_fields(raw).get("eval_id") for raw in document[keys[0]]]
@@ -213,7 +243,9 @@ def split_cases(text: str) -> CaseList | None:
         return None
     cases = tuple(zip(names, document[keys[0]], strict=True))
     eval_set_id = _fields(document).get("eval_set_id")
-    return CaseList(key=keys[0], eval_set_id=eval_set_id if isinstance(eval_set_id, str) else None, cases=cases)
+    return CaseList(
+        key=keys[0], eval_set_id=eval_set_id if isinstance(eval_set_id, str) else None, cases=cases
+    )
 
 
 def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> RecordingReading:
@@ -234,7 +266,9 @@ def _reading(recorded: Recorded, eval_set_id: str | None, problems: Problems) ->
     if not recorded and not problems.failed:
         hint = "see docs/formats.md for the supported formats"
         problems.error("nothing-recorded", "the file contains no conversations", hint=hint)
-    recordings = (Recording(case_id=name, eval_set_id=eval_set_id, transcript=talk) for name, talk in recorded)
+    recordings = (
+        Recording(case_id=name, eval_set_id=eval_set_id, transcript=talk) for name, talk in recorded
+    )
     return RecordingReading(recordings=tuple(recordings), problems=problems.all())
 
 
@@ -258,7 +292,9 @@ class _RecordingReader:
         if document.kind == "list":
             return read_items(self._items, self._problems), None
         if document.kind != "object":
-            self._problems.error("not-a-recording", json_source.expected("recorded conversations", document))
+            self._problems.error(
+                "not-a-recording", json_source.expected("recorded conversations", document)
+            )
             return [], None
         members = _fields(document.members)
         eval_set_id = members.get("eval_set_id")
@@ -277,7 +313,9 @@ class _RecordingReader:
         per_turn = fields.get("eval_metric_result_per_invocation")
         if not isinstance(name, str) or not isinstance(per_turn, list):
             key = "eval_metric_result_per_invocation" if isinstance(name, str) else "eval_id"
-            self._problems.error("missing-key", f"`{key}` is missing or of the wrong type", path=path)
+            self._problems.error(
+                "missing-key", f"`{key}` is missing or of the wrong type", path=path
+            )
             return
         if not per_turn:
             message = f"the agent recorded no turn for {name[:60]}: it failed, and the result does not say why"
@@ -285,7 +323,9 @@ class _RecordingReader:
             return
         written = next(key for key in raw if to_snake(key) == "eval_metric_result_per_invocation")
         turns = [
-            self._invocation(_fields(turn).get("actual_invocation"), (*path, written, i, "actual_invocation"))
+            self._invocation(
+                _fields(turn).get("actual_invocation"), (*path, written, i, "actual_invocation")
+            )
             for i, turn in enumerate(per_turn)
         ]
         self._keep(name, turns, _fields(fields.get("session_details")).get("state"))
@@ -295,9 +335,14 @@ class _RecordingReader:
         actual = _fields(raw).get("actual_conversation")
         case: Case | None
         if agents_cli.is_dataset_case(raw):
-            case = agents_cli.read_case(raw, path=path, place=place, problems=self._problems, recorded=True)
+            case = agents_cli.read_case(
+                raw, path=path, place=place, problems=self._problems, recorded=True
+            )
         elif isinstance(actual, list):
-            turns = [self._invocation(turn, (*path, "actual_conversation", i)) for i, turn in enumerate(actual)]
+            turns = [
+                self._invocation(turn, (*path, "actual_conversation", i))
+                for i, turn in enumerate(actual)
+            ]
             self._keep(str(_fields(raw).get("eval_id") or f"case_{path[-1]}"), turns, None)
             return
         else:
@@ -312,9 +357,14 @@ class _RecordingReader:
     def _session(self, members: Json) -> None:
         raw = members["events"]
         if not isinstance(raw, list):
-            self._problems.error("wrong-type", f"expected a list of events, found {described(raw)}", path=("events",))
+            self._problems.error(
+                "wrong-type", f"expected a list of events, found {described(raw)}", path=("events",)
+            )
             return
-        read = [repair.read_event(event, path=("events", i), problems=self._problems) for i, event in enumerate(raw)]
+        read = [
+            repair.read_event(event, path=("events", i), problems=self._problems)
+            for i, event in enumerate(raw)
+        ]
         name = members.get("id") or members.get("session_id") or ""
         turns = adk_shapes.turns_of([event for event in read if event is not None])
         self._keep(str(name), list(turns) if all(read) else [None], members.get("state"))
@@ -332,8 +382,11 @@ class _RecordingReader:
         valid_turns = tuple(turn for turn in turns if turn is not None)
         if valid_turns and len(valid_turns) == len(turns):
             final_state = state if isinstance(state, dict) else None
-            # ADK writes what a turn was judged by into what the agent did; it is judged by what is asked of it now
-            done = tuple(replace(turn, rubrics=()) if turn.rubrics else turn for turn in valid_turns)
+            # ADK writes what a turn was judged by into what the agent did; it is judged by what is
+            # asked of it now
+            done = tuple(
+                replace(turn, rubrics=()) if turn.rubrics else turn for turn in valid_turns
+            )
             self.by_case.append((name, Transcript(invocations=done, final_state=final_state)))
 
 

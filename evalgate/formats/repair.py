@@ -1,4 +1,5 @@
-"""One case of an evaluation file: as ADK reads it, else as it is evidently meant, else told what is wrong with it."""
+"""One case of an evaluation file: as ADK reads it, else as it is evidently meant, else told what is
+wrong with it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ from evalgate.values import Json, JsonObject
 
 REJECTED = "ADK itself rejects this"
 
-_EXPECTED = frozenset({"expected", "expect", "expects", "expectation", "expectations", "golden", "gold", "ideal"})
+_EXPECTED = frozenset(
+    {"expected", "expect", "expects", "expectation", "expectations", "golden", "gold", "ideal"}
+)
 _ANSWER = frozenset({"answer", "answers", "response", "reply", "reference", "output", "completion"})
 _TOOLS = frozenset({"tool", "tools", "call", "calls", "function", "functions", "trajectory"})
 
@@ -43,17 +46,23 @@ def _holds_calls(name: str, value: Any) -> bool:
         return False
     if all(isinstance(item, str) for item in value):
         return not _TOOLS.isdisjoint(name.split("_"))
-    return any(isinstance(item, dict) and item.keys() & {"name", "tool_name", "toolName", "function"} for item in value)
+    return any(
+        isinstance(item, dict) and item.keys() & {"name", "tool_name", "toolName", "function"}
+        for item in value
+    )
 
 
 def lost_key(name: str, value: Any, beside: Collection[str]) -> str:
-    """The key of a turn that an unknown one (in snake_case, `beside` those that were read) probably stands for, where
-    dropping it would drop what is expected: calls where the turn has none, an answer where it has none, and whatever
-    else is called expected; "" where nothing is lost."""
+    """The key of a turn that an unknown one (in snake_case, `beside` those that were read) probably
+    stands for, where dropping it would drop what is expected: calls where the turn has none, an
+    answer where it has none, and whatever else is called expected; "" where nothing is lost."""
     parts = name.split("_")
     is_expected = value is not None and not _EXPECTED.isdisjoint(parts)
     is_answer = (
-        parts[-1] in _ANSWER and _TOOLS.isdisjoint(parts) and isinstance(value, str | list | dict) and bool(value)
+        parts[-1] in _ANSWER
+        and _TOOLS.isdisjoint(parts)
+        and isinstance(value, str | list | dict)
+        and bool(value)
     )
     if "intermediate_data" not in beside and _holds_calls(name, value):
         return "intermediate_data"
@@ -66,29 +75,41 @@ _NEVER_DROPPED = frozenset({"assertion", "assertions", "asserts", "prompt", "que
 
 
 def expects(name: str, value: Any) -> bool:
-    """Whether a key beside the turns (in snake_case) says what is asked or expected there, so that to drop it would
-    test less than its author wants."""
+    """Whether a key beside the turns (in snake_case) says what is asked or expected there, so that
+    to drop it would test less than its author wants."""
     parts = name.split("_")
-    if not isinstance(value, str | list | dict) or not value or name in ("", "tools"):  # tools: those that there are
+    # tools: those that there are
+    if not isinstance(value, str | list | dict) or not value or name in ("", "tools"):
         return False
     of_calls = isinstance(value, list) and not _TOOLS.isdisjoint(parts)
-    return name in _NEVER_DROPPED or not _EXPECTED.isdisjoint(parts) or of_calls or parts[-1] in _ANSWER
+    return (
+        name in _NEVER_DROPPED
+        or not _EXPECTED.isdisjoint(parts)
+        or of_calls
+        or parts[-1] in _ANSWER
+    )
 
 
-def tell_lost(key: str, value: Any, path: Path, problems: Problems, *, has_expectations: bool = False) -> None:
-    """That a key which expects something is not read, and what stands there. `has_expectations`: something else is expected of
-    the agent all the same, so that what is only a remark on it does no harm."""
+def tell_lost(
+    key: str, value: Any, path: Path, problems: Problems, *, has_expectations: bool = False
+) -> None:
+    """That a key which expects something is not read, and what stands there. `has_expectations`:
+    something else is expected of the agent all the same, so that what is only a remark on it does
+    no harm."""
     text = json.dumps(value, ensure_ascii=False)
     text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
     name, path = to_snake(key), (*path, key)
-    hint = (
-        "write answers as `final_response` and tool calls as `intermediate_data` of a turn, and what an answer must be "
-    )
+    hint = "write answers as `final_response` and tool calls as `intermediate_data` of a turn, and what an answer must be "
     hint += "as `rubrics`; or delete it"
     if has_expectations and name not in _NEVER_DROPPED and name not in INVOCATION.others:
         problems.warning("unused-key", f"`{key}` is not read: {text}", path=path, hint=hint)
     else:
-        problems.error("unknown-key", f"`{key}` is not read, so this would be lost: {text}", path=path, hint=hint)
+        problems.error(
+            "unknown-key",
+            f"`{key}` is not read, so this would be lost: {text}",
+            path=path,
+            hint=hint,
+        )
 
 
 _SHOWN = 160
@@ -99,24 +120,28 @@ _LOST: Mapping[str, Callable[[str, Any, Collection[str]], str]] = {
         "args" if isinstance(value, dict) and value and "args" not in beside else ""
     ),
 }
-"""The same for other objects, by what they are called in messages; of all others nothing is lost."""
+"""The same for other objects, by what they are called in messages; of all others nothing is
+lost."""
 
 
 class Shape:
-    """The keys of one kind of object: ADK's own, other names for them, and whether ADK lets unknown ones pass."""
+    """The keys of one kind of object: ADK's own, other names for them, and whether ADK lets unknown
+    ones pass."""
 
-    def __init__(self, name: str, wire: type[Wire], /, *, is_open: bool = False, **alternatives: str) -> None:
+    def __init__(
+        self, name: str, wire: type[Wire], /, *, is_open: bool = False, **alternatives: str
+    ) -> None:
         """`alternatives`: ADK's key = other names for it, separated by blanks."""
         self.name = name
         self.known = frozenset(wire.model_fields)
         self.is_open = is_open
-        self.others = {alias: key for key, aliases in alternatives.items() for alias in aliases.split()}
+        self.others = {
+            alias: key for key, aliases in alternatives.items() for alias in aliases.split()
+        }
 
 
 _CALLS = "expected_tool_use expected_tool_calls expected_tools tools tool_calls"
-_ANSWERS = (
-    "expected_output expected_response reference_final_response expected_final_response expected_answer final_answer"
-)
+_ANSWERS = "expected_output expected_response reference_final_response expected_final_response expected_answer final_answer"
 
 CASE = Shape(
     "a case",
@@ -136,14 +161,33 @@ INVOCATION = Shape(
 )
 SESSION = Shape("a session", SessionInputWire, is_open=True)
 SCENARIO = Shape("a scenario", ScenarioWire, user_persona="persona")
-RUBRIC = Shape("a rubric", RubricWire, rubric_id="id name", rubric_content="content text text_property")
-STEPS = Shape("intermediate_data", IntermediateDataWire, tool_uses=_CALLS, invocation_events="events")
+RUBRIC = Shape(
+    "a rubric", RubricWire, rubric_id="id name", rubric_content="content text text_property"
+)
+STEPS = Shape(
+    "intermediate_data", IntermediateDataWire, tool_uses=_CALLS, invocation_events="events"
+)
 CONTENT = Shape("a content", ContentWire, parts="content text")
 PART = Shape("a part", PartWire, text="content")
-ARGUMENTS = ["args", "arguments", "input", "parameters", "tool_args", "tool_arguments", "tool_input", "tool_parameters"]
+ARGUMENTS = [
+    "args",
+    "arguments",
+    "input",
+    "parameters",
+    "tool_args",
+    "tool_arguments",
+    "tool_input",
+    "tool_parameters",
+]
 """What people call the arguments of a tool call."""
 CALL = Shape("a tool call", ToolCallWire, name="tool_name", args=" ".join(ARGUMENTS), id="tool_id")
-RESPONSE = Shape("a tool response", ToolResponseWire, name="tool_name", response="content result output", id="tool_id")
+RESPONSE = Shape(
+    "a tool response",
+    ToolResponseWire,
+    name="tool_name",
+    response="content result output",
+    id="tool_id",
+)
 
 
 Repair = Callable[[Any, Path, Problems], Any]
@@ -151,7 +195,8 @@ Repair = Callable[[Any, Path, Problems], Any]
 
 
 class Fields(JsonObject):
-    """The object at `path` under ADK's keys in snake_case, which remembers how the file spells them.
+    """The object at `path` under ADK's keys in snake_case, which remembers how the file spells
+    them.
 
     What ADK would reject is renamed or dropped, and told.
     """
@@ -167,11 +212,20 @@ class Fields(JsonObject):
             adk_key = shape.others.get(name)
             if name in shape.known:
                 if key not in (name, to_camel(name)):
-                    _warning("adk-rejects-spelling", f"`{key}` is read as `{name}`", (*path, key), problems)
+                    _warning(
+                        "adk-rejects-spelling",
+                        f"`{key}` is read as `{name}`",
+                        (*path, key),
+                        problems,
+                    )
                 self[name], self.spelling[name] = value, key
             elif adk_key is not None and adk_key not in present and adk_key not in self:
-                meaning = "the expected tool calls" if adk_key == "intermediate_data" else f"`{adk_key}`"
-                _warning("adk-rejects-name", f"`{key}` is read as {meaning}", (*path, key), problems)
+                meaning = (
+                    "the expected tool calls" if adk_key == "intermediate_data" else f"`{adk_key}`"
+                )
+                _warning(
+                    "adk-rejects-name", f"`{key}` is read as {meaning}", (*path, key), problems
+                )
                 self[adk_key], self.spelling[adk_key] = value, key
             elif not shape.is_open:
                 unknown.append(key)
@@ -179,13 +233,20 @@ class Fields(JsonObject):
         for key in unknown:
             name, key_path = to_snake(key), (*path, key)
             near = words.nearest(name, shape.known - present, cutoff=0.8)
-            adk_key = near or ("" if lost is None or key.startswith("_") else lost(name, raw[key], self.keys()))
+            adk_key = near or (
+                "" if lost is None or key.startswith("_") else lost(name, raw[key], self.keys())
+            )
             if shape.name == "a turn" and name in _NEVER_DROPPED and raw[key]:
                 tell_lost(key, raw[key], path, problems)
             elif adk_key:
                 problems.unknown_key(shape.name, path=key_path, near=adk_key, is_error=True)
             else:
-                _warning("adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored)", key_path, problems)
+                _warning(
+                    "adk-rejects-key",
+                    f"unknown key `{key}` in {shape.name} (ignored)",
+                    key_path,
+                    problems,
+                )
 
     def under(self, key: str) -> Path:
         """The path of `key` as the file spells it."""
@@ -202,7 +263,9 @@ def _warning(code: str, message: str, path: Path, problems: Problems) -> None:
 
 
 def _each(repair: Repair) -> Repair:
-    return lambda raw, path, problems: [repair(item, (*path, i), problems) for i, item in enumerate(raw)]
+    return lambda raw, path, problems: [
+        repair(item, (*path, i), problems) for i, item in enumerate(raw)
+    ]
 
 
 def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
@@ -211,21 +274,37 @@ def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
         return raw
     case = Fields(raw, CASE, path, problems)
     if isinstance(case.get("eval_id"), int | float):
-        _warning("adk-rejects-type", "the id is a number; read as text", case.under("eval_id"), problems)
+        _warning(
+            "adk-rejects-type", "the id is a number; read as text", case.under("eval_id"), problems
+        )
         case["eval_id"] = str(case["eval_id"])
     case.repair("conversation", list, _each(repair_invocation), problems)
     _read_beside(raw, case, path, problems)
-    case.repair("conversation_scenario", dict, lambda value, *arguments: Fields(value, SCENARIO, *arguments), problems)
+    case.repair(
+        "conversation_scenario",
+        dict,
+        lambda value, *arguments: Fields(value, SCENARIO, *arguments),
+        problems,
+    )
     case.repair("session_input", dict, _repair_session, problems)
     case.repair("rubrics", list, _repair_rubrics, problems)
     return case
 
 
 def _read_beside(raw: Json, case: Fields, path: Path, problems: Problems) -> None:
-    """Put what a case asks or expects beside its turns into the only turn that it can be of; all else is told."""
-    beside = {key: to_snake(key) for key in raw.keys() - set(case.spelling.values()) if not key.startswith("_")}
-    adk_keys = {key: INVOCATION.others.get(name, name) for key, name in beside.items() if name != "tools"}
-    of_turn = {key: raw[key] for key in raw if adk_keys.get(key) in _OF_TURN and raw[key] is not None}
+    """Put what a case asks or expects beside its turns into the only turn that it can be of; all
+    else is told."""
+    beside = {
+        key: to_snake(key)
+        for key in raw.keys() - set(case.spelling.values())
+        if not key.startswith("_")
+    }
+    adk_keys = {
+        key: INVOCATION.others.get(name, name) for key, name in beside.items() if name != "tools"
+    }
+    of_turn = {
+        key: raw[key] for key in raw if adk_keys.get(key) in _OF_TURN and raw[key] is not None
+    }
     if case.keys().isdisjoint(("conversation", "conversation_scenario")) and "user_content" in map(
         adk_keys.get, of_turn
     ):
@@ -243,15 +322,17 @@ def _read_beside(raw: Json, case: Fields, path: Path, problems: Problems) -> Non
             has_expectations = any(turn.get(field) for turn in listed for field in _OF_TURN[1:])
             tell_lost(key, raw[key], path, problems, has_expectations=has_expectations)
         else:
-            problems.unknown_key("a case", path=(*path, key), near=words.nearest(name, absent, cutoff=0.8))
+            problems.unknown_key(
+                "a case", path=(*path, key), near=words.nearest(name, absent, cutoff=0.8)
+            )
 
 
 _OF_TURN = ("user_content", "final_response", "intermediate_data")
 
 
 def _lend(value: Any, adk_key: str, turns: list[Any], path: Path, problems: Problems) -> bool:
-    """Whether a value that stands beside the turns could be read as what one of them lacks: an answer as the last
-    one's, calls as the only one's; or says what stands there already."""
+    """Whether a value that stands beside the turns could be read as what one of them lacks: an
+    answer as the last one's, calls as the only one's; or says what stands there already."""
     if not turns or (adk_key == "user_content" and len(turns) > 1):
         return False
     last = turns[-1]
@@ -264,9 +345,7 @@ def _lend(value: Any, adk_key: str, turns: list[Any], path: Path, problems: Prob
     else:
         return False
     expectation = "expected answer" if adk_key == "final_response" else "expected tool calls"
-    message = (
-        f"`{path[-1]}` is read as the {expectation} of the {'turn' if len(turns) == 1 else 'last turn'}; ADK ignores it"
-    )
+    message = f"`{path[-1]}` is read as the {expectation} of the {'turn' if len(turns) == 1 else 'last turn'}; ADK ignores it"
     problems.warning("adk-rejects-name", message, path=path)
     return True
 
@@ -278,7 +357,8 @@ def _texts(content: Any) -> str:
 
 
 def repair_invocation(raw: Any, path: Path, problems: Problems) -> Any:
-    """A turn in ADK's shape: contents as plain text, tool calls beside the answer and other tools' names are read."""
+    """A turn in ADK's shape: contents as plain text, tool calls beside the answer and other tools'
+    names are read."""
     if not isinstance(raw, dict):
         return raw
     if "role" in raw and raw.keys() & {"parts", "content"}:
@@ -294,7 +374,12 @@ def repair_invocation(raw: Any, path: Path, problems: Problems) -> Any:
     if not isinstance(turn.get("intermediate_data"), list):
         turn.repair("intermediate_data", dict, _repair_steps, problems)
     elif data_path[-1] in ("intermediate_data", "intermediateData"):
-        _warning("adk-rejects-shape", "a list of tool calls where ADK wants an object", data_path, problems)
+        _warning(
+            "adk-rejects-shape",
+            "a list of tool calls where ADK wants an object",
+            data_path,
+            problems,
+        )
     turn.repair("intermediate_data", list, _steps_of_tools, problems)
     turn.repair("rubrics", list, _repair_rubrics, problems)
     return turn
@@ -308,7 +393,12 @@ def _repair_session(raw: JsonObject, path: Path, problems: Problems) -> JsonObje
             _warning("adk-rejects-missing", f"`{key}` is missing; read as unknown", path, problems)
             session[key] = ""
     if session.get("state", {}) is None:
-        _warning("adk-rejects-missing", "`state` is null; read as empty", session.under("state"), problems)
+        _warning(
+            "adk-rejects-missing",
+            "`state` is null; read as empty",
+            session.under("state"),
+            problems,
+        )
         session["state"] = {}
     return session
 
@@ -319,8 +409,15 @@ def _repair_rubrics(raw: list[Any], path: Path, problems: Problems) -> list[Any]
     for i, rubric in enumerate(raw):
         rubric_path = (*path, i)
         if isinstance(rubric, str):
-            _warning("adk-rejects-shape", "a rubric as plain text; read as its text", rubric_path, problems)
-            rubrics.append({"rubric_id": f"rubric_{i + 1}", "rubric_content": {"text_property": rubric}})
+            _warning(
+                "adk-rejects-shape",
+                "a rubric as plain text; read as its text",
+                rubric_path,
+                problems,
+            )
+            rubrics.append(
+                {"rubric_id": f"rubric_{i + 1}", "rubric_content": {"text_property": rubric}}
+            )
             continue
         if isinstance(rubric, dict):
             rubric = Fields(rubric, RUBRIC, rubric_path, problems)  # noqa: PLW2901 - the same rubric, in order
@@ -335,23 +432,39 @@ def _repair_rubrics(raw: list[Any], path: Path, problems: Problems) -> list[Any]
 def repair_content(raw: Any, path: Path, problems: Problems, *, role: str) -> Any:
     """A content; plain text and `{role, content}` are read as what they say."""
     if isinstance(raw, str):
-        _warning("adk-rejects-shape", "plain text where ADK wants a content; read as its text", path, problems)
+        _warning(
+            "adk-rejects-shape",
+            "plain text where ADK wants a content; read as its text",
+            path,
+            problems,
+        )
         return {"role": role, "parts": [{"text": raw}]}
     if isinstance(raw, list):
-        _warning("adk-rejects-shape", "a list where ADK wants a content; read as its parts", path, problems)
+        _warning(
+            "adk-rejects-shape",
+            "a list where ADK wants a content; read as its parts",
+            path,
+            problems,
+        )
         raw = {"role": role, "parts": raw}
     if not isinstance(raw, dict):
         return raw
     if raw and {to_snake(key) for key in raw}.isdisjoint({*CONTENT.known, *CONTENT.others}):
         keys = listed_keys(raw)
-        problems.error("wrong-type", f"expected a content (`role`, `parts`) or plain text, found {keys}", path=path)
+        problems.error(
+            "wrong-type",
+            f"expected a content (`role`, `parts`) or plain text, found {keys}",
+            path=path,
+        )
         return {"role": role, "parts": []}
     content = Fields(raw, CONTENT, path, problems)
     content.repair("parts", list, _each(_repair_part), problems)
     parts = content.get("parts")
     if isinstance(parts, str):
         if content.spelling["parts"] == "parts":
-            _warning("adk-rejects-shape", "plain text where ADK wants a list of parts", path, problems)
+            _warning(
+                "adk-rejects-shape", "plain text where ADK wants a list of parts", path, problems
+            )
         content["parts"] = [{"text": parts}]
     content.setdefault("role", role)
     return content
@@ -372,15 +485,22 @@ def _repair_part(raw: Any, path: Path, problems: Problems) -> Any:
 def _repair_steps(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
     steps = Fields(raw, STEPS, path, problems)
     for key in [key for key, value in steps.items() if value is None]:
-        _warning("adk-rejects-missing", f"`{key}` is null; read as absent", steps.under(key), problems)
+        _warning(
+            "adk-rejects-missing", f"`{key}` is null; read as absent", steps.under(key), problems
+        )
         del steps[key]
     steps.repair("tool_responses", list, _each(_repair_response), problems)
     if steps.under("tool_uses")[-1] in ("tool_uses", "toolUses"):
         steps.repair("tool_uses", list, _each(repair_call), problems)
-    elif isinstance(steps.get("tool_uses"), list):  # under another name, a call may stand beside its result
+    # under another name, a call may stand beside its result
+    elif isinstance(steps.get("tool_uses"), list):
         tool_steps = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"), problems)
-        steps.update({**tool_steps, **{key: steps[key] for key in ("tool_responses",) if key in steps}})
-    if steps.get("invocation_events") is not None and (steps.get("tool_uses") or steps.get("tool_responses")):
+        steps.update(
+            {**tool_steps, **{key: steps[key] for key in ("tool_responses",) if key in steps}}
+        )
+    if steps.get("invocation_events") is not None and (
+        steps.get("tool_uses") or steps.get("tool_responses")
+    ):
         message = "the steps are given twice; `invocation_events` is used, `tool_uses` and the other lists are ignored"
         _warning("adk-rejects-shape", message, path, problems)
         return {"invocation_events": steps["invocation_events"]}
@@ -388,15 +508,27 @@ def _repair_steps(raw: JsonObject, path: Path, problems: Problems) -> JsonObject
 
 
 def repair_call(raw: Any, path: Path, problems: Problems) -> Any:
-    """A tool call: the bare name, `{tool_name, tool_input}` and `{function: {name, arguments}}` are read too."""
+    """A tool call: the bare name, `{tool_name, tool_input}` and `{function: {name, arguments}}` are
+    read too."""
     if isinstance(raw, str):
-        _warning("adk-rejects-shape", "a tool call as a bare name; read without arguments", path, problems)
+        _warning(
+            "adk-rejects-shape",
+            "a tool call as a bare name; read without arguments",
+            path,
+            problems,
+        )
         return {"name": raw}
     if not isinstance(raw, dict):
         return raw
     if isinstance(raw.get("function"), dict):
-        _warning("adk-rejects-shape", "a call of the form {function: {name, arguments}}", path, problems)
-        raw = {"id": raw.get("id"), "name": raw["function"].get("name"), "args": raw["function"].get("arguments")}
+        _warning(
+            "adk-rejects-shape", "a call of the form {function: {name, arguments}}", path, problems
+        )
+        raw = {
+            "id": raw.get("id"),
+            "name": raw["function"].get("name"),
+            "args": raw["function"].get("arguments"),
+        }
     call = Fields(raw, CALL, path, problems)
     if isinstance(call.get("args"), str):
         call["args"] = object_in(call["args"])
@@ -410,7 +542,12 @@ def _repair_response(raw: Any, path: Path, problems: Problems) -> Any:
     value = response.get("response")
     if value is not None and not isinstance(value, dict):
         response_path = response.under("response")
-        _warning("adk-rejects-shape", "a response that is not an object; read as `result`", response_path, problems)
+        _warning(
+            "adk-rejects-shape",
+            "a response that is not an object; read as `result`",
+            response_path,
+            problems,
+        )
         response["response"] = _as_object(value)
     return response
 
@@ -443,7 +580,9 @@ def object_in(text: str) -> Any:
 
 
 STREAMED = frozenset({"eval_cases"})
-_KNOWN = frozenset(EvalCaseWire.model_fields) | {to_camel(name) for name in EvalCaseWire.model_fields}
+_KNOWN = frozenset(EvalCaseWire.model_fields) | {
+    to_camel(name) for name in EvalCaseWire.model_fields
+}
 
 
 def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
@@ -459,7 +598,9 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case
                     problems.unknown_key("a case", path=(*path, key), near=near)
             return case.noun(place=place)
     repaired = repair_case(raw, path, problems)
-    if isinstance(repaired, dict) and repaired.keys().isdisjoint(("conversation", "conversation_scenario")):
+    if isinstance(repaired, dict) and repaired.keys().isdisjoint(
+        ("conversation", "conversation_scenario")
+    ):
         message = "the case has neither a `conversation` nor a `conversation_scenario`; it has "
         problems.error("no-conversation", f"{message}{listed_keys(raw)}", path=path)
         return None
@@ -474,7 +615,9 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case
 
 def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Content | None:
     """A content in any spelling; None where it cannot be understood, which is then a problem."""
-    wire = problems.validated(ContentWire, repair_content(raw, path, problems, role=role), path=path)
+    wire = problems.validated(
+        ContentWire, repair_content(raw, path, problems, role=role), path=path
+    )
     return wire.noun() if wire else None
 
 
@@ -486,5 +629,7 @@ def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire 
         repaired = raw
     if isinstance(raw, dict) and raw.get("content") is not None:
         role = "user" if raw.get("author") == "user" else "model"
-        repaired = raw | {"content": repair_content(raw["content"], (*path, "content"), problems, role=role)}
+        repaired = raw | {
+            "content": repair_content(raw["content"], (*path, "content"), problems, role=role)
+        }
     return problems.validated(SessionEventWire, repaired, path=path)

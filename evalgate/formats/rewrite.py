@@ -1,8 +1,7 @@
 """Changes a JSON file at one place: every other character of it stays as it was.
 
-`replaced`, `inserted`, `appended` and `removed` are pure; `save` puts the file in place of the old one at once, so that
-whoever is killed leaves one of the two.
-"""
+`replaced`, `inserted`, `appended` and `removed` are pure; `save` puts the file in place of the old
+one at once, so that whoever is killed leaves one of the two."""
 
 from __future__ import annotations
 
@@ -62,10 +61,10 @@ def read(path: FilePath, *, shown_as: str) -> Source:
 def save(source: Source, text: str) -> None:
     """Put `text` in place of what was read, whole or not at all, with the rights that the file has.
 
-    Raises ConfigError where somebody changed the file since it was read, UnavailableError where it cannot be written or
-    is read-only: to replace a file takes no right to write into it.
-    """
-    path = FilePath(os.path.realpath(source.path))  # what a link leads to is changed, and the link stays
+    Raises ConfigError where somebody changed the file since it was read, UnavailableError where it
+    cannot be written or is read-only: to replace a file takes no right to write into it."""
+    # what a link leads to is changed, and the link stays
+    path = FilePath(os.path.realpath(source.path))
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -77,17 +76,22 @@ def save(source: Source, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         if path.read_bytes() != source.data:
-            raise ConfigError("was changed meanwhile", place=Place(file=str(source.path)), hint="Try again.")
+            raise ConfigError(
+                "was changed meanwhile", place=Place(file=str(source.path)), hint="Try again."
+            )
         beside.replace(path)
     except OSError as error:
-        raise UnavailableError(f"{source.path} cannot be written: {error.strerror or error}") from error
+        raise UnavailableError(
+            f"{source.path} cannot be written: {error.strerror or error}"
+        ) from error
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
 
 
 def create(path: FilePath, text: str, *, root: FilePath) -> None:
-    """Write a file that is not there yet. Raises ConfigError where it is, UnavailableError where it cannot be made."""
+    """Write a file that is not there yet. Raises ConfigError where it is, UnavailableError where it
+    cannot be made."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         data = text.encode()
@@ -101,8 +105,8 @@ def create(path: FilePath, text: str, *, root: FilePath) -> None:
 
 
 def find(text: str, path: Path) -> ValueSpan | None:
-    """The value at a path of keys and positions; of a key that stands twice the last one, which counts. None where
-    there is none, or the text is not JSON."""
+    """The value at a path of keys and positions; of a key that stands twice the last one, which
+    counts. None where there is none, or the text is not JSON."""
     reader = JsonText(text)
     try:
         at = reader.start()
@@ -126,8 +130,8 @@ def replaced(text: str, path: Path, value: Any) -> str | None:
 
 
 def inserted(text: str, path: Path, value: Any) -> str | None:
-    """The text with one more member, the last, in the object at all but the end of `path`; None where there is no such
-    object, or it has that key."""
+    """The text with one more member, the last, in the object at all but the end of `path`; None
+    where there is no such object, or it has that key."""
     span, key = find(text, path[:-1]), path[-1]
     if span is None or not isinstance(span.value, dict) or key in span.value:
         return None
@@ -149,7 +153,8 @@ def put(text: str, path: Path, value: Any) -> str | None:
 
 
 def appended(text: str, path: Path, value: Any) -> str | None:
-    """The text with one more item, the last, in the list at `path`; None where there is no such list."""
+    """The text with one more item, the last, in the list at `path`; None where there is no such
+    list."""
     span = find(text, path)
     if span is None or not isinstance(span.value, list):
         return None
@@ -164,8 +169,8 @@ def appended(text: str, path: Path, value: Any) -> str | None:
 
 
 def removed(text: str, path: Path) -> str | None:
-    """The text without the item of a list at `path`, and without the comma that it no longer needs; None where there is
-    none."""
+    """The text without the item of a list at `path`, and without the comma that it no longer needs;
+    None where there is none."""
     span, number = find(text, path), path[-1] if path else ""
     if span is None or not isinstance(number, int):
         return None
@@ -197,7 +202,9 @@ def _dumps(text: str, value: Any, *, indent: str | None = None) -> str:
     """JSON with escapes where the file has no other characters than ASCII and writes them so."""
     is_escaped = text.isascii() and re.search(r"\\u[0-9a-fA-F]{4}", text) is not None
     compact = indent is None and '": ' not in text and '":' in text
-    return json.dumps(value, ensure_ascii=is_escaped, indent=indent, separators=(",", ":") if compact else None)
+    return json.dumps(
+        value, ensure_ascii=is_escaped, indent=indent, separators=(",", ":") if compact else None
+    )
 
 
 def _newline(text: str) -> str:
@@ -220,7 +227,9 @@ def _unit(text: str) -> str:
 def _is_on_lines(text: str, at: int) -> bool:
     """Whether the object or list around a place has its members on lines of their own."""
     match = re.compile(r"[\[{][ \t]*\r?\n").match(text, at)
-    return match is not None or (text[text.rfind("\n", 0, at) + 1 : at].count("{") == 0 and "\n" in text)
+    return match is not None or (
+        text[text.rfind("\n", 0, at) + 1 : at].count("{") == 0 and "\n" in text
+    )
 
 
 def pointer(path: Sequence[str | int]) -> str:

@@ -1,4 +1,5 @@
-"""Two results.json beside each other: what can be compared of them, and the gate's word on it; nothing is run."""
+"""Two results.json beside each other: what can be compared of them, and the gate's word on it;
+nothing is run."""
 
 from __future__ import annotations
 
@@ -42,17 +43,18 @@ from evalgate.values import frozen_dataclass
 
 
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
-    """Decide on head with the results of a base at hand, and write the reports; results.json stays as it is.
+    """Decide on head with the results of a base at hand, and write the reports; results.json stays
+    as it is.
 
-    What head relaxes is told as far as the files show it: thresholds, criteria and cases. Raises ConfigError where a
-    file cannot be read or holds a shard.
-    """
+    What head relaxes is told as far as the files show it: thresholds, criteria and cases. Raises
+    ConfigError where a file cannot be read or holds a shard."""
     base_results, head_results = whole(base, of="the base"), whole(head, of="the head")
     return _written(settings, context, head_results, base_results)
 
 
 def report(settings: Settings, context: Context, *, results: Path) -> Report:
-    """Write the reports of results again, with the base's where base.json lies beside them. Raises as `compare`."""
+    """Write the reports of results again, with the base's where base.json lies beside them. Raises
+    as `compare`."""
     base = results.with_name(BASE_RESULTS)
     if base.is_file():
         return compare(settings, context, base=base, head=results)
@@ -60,11 +62,14 @@ def report(settings: Settings, context: Context, *, results: Path) -> Report:
 
 
 def beside(settings: Settings, context: Context, *, head: Stored, base: Stored | None) -> Report:
-    """The report of results beside those of a base, as `compare` and `report` write it; nothing is written."""
+    """The report of results beside those of a base, as `compare` and `report` write it; nothing is
+    written."""
     return decision.decide(*_compared(settings, context, head, base), context, was_run=False)
 
 
-def _written(settings: Settings, context: Context, head_results: Stored, base_results: Stored | None) -> Report:
+def _written(
+    settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
+) -> Report:
     measurement, rules = _compared(settings, context, head_results, base_results)
     report = decision.decide(measurement, rules, context, was_run=False)
     report = decision.publish(report, measurement, rules, context)
@@ -82,25 +87,41 @@ def _compared(
         rules = replace(rules, edits=head_results.edits)  # what their run knew of the base's rules
         head = replace(head_results.run, suites=rules.suites)
         return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
-    origin = BaseOrigin(source=BaseSource.FILE, commit=base_results.run.commit, measured_at=base_results.run.started_at)
+    origin = BaseOrigin(
+        source=BaseSource.FILE,
+        commit=base_results.run.commit,
+        measured_at=base_results.run.started_at,
+    )
     renamed = baseline_base.renames(base_results.run.suites, head_results.run.suites)
-    base_rules = BaseRules(suites=base_results.run.suites, policy=load.policy_of(settings, head_results.run.suites))
+    base_rules = BaseRules(
+        suites=base_results.run.suites, policy=load.policy_of(settings, head_results.run.suites)
+    )
     project = BaseProject(rules=base_rules, renamed=renamed)
-    rules = baseline_rules.of(settings, head_results.run.suites, Base(origin=origin, project=project))
+    rules = baseline_rules.of(
+        settings, head_results.run.suites, Base(origin=origin, project=project)
+    )
     quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.now.date())
     stored_comparison = (
         head_results.comparison if _are_sides(base_results, head_results) else None
     )  # what their run knew of both
     # the base ran by head's criteria, so that its own are not in its results
-    edits, books = (rules.edits, rules.books) if stored_comparison is None else (head_results.edits, rules.books[:1])
+    edits, books = (
+        (rules.edits, rules.books)
+        if stored_comparison is None
+        else (head_results.edits, rules.books[:1])
+    )
     rules = replace(rules, quarantined=quarantined_cases, edits=edits, books=books)
     head_run = replace(head_results.run, suites=rules.suites)
     base_run, notes = _base_to_compare(base_results, head_results, rules.suites, renamed)
     if base_results.version != head_results.version:
-        notes.append(f"the base was measured with evalgate {base_results.version}, head with {head_results.version}")
+        notes.append(
+            f"the base was measured with evalgate {base_results.version}, head with {head_results.version}"
+        )
     base_origin = stores.aged(origin, settings=settings, current_moment=context.now, notes=notes)
     comparisons = _comparisons(rules, head_run, base_run, base_origin, stored_comparison)
-    return Measurement(head=head_run, base=base_run, comparisons=comparisons, problems=settings.problems), rules
+    return Measurement(
+        head=head_run, base=base_run, comparisons=comparisons, problems=settings.problems
+    ), rules
 
 
 def _comparisons(
@@ -119,7 +140,8 @@ def _comparisons(
                 shown=rules.quarantined,
                 unchanged=stored_comparison.unchanged if stored_comparison is not None else (),
                 # one run, which ran all of the base beside the head
-                is_together=stored_comparison is not None and stored_comparison.origin.source is BaseSource.RERUN,
+                is_together=stored_comparison is not None
+                and stored_comparison.origin.source is BaseSource.RERUN,
             ),
             origin=origin,
         )
@@ -129,7 +151,8 @@ def _comparisons(
 
 @frozen_dataclass
 class _Renamed:
-    """The base's transcripts under head's names of their files; `names`: the base's name by head's."""
+    """The base's transcripts under head's names of their files; `names`: the base's name by
+    head's."""
 
     transcripts: Transcripts
     names: Mapping[str, str]
@@ -140,7 +163,8 @@ class _Renamed:
 
 
 def _are_sides(base: Stored, head: Stored) -> bool:
-    """Whether the files are the two sides of one run, wherever the base's conversations come from."""
+    """Whether the files are the two sides of one run, wherever the base's conversations come
+    from."""
     comparison = head.comparison
     same = head.run.started_at == base.run.started_at
     return same and comparison is not None and comparison.origin.commit == base.run.commit
@@ -160,7 +184,9 @@ def whole(path: Path, *, of: str) -> Stored:
 
 def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
     head_contents, base_contents = _contents(head), _contents(base)
-    unpaired = dict.fromkeys(sorted(base_contents.keys() - head_contents.keys()), CaseStatus.REMOVED)
+    unpaired = dict.fromkeys(
+        sorted(base_contents.keys() - head_contents.keys()), CaseStatus.REMOVED
+    )
     for key, content in head_contents.items():
         if key not in base_contents:
             unpaired[key] = CaseStatus.NEW
@@ -172,7 +198,8 @@ def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
 def _contents(run: Run) -> dict[CaseKey, str]:
     """The fingerprint of every case, all that a criterion may see of it included."""
     return {
-        (suite.key, case.case_id): run.fingerprints.get((suite.key, case.case_id)) or fingerprints.of_case(case)
+        (suite.key, case.case_id): run.fingerprints.get((suite.key, case.case_id))
+        or fingerprints.of_case(case)
         for suite in run.suites
         for case in suite.eval_set.cases
     }
@@ -181,8 +208,8 @@ def _contents(run: Run) -> dict[CaseKey, str]:
 def _base_to_compare(
     base: Stored, head: Stored, suites: Sequence[Suite], renamed: Mapping[str, str]
 ) -> tuple[Run, list[str]]:
-    """The base's run with its files called as head calls them and without the grades that were made otherwise there,
-    and a note on each of these criteria.
+    """The base's run with its files called as head calls them and without the grades that were made
+    otherwise there, and a note on each of these criteria.
 
     `suites`: head's, with the criteria that decide. `renamed`: the base's name of a file by head's.
     """
@@ -190,13 +217,16 @@ def _base_to_compare(
     base_suites = tuple(replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
     other = dict(_changed_criteria(base, head, suites, base_suites))
     notes = dict.fromkeys(
-        f"scores of {name} are not compared: it {reason}" for (_, name), reason in sorted(other.items())
+        f"scores of {name} are not compared: it {reason}"
+        for (_, name), reason in sorted(other.items())
     )
 
     def trial(graded_trial: GradedTrial, other: Mapping[tuple[str, str], str]) -> GradedTrial:
         key = graded_trial.key.renamed(names)
         grades = {
-            name: NotEvaluated(reason=Reason.NOT_APPLICABLE, message=f"the criterion {other[key.suite, name]}")
+            name: NotEvaluated(
+                reason=Reason.NOT_APPLICABLE, message=f"the criterion {other[key.suite, name]}"
+            )
             if (key.suite, name) in other
             else grade
             for name, grade in graded_trial.grades.items()
@@ -210,7 +240,8 @@ def _base_to_compare(
         confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
         transcripts=_Renamed(transcripts=run.transcripts, names=renamed),
         fingerprints={
-            (names.get(suite, suite), case): fingerprint for (suite, case), fingerprint in run.fingerprints.items()
+            (names.get(suite, suite), case): fingerprint
+            for (suite, case), fingerprint in run.fingerprints.items()
         },
     ), list(notes)
 
@@ -218,31 +249,42 @@ def _base_to_compare(
 def _changed_criteria(
     base: Stored, head: Stored, suites: Sequence[Suite], base_suites: Sequence[Suite]
 ) -> Iterator[tuple[tuple[str, str], str]]:
-    """Criteria by suite key and name that scored something else on the base, and in which way. `base_suites`: the base's
-    suites under head's names."""
+    """Criteria by suite key and name that scored something else on the base, and in which way.
+    `base_suites`: the base's suites under head's names."""
     old = {suite.key: suite for suite in base_suites}
     for suite in suites:
         base_uses = {use.name: use for use in old[suite.key].criteria} if suite.key in old else {}
         for use in suite.criteria:
             if use.name not in base_uses:
                 continue
-            base_version, head_version = base_uses[use.name].prompt_version, head.prompt_of(suite.key, use.name)
+            base_version, head_version = (
+                base_uses[use.name].prompt_version,
+                head.prompt_of(suite.key, use.name),
+            )
             if _settings(base_uses[use.name], base) != _settings(use, head):
                 yield (suite.key, use.name), "had different options on the base"
             elif base_version != head_version:
                 versions = f"version {base_version or 'unknown'}, now {head_version or 'unknown'}"
-                yield (suite.key, use.name), f"used a different judge prompt on the base ({versions})"
-            # sides of one run are scored by head's code; else all that the agent read must be equal, a custom metric
-            # included
+                yield (
+                    (suite.key, use.name),
+                    f"used a different judge prompt on the base ({versions})",
+                )
+            # sides of one run are scored by head's code; else all that the agent read must be
+            # equal, a custom metric included
             elif use.code is not None and not (
-                _are_sides(base, head) or _inputs(base.run, old[suite.key]) == _inputs(head.run, suite) != ""
+                _are_sides(base, head)
+                or _inputs(base.run, old[suite.key]) == _inputs(head.run, suite) != ""
             ):
                 yield (suite.key, use.name), "may have had different code on the base"
 
 
 def _inputs(run: Run, suite: Suite) -> str:
     """What the suite's agent read; "" where only recordings count, or nothing is known."""
-    return run.inputs.get(fingerprints.agent_key(suite.agent), "") if agents.is_asked(suite.agent) else ""
+    return (
+        run.inputs.get(fingerprints.agent_key(suite.agent), "")
+        if agents.is_asked(suite.agent)
+        else ""
+    )
 
 
 def _settings(use: CriterionUse, stored: Stored) -> str:

@@ -1,4 +1,5 @@
-"""What the gate says of what was measured: the verdict by each rule book, the report, and its files."""
+"""What the gate says of what was measured: the verdict by each rule book, the report, and its
+files."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ def decide(
     past: Mapping[CaseKey, tuple[PastCase, ...]] | None = None,
     was_run: bool = True,
 ) -> Report:
-    """The report, of which nothing is written yet: by the change's rule book, or by the base's where the worse of both
-    counts. `was_run`: by this command, which makes the reruns."""
+    """The report, of which nothing is written yet: by the change's rule book, or by the base's
+    where the worse of both counts. `was_run`: by this command, which makes the reruns."""
     settings = rules.settings
     head = replace(
         measurement.head,
@@ -85,36 +86,50 @@ def decide(
         edits=edits,
         trends=() if history is None else history.trends(head),
         past=past or ({} if history is None else history.of_cases()),
-        problems=tuple(dict.fromkeys(problems)),  # once each: the parts of a plan have told their own
+        # once each: the parts of a plan have told their own
+        problems=tuple(dict.fromkeys(problems)),
     )
 
 
 def _drift(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
-    """That the provider's model moved, where the history of base runs shows it; every reader must know."""
-    drift = None if rules.shard is not None else history.drift(head, deviations=rules.settings.deviations)
+    """That the provider's model moved, where the history of base runs shows it; every reader must
+    know."""
+    drift = (
+        None
+        if rules.shard is not None
+        else history.drift(head, deviations=rules.settings.deviations)
+    )
     if drift is None:
         return
     does = f"passes {words.percent(drift.after)} instead of {words.percent(drift.before)} of runs"
-    message = (
-        f"since {drift.since[:10]} the unchanged agent of the base branch {does} ({words.evidence(drift.evidence)})"
-    )
+    message = f"since {drift.since[:10]} the unchanged agent of the base branch {does} ({words.evidence(drift.evidence)})"
     hint = "The model moved, or a judge or a service, and not this change. Results from before are not compared with."
     yield errors.warning("provider-drift", message, hint=hint)
 
 
 def _draft(
-    head: Run, book: RuleBook, comparison: Comparison | None, rules: Rules, context: Context, *, was_run: bool
+    head: Run,
+    book: RuleBook,
+    comparison: Comparison | None,
+    rules: Rules,
+    context: Context,
+    *,
+    was_run: bool,
 ) -> Report:
     """The report by one rule book."""
     run, settings = book.applied(head), rules.settings
     policy = book.policy if rules.shard is None else replace(book.policy, fail_on=frozenset())
-    verdict, lacking = verdict_of(run, comparison, policy=policy, quarantined_cases=rules.quarantined, was_run=was_run)
+    verdict, lacking = verdict_of(
+        run, comparison, policy=policy, quarantined_cases=rules.quarantined, was_run=was_run
+    )
     return Report(
         run=run,
         verdict=verdict,
         policy=policy,
         comparison=comparison,
-        judged=tuple(judge for row in FORMATS.values() for judge in row.judged(settings, head.suites)),
+        judged=tuple(
+            judge for row in FORMATS.values() for judge in row.judged(settings, head.suites)
+        ),
         asked=judges.asked(head.suites, settings),
         problems=() if was_run else lacking,
         links=context.links,
@@ -134,8 +149,8 @@ def verdict_of(
     quarantined_cases: Mapping[CaseKey, Quarantine],
     was_run: bool = False,
 ) -> tuple[Verdict, tuple[Problem, ...]]:
-    """The verdict in words, and a warning where files lack fresh runs that failures ask for. `quarantined_cases`: cases that never
-    decide; `was_run`: see `decide`."""
+    """The verdict in words, and a warning where files lack fresh runs that failures ask for.
+    `quarantined_cases`: cases that never decide; `was_run`: see `decide`."""
     compared = comparison if comparison is not None and comparison.base is not None else None
     book: Book | None = None
     cases: Mapping[CaseKey, CaseVerdict] = {}
@@ -173,17 +188,21 @@ def publish(
     outcomes: Sequence[RawOutcomes] = (),
     write: Write | None = None,
 ) -> Report:
-    """Write every report on what was decided; what could not be written is among the report's problems.
+    """Write every report on what was decided; what could not be written is among the report's
+    problems.
 
-    `outcomes`: where head's, and the base's, lie as they were written; without them there are results already, and none
-    are written. `write`: see `GateSession.write`.
-    """
+    `outcomes`: where head's, and the base's, lie as they were written; without them there are
+    results already, and none are written. `write`: see `GateSession.write`."""
     settings = rules.settings
     rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
     take_out = redact.redactor_of_files(context.environ)
     if write is None and take_out is not str:  # what is kept has its own way
         rendered = {name: reports.without(text, take_out) for name, text in rendered.items()}
-    texts = [(name, reports.RENDERERS[name].file_name, iter([text])) for name, text in rendered.items() if text]
+    texts = [
+        (name, reports.RENDERERS[name].file_name, iter([text]))
+        for name, text in rendered.items()
+        if text
+    ]
     texts += _results(report, measurement.base, outcomes)
     files: Mapping[str, str] = {}
     reason = places.why_not(
@@ -192,9 +211,13 @@ def publish(
     to = settings.root / settings.output
     if reason:
         message = f"no report is written: the path {reason}"
-        unwritten: tuple[Problem, ...] = (errors.warning("not-written", message, Place(file=settings.output)),)
+        unwritten: tuple[Problem, ...] = (
+            errors.warning("not-written", message, Place(file=settings.output)),
+        )
     else:
-        files, unwritten = output.write_all(texts, to) if write is None else write(texts, to, report)
+        files, unwritten = (
+            output.write_all(texts, to) if write is None else write(texts, to, report)
+        )
     problems = (*report.problems, *unwritten)
     return replace(report, files=files, summary=rendered["summary"], problems=problems)
 
@@ -202,12 +225,21 @@ def publish(
 def _results(
     report: Report, base: Run | None, outcomes: Sequence[RawOutcomes]
 ) -> Iterator[tuple[str, str, Iterator[str]]]:
-    """results.json; and the base's run in a file of its own, with the threshold gate's word on it."""
+    """results.json; and the base's run in a file of its own, with the threshold gate's word on
+    it."""
     if outcomes:
         causes = reports.causes_of(report)
-        yield "results", RESULTS, results_file.render_results(report, outcomes=outcomes[0], causes=causes)
+        yield (
+            "results",
+            RESULTS,
+            results_file.render_results(report, outcomes=outcomes[0], causes=causes),
+        )
     if base is not None and len(outcomes) > 1:
-        comparison = report.comparison if report.comparison is not None and report.comparison.base is base else None
+        comparison = (
+            report.comparison
+            if report.comparison is not None and report.comparison.base is base
+            else None
+        )
         decided = {} if comparison is None else comparison.base_decided
         verdict = comparison_verdict.decide(base, report.policy, comparison=None, decided=decided)
         verdict = sentences.with_reasons(verdict, base, None, report.policy)
@@ -222,12 +254,16 @@ def _results(
 
 
 def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
-    """What the process says: 0 unless the policy blocks; 1 for a fail that blocks, 3 where what blocks is no
-    verdict, also beside a fail that does not block; 130 for a run that was interrupted. A shard, which decides
-    nothing, says 3 where its agent never ran at all."""
+    """What the process says: 0 unless the policy blocks; 1 for a fail that blocks, 3 where what
+    blocks is no verdict, also beside a fail that does not block; 130 for a run that was
+    interrupted. A shard, which decides nothing, says 3 where its agent never ran at all."""
     if not run.complete:
         return ExitCode.INTERRUPTED
-    if run.shard is not None and run.trials and all(trial.failure is not None for trial in run.trials):
+    if (
+        run.shard is not None
+        and run.trials
+        and all(trial.failure is not None for trial in run.trials)
+    ):
         return ExitCode.NOT_MEASURED
     if not verdict.blocks:
         return ExitCode.PASS

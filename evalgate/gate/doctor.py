@@ -1,8 +1,8 @@
 """Everything that can be known of a run without a model call: `evalgate doctor`.
 
-The agent's environment is made and the agent imported in it, as a run would; a conversation is opened, nothing is sent.
-What its models need (keys, credentials) is asked of the agent that was loaded.
-"""
+The agent's environment is made and the agent imported in it, as a run would; a conversation is
+opened, nothing is sent. What its models need (keys, credentials) is asked of the agent that was
+loaded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
-from evalgate.discovery import agent_source, agents as discovery_agents, dotenv, project as discovery_project
+from evalgate.discovery import (
+    agent_source,
+    agents as discovery_agents,
+    dotenv,
+    project as discovery_project,
+)
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ExitCode, Place, Problem, Severity, UnavailableError, errors_in
@@ -43,7 +48,8 @@ from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
 
 LEAST_DISK_BYTES = 2 * 10**9
-"""Of free space below the cache: an environment with google-adk takes up to half of it, and is unpacked twice."""
+"""Of free space below the cache: an environment with google-adk takes up to half of it, and is
+unpacked twice."""
 
 OF_JUDGES = frozenset({"credentials-missing", "simulator-credentials"})
 NOT_OF_FILES = frozenset({
@@ -73,9 +79,12 @@ class Section:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What a run could not do better than: 2 where files or settings are wrong, as of `validate`; 3 where
-        something would keep cases from being measured."""
-        wrong = {problem.code for problem in errors_in(check.problem for check in self.checks if check.problem)}
+        """What a run could not do better than: 2 where files or settings are wrong, as of
+        `validate`; 3 where something would keep cases from being measured."""
+        wrong = {
+            problem.code
+            for problem in errors_in(check.problem for check in self.checks if check.problem)
+        }
         if wrong - NOT_OF_FILES:
             return ExitCode.CONFIG
         return ExitCode.NOT_MEASURED if wrong else ExitCode.PASS
@@ -90,8 +99,10 @@ class _Known:
     judges: JudgeEnvironment
     isolated: isolation.Isolation | None = None
     told: set[Problem] = field(default_factory=set)
-    agents: dict[str, str] = field(default_factory=dict)  # the suite below which each agent was looked at
-    needed: set[str] = field(default_factory=set)  # names of the variables that agents should get in a workflow
+    # the suite below which each agent was looked at
+    agents: dict[str, str] = field(default_factory=dict)
+    # names of the variables that agents should get in a workflow
+    needed: set[str] = field(default_factory=set)
 
 
 def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
@@ -99,20 +110,33 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     forks.refuse_target(context.environ)
     project = prepare.prepare(settings, environ=context.environ)
     judges = discovery_project.asking(settings, project.suites, context.environ)
-    judges = replace(judges, keys=criteria_judges.key_names(settings, project.suites, judges.environ))
+    judges = replace(
+        judges, keys=criteria_judges.key_names(settings, project.suites, judges.environ)
+    )
     state = _Known(context, project, judges)
     with ExitStack() as stack:
         state.isolated = stack.enter_context(measure.isolated(settings, [settings.root], context))
         for suite in sorted((*project.suites, *project.unread), key=lambda suite: suite.key):
             checks = [*_files(suite, state), *_judges(suite, state), *_agent(suite, state)]
             yield Section(title=suite.key, checks=tuple(checks), is_suite=True)
-    problems = [problem for problem in project.problems if problem not in state.told and problem.code not in OF_JUDGES]
-    shared = [Check(label="project", problem=problem) for problem in problems if problem.severity is not Severity.NOTE]
-    yield Section(title="shared by all suites", checks=(*shared, *_machine(settings, context, project)))
+    problems = [
+        problem
+        for problem in project.problems
+        if problem not in state.told and problem.code not in OF_JUDGES
+    ]
+    shared = [
+        Check(label="project", problem=problem)
+        for problem in problems
+        if problem.severity is not Severity.NOTE
+    ]
+    yield Section(
+        title="shared by all suites", checks=(*shared, *_machine(settings, context, project))
+    )
     yield Section(title=workflows.FOLDER, checks=tuple(_workflows(state)))
 
 
-# --- a suite ------------------------------------------------------------------------------------------
+# --- a suite
+# ------------------------------------------------------------------------------------------
 
 
 def _files(suite: Suite, state: _Known) -> Iterator[Check]:
@@ -129,11 +153,16 @@ def _files(suite: Suite, state: _Known) -> Iterator[Check]:
             is_of_criteria = place == source.file or "criteria" in problem.code
             problems_by_label["criteria" if is_of_criteria else "cases"].append(problem)
     listed = ", ".join(use.name for use in suite.criteria if not use.informational)
-    texts = {"cases": f"{len(cases)} ({words.counted(turns, 'turn')})", "criteria": f"{listed}, from {origin}"}
+    texts = {
+        "cases": f"{len(cases)} ({words.counted(turns, 'turn')})",
+        "criteria": f"{listed}, from {origin}",
+    }
     for label, problems in problems_by_label.items():
         if not errors_in(problems):
             yield Check(label=label, text=texts[label])
-        yield from (Check(label=label, problem=problem) for problem in problems if problem not in state.told)
+        yield from (
+            Check(label=label, problem=problem) for problem in problems if problem not in state.told
+        )
         state.told.update(problems)
 
 
@@ -143,19 +172,28 @@ def _judges(suite: Suite, state: _Known) -> Iterator[Check]:
     defaults = criteria_judges.defaults_of(settings)
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
     missing += user.missing([suite], defaults, environ)
-    yield from (Check(label="judge", problem=problem) for problem in missing if problem not in state.told)
+    yield from (
+        Check(label="judge", problem=problem) for problem in missing if problem not in state.told
+    )
     state.told.update(missing)
     models = criteria_judges.models_of(settings, [suite])
     if models and not missing:
         keys = sorted(criteria_judges.key_names(settings, [suite], environ))
-        by = "recorded replies" if defaults.client == "replay" else f"key in {words.listed(keys)}" if keys else "no key"
+        by = (
+            "recorded replies"
+            if defaults.client == "replay"
+            else f"key in {words.listed(keys)}"
+            if keys
+            else "no key"
+        )
         yield Check(label="judge", text=f"{words.listed(models)}: {by}")
         if not keys and any(model.startswith("vertex") for model in models):
             yield cloud_credentials(environ)
 
 
 def _agent(suite: Suite, state: _Known) -> Iterator[Check]:
-    """The suite's agent: where it is, its environment, what it reads, and whether it can be imported."""
+    """The suite's agent: where it is, its environment, what it reads, and whether it can be
+    imported."""
     use, key, project = suite.agent, fingerprints.agent_key(suite.agent), state.project
     settings = project.settings
     driver, found_by = agents.DRIVERS.get(use.driver), f" ({use.found_by})" if use.found_by else ""
@@ -163,8 +201,16 @@ def _agent(suite: Suite, state: _Known) -> Iterator[Check]:
     if key in state.agents:
         yield Check(label="agent", text=f"{name}, looked at for {state.agents[key]}")
         return
-    wrong = [problem for problem in project.problems if problem.code in OF_AGENTS and _is_of(problem, suite)]
-    wrong = [problem for problem in wrong if problem.severity is not Severity.NOTE and problem not in state.told]
+    wrong = [
+        problem
+        for problem in project.problems
+        if problem.code in OF_AGENTS and _is_of(problem, suite)
+    ]
+    wrong = [
+        problem
+        for problem in wrong
+        if problem.severity is not Severity.NOTE and problem not in state.told
+    ]
     state.told.update(wrong)
     yield from (Check(label="agent", problem=problem) for problem in wrong)
     if use.found_by == discovery_agents.UNKNOWN.found_by:
@@ -203,7 +249,9 @@ def _is_of(problem: Problem, suite: Suite) -> bool:
     if found_by == discovery_agents.UNKNOWN.found_by:
         return place is None or place.file == suite.key
     rule = f"$.{found_by.rpartition(' ')[2]}."  # agents[0], where a rule of evalgate.yml names it
-    return problem.code == "agent-missing" and place is not None and place.json_path.startswith(rule)
+    return (
+        problem.code == "agent-missing" and place is not None and place.json_path.startswith(rule)
+    )
 
 
 def _opened(suite: Suite, state: _Known) -> Agent | AgentFailure:
@@ -212,7 +260,9 @@ def _opened(suite: Suite, state: _Known) -> Agent | AgentFailure:
     sandboxes = None if state.isolated is None else state.isolated.sides[measure.HEAD]
     case = suite.eval_set.cases[0]
     keys = state.judges.keys
-    agent_pools = opening.opened([suite], settings, context, root=settings.root, judge_keys=keys, sandboxes=sandboxes)
+    agent_pools = opening.opened(
+        [suite], settings, context, root=settings.root, judge_keys=keys, sandboxes=sandboxes
+    )
     with agent_pools as pools:
         agent = pools[fingerprints.agent_key(suite.agent)]
         try:
@@ -223,7 +273,8 @@ def _opened(suite: Suite, state: _Known) -> Agent | AgentFailure:
 
 
 def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) -> Check:
-    """The Python that an agent runs in, and what it was made from; `python`: as configured, "" for none."""
+    """The Python that an agent runs in, and what it was made from; `python`: as configured, "" for
+    none."""
     if isinstance(agent, AgentFailure) and agent.kind is FailureKind.INSTALL:
         hint = "" if needs is None else (
             f"Correct {needs}, or name a Python that has everything, in evalgate.yml:\n    python: .venv/bin/python"
@@ -232,15 +283,23 @@ def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) 
         return Check(label="environment", problem=problem, detail=agent.detail)
     about = {} if isinstance(agent, AgentFailure) else agent.about()
     parts = [f"Python {about['python']}"] if about.get("python") else []
-    parts += [f"{about.get('framework')} {about['framework_version']}"] if about.get("framework_version") else []
+    parts += (
+        [f"{about.get('framework')} {about['framework_version']}"]
+        if about.get("framework_version")
+        else []
+    )
     without_needs = "as configured" if python else "as it is: nothing says what to install"
-    return Check(label="environment", text=", ".join([*parts, f"from {needs}" if needs else without_needs]))
+    return Check(
+        label="environment", text=", ".join([*parts, f"from {needs}" if needs else without_needs])
+    )
 
 
 def _not_loaded(failure: AgentFailure, needs: Needs | None, python: str, root: Path) -> Problem:
     """The true cause and its line, and what mends it."""
     frames = _FRAME.findall(failure.detail.replace(f"{root}{os.sep}", ""))
-    places = [Place(file=path, line=int(line)) for path, line in frames if not path.startswith(("/", "<"))]
+    places = [
+        Place(file=path, line=int(line)) for path, line in frames if not path.startswith(("/", "<"))
+    ]
     message, hint = failure.message, ""
     if absent := _NO_MODULE.search(message):
         top = absent[1].partition(".")[0]
@@ -256,7 +315,8 @@ def _not_loaded(failure: AgentFailure, needs: Needs | None, python: str, root: P
     return errors.error("agent-start", message, places[-1] if places else None, hint)
 
 
-# --- the machine, git, workflows ----------------------------------------------------------------------
+# --- the machine, git, workflows
+# ----------------------------------------------------------------------
 
 
 def _machine(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
@@ -267,24 +327,33 @@ def _machine(settings: Settings, context: Context, project: Project) -> Iterator
             yield Check(label=label, text=f"{_short(place)} is writable")
         else:
             hint = f"Choose another folder (`{'output' if label == 'reports' else 'cache'}`), or make it writable."
-            problem = errors.error("not-writable", f"{_short(place)} cannot be written to", hint=hint)
+            problem = errors.error(
+                "not-writable", f"{_short(place)} cannot be written to", hint=hint
+            )
             yield Check(label=label, problem=problem)
         if label == "cache":
             free = shutil.disk_usage(above).free
             message = f"{words.size(free)} free for environments"
             hint = f"Make room, or choose a cache on another disk (`--cache`): {words.size(LEAST_DISK_BYTES)} are safe."
             scarce = errors.warning("disk-space", f"only {message}", hint=hint)
-            yield Check(label="disk", text=message, problem=scarce if free < LEAST_DISK_BYTES else None)
+            yield Check(
+                label="disk", text=message, problem=scarce if free < LEAST_DISK_BYTES else None
+            )
     reason = isolation.why_not()
     if context.isolate:
         yield Check(label="isolation", text="agents run as other users, apart from evalgate")
     elif context.workflow_run and reason:
         message = f"agents run with the rights of this step and can read what it can read: {reason}"
-        problem = errors.warning("not-isolated", message, hint="Use the action, or a job that runs as root.")
+        problem = errors.warning(
+            "not-isolated", message, hint="Use the action, or a job that runs as root."
+        )
         yield Check(label="isolation", problem=problem)
     else:
         how = f"not possible here: {reason}" if reason else "possible here: --isolate"
-        yield Check(label="isolation", text=f"agents run with your rights ({how}); the action keeps them apart")
+        yield Check(
+            label="isolation",
+            text=f"agents run with your rights ({how}); the action keeps them apart",
+        )
 
 
 def _short(path: Path) -> str:
@@ -303,12 +372,18 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
         return Check(label="base", text="not looked at: no evaluation file can be run")
     is_shallow = (source.common_dir / "shallow").is_file()
     quiet = replace(context, watcher=SilentWatcher())
-    rerun_settings = settings.model_copy(update={"baseline": "rerun", "given": {**settings.given, "baseline": "rerun"}})
+    rerun_settings = settings.model_copy(
+        update={"baseline": "rerun", "given": {**settings.given, "baseline": "rerun"}}
+    )
     with baseline_base.opened(rerun_settings, project.sound(), quiet) as (base, _):
         assert base is not None
     commit, notes = base.origin.commit, "; ".join(base.origin.notes)
     if not commit or notes:
-        hint = "git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout" if is_shallow else ""
+        hint = (
+            "git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout"
+            if is_shallow
+            else ""
+        )
         return _no_base(notes or base.problem, hint)
     text = f"{commit[:7]} has nothing to compare with: {base.problem}"
     if not base.problem:
@@ -324,11 +399,14 @@ def _no_base(message: str, hint: str) -> Check:
 
 
 def _workflows(state: _Known) -> Iterator[Check]:
-    """The workflows that run evalgate: permissions, the token, and the variables that agents would get there."""
+    """The workflows that run evalgate: permissions, the token, and the variables that agents would
+    get there."""
     settings = state.project.settings
     steps = list(workflows.steps_of(isolation.top_of(settings.root)))
     if not steps:
-        problem = errors.note("workflow-missing", "no workflow runs evalgate yet", hint="evalgate init")
+        problem = errors.note(
+            "workflow-missing", "no workflow runs evalgate yet", hint="evalgate init"
+        )
         yield Check(label="workflow", problem=problem)
     keys = [] if settings.skip_judged else keys_of_judges(settings, state.project.suites)
     for step in steps:
@@ -338,16 +416,19 @@ def _workflows(state: _Known) -> Iterator[Check]:
         unset = unset_in_workflow(step, sorted(state.needed), settings, for_judges=keys)
         wrong: list[Problem | None] = [*workflows.problems(step), *unset]
         text = f"{step.place.file}:{step.place.line}: permissions and variables are there"
-        yield from (Check(label="workflow", text=text, problem=problem) for problem in wrong or [None])
+        yield from (
+            Check(label="workflow", text=text, problem=problem) for problem in wrong or [None]
+        )
 
 
-# --- what models are asked with -----------------------------------------------------------------------
+# --- what models are asked with
+# -----------------------------------------------------------------------
 
 
 @frozen_dataclass
 class Check:
-    """One thing that was looked at: what it is called, what is known, or the problem. `detail`: lines to be shown with
-    a problem."""
+    """One thing that was looked at: what it is called, what is known, or the problem. `detail`:
+    lines to be shown with a problem."""
 
     label: str
     text: str = ""
@@ -368,15 +449,26 @@ def _models(surroundings: Surroundings, use: AgentUse, state: _Known) -> Iterato
         model_names = words.listed(names)
         if keys == GOOGLE_KEYS and flag in there:
             missing = [name for name in of_vertex if name not in there]
-            state.needed |= {name for name in agent_source.VERTEX if name not in there or name in from_outside}
+            state.needed |= {
+                name for name in agent_source.VERTEX if name not in there or name in from_outside
+            }
             state.needed.add(workflows.CREDENTIALS)
-            yield _model(f"{model_names} by way of Vertex AI", missing, "project and location are set", variables)
-            if not missing and (workflows.CREDENTIALS in passed or workflows.CREDENTIALS not in there):
+            yield _model(
+                f"{model_names} by way of Vertex AI",
+                missing,
+                "project and location are set",
+                variables,
+            )
+            if not missing and (
+                workflows.CREDENTIALS in passed or workflows.CREDENTIALS not in there
+            ):
                 yield cloud_credentials(passed)
         elif keys:
             has = [key for key in keys if key in there]
             state.needed |= {has[0]} & from_outside if has else {keys[0]}
-            yield _model(model_names, () if has else keys, f"{has[0]} is set" if has else "", variables)
+            yield _model(
+                model_names, () if has else keys, f"{has[0]} is set" if has else "", variables
+            )
 
 
 def _model(model_names: str, missing: Sequence[str], text: str, variables: AgentVariables) -> Check:
@@ -384,7 +476,10 @@ def _model(model_names: str, missing: Sequence[str], text: str, variables: Agent
         return Check(label="model", text=f"{model_names}: {text}")
     reason, _, hint = variables.why_lacking(missing).partition("; ")
     return Check(
-        label="model", problem=errors.error("model-key-missing", f"{model_names} cannot be asked: {reason}", hint=hint)
+        label="model",
+        problem=errors.error(
+            "model-key-missing", f"{model_names} cannot be asked: {reason}", hint=hint
+        ),
     )
 
 
@@ -394,10 +489,15 @@ def needs_naming(name: str) -> bool:
 
 
 def cloud_credentials(environ: Environ) -> Check:
-    """Whether credentials of Google Cloud are in a file; a machine of Google Cloud has others, which are not asked."""
+    """Whether credentials of Google Cloud are in a file; a machine of Google Cloud has others,
+    which are not asked."""
     path = environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip()
     home = environ.get("HOME", "")
-    file = Path(path) if path else Path(home, ".config", "gcloud", "application_default_credentials.json")
+    file = (
+        Path(path)
+        if path
+        else Path(home, ".config", "gcloud", "application_default_credentials.json")
+    )
     if file.is_file():
         by = "GOOGLE_APPLICATION_CREDENTIALS" if path else "gcloud's application default"
         return Check(label="credentials", text=f"of Google Cloud: {by}")
@@ -407,7 +507,9 @@ def cloud_credentials(environ: Environ) -> Check:
         else "no credentials of Google Cloud were found; only a machine of Google Cloud has them anyway"
     )
     hint = "gcloud auth application-default login"
-    return Check(label="credentials", problem=errors.warning("cloud-credentials", message, hint=hint))
+    return Check(
+        label="credentials", problem=errors.warning("cloud-credentials", message, hint=hint)
+    )
 
 
 def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
@@ -415,7 +517,11 @@ def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
     own_key = settings.gate_file.judge.api_key_env
     if own_key:
         return [own_key] if own_key.isidentifier() else []
-    names = () if settings.gate_file.judge.client == "replay" else criteria_judges.models_of(settings, suites)
+    names = (
+        ()
+        if settings.gate_file.judge.client == "replay"
+        else criteria_judges.models_of(settings, suites)
+    )
     return list(dict.fromkeys(key for name in names for key in agent_source.keys_of(name)[:1]))
 
 
@@ -425,18 +531,26 @@ def unset_in_workflow(
     """A warning where a step does not give agents, or judges, what they need."""
     if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
         return  # a part of the repository, whose agents may be others
-    passed = AgentVariables(environ=dict.fromkeys(step.variables, "set"), names=step.env or settings.env).environment()
+    passed = AgentVariables(
+        environ=dict.fromkeys(step.variables, "set"), names=step.env or settings.env
+    ).environment()
     missing = _lacking(needed, passed.keys())
-    absent = dict.fromkeys([*missing, *(name for name in step.env if name not in step.variables and "*" not in name)])
+    absent = dict.fromkeys(
+        [*missing, *(name for name in step.env if name not in step.variables and "*" not in name)]
+    )
     judges = _lacking([name for name in for_judges if name not in absent], step.variables)
     if judges:
         message = f"judges would not get {words.listed(judges, limit=20)}"
-        yield errors.warning("workflow-variable", message, step.place, "\n".join(["At the step:", *_env(judges)]))
+        yield errors.warning(
+            "workflow-variable", message, step.place, "\n".join(["At the step:", *_env(judges)])
+        )
     if not absent:
         return
     names = dict.fromkeys([*step.env, *(name for name in missing if needs_naming(name))])
     lines = ["At the step:", *(["    with:", f"      env: {', '.join(names)}"] if names else [])]
-    lines += _env([name for name in absent if name not in step.variables and name != workflows.CREDENTIALS])
+    lines += _env(
+        [name for name in absent if name not in step.variables and name != workflows.CREDENTIALS]
+    )
     if workflows.CREDENTIALS in absent and workflows.CREDENTIALS not in step.variables:
         lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
     message = f"the agent would not get {words.listed(absent, limit=20)}"
@@ -444,11 +558,16 @@ def unset_in_workflow(
 
 
 def _lacking(names: Iterable[str], there: Collection[str]) -> list[str]:
-    """The variables that are not there, and in whose place no other one is that asks the same models."""
+    """The variables that are not there, and in whose place no other one is that asks the same
+    models."""
     google = {*GOOGLE_KEYS, agent_source.VERTEX[0]}
     is_asked = not google.isdisjoint(there)
     return [name for name in names if name not in there and not (is_asked and name in google)]
 
 
 def _env(names: Sequence[str]) -> list[str]:
-    return ["    env:", *(f"      {name}: {variables.secret(name)}" for name in names)] if names else []
+    return (
+        ["    env:", *(f"      {name}: {variables.secret(name)}" for name in names)]
+        if names
+        else []
+    )

@@ -1,4 +1,5 @@
-"""What earlier runs of the same agent gave, in place of running it again (docs/decisions/020-stored-heads.md)."""
+"""What earlier runs of the same agent gave, in place of running it again
+(docs/decisions/020-stored-heads.md)."""
 
 from __future__ import annotations
 
@@ -41,9 +42,9 @@ JOURNALS = ("journal.jsonl", "base-journal.jsonl")
 
 @frozen_dataclass
 class Earlier:
-    """`trees`: head's checkout, and the base's. `store`: where this run keeps what it measures; `entries`: what runs
-    before it kept, nearest first. `unchanged`: the suites whose agent is the same on both sides. `is_part`: of a run
-    that a merge joins, which keeps what was measured."""
+    """`trees`: head's checkout, and the base's. `store`: where this run keeps what it measures;
+    `entries`: what runs before it kept, nearest first. `unchanged`: the suites whose agent is the
+    same on both sides. `is_part`: of a run that a merge joins, which keeps what was measured."""
 
     trees: tuple[Snapshot, ...]
     store: Store | None = None
@@ -62,13 +63,18 @@ class Earlier:
                     _put(self.store, side.journal.path, number, context)
 
     def other_agents(self, session: Session) -> int:
-        """How many other agents this pull request's runs measured before: each had its chance of a false alarm."""
+        """How many other agents this pull request's runs measured before: each had its chance of a
+        false alarm."""
         head, other_inputs = session.sides[HEAD], list[Mapping[str, Inputs]]()
         for entry in self.entries:
             inputs = entry.journal.inputs
             is_own = entry.is_head and self.store is not None and entry.scope == self.store.scope
             is_other = is_own and not all(head.inputs.stands(key, inputs[key]) for key in inputs)
-            if is_other and "@refs/pull/" in entry.scope and not any(_agree(inputs, other) for other in other_inputs):
+            if (
+                is_other
+                and "@refs/pull/" in entry.scope
+                and not any(_agree(inputs, other) for other in other_inputs)
+            ):
                 other_inputs.append(inputs)
         return len(other_inputs)
 
@@ -80,12 +86,14 @@ class Earlier:
         for side, takeover in zip(session.sides, takeovers, strict=True):
             for suite in side.suites:
                 if suite.key not in side.shared:
-                    takeover.join(reuse.take(self.entries, suite, side, repeats=session.settings.runs))
+                    takeover.join(
+                        reuse.take(self.entries, suite, side, repeats=session.settings.runs)
+                    )
         return takeovers
 
     def is_same_agent(self, suite: Suite) -> bool:
-        """Whether nothing differs between the checkouts of both sides that a suite's agent read in an earlier run; or
-        nothing at all."""
+        """Whether nothing differs between the checkouts of both sides that a suite's agent read in
+        an earlier run; or nothing at all."""
         key = fingerprints.agent_key(suite.agent)
         earlier = [entry.journal.inputs.get(key, Inputs()) for entry in self.entries]
         head, base = self.trees
@@ -101,7 +109,11 @@ def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
     for folder in folders:
         for number, name in enumerate(JOURNALS):
             part, run = journal.peek(folder / name), context.workflow_run
-            if store is not None and part is not None and (not run or is_of_run(part.workflow_run, run)):
+            if (
+                store is not None
+                and part is not None
+                and (not run or is_of_run(part.workflow_run, run))
+            ):
                 _put(store, folder / name, number, context)
 
 
@@ -121,7 +133,9 @@ def _agree(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:
 def _agrees(first: Inputs, second: Inputs) -> bool:
     common = first.answers.keys() & second.answers.keys()
     is_same = first.environment == second.environment
-    return is_same and all(first.answers[question] == second.answers[question] for question in common)
+    return is_same and all(
+        first.answers[question] == second.answers[question] for question in common
+    )
 
 
 @contextmanager
@@ -133,10 +147,14 @@ def opened(
     is_fresh: bool,
     drift_time: datetime | None = None,
 ) -> Iterator[Earlier]:
-    """What is known from before. `is_fresh`: this run itself is to be one that others use, so it takes nothing over.
-    `drift_time`: when the provider's model last did, before which nothing counts."""
+    """What is known from before. `is_fresh`: this run itself is to be one that others use, so it
+    takes nothing over. `drift_time`: when the provider's model last did, before which nothing
+    counts."""
     settings = rules.settings
-    tops = [isolation.top_of(settings.root), *([base.top] if base is not None and base.top is not None else [])]
+    tops = [
+        isolation.top_of(settings.root),
+        *([base.top] if base is not None and base.top is not None else []),
+    ]
     apart = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
     trees = tuple(_tree(top, [*apart, context.cache], settings.root, context) for top in tops)
     store = _store(rules, context) if settings.reuse_days else None
@@ -144,17 +162,27 @@ def opened(
     with ExitStack() as stack:
         earlier = Earlier(trees=trees, store=store, is_part=bool(settings.shard))
         if store is not None or settings.resume:
-            entries = _entries(stack, settings, context, store, oldest=oldest, is_fresh=is_fresh or settings.fresh)
+            entries = _entries(
+                stack, settings, context, store, oldest=oldest, is_fresh=is_fresh or settings.fresh
+            )
             earlier = replace(earlier, entries=entries)
         if base is not None and len(trees) > 1:
-            same = [suite for suite in rules.suites if baseline_base.is_same_use(suite, base, settings)]
+            same = [
+                suite for suite in rules.suites if baseline_base.is_same_use(suite, base, settings)
+            ]
             unchanged = frozenset(suite.key for suite in same if earlier.is_same_agent(suite))
             earlier = replace(earlier, unchanged=unchanged)
         yield earlier
 
 
 def _entries(
-    stack: ExitStack, settings: Settings, context: Context, store: Store | None, *, oldest: datetime, is_fresh: bool
+    stack: ExitStack,
+    settings: Settings,
+    context: Context,
+    store: Store | None,
+    *,
+    oldest: datetime,
+    is_fresh: bool,
 ) -> Sequence[EarlierSide]:
     """What may be taken over, nearest first; none where the run `is_fresh`."""
     try:
@@ -163,11 +191,15 @@ def _entries(
         context.say(f"what earlier runs measured is not read: {error.strerror or error}")
         return ()
     forever = results_stores.NEVER
-    leftovers = list(_left(settings, context, store, scratch, oldest=forever if settings.resume else oldest))
+    leftovers = list(
+        _left(settings, context, store, scratch, oldest=forever if settings.resume else oldest)
+    )
     for entry in leftovers:
         stack.callback(entry.journal.close)
     # a scheduled run, or one that somebody starts by hand, asks how the agent is now
-    is_asked_anew = context.workflow_run and not (context.is_pull_request or events.is_of_repository(context.environ))
+    is_asked_anew = context.workflow_run and not (
+        context.is_pull_request or events.is_of_repository(context.environ)
+    )
     if is_fresh or is_asked_anew or store is None:
         return () if settings.fresh else leftovers
     return [*leftovers, *stack.enter_context(store.opened(scratch, oldest=oldest, say=context.say))]
@@ -176,8 +208,9 @@ def _entries(
 def _left(
     settings: Settings, context: Context, store: Store | None, scratch: Path, *, oldest: datetime
 ) -> Iterator[EarlierSide]:
-    """The journals that an interrupted run left in the output folder; they are put into the store, where there is one.
-    Raises ConfigError where `resume` would continue what a commit brought along."""
+    """The journals that an interrupted run left in the output folder; they are put into the store,
+    where there is one. Raises ConfigError where `resume` would continue what a commit brought
+    along."""
     for side, name in enumerate(JOURNALS):
         path = settings.root / settings.output / name
         leftover = journal.peek(path)
@@ -193,7 +226,9 @@ def _left(
             raise _not_continued(path, "is part of the commit", settings)
         repository = context.workflow_run.partition("/actions/")[0]
         if repository and leftover.workflow_run.partition("/actions/")[0] != repository:
-            raise _not_continued(path, f"was not written by a workflow run of {repository}", settings)
+            raise _not_continued(
+                path, f"was not written by a workflow run of {repository}", settings
+            )
         copy = scratch / name
         shutil.copyfile(path, copy)
         try:
@@ -224,21 +259,27 @@ def _tree(top: Path, apart: Iterable[str | Path], root: Path, context: Context) 
     """The checkout at `top`, of head or of the base: all of that is a commit's."""
 
     def is_committed(path: Path) -> bool:
-        return not root.is_relative_to(top) or git.first_committed([path], root, context.environ) is not None
+        return (
+            not root.is_relative_to(top)
+            or git.first_committed([path], root, context.environ) is not None
+        )
 
     is_aside = discovery_agents.is_evaluation_file
     return Snapshot(top, _within(top, root, apart), is_aside=is_aside, is_committed=is_committed)
 
 
 def _within(top: Path, root: Path, paths: Iterable[str | Path]) -> frozenset[str]:
-    """Those of the paths, absolute or relative to `root`, that lie in the checkout: posix, relative to its top."""
+    """Those of the paths, absolute or relative to `root`, that lie in the checkout: posix, relative
+    to its top."""
     absolute = (Path(os.path.normpath(root / path)) for path in paths if str(path))
-    return frozenset(path.relative_to(top).as_posix() for path in absolute if path.is_relative_to(top))
+    return frozenset(
+        path.relative_to(top).as_posix() for path in absolute if path.is_relative_to(top)
+    )
 
 
 def _store(rules: Rules, context: Context) -> Store | None:
-    """At a terminal; in a workflow for a push or for a change from the same repository: whoever writes a fork's
-    workflow could write what it keeps."""
+    """At a terminal; in a workflow for a push or for a change from the same repository: whoever
+    writes a fork's workflow could write what it keeps."""
     if context.keep and context.is_attended:
         return results_store.of_checkout(
             rules.settings.root, context.cache, key=context.store_key, commit=context.commit
@@ -259,7 +300,13 @@ def told(takeover: TakenOver, *, is_attended: bool) -> Iterator[Problem]:
     """That results are not of today."""
     if takeover.keys:
         runs = words.counted(sum(key.is_first for key in takeover.keys), "run")
-        since = f", the oldest of {takeover.since[:16].replace('T', ' ')} UTC" if takeover.since else ""
+        since = (
+            f", the oldest of {takeover.since[:16].replace('T', ' ')} UTC" if takeover.since else ""
+        )
         message = f"{runs} of head are earlier results{since}: nothing that the agent reads or runs in has changed"
-        hint = "`--fresh` measures all again." if is_attended else "`reuse-days: 0` runs an unchanged agent again."
+        hint = (
+            "`--fresh` measures all again."
+            if is_attended
+            else "`reuse-days: 0` runs an unchanged agent again."
+        )
         yield errors.note("earlier-results", message, hint=hint)

@@ -1,8 +1,8 @@
-"""Cases changed in their files: a turn's expectations and rubrics by hand, a case deleted, what failed accepted.
+"""Cases changed in their files: a turn's expectations and rubrics by hand, a case deleted, what
+failed accepted.
 
-Only that place of a file changes (`formats.expectations`). Accepting: the calls and answers that the agent gave become
-what its case expects.
-"""
+Only that place of a file changes (`formats.expectations`). Accepting: the calls and answers that
+the agent gave become what its case expects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ from evalgate.values import frozen_dataclass
 
 
 def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:
-    """The file of a case, and the case as it stands there now. Raises ConfigError, UnavailableError."""
+    """The file of a case, and the case as it stands there now. Raises ConfigError,
+    UnavailableError."""
     suite, _ = key
     reason = places.why_not(root, suite)
     if reason:
@@ -65,19 +66,26 @@ def change(
     calls: Mapping[int, Sequence[ToolCall]],
     rubrics: Sequence[Rubric] | None = None,
 ) -> None:
-    """Make turns (from 0) of a case expect these answers and calls, and give it these rubrics in place of its own.
+    """Make turns (from 0) of a case expect these answers and calls, and give it these rubrics in
+    place of its own.
 
-    `rubrics` None: they stay. `version`: of the case that was looked at. Raises ConfigError, also where it has changed
-    since."""
+    `rubrics` None: they stay. `version`: of the case that was looked at. Raises ConfigError, also
+    where it has changed since."""
     file, case_id = key
     ids = [rubric.rubric_id for rubric in rubrics or ()]
-    if len({*ids}) != len(ids) or not all(ids) or not all(rubric.text.strip() for rubric in rubrics or ()):
+    if (
+        len({*ids}) != len(ids)
+        or not all(ids)
+        or not all(rubric.text.strip() for rubric in rubrics or ())
+    ):
         raise ConfigError("each rubric needs an id of its own and a text", place=Place(file=file))
 
     def made(text: str) -> str:
         for turn in sorted({*answers, *calls}):
             parts = tuple(calls.get(turn, ()))
-            steps = [Event(author="agent", content=Content(parts=parts, role="model"))] if parts else []
+            steps = (
+                [Event(author="agent", content=Content(parts=parts, role="model"))] if parts else []
+            )
             text = expectations.change(
                 text,
                 file=file,
@@ -95,7 +103,9 @@ def change(
 
 def delete(root: Path, key: CaseKey, *, version: str) -> None:
     """Take a case out of its file. Raises as `change`."""
-    _change(root, key, version, lambda text: expectations.delete_case(text, file=key[0], case_id=key[1]))
+    _change(
+        root, key, version, lambda text: expectations.delete_case(text, file=key[0], case_id=key[1])
+    )
 
 
 def _change(root: Path, key: CaseKey, version: str, make: Callable[[str], str]) -> None:
@@ -108,7 +118,9 @@ def _change(root: Path, key: CaseKey, version: str, make: Callable[[str], str]) 
 def _insist_on(version: str, case: Case | None, key: CaseKey) -> None:
     if case is None or version_of(case) != version:
         message = f"case {key[1]!r} was changed meanwhile"
-        raise ConfigError(message, place=Place(file=key[0]), hint="Look at it again, then change it.")
+        raise ConfigError(
+            message, place=Place(file=key[0]), hint="Look at it again, then change it."
+        )
 
 
 # --- what failed, accepted -----------------------------------------------------------------------
@@ -137,7 +149,8 @@ class TurnEdit:
 
 @frozen_dataclass
 class Proposal:
-    """The changes of one case, which has so many turns; `version`: of the case that was looked at."""
+    """The changes of one case, which has so many turns; `version`: of the case that was looked
+    at."""
 
     known: Known
     path: Path
@@ -147,23 +160,29 @@ class Proposal:
 
 
 def is_wanted(stored_case: Known, *, only_new: bool) -> bool:
-    """Whether a case failed; of those that are new, the base is known not to have failed it, or not to have it."""
+    """Whether a case failed; of those that are new, the base is known not to have failed it, or not
+    to have it."""
     return stored_case.verdict.kind is not VerdictKind.PASS and (
         not only_new or stored_case.is_new or stored_case.origin in NEW
     )
 
 
-def propose(stored_case: Known, *, root: Path, parts: Sequence[str] = (), run: int | None = None) -> Proposal:
-    """What accepting a case would change. `parts`: `calls`, `answer`; () for those that its criteria found wrong;
-    `run`: which of its runs, from 1.
+def propose(
+    stored_case: Known, *, root: Path, parts: Sequence[str] = (), run: int | None = None
+) -> Proposal:
+    """What accepting a case would change. `parts`: `calls`, `answer`; () for those that its
+    criteria found wrong; `run`: which of its runs, from 1.
 
-    Raises LeftAsItIs where nothing is known of what the agent does, or runs differ and none is chosen.
-    """
+    Raises LeftAsItIs where nothing is known of what the agent does, or runs differ and none is
+    chosen."""
     path, case = _current(stored_case, root)
-    failing = [verdict for verdict in stored_case.verdict.criteria if verdict.kind is VerdictKind.FAIL]
+    failing = [
+        verdict for verdict in stored_case.verdict.criteria if verdict.kind is VerdictKind.FAIL
+    ]
     if stored_case.verdict.kind is VerdictKind.PASS and not parts:
         raise LeftAsItIs("it passes")
-    if stored_case.is_flaky:  # one run's answer would be no better an expectation than the one that is there
+    # one run's answer would be no better an expectation than the one that is there
+    if stored_case.is_flaky:
         raise LeftAsItIs("it is flaky: reruns did not confirm its failure")
     if stored_case.verdict.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
         raise LeftAsItIs(
@@ -173,7 +192,9 @@ def propose(stored_case: Known, *, root: Path, parts: Sequence[str] = (), run: i
     of_answer = "answer" in parts if parts else any(verdict.name in ANSWER for verdict in failing)
     if not of_calls and not of_answer:
         names = words.listed([verdict.name for verdict in failing])
-        raise LeftAsItIs(f"it fails {names}, which compare with no expectation in its file (--calls, --answer)")
+        raise LeftAsItIs(
+            f"it fails {names}, which compare with no expectation in its file (--calls, --answer)"
+        )
     actual = _chosen(stored_case, of_calls=of_calls, of_answer=of_answer, run=run)
     conversation = case.conversation or ()
     if len(actual) != len(conversation):
@@ -189,19 +210,33 @@ def propose(stored_case: Known, *, root: Path, parts: Sequence[str] = (), run: i
         )
         for at, (expected, actual_turn) in enumerate(zip(conversation, actual, strict=True))
     ]
-    turn_edits = tuple(change for change in changes if change.answer is not None or change.with_calls)
+    turn_edits = tuple(
+        change for change in changes if change.answer is not None or change.with_calls
+    )
     if not turn_edits:
         raise LeftAsItIs("its calls and answers are those that it expects")
     for change in turn_edits:
-        calls = [[call.name, call.args] for call in change.actual.tool_calls] if change.with_calls else []
+        calls = (
+            [[call.name, call.args] for call in change.actual.tool_calls]
+            if change.with_calls
+            else []
+        )
         if REDACTED in json.dumps([calls, change.answer], default=str):
-            raise LeftAsItIs("a secret was taken out of what the agent said, so it is not known whole")
-    return Proposal(known=stored_case, path=path, version=version_of(case), turns=len(conversation), changes=turn_edits)
+            raise LeftAsItIs(
+                "a secret was taken out of what the agent said, so it is not known whole"
+            )
+    return Proposal(
+        known=stored_case,
+        path=path,
+        version=version_of(case),
+        turns=len(conversation),
+        changes=turn_edits,
+    )
 
 
 def apply(proposal: Proposal) -> str:
-    """The text of the file with the changes of a case. Raises ConfigError where they cannot be made, also where the
-    case was changed since it was looked at; UnavailableError."""
+    """The text of the file with the changes of a case. Raises ConfigError where they cannot be
+    made, also where the case was changed since it was looked at; UnavailableError."""
     suite, case_id = proposal.known.key
     text = rewrite.read(proposal.path, shown_as=suite).text
     _insist_on(proposal.version, _find_in(text, proposal.known.key), proposal.known.key)
@@ -228,24 +263,32 @@ def _current(stored_case: Known, root: Path) -> tuple[Path, Case]:
         reason = ""
         if any(problem.code == "not-an-eval-set" for problem in error.problems):
             text = rewrite.read(root / suite, shown_as=suite).text
-            reason = next(filter(None, (row.why_unchanged(text, file=suite) for row in FORMATS.values())), "")
+            reason = next(
+                filter(None, (row.why_unchanged(text, file=suite) for row in FORMATS.values())), ""
+            )
         if reason:
             raise LeftAsItIs(reason) from None
         wrong = errors_in(error.problems)
-        raise LeftAsItIs(f"its file cannot be changed: {wrong[0] if wrong else error.message}") from error
+        raise LeftAsItIs(
+            f"its file cannot be changed: {wrong[0] if wrong else error.message}"
+        ) from error
     except UnavailableError as error:
         raise LeftAsItIs(error.message) from error
     if case is None:
         raise LeftAsItIs("it is no longer in its file")
     if case.conversation is None:
         raise LeftAsItIs("a simulated user speaks, so no turn of it is written down")
-    fingerprint = fingerprints.of_case(case, task=fingerprints.of_task(case, simulator=stored_case.suite.simulator))
+    fingerprint = fingerprints.of_case(
+        case, task=fingerprints.of_task(case, simulator=stored_case.suite.simulator)
+    )
     if stored_case.stored.run.fingerprints.get(stored_case.key) != fingerprint:
         raise LeftAsItIs("it was changed since it ran: run it again")
     return path, case
 
 
-def _chosen(stored_case: Known, *, of_calls: bool, of_answer: bool, run: int | None) -> Sequence[Invocation]:
+def _chosen(
+    stored_case: Known, *, of_calls: bool, of_answer: bool, run: int | None
+) -> Sequence[Invocation]:
     """What the agent did in the run that is chosen, or in all of them."""
     trials = sorted(stored_case.trials, key=lambda trial: trial.key)
     if run is not None:
@@ -256,30 +299,46 @@ def _chosen(stored_case: Known, *, of_calls: bool, of_answer: bool, run: int | N
     for trial in trials:
         transcript = stored_case.stored.outcomes.find(trial.key)
         if transcript is None:
-            raise LeftAsItIs("the agent failed" if trial.failure is not None else "what the agent did was not kept")
-        calls = [[[call.name, call.args or {}] for call in turn.tool_calls] for turn in transcript.invocations]
+            raise LeftAsItIs(
+                "the agent failed"
+                if trial.failure is not None
+                else "what the agent did was not kept"
+            )
+        calls = [
+            [[call.name, call.args or {}] for call in turn.tool_calls]
+            for turn in transcript.invocations
+        ]
         answers = [turns.answer_text(turn.final_response) for turn in transcript.invocations]
-        variants[json.dumps([calls if of_calls else 0, answers if of_answer else 0], default=str)] = (
-            transcript.invocations
-        )
+        variants[
+            json.dumps([calls if of_calls else 0, answers if of_answer else 0], default=str)
+        ] = transcript.invocations
     if len(variants) > 1:
-        raise LeftAsItIs(f"its {len(trials)} runs differ: choose one with --run 1 ... --run {len(trials)}")
+        raise LeftAsItIs(
+            f"its {len(trials)} runs differ: choose one with --run 1 ... --run {len(trials)}"
+        )
     return next(iter(variants.values()), ())
 
 
-def _accepted(at: int, expected: Invocation, actual: Invocation, *, of_calls: bool, of_answer: bool) -> TurnEdit:
+def _accepted(
+    at: int, expected: Invocation, actual: Invocation, *, of_calls: bool, of_answer: bool
+) -> TurnEdit:
     answer = turns.answer_text(actual.final_response) if of_answer else None
     if of_answer and answer is None and turns.answer_text(expected.final_response) is not None:
         raise LeftAsItIs(f"the agent gave no answer in turn {at + 1}")
     is_new = answer is not None and answer != turns.answer_text(expected.final_response)
     same = call_diff.same(expected.tool_calls, actual.tool_calls)
     return TurnEdit(
-        turn=at, expected=expected, actual=actual, answer=answer if is_new else None, with_calls=of_calls and not same
+        turn=at,
+        expected=expected,
+        actual=actual,
+        answer=answer if is_new else None,
+        with_calls=of_calls and not same,
     )
 
 
 def _is_wrong(at: int, failing: Sequence[CriterionVerdict], stored_case: Known) -> bool:
-    """Whether a criterion of answers is below its threshold in a turn, or does not say which turn it is about."""
+    """Whether a criterion of answers is below its threshold in a turn, or does not say which turn
+    it is about."""
     for verdict in failing:
         if verdict.name not in ANSWER or verdict.threshold is None:
             continue

@@ -26,12 +26,17 @@ def asked(suites: Iterable[Suite], settings: Settings) -> tuple[AskedJudge, ...]
         for use in suite.criteria
         if (judge := judges.judge_of(use)) is not None
     ]
-    return tuple(asked_judge for at, asked_judge in enumerate(asked_judges) if asked_judge not in asked_judges[:at])
+    return tuple(
+        asked_judge
+        for at, asked_judge in enumerate(asked_judges)
+        if asked_judge not in asked_judges[:at]
+    )
 
 
 def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
-    """Who judged the criteria that have a score in results that were read, once; each with the version of its question
-    that the file tells, "" where it does not. At most MOST_JUDGES: anybody may have written the file."""
+    """Who judged the criteria that have a score in results that were read, once; each with the
+    version of its question that the file tells, "" where it does not. At most MOST_JUDGES: anybody
+    may have written the file."""
     run, asked_judges = stored.run, list[AskedJudge]()
     scored = {
         (trial.key.suite, name)

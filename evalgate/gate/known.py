@@ -1,4 +1,5 @@
-"""What earlier runs at this place found: the newest results of each case, from the runs that were kept."""
+"""What earlier runs at this place found: the newest results of each case, from the runs that were
+kept."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ NEW = (FailureOrigin.NEW.value, FailureOrigin.UNKNOWN.value)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Known:
-    """The newest results of one case; `origin`: whose failure it is, "" where that was not asked. `is_new`: the base
-    does not have the case. `is_flaky`: reruns did not confirm its failure."""
+    """The newest results of one case; `origin`: whose failure it is, "" where that was not asked.
+    `is_new`: the base does not have the case. `is_flaky`: reruns did not confirm its failure."""
 
     stored: Stored
     suite: Suite
@@ -56,8 +57,8 @@ class Known:
 
 
 def newest(settings: Settings, results: Path | None = None) -> dict[CaseKey, Known]:
-    """The newest results of each case, or those in one file. Raises NothingToDo where there are none, ConfigError where
-    they cannot be read."""
+    """The newest results of each case, or those in one file. Raises NothingToDo where there are
+    none, ConfigError where they cannot be read."""
     stored_cases: dict[CaseKey, Known] = {}
     if results is not None:
         return _of_file(results, settings, case_keys=None)
@@ -77,7 +78,8 @@ def newest(settings: Settings, results: Path | None = None) -> dict[CaseKey, Kno
 
 
 def select(stored_cases: Mapping[CaseKey, Known], names: Sequence[str]) -> list[Known]:
-    """Those that are named by id, or by `file.evalset.json:id`; all where nothing is named. Raises ConfigError."""
+    """Those that are named by id, or by `file.evalset.json:id`; all where nothing is named. Raises
+    ConfigError."""
     if not names:
         return list(stored_cases.values())
     chosen: list[Known] = []
@@ -89,7 +91,9 @@ def select(stored_cases: Mapping[CaseKey, Known], names: Sequence[str]) -> list[
         ]
         if not matches:
             hint = words.did_you_mean(
-                name, [case for _, case in stored_cases], otherwise="`evalgate list` shows the cases."
+                name,
+                [case for _, case in stored_cases],
+                otherwise="`evalgate list` shows the cases.",
             )
             raise ConfigError(f"no results of a case {plain.label(name, 80)!r}", hint=hint)
         chosen += [stored_case for stored_case in matches if stored_case not in chosen]
@@ -97,26 +101,33 @@ def select(stored_cases: Mapping[CaseKey, Known], names: Sequence[str]) -> list[
 
 
 def joined(stored_cases: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
-    """The newest results of each case as those of one run, under the cases, criteria and thresholds that there are now.
+    """The newest results of each case as those of one run, under the cases, criteria and thresholds
+    that there are now.
 
-    A score counts as long as the case and its criterion are what they were; else what the agent did is known, and how
-    good it was is not. A run that holds all of them stays whole: its reruns, and what its agents were made of. Raises
-    ConfigError.
-    """
+    A score counts as long as the case and its criterion are what they were; else what the agent did
+    is known, and how good it was is not. A run that holds all of them stays whole: its reruns, and
+    what its agents were made of. Raises ConfigError."""
     case_fingerprints = fingerprints.CaseFingerprints().of_cases(suites)
     every = [stored_cases[key] for key in case_fingerprints if key in stored_cases]
     stored = list({id(stored_case.stored): stored_case.stored for stored_case in every}.values())
-    if len(stored) == 1 and case_fingerprints == stored[0].run.fingerprints and _has_all(stored[0], suites):
+    if (
+        len(stored) == 1
+        and case_fingerprints == stored[0].run.fingerprints
+        and _has_all(stored[0], suites)
+    ):
         return replace(stored[0], run=replace(stored[0].run, suites=suites))
     trials: list[GradedTrial] = []
     for suite in suites:
         for stored_case in (
-            stored_case for case in suite.eval_set.cases if (stored_case := stored_cases.get((suite.key, case.case_id)))
+            stored_case
+            for case in suite.eval_set.cases
+            if (stored_case := stored_cases.get((suite.key, case.case_id)))
         ):
             trials += _under(
                 stored_case,
                 suite,
-                is_same=case_fingerprints[stored_case.key] == stored_case.stored.run.fingerprints.get(stored_case.key),
+                is_same=case_fingerprints[stored_case.key]
+                == stored_case.stored.run.fingerprints.get(stored_case.key),
             )
     outcome_pairs = (
         (trial.key, stored_case.stored.outcomes.find_json(trial.key))
@@ -124,7 +135,9 @@ def joined(stored_cases: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> 
         for trial in stored_case.trials
     )
     raw = {key: outcome for key, outcome in outcome_pairs if outcome is not None}
-    outcomes = StoredOutcomes(raw, {at: agent for part in stored for at, agent in part.outcomes.agents().items()})
+    outcomes = StoredOutcomes(
+        raw, {at: agent for part in stored for at, agent in part.outcomes.agents().items()}
+    )
     run = Run(
         suites=suites,
         trials=tuple(trials),
@@ -140,11 +153,16 @@ def joined(stored_cases: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> 
 def _origin(stored: Sequence[Stored]) -> JsonObject:
     """When the last of the runs began, and with which commit."""
     last = max((part.run for part in stored), key=lambda run: run.started_at, default=None)
-    return {} if last is None else {"started_at": last.started_at, "commit": last.commit, "dirty": last.dirty}
+    return (
+        {}
+        if last is None
+        else {"started_at": last.started_at, "commit": last.commit, "dirty": last.dirty}
+    )
 
 
 def _together(stored: Sequence[Stored], run: Run, outcomes: StoredOutcomes) -> Stored:
-    """What several files say of themselves, as one with this run: all of their criteria, else what the last says."""
+    """What several files say of themselves, as one with this run: all of their criteria, else what
+    the last says."""
     criteria = {key: fingerprint for part in stored for key, fingerprint in part.criteria.items()}
     if not stored:
         return Stored(run=run, outcomes=outcomes, version=__version__, criteria=criteria)
@@ -165,7 +183,9 @@ def _has_all(stored: Stored, suites: Iterable[Suite]) -> bool:
 
 def _under(stored_case: Known, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]:
     """The trials of a case by the criteria of today; those that it lacks are not measured."""
-    changed = NotEvaluated(reason=Reason.SKIPPED, message="the case was changed since it ran: run it again")
+    changed = NotEvaluated(
+        reason=Reason.SKIPPED, message="the case was changed since it ran: run it again"
+    )
     same = _alike(stored_case.stored, suite)
     for trial in stored_case.trials:
         grades = {name: trial.grades[name] for name in same if name in trial.grades}
@@ -181,15 +201,21 @@ def _under(stored_case: Known, suite: Suite, *, is_same: bool) -> Iterator[Grade
 def _alike(stored: Stored, suite: Suite) -> list[str]:
     """The criteria that score as those of a run did."""
     prints = {
-        use.name: fingerprints.of_criterion(use, version=stored.version, deviations=stored.deviations)
+        use.name: fingerprints.of_criterion(
+            use, version=stored.version, deviations=stored.deviations
+        )
         for use in suite.criteria
     }
-    return [name for name, fingerprint in prints.items() if stored.criteria.get((suite.key, name)) == fingerprint]
+    return [
+        name
+        for name, fingerprint in prints.items()
+        if stored.criteria.get((suite.key, name)) == fingerprint
+    ]
 
 
 def failed(settings: Settings) -> tuple[str, ...]:
-    """The cases that did not pass when they last ran, as a selection of paths; without those that their files no longer
-    have. Raises NothingToDo where none is left."""
+    """The cases that did not pass when they last ran, as a selection of paths; without those that
+    their files no longer have. Raises NothingToDo where none is left."""
     by_suite: dict[str, list[str]] = {}
     for (suite, case), stored_case in newest(settings).items():
         if stored_case.verdict.kind is not VerdictKind.PASS:
@@ -211,24 +237,31 @@ def failed(settings: Settings) -> tuple[str, ...]:
 
 
 def _there(root: Path, suite: str, cases: list[str]) -> list[str]:
-    """Those of the cases that their file has now; all where it cannot be read as it is, which the run will tell."""
+    """Those of the cases that their file has now; all where it cannot be read as it is, which the
+    run will tell."""
     path = root / suite
     if not path.is_file():
         return []
     try:
-        evaluation_set = eval_set.parse_eval_set(rewrite.read(path, shown_as=suite).text, file=suite).eval_set
+        evaluation_set = eval_set.parse_eval_set(
+            rewrite.read(path, shown_as=suite).text, file=suite
+        ).eval_set
     except (ConfigError, UnavailableError):
         return cases
     case_ids = cases if evaluation_set is None else {case.case_id for case in evaluation_set.cases}
     return [case for case in cases if case in case_ids]
 
 
-def _of_file(path: Path, settings: Settings, *, case_keys: Collection[CaseKey] | None) -> dict[CaseKey, Known]:
+def _of_file(
+    path: Path, settings: Settings, *, case_keys: Collection[CaseKey] | None
+) -> dict[CaseKey, Known]:
     stored = file.read_results(path)
     document = json.loads(path.read_bytes())
     compared = _by_key(document.get("comparison", {}).get("cases", []))
     labels = _by_key(
-        {"suite": suite.get("suite"), **case} for suite in document.get("suites", []) for case in suite.get("cases", [])
+        {"suite": suite.get("suite"), **case}
+        for suite in document.get("suites", [])
+        for case in suite.get("cases", [])
     )
     run, policy = stored.run, load.policy_of(settings, stored.run.suites)
     trials: dict[CaseKey, list[GradedTrial]] = {}

@@ -62,9 +62,11 @@ HEAD, BASE = 0, 1
 MOST_UNREAD = 50
 """Changed files that no agent opened, which a comparison names."""
 MOST_AGENTS = 3
-"""Of one pull request, that raise what it takes to block: beyond 160 : 1 a broken case would go unseen too often."""
+"""Of one pull request, that raise what it takes to block: beyond 160 : 1 a broken case would go
+unseen too often."""
 PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM = 6, 10
-"""What a failure that always shows takes to be confirmed, beside a base and alone; kept back of a budget."""
+"""What a failure that always shows takes to be confirmed, beside a base and alone; kept back of a
+budget."""
 
 
 @frozen_dataclass
@@ -95,15 +97,24 @@ def opened(session: GateSession, context: Context) -> Iterator[Session]:
         )
         panel = stack.enter_context(judging)
         trials = Session(
-            settings, watcher=context.watcher, moment=context.now, panel=panel, limiters=limiters, shard=rules.shard
+            settings,
+            watcher=context.watcher,
+            moment=context.now,
+            panel=panel,
+            limiters=limiters,
+            shard=rules.shard,
         )
         watches = stack.enter_context(Watches.opened(trees))
         roots = list(dict.fromkeys(root for root, _, _ in checkouts))
         isolated_sides = stack.enter_context(isolated(settings, roots, context))
         sandboxes = (None, None) if isolated_sides is None else isolated_sides.sides
-        open_agents = partial(opening.opened, judge_keys=session.judges.keys, starting=CommonStart())
+        open_agents = partial(
+            opening.opened, judge_keys=session.judges.keys, starting=CommonStart()
+        )
         pools = [
-            stack.enter_context(open_agents(suites, settings, context, root=root, sandboxes=sandbox))
+            stack.enter_context(
+                open_agents(suites, settings, context, root=root, sandboxes=sandbox)
+            )
             for (root, suites, _), sandbox in zip(checkouts, sandboxes, strict=False)
         ]
         criteria_by_suite = _criteria(
@@ -162,8 +173,11 @@ def _inputs(
     )
 
 
-def _checkouts(session: GateSession) -> Iterator[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]]:
-    """The root of each side that is measured, its suites with its agents, and the cases that it does not run."""
+def _checkouts(
+    session: GateSession,
+) -> Iterator[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]]:
+    """The root of each side that is measured, its suites with its agents, and the cases that it
+    does not run."""
     base, suites, root = session.base, session.rules.suites, session.rules.settings.root
     yield root, suites, ()
     if base is not None and session.is_paired:
@@ -172,12 +186,19 @@ def _checkouts(session: GateSession) -> Iterator[tuple[Path, tuple[Suite, ...], 
 
 
 @contextlib.contextmanager
-def isolated(settings: Settings, roots: Sequence[Path], context: Context) -> Iterator[Isolation | None]:
-    """Other users for all that is not ours, where the door asks for it; None where it runs as we do."""
+def isolated(
+    settings: Settings, roots: Sequence[Path], context: Context
+) -> Iterator[Isolation | None]:
+    """Other users for all that is not ours, where the door asks for it; None where it runs as we
+    do."""
     if not context.isolate:
         yield None
         return
-    private = [settings.root / folder for folder in (settings.output, settings.baseline_folder, kept.FOLDER) if folder]
+    private = [
+        settings.root / folder
+        for folder in (settings.output, settings.baseline_folder, kept.FOLDER)
+        if folder
+    ]
     isolation_context = isolation.opened(
         roots, cache=context.cache, private=private, environ=context.environ, say=context.say
     )
@@ -193,9 +214,9 @@ def _criteria(
     *,
     scored: Collection[str] | None,
 ) -> dict[str, dict[str, Criterion]]:
-    """The criteria of both sides: the same judges, blind to the side; custom metrics by head's own code, those of the
-    base's rule book by the base's. `sides`: the suites of each, `pools`: its agents; `scored`: the names of criteria
-    that are scored, None: all."""
+    """The criteria of both sides: the same judges, blind to the side; custom metrics by head's own
+    code, those of the base's rule book by the base's. `sides`: the suites of each, `pools`: its
+    agents; `scored`: the names of criteria that are scored, None: all."""
     settings = rules.settings
     judge = None if settings.skip_judged else panel
 
@@ -205,7 +226,10 @@ def _criteria(
 
     criteria_by_suite = {}
     for suites in zip(*sides, strict=True):
-        agents = [pool.get(fingerprints.agent_key(suite.agent)) for suite, pool in zip(suites, pools, strict=True)]
+        agents = [
+            pool.get(fingerprints.agent_key(suite.agent))
+            for suite, pool in zip(suites, pools, strict=True)
+        ]
         head, base = agents[HEAD], agents[BASE] if len(agents) > 1 else None
         criteria_by_suite[suites[HEAD].key] = {
             use.name: _skipped
@@ -230,8 +254,9 @@ def measure(session: GateSession, context: Context) -> Measurement:
 
 
 class _Measuring:
-    """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere;
-    `cause`: what of the change may have made the base's agent fail. `taken`: what was taken over of each side."""
+    """The phases of a run, and what they have found until now. `planned`: all that is measured,
+    here or elsewhere; `cause`: what of the change may have made the base's agent fail. `taken`:
+    what was taken over of each side."""
 
     def __init__(self, session: GateSession, trials: Session, context: Context) -> None:
         self._gate = session
@@ -255,8 +280,12 @@ class _Measuring:
             session.watcher.say(f"{count} known from earlier (`--fresh` measures all again)")
         if base is not None and base.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
-            stored = [task for task in tasks if task.side == BASE and task.suite.key in base.reusable]
-            results = reuse.take_results(base.stored, stored, sides[BASE], renamed=base.project.renamed)
+            stored = [
+                task for task in tasks if task.side == BASE and task.suite.key in base.reusable
+            ]
+            results = reuse.take_results(
+                base.stored, stored, sides[BASE], renamed=base.project.renamed
+            )
             self._taken[BASE].join(results)
         expected = prepare.tell_expected(self._open(runs), session.settings)
         if expected:
@@ -276,15 +305,17 @@ class _Measuring:
         )
 
     def _share_unchanged(self) -> None:
-        """Where nothing that head's agent read differs on the base, both are one agent: what it did on either side is
-        chance, and head's runs stand for both."""
+        """Where nothing that head's agent read differs on the base, both are one agent: what it did
+        on either side is chance, and head's runs stand for both."""
         base = self._base
         if base is None or len(self._session.sides) == 1:
             return
         head, side = self._session.sides
         for suite in head.suites:
             key = fingerprints.agent_key(suite.agent)
-            is_same = suite.key not in side.shared and baseline_base.is_same_use(suite, base, self._session.settings)
+            is_same = suite.key not in side.shared and baseline_base.is_same_use(
+                suite, base, self._session.settings
+            )
             if is_same and side.inputs.stands(key, head.inputs.of(key)):
                 self._session.share_suite(suite.key)
 
@@ -295,7 +326,9 @@ class _Measuring:
 
     def _runs_to_confirm(self) -> int:
         """The trials that confirming one failure may take of a budget."""
-        if not self._is_rerun or all(book.policy.threshold is ThresholdRule.ALL for book in self._rules.books):
+        if not self._is_rerun or all(
+            book.policy.threshold is ThresholdRule.ALL for book in self._rules.books
+        ):
             return 0
         sides = len(self._session.sides)
         return RUNS_TO_CONFIRM if sides == 1 else PAIRS_TO_CONFIRM * sides
@@ -323,17 +356,22 @@ class _Measuring:
         sides = self._session.sides
         for task in trials.tasks([side.suites for side in sides], trials.first_rounds(repeats)):
             side = sides[task.side]
-            is_skipped = (task.suite.key, task.case.case_id) in side.skipped or task.suite.agent.is_absent
+            is_skipped = (
+                task.suite.key,
+                task.case.case_id,
+            ) in side.skipped or task.suite.agent.is_absent
             is_skipped = is_skipped or task.suite.key in side.shared
-            if not is_skipped and not (side.journal.trials and side.journal.knows(side.addresses(task).trial)):
+            if not is_skipped and not (
+                side.journal.trials and side.journal.knows(side.addresses(task).trial)
+            ):
                 yield task
 
     def _head_run(self) -> Run:
         return reuse.marked(self._session.run(self._session.sides[HEAD]), self._taken[HEAD])
 
     def _problems(self) -> Iterator[Problem]:
-        """Results that are not of today; a budget in dollars that could not count everything, and what it had no room
-        for."""
+        """Results that are not of today; a budget in dollars that could not count everything, and
+        what it had no room for."""
         yield from gate_earlier.told(self._taken[HEAD], is_attended=self._is_attended)
         if self._others and self._settled:
             tried = words.counted(self._others, "other agent")
@@ -348,12 +386,8 @@ class _Measuring:
             yield errors.warning("price-unknown", message, hint=hint)
         event_tokens, answer_tokens = self._session.budget.untold
         if answer_tokens:
-            message = (
-                f"the agent's events tell of {event_tokens:,} tokens, the answers of its models of {answer_tokens:,}"
-            )
-            hint = (
-                "The larger number counts; agents that tools run, and callbacks that change answers, make them differ."
-            )
+            message = f"the agent's events tell of {event_tokens:,} tokens, the answers of its models of {answer_tokens:,}"
+            hint = "The larger number counts; agents that tools run, and callbacks that change answers, make them differ."
             bounds = self._session.settings.budget
             if bounds.tokens is bounds.usd is None:  # nobody is deceived
                 yield errors.note("tokens-understated", message, hint=hint)
@@ -400,14 +434,22 @@ class _Measuring:
         origin, edited = self._origin(base, head), baseline_base.edited(base, rules.suites, shared)
         unread = self._unread(shared) if shared else ()
         return [
-            failures.compare(sides, origin=origin, edited=edited, unread=unread, cause=self._cause) for sides in every
+            failures.compare(sides, origin=origin, edited=edited, unread=unread, cause=self._cause)
+            for sides in every
         ]
 
     def _unread(self, suites: Collection[str]) -> tuple[str, ...]:
-        """The files that the change edits and that the agents of these suites did not open, evaluation files aside."""
+        """The files that the change edits and that the agents of these suites did not open,
+        evaluation files aside."""
         head, base = self._session.sides
-        keys = {fingerprints.agent_key(suite.agent) for suite in self._planned if suite.key in suites}
-        read = {name for key in keys & head.journal.inputs.keys() for name in head.journal.inputs[key].answers}
+        keys = {
+            fingerprints.agent_key(suite.agent) for suite in self._planned if suite.key in suites
+        }
+        read = {
+            name
+            for key in keys & head.journal.inputs.keys()
+            for name in head.journal.inputs[key].answers
+        }
         edited = head.inputs.tree.differing(base.inputs.tree)
         unread = (path for path in edited if inputs.question("file", path) not in read)
         unread = (path for path in unread if not discovery_agents.is_evaluation_file(path))
@@ -417,11 +459,19 @@ class _Measuring:
         """The base's run; where nothing of it could be run, with as many repeats as are stored."""
         side = self._session.sides[BASE]
         run = reuse.marked(self._session.run(side), self._taken[BASE])
-        run, self._cause = failures.marked(run, base, settings=self._rules.settings, suites=self._rules.suites)
+        run, self._cause = failures.marked(
+            run, base, settings=self._rules.settings, suites=self._rules.suites
+        )
         trials, repeats = run.trials, run.repeats
-        if base.root is None and base.stored is not None and not side.shared >= {suite.key for suite in run.suites}:
+        if (
+            base.root is None
+            and base.stored is not None
+            and not side.shared >= {suite.key for suite in run.suites}
+        ):
             repeats = min(base.stored.run.repeats, repeats)
-            trials = tuple(trial for trial in trials if trial.failure is None and trial.key.number < repeats)
+            trials = tuple(
+                trial for trial in trials if trial.failure is None and trial.key.number < repeats
+            )
         return replace(
             run,
             trials=tuple(map(self._placed, trials)),
@@ -431,25 +481,36 @@ class _Measuring:
             agents=baseline_base.told(base, run),
             descriptions=baseline_base.descriptions(base, run),
             # it has its own agents in the plan that it is a part of
-            shard=run.shard and replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),
+            shard=run.shard
+            and replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),
         )
 
     def _placed(self, trial: GradedTrial) -> GradedTrial:
         """A trial of the base, told apart where it did not run beside head's."""
         measured_at = [takeover.keys.get(trial.key, "") for takeover in self._taken]
-        is_beside = measured_at[HEAD] == measured_at[BASE] or trial.key.suite in self._session.sides[BASE].shared
+        is_beside = (
+            measured_at[HEAD] == measured_at[BASE]
+            or trial.key.suite in self._session.sides[BASE].shared
+        )
         return trial if is_beside else replace(trial, apart=True)
 
     def _origin(self, base: Base, head: Run) -> BaseOrigin:
         side = self._session.sides[BASE]
         reused = side.graded.keys() & self._taken[BASE].keys.keys()
         origin = base.origin
-        source, trial_count = origin.source, sum(key.suite not in side.shared for key in side.graded)
+        source, trial_count = (
+            origin.source,
+            sum(key.suite not in side.shared for key in side.graded),
+        )
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)
         notes = [*baseline_base.environments(base, head, self._session.run(side), reused=suites)]
-        notes += [f"the base's agent failed, and the cause may be this change: {self._cause}"] if self._cause else []
+        notes += (
+            [f"the base's agent failed, and the cause may be this change: {self._cause}"]
+            if self._cause
+            else []
+        )
         return replace(
             origin,
             source=source,

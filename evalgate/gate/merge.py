@@ -1,4 +1,5 @@
-"""Many machines' results as one gate: shards joined, both sides compared again, one verdict, one set of reports."""
+"""Many machines' results as one gate: shards joined, both sides compared again, one verdict, one
+set of reports."""
 
 from __future__ import annotations
 
@@ -29,11 +30,11 @@ CHECK_OUT = "Check out the repository in the merge job, so that git can fetch th
 
 
 def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) -> Report:
-    """Join what lies in `places` (files, or folders to search), decide by the settings' policy, write every report.
+    """Join what lies in `places` (files, or folders to search), decide by the settings' policy,
+    write every report.
 
-    Raises ConfigError where results do not belong together or are not of this workflow run, UnavailableError where
-    there are none at all.
-    """
+    Raises ConfigError where results do not belong together or are not of this workflow run,
+    UnavailableError where there are none at all."""
     heads, bases = _read(places, settings, context)
     head = shards.join(heads)
     # as it was measured, on both sides
@@ -44,7 +45,9 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         rules, rule_base = _rules(settings, head.run.suites, heads, context)
         history_settings = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.opened(history_settings, context))
-        cases, notices = quarantine.in_force(settings, head.run.suites, rule_base, context, past=history.past)
+        cases, notices = quarantine.in_force(
+            settings, head.run.suites, rule_base, context, past=history.past
+        )
         rules = replace(rules, quarantined=cases)
         base = shards.join(bases) if bases and head.comparison is not None else None
         remarks = (*settings.problems, *rules.problems, *history.problems, *notices, *head.problems)
@@ -58,10 +61,15 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
         report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
         earlier.keep_parts(
-            {path.parent for path in _files(places, apart=settings.root / settings.output)}, rules, context
+            {path.parent for path in _files(places, apart=settings.root / settings.output)},
+            rules,
+            context,
         )
         context.present(report)
-        output.write_file(settings.root / rules.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
+        output.write_file(
+            settings.root / rules.settings.output / shards.DURATIONS,
+            [shards.render_durations(head.run)],
+        )
         return history.keep(report)
 
 
@@ -88,9 +96,11 @@ def _read(
     return heads, bases
 
 
-def _insist_not_committed(places: Sequence[Path], files: Sequence[Path], settings: Settings, context: Context) -> None:
-    """Raises ConfigError for a file that the commit brought along: a change would write the results that it is judged
-    by. On somebody's own machine they are theirs."""
+def _insist_not_committed(
+    places: Sequence[Path], files: Sequence[Path], settings: Settings, context: Context
+) -> None:
+    """Raises ConfigError for a file that the commit brought along: a change would write the results
+    that it is judged by. On somebody's own machine they are theirs."""
     if context.is_attended or not git.first_committed(places, settings.root, context.environ):
         return
     brought = git.first_committed(files, settings.root, context.environ)
@@ -103,8 +113,8 @@ def _insist_not_committed(places: Sequence[Path], files: Sequence[Path], setting
 
 
 def _read_part(path: Path, context: Context, *, commit: str) -> Stored:
-    """The results in a file. Raises ConfigError also where another workflow run wrote them, or one of another commit
-    than `commit` ("": any)."""
+    """The results in a file. Raises ConfigError also where another workflow run wrote them, or one
+    of another commit than `commit` ("": any)."""
     stored = file.read_results(path)
     if context.workflow_run:
         shards.insist_of_run(stored, run=context.workflow_run, commit=commit)
@@ -112,12 +122,14 @@ def _read_part(path: Path, context: Context, *, commit: str) -> Stored:
 
 
 def _insist_at_home(run: Run, settings: Settings, context: Context) -> None:
-    """Raises ConfigError where the shards are of another folder of the repository than the settings': its evalgate.yml
-    and its links are not theirs."""
+    """Raises ConfigError where the shards are of another folder of the repository than the
+    settings': its evalgate.yml and its links are not theirs."""
     here = events.root_of(settings.root, context.links)
     if None in (run.root, here) or run.root == here:
         return
-    shard_folder, merge_folder = (f"`{root}`" if root else "the top of the repository" for root in (run.root, here))
+    shard_folder, merge_folder = (
+        f"`{root}`" if root else "the top of the repository" for root in (run.root, here)
+    )
     raise ConfigError(
         f"the shards ran in {shard_folder}, but this merge runs in {merge_folder}",
         hint=f"Use the shards' `root`: `{run.root or '.'}`, from the top of the repository.",
@@ -125,12 +137,15 @@ def _insist_at_home(run: Run, settings: Settings, context: Context) -> None:
 
 
 def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
-    """Every results.json, each once; those of an earlier merge (`apart`) are left aside unless they are named."""
+    """Every results.json, each once; those of an earlier merge (`apart`) are left aside unless they
+    are named."""
     paths: dict[Path, None] = {}
     for place in places:
         if place.is_dir():
             inside = sorted(place.rglob(RESULTS))
-            paths |= dict.fromkeys(path for path in inside if not path.absolute().is_relative_to(apart.absolute()))
+            paths |= dict.fromkeys(
+                path for path in inside if not path.absolute().is_relative_to(apart.absolute())
+            )
         elif place.is_file():
             paths[place] = None
         else:
@@ -145,7 +160,8 @@ def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
 def _rules(
     settings: Settings, suites: tuple[Suite, ...], heads: Sequence[Stored], context: Context
 ) -> tuple[Rules, Base | None]:
-    """By which rule books the shards are decided, and the base. Which base it is, the shards say."""
+    """By which rule books the shards are decided, and the base. Which base it is, the shards
+    say."""
     origins = (part.comparison.origin for part in heads if part.comparison is not None)
     commits = (origin.commit for origin in origins if origin.source is not BaseSource.FILE)
     picked = next((commit for commit in commits if commit), settings.base)
@@ -184,4 +200,6 @@ def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[
         shard = shards.shard_of(part)
         if shard.index not in have and shard.index in shard.homes.values():
             reason = (part.comparison and part.comparison.problem) or "it had no baseline"
-            yield errors.warning("shard-without-base", f"shard {shard} has no base results: {reason}")
+            yield errors.warning(
+                "shard-without-base", f"shard {shard} has no base results: {reason}"
+            )

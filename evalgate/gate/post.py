@@ -1,8 +1,9 @@
-"""Results that a pull request's own run claims, posted by a workflow of ours that runs nothing of it (`mode: post`).
+"""Results that a pull request's own run claims, posted by a workflow of ours that runs nothing of
+it (`mode: post`).
 
-The pull request is found by the API from the commit of the run that ended; of the artifact only numbers and texts are
-taken, the verdict is made anew from them, and every text is escaped as always.
-"""
+The pull request is found by the API from the commit of the run that ended; of the artifact only
+numbers and texts are taken, the verdict is made anew from them, and every text is escaped as
+always."""
 
 from __future__ import annotations
 
@@ -55,15 +56,19 @@ class PostOutcome:
     done: bool = True
 
 
-def post(settings: Settings, event: EventContext, client: Client, *, job: Job, links: Links) -> PostOutcome:
-    """Find the pull request and the artifact of the run that ended, decide on its results, and post.
+def post(
+    settings: Settings, event: EventContext, client: Client, *, job: Job, links: Links
+) -> PostOutcome:
+    """Find the pull request and the artifact of the run that ended, decide on its results, and
+    post.
 
-    `links`: to the commit and the run that ended. Raises ConfigError for an artifact that is no results of ours,
-    UnavailableError where GitHub does not give or take what is needed.
-    """
+    `links`: to the commit and the run that ended. Raises ConfigError for an artifact that is no
+    results of ours, UnavailableError where GitHub does not give or take what is needed."""
     finished = _finished_run(event, client)
     if finished.conclusion in NOT_RUN:
-        return PostOutcome(why=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}")
+        return PostOutcome(
+            why=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}"
+        )
     pulls = forks.find_by_head(client, event)
     if not pulls:
         return PostOutcome(
@@ -83,23 +88,38 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
     channel_count = (settings.comment != "off") + settings.check_run
     summary = "\n\n".join(part for part in (lead, reports.render_summary(report)) if part)
     return PostOutcome(
-        report=report, problems=tuple(problems), summary=summary, done=len(problems) < max(channel_count, 1)
+        report=report,
+        problems=tuple(problems),
+        summary=summary,
+        done=len(problems) < max(channel_count, 1),
     )
 
 
 def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
-    """The report on claimed results, by the settings' policy; what they say of verdicts is not looked at."""
+    """The report on claimed results, by the settings' policy; what they say of verdicts is not
+    looked at."""
     run = replace(head.run, commit=links.commit, shard=None)
-    policy = load.policy_of(settings.model_copy(update={"adk_compat": head.deviations.are_taken_back}), run.suites)
-    quarantined_cases = quarantine.of_checkout(settings, run.suites, today=dt.datetime.now(dt.UTC).date())
+    policy = load.policy_of(
+        settings.model_copy(update={"adk_compat": head.deviations.are_taken_back}), run.suites
+    )
+    quarantined_cases = quarantine.of_checkout(
+        settings, run.suites, today=dt.datetime.now(dt.UTC).date()
+    )
     comparison, base_run = None, None if base is None else base.run
     if head.comparison is not None:
         # by whose rules their run was decided is one more claim; here they are the settings'
         lacking = "there are no base results"
         comparison = failures.again(
-            head.comparison, run, base_run, policy=policy, quarantined_cases=quarantined_cases, lacking=lacking
+            head.comparison,
+            run,
+            base_run,
+            policy=policy,
+            quarantined_cases=quarantined_cases,
+            lacking=lacking,
         )
-    verdict, problems = decision.verdict_of(run, comparison, policy=policy, quarantined_cases=quarantined_cases)
+    verdict, problems = decision.verdict_of(
+        run, comparison, policy=policy, quarantined_cases=quarantined_cases
+    )
     return Report(
         run=run,
         verdict=verdict,
@@ -110,7 +130,11 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         # that the model moved is for the base branch's history to say, not for a claim
         problems=(
             *problems,
-            *(problem for problem in head.problems[:MOST_PROBLEMS] if problem.code != "provider-drift"),
+            *(
+                problem
+                for problem in head.problems[:MOST_PROBLEMS]
+                if problem.code != "provider-drift"
+            ),
         ),
         links=links,
         version=__version__,
@@ -121,7 +145,9 @@ def _finished_run(event: EventContext, client: Client) -> FinishedRun:
     if event.run is None or not event.head.sha:
         raise ConfigError("the event has no workflow run")
     if event.repository.lower() != client.repository.lower():
-        raise ConfigError(f"the finished run belongs to {event.repository}, but this workflow to {client.repository}")
+        raise ConfigError(
+            f"the finished run belongs to {event.repository}, but this workflow to {client.repository}"
+        )
     return event.run
 
 
@@ -130,7 +156,9 @@ def _fetched(
 ) -> tuple[Stored, Stored | None]:
     name = settings.artifact
     candidates = [
-        candidate for candidate in artifacts.list_of_run(client, finished.id, name=name) if not candidate.expired
+        candidate
+        for candidate in artifacts.list_of_run(client, finished.id, name=name)
+        if not candidate.expired
     ]
     if not candidates:
         raise UnavailableError(
@@ -140,7 +168,9 @@ def _fetched(
     artifact = candidates[0]
     sha = (artifact.workflow_run.head_sha or "").lower() if artifact.workflow_run else ""
     if sha and sha != event.head.sha:
-        raise ConfigError(f"the artifact is from commit {sha[:7]}, but the finished run from {event.head.sha[:7]}")
+        raise ConfigError(
+            f"the artifact is from commit {sha[:7]}, but the finished run from {event.head.sha[:7]}"
+        )
     files = artifacts.fetch_files(client, artifact, into=folder, names=(RESULTS, BASE_RESULTS))
     if RESULTS not in files:
         raise ConfigError(
@@ -157,7 +187,9 @@ def _fetched(
     return head, base
 
 
-def _posted(settings: Settings, client: Client, pull: Pull, report: Report, *, job: Job, lead: str) -> list[Problem]:
+def _posted(
+    settings: Settings, client: Client, pull: Pull, report: Report, *, job: Job, lead: str
+) -> list[Problem]:
     """Comment and check run, as far as they are wanted; what could not be posted."""
     problems = []
     decided = publish.decided(report, when=settings.comment)
@@ -168,19 +200,30 @@ def _posted(settings: Settings, client: Client, pull: Pull, report: Report, *, j
             comment.post(client, pull.number, job.name, text, create=decided.create)
         except GitHubFailed as failed:
             problems.append(
-                errors.warning("not-posted", f"the comment could not be posted: {failed.message}", hint=failed.hint)
+                errors.warning(
+                    "not-posted",
+                    f"the comment could not be posted: {failed.message}",
+                    hint=failed.hint,
+                )
             )
     if settings.check_run:
         try:
             _post_check_run(client, pull, report, decided, job=job, lead=lead)
         except GitHubFailed as failed:
-            outcome = "no check run" if failed.not_permitted else "the check run could not be posted"
-            problems.append(errors.warning("not-posted", f"{outcome}: {failed.message}", hint=failed.hint))
+            outcome = (
+                "no check run" if failed.not_permitted else "the check run could not be posted"
+            )
+            problems.append(
+                errors.warning("not-posted", f"{outcome}: {failed.message}", hint=failed.hint)
+            )
     return problems
 
 
-def _post_check_run(client: Client, pull: Pull, report: Report, decided: Decided, *, job: Job, lead: str) -> None:
-    """A check run that a claim cannot turn green: of a fork it has a name of its own, and passes as neutral.
+def _post_check_run(
+    client: Client, pull: Pull, report: Report, decided: Decided, *, job: Job, lead: str
+) -> None:
+    """A check run that a claim cannot turn green: of a fork it has a name of its own, and passes as
+    neutral.
 
     It has no annotations: the lines are claims, too.
     """
@@ -188,7 +231,11 @@ def _post_check_run(client: Client, pull: Pull, report: Report, decided: Decided
     if pull.is_fork:
         name = f"{name} (fork, unverified)"
         conclusion = Conclusion.NEUTRAL if conclusion is Conclusion.SUCCESS else conclusion
-        output = Output(title=f"unverified: {output.title}", summary=[lead, *output.summary], text=output.text)
+        output = Output(
+            title=f"unverified: {output.title}", summary=[lead, *output.summary], text=output.text
+        )
     address = report.links.workflow_run
-    check = check_run.start(client, head_sha=pull.head.sha, output=output, name=name, details_url=address)
+    check = check_run.start(
+        client, head_sha=pull.head.sha, output=output, name=name, details_url=address
+    )
     check_run.complete(client, check, conclusion=conclusion, output=output)

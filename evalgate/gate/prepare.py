@@ -1,4 +1,5 @@
-"""Before anything is spent: the project, with everything that a run needs checked, and what it takes at the least."""
+"""Before anything is spent: the project, with everything that a run needs checked, and what it
+takes at the least."""
 
 from __future__ import annotations
 
@@ -32,28 +33,37 @@ from evalgate.values import Environ, frozen_dataclass
 
 
 def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = False) -> Project:
-    """Find and check all that a run needs. Raises NothingToDo where nothing matched; files that are not
-    run count with `unrun_suffices`."""
+    """Find and check all that a run needs. Raises NothingToDo where nothing matched; files that are
+    not run count with `unrun_suffices`."""
     prepared_project = project.prepare(settings, environ=environ, unrun_suffices=unrun_suffices)
     more = () if prepared_project.fatal() else _checked(settings, prepared_project.sound())
     if (settings.root / OLD_QUARANTINE).is_file():
-        message, hint = "is not read any more", "Write `quarantine:` in evalgate.yml (docs/quarantine.md)."
+        message, hint = (
+            "is not read any more",
+            "Write `quarantine:` in evalgate.yml (docs/quarantine.md).",
+        )
         more += (errors.error("quarantine-moved", message, Place(file=OLD_QUARANTINE), hint),)
     return replace(prepared_project, problems=(*prepared_project.problems, *more))
 
 
 def discover(settings: Settings, context: Context) -> Project:
-    """The project that a run measures, with the state of its checkout; its problems are shown. Raises as `prepare` and
-    `insist`."""
-    is_kept = context.keep and context.is_attended  # parts too: what is joined says what they are of
-    commit, dirty = git.state_of(settings.root, context.environ) if is_kept else (context.commit, None)
+    """The project that a run measures, with the state of its checkout; its problems are shown.
+    Raises as `prepare` and `insist`."""
+    # parts too: what is joined says what they are of
+    is_kept = context.keep and context.is_attended
+    commit, dirty = (
+        git.state_of(settings.root, context.environ) if is_kept else (context.commit, None)
+    )
     project = insist(prepare(settings, environ=context.environ), strict=settings.strict)
     context.show(project.problems)
     return replace(project, commit=commit, dirty=dirty)
 
 
-def unready(settings: Settings, suites: Iterable[Suite], *, environ: Environ) -> tuple[Problem, ...]:
-    """What settled suites would not find: judges and simulated users that could not be asked, calibrations."""
+def unready(
+    settings: Settings, suites: Iterable[Suite], *, environ: Environ
+) -> tuple[Problem, ...]:
+    """What settled suites would not find: judges and simulated users that could not be asked,
+    calibrations."""
     listed = tuple(suites)
     return (*project.unready(settings, listed, environ=environ), *_checked(settings, listed))
 
@@ -63,19 +73,24 @@ def _checked(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]
 
 
 def insist(project: Project, *, strict: bool) -> Project:
-    """The project that is run: an evaluation file with errors of its own is a suite that says why it is not measured.
+    """The project that is run: an evaluation file with errors of its own is a suite that says why
+    it is not measured.
 
-    Raises ConfigError with every problem where one concerns the whole run, where nothing sound is left, and where
-    `strict` asks for more.
-    """
-    if project.fatal() or not (project.sound() or project.only_not_run()) or (strict and project.stops(strict=True)):
+    Raises ConfigError with every problem where one concerns the whole run, where nothing sound is
+    left, and where `strict` asks for more."""
+    if (
+        project.fatal()
+        or not (project.sound() or project.only_not_run())
+        or (strict and project.stops(strict=True))
+    ):
         raise ConfigError.collected(project.problems)
     return project.set_apart()
 
 
 def tell_keys(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Problem]:
-    """A notice for each of the judges' keys that `env` names for agents and that is no model provider's usual variable,
-    for each that `env` has in a glob, which they do not get, and for each `.env` that judges are asked with."""
+    """A notice for each of the judges' keys that `env` names for agents and that is no model
+    provider's usual variable, for each that `env` has in a glob, which they do not get, and for
+    each `.env` that judges are asked with."""
     for name in sorted(agents.judge_keys):
         if name in agents.environ and agents.passes(name):
             if agents.everything or name in variables.OF_MODELS or name == CREDENTIALS:
@@ -96,7 +111,9 @@ def tell_token(root: Path, context: Context) -> Iterator[Problem]:
     """A warning where the checkout of a workflow keeps its token."""
     if not context.is_attended and forks.keeps_token(root):
         who = "the job's other steps" if context.isolate else "the agent"
-        message = f"the checkout keeps the job's token in git's configuration, where {who} can read it"
+        message = (
+            f"the checkout keeps the job's token in git's configuration, where {who} can read it"
+        )
         hint = "Set `persist-credentials: false` at actions/checkout: the action fetches the base by its own token."
         yield errors.warning("token-in-checkout", message, hint=hint)
 
@@ -113,13 +130,17 @@ def make_context(settings: Settings, *, environ: Environ, watcher: Watcher, **mo
     """Where a run takes place, as a door knows it; `more`: the other fields of Context."""
     cache = cache_of(settings, environ, say=watcher.say)
     more.setdefault("isolate", settings.isolate)
-    more = {"is_pull_request": events.is_of_change(environ), "workflow_run": config_context.run_of(environ), **more}
+    more = {
+        "is_pull_request": events.is_of_change(environ),
+        "workflow_run": config_context.run_of(environ),
+        **more,
+    }
     return Context(environ=environ, watcher=watcher, cache=cache, **more)
 
 
 def cache_of(settings: Settings, environ: Environ, *, say: Callable[[str], None]) -> Path:
-    """The absolute folder of the agents' environments and the judges' verdicts; the user's where the named one is part
-    of the commit: a change could bring the verdicts on itself along."""
+    """The absolute folder of the agents' environments and the judges' verdicts; the user's where
+    the named one is part of the commit: a change could bring the verdicts on itself along."""
     user_cache = platformdirs.user_cache_path("evalgate").absolute()
     cache = Path(settings.cache).expanduser().absolute() if settings.cache else user_cache
     if not git.first_committed([cache], settings.root, environ):
@@ -137,10 +158,10 @@ LEAST = Usage(prompt_tokens=100, candidates_tokens=5)
 
 @frozen_dataclass
 class Estimate:
-    """A lower bound for an agent that does what its cases expect: it calls its model once a turn, and once more after
-    each step of tool calls. `judge_calls`: each judged criterion asks one question of a trial or more, and of every
-    question as many samples as can decide it; replies that are cached cost none.
-    """
+    """A lower bound for an agent that does what its cases expect: it calls its model once a turn,
+    and once more after each step of tool calls. `judge_calls`: each judged criterion asks one
+    question of a trial or more, and of every question as many samples as can decide it; replies
+    that are cached cost none."""
 
     cases: int
     trials: int
@@ -156,7 +177,8 @@ def estimate(suite: Suite, settings: Settings) -> Estimate:
     return Estimate(
         cases=len(cases),
         trials=len(cases) * repeats,
-        turns=sum(1 if case.conversation is None else len(case.conversation) for case in cases) * repeats,
+        turns=sum(1 if case.conversation is None else len(case.conversation) for case in cases)
+        * repeats,
         model_calls=sum(map(_calls, cases)) * repeats,
         judge_calls=questions * repeats,
     )
@@ -171,11 +193,15 @@ def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
         for model, count in () if replayed else _questions(task.suite, task.case, settings):
             name = models.parse_name(model)
             judge_calls += count
-            least_usd += count * (models.cost_usd(model=name.name, provider=name.priced_as, usage=LEAST) or 0.0)
+            least_usd += count * (
+                models.cost_usd(model=name.name, provider=name.priced_as, usage=LEAST) or 0.0
+            )
     cost = f"{words.dollars(least_usd)} or more; " if least_usd else ""
     parts = (
         words.counted(calls, "agent model call") if calls else "",
-        f"{words.counted(judge_calls, 'judge call')} ({cost}cached replies are free)" if judge_calls else "",
+        f"{words.counted(judge_calls, 'judge call')} ({cost}cached replies are free)"
+        if judge_calls
+        else "",
     )
     expected = " and ".join(part for part in parts if part)
     return f"expecting at least {expected}" if expected else ""
@@ -199,16 +225,20 @@ def _questions(suite: Suite, case: Case, settings: Settings) -> Iterator[tuple[s
 
 
 def _calls(case: Case) -> int:
-    """A call a turn, and one more for each expected event that calls tools: calls of one event are made together."""
+    """A call a turn, and one more for each expected event that calls tools: calls of one event are
+    made together."""
     if case.conversation is None:
         return 1
     contents = (event.content for turn in case.conversation for event in turn.events or ())
-    steps = sum(any(isinstance(part, ToolCall) for part in content.parts) for content in contents if content)
+    steps = sum(
+        any(isinstance(part, ToolCall) for part in content.parts) for content in contents if content
+    )
     return len(case.conversation) + steps
 
 
 def _samples(use: CriterionUse, *, all_samples: bool) -> int:
-    """How often a judge is asked one question at the least; half of the samples decide where all agree."""
+    """How often a judge is asked one question at the least; half of the samples decide where all
+    agree."""
     if not use.is_judged or use.code is not None:
         return 0
     if Need.VERTEX in use.needs:

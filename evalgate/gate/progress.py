@@ -49,9 +49,18 @@ class _Progress:
         self.total, self.done, self._run = trials, done, 0
         self._started = self._counted_from = time.monotonic()
 
-    def add(self, outcome: Outcome, seconds: float, *, of_base: bool, kind: VerdictKind | None, is_known: bool) -> str:
+    def add(
+        self,
+        outcome: Outcome,
+        seconds: float,
+        *,
+        of_base: bool,
+        kind: VerdictKind | None,
+        is_known: bool,
+    ) -> str:
         """Count a trial; what it says of an agent that failed, the first time."""
-        if not self._run and not is_known:  # what came before it was installing: none of the others waits for that
+        # what came before it was installing: none of the others waits for that
+        if not self._run and not is_known:
             self._counted_from = max(self._started, time.monotonic() - seconds)
         self.done += 1
         self._run += not is_known
@@ -71,7 +80,9 @@ class _Progress:
 
     def counts(self) -> str:
         """`30 pass, 2 fail, 1 not measured`; "" as long as nothing was scored."""
-        return ", ".join(f"{self.kinds[kind]:,} {word}" for kind, word in SHOWN.items() if self.kinds[kind])
+        return ", ".join(
+            f"{self.kinds[kind]:,} {word}" for kind, word in SHOWN.items() if self.kinds[kind]
+        )
 
     def pace(self) -> str:
         """`2.5/s, about 40 s left`; "" where that is not known yet, or all is done."""
@@ -84,10 +95,12 @@ class _Progress:
 
 
 class PlainWatcher:
-    """A line at the start, one every few seconds, one at the end; agent failures as they come, the first of a kind.
-    With `times` also one on how long the first trial took from here."""
+    """A line at the start, one every few seconds, one at the end; agent failures as they come, the
+    first of a kind. With `times` also one on how long the first trial took from here."""
 
-    def __init__(self, stream: TextIO, *, every_s: float = PLAIN_EVERY_S, times: bool = False) -> None:
+    def __init__(
+        self, stream: TextIO, *, every_s: float = PLAIN_EVERY_S, times: bool = False
+    ) -> None:
         self._stream = stream
         self._every_s = every_s
         self._lock = threading.Lock()
@@ -102,7 +115,9 @@ class PlainWatcher:
         self._reruns = " reruns" if reason else ""
         self._spoke = time.monotonic()
         self.say(
-            f"{words.counted(trials, 'rerun')} {reason}" if reason else f"running {words.counted(trials, 'trial')}"
+            f"{words.counted(trials, 'rerun')} {reason}"
+            if reason
+            else f"running {words.counted(trials, 'trial')}"
         )
 
     def trial_done(
@@ -118,7 +133,9 @@ class PlainWatcher:
     ) -> None:
         """See Watcher."""
         with self._lock:
-            new_failure = self._now.add(outcome, seconds, of_base=of_base, kind=kind, is_known=is_known)
+            new_failure = self._now.add(
+                outcome, seconds, of_base=of_base, kind=kind, is_known=is_known
+            )
             moment = time.monotonic()
             speaks = moment - self._spoke >= self._every_s
             self._spoke = moment if speaks else self._spoke
@@ -133,7 +150,8 @@ class PlainWatcher:
             self.say(self._state())
 
     def say(self, line: str) -> None:
-        """See Watcher; one line that hides nothing and is no workflow command, whatever is in it."""
+        """See Watcher; one line that hides nothing and is no workflow command, whatever is in
+        it."""
         self._stream.write(workflow_commands.disarm(plain.one_line(line)) + "\n")
         self._stream.flush()
 
@@ -154,7 +172,8 @@ class PlainWatcher:
 
 
 class LiveWatcher:
-    """A progress bar: how the trials were scored, how fast they come, what they have cost, how long it will take."""
+    """A progress bar: how the trials were scored, how fast they come, what they have cost, how long
+    it will take."""
 
     def __init__(self, stream: TextIO) -> None:
         # takes a twentieth of a second to load, and a log needs none of it

@@ -1,4 +1,5 @@
-"""Conversations that happened, written as cases: those of simulated users, and those that somebody recorded."""
+"""Conversations that happened, written as cases: those of simulated users, and those that somebody
+recorded."""
 
 from __future__ import annotations
 
@@ -19,12 +20,11 @@ DESCRIPTION = "Conversations with simulated users, recorded by evalgate; review 
 
 
 def record_simulated(root: Path, *, results: Path, into: str) -> tuple[Path, str]:
-    """Write the first conversation of every scenario in `results` into a set below `into` (relative to `root`).
-    Returns the file, and what it holds in words.
+    """Write the first conversation of every scenario in `results` into a set below `into` (relative
+    to `root`). Returns the file, and what it holds in words.
 
-    Raises ConfigError where the results cannot be read or the same was recorded before, NothingToDo without scenarios,
-    UnavailableError where nothing can be written.
-    """
+    Raises ConfigError where the results cannot be read or the same was recorded before, NothingToDo
+    without scenarios, UnavailableError where nothing can be written."""
     run = results_file.read_results(results).run
     cases, left_out = cases_of(run)
     if not cases:
@@ -32,15 +32,20 @@ def record_simulated(root: Path, *, results: Path, into: str) -> tuple[Path, str
     written = [adk_shapes.case_json(case) for case in cases]
     name = f"recorded_{fingerprints.digest(written)[:8]}"
     path = root / into / f"{name}.evalset.json"
-    document = {"eval_set_id": name, "name": name, "description": DESCRIPTION, "eval_cases": written}
+    document = {
+        "eval_set_id": name,
+        "name": name,
+        "description": DESCRIPTION,
+        "eval_cases": written,
+    }
     rewrite.create(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n", root=root)
     addition = f"; {words.counted(left_out, 'scenario')} had none" if left_out else ""
     return path, words.counted(len(cases), "conversation") + addition
 
 
 def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
-    """A case for each scenario: its first conversation, what the agent did in it as the reference; and how many
-    scenarios have none."""
+    """A case for each scenario: its first conversation, what the agent did in it as the reference;
+    and how many scenarios have none."""
     new_cases: list[Case] = []
     left_out = 0
     names: set[str] = set()
@@ -50,7 +55,9 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
                 continue
             # the conversation of the first repeat that came to its end
             repeats = range(run.repeats)
-            keys = [TrialKey(suite=suite.key, case_id=case.case_id, number=number) for number in repeats]
+            keys = [
+                TrialKey(suite=suite.key, case_id=case.case_id, number=number) for number in repeats
+            ]
             ended = (
                 transcript.invocations
                 for key in keys
@@ -63,7 +70,9 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
             name = _unused(case.case_id, names)
             names.add(name)
             turns = tuple(_turn(turn) for turn in first)
-            new_cases.append(replace(case, case_id=name, scenario=None, conversation=turns, place=None))
+            new_cases.append(
+                replace(case, case_id=name, scenario=None, conversation=turns, place=None)
+            )
     return tuple(new_cases), left_out
 
 
@@ -101,12 +110,17 @@ def _answer_of(content: Content) -> Content:
     return Content(parts=parts, role=content.role)
 
 
-def read_recordings(path: Path, *, sessions: Sequence[str] = ()) -> tuple[list[Recording], tuple[Problem, ...]]:
-    """The recorded conversations of a file, all or those of the named sessions, and what the file lacks.
+def read_recordings(
+    path: Path, *, sessions: Sequence[str] = ()
+) -> tuple[list[Recording], tuple[Problem, ...]]:
+    """The recorded conversations of a file, all or those of the named sessions, and what the file
+    lacks.
 
     Raises ConfigError where it holds none, or not that one.
     """
-    reading = recordings.parse_recordings(rewrite.read(path, shown_as=str(path)).text, file=str(path))
+    reading = recordings.parse_recordings(
+        rewrite.read(path, shown_as=str(path)).text, file=str(path)
+    )
     if not reading.recordings or errors_in(reading.problems):
         raise ConfigError.collected(reading.problems)
     names = [recording.case_id for recording in reading.recordings]
@@ -115,17 +129,23 @@ def read_recordings(path: Path, *, sessions: Sequence[str] = ()) -> tuple[list[R
             near = words.nearest(session, names)
             hint = f"Did you mean {near!r}?" if near else f"It has {words.listed(names, limit=5)}."
             raise ConfigError(f"has no session {session!r}", place=Place(file=str(path)), hint=hint)
-    chosen = [recording for recording in reading.recordings if not sessions or recording.case_id in sessions]
+    chosen = [
+        recording
+        for recording in reading.recordings
+        if not sessions or recording.case_id in sessions
+    ]
     return chosen, reading.problems
 
 
-def add(target: Path, new_recordings: Sequence[Recording], *, name: str, redact: Callable[[str], str]) -> list[Case]:
-    """Write conversations as the last cases of an evaluation set, which is made where it is not there yet. `name`: the
-    id of the only one; empty: the sessions' own ids. Secrets are written as `***`.
+def add(
+    target: Path, new_recordings: Sequence[Recording], *, name: str, redact: Callable[[str], str]
+) -> list[Case]:
+    """Write conversations as the last cases of an evaluation set, which is made where it is not
+    there yet. `name`: the id of the only one; empty: the sessions' own ids. Secrets are written as
+    `***`.
 
-    Raises ConfigError where the file is no evaluation set in ADK's current format, UnavailableError where it cannot be
-    written.
-    """
+    Raises ConfigError where the file is no evaluation set in ADK's current format, UnavailableError
+    where it cannot be written."""
     display_path, stem = str(target), target.name.partition(".")[0]
     source = rewrite.read(target, shown_as=display_path) if target.exists() else None
     text = json.dumps({"eval_set_id": stem, "name": stem, "eval_cases": []}, indent=2) + "\n"
@@ -147,10 +167,15 @@ def add(target: Path, new_recordings: Sequence[Recording], *, name: str, redact:
         # half a character, which no file can hold
         value = json.loads(redact(case_text.encode("utf-8", "replace").decode()))
         keys = ("eval_cases", "evalCases")
-        changed = next((new for key in keys if (new := rewrite.appended(text, (key,), value)) is not None), None)
+        changed = next(
+            (new for key in keys if (new := rewrite.appended(text, (key,), value)) is not None),
+            None,
+        )
         if changed is None:
             hint = "`evalgate migrate` writes old formats in ADK's current one."
-            raise ConfigError("has no list `eval_cases` to add to", place=Place(file=display_path), hint=hint)
+            raise ConfigError(
+                "has no list `eval_cases` to add to", place=Place(file=display_path), hint=hint
+            )
         text = changed
     if source is not None:
         rewrite.save(source, text)
@@ -164,4 +189,8 @@ def _insist_on_questions(recording: Recording, display_path: str) -> None:
     for number, turn in enumerate(recording.transcript.invocations, 1):
         if not turn.user_content.parts:
             message = f"session {recording.case_id[:100]!r} cannot be a case: in turn {number} the user says nothing"
-            raise ConfigError(message, place=Place(file=display_path), hint="Its log needs the user's events, too.")
+            raise ConfigError(
+                message,
+                place=Place(file=display_path),
+                hint="Its log needs the user's events, too.",
+            )

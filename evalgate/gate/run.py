@@ -13,9 +13,9 @@ from evalgate.model import Report
 def run(settings: Settings, context: Context) -> Report:
     """Discover, measure, compare, decide, report.
 
-    Raises ConfigError where the repository or the base's rules forbid a run, NothingToDo where there is nothing to
-    evaluate, UnavailableError where a journal cannot be written: everything that was measured until then is in it.
-    """
+    Raises ConfigError where the repository or the base's rules forbid a run, NothingToDo where
+    there is nothing to evaluate, UnavailableError where a journal cannot be written: everything
+    that was measured until then is in it."""
     forks.refuse_target(context.environ)
     project = prepare.discover(settings, context)
     with (
@@ -23,9 +23,16 @@ def run(settings: Settings, context: Context) -> Report:
         gate_session.opened(project, bases, context) as session,
     ):
         measurement = measure.measure(session, context)
-        report = decision.decide(measurement, session.rules, context, history=session.history, past=session.past())
+        report = decision.decide(
+            measurement, session.rules, context, history=session.history, past=session.past()
+        )
         report = decision.publish(
-            report, measurement, session.rules, context, outcomes=session.journals, write=session.write
+            report,
+            measurement,
+            session.rules,
+            context,
+            outcomes=session.journals,
+            write=session.write,
         )
         context.present(report)  # while its conversations can be read
         session.finish(report)

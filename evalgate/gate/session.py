@@ -1,4 +1,5 @@
-"""What a run of the gate has open: its rules, what earlier runs gave, and where what is measured is kept."""
+"""What a run of the gate has open: its rules, what earlier runs gave, and where what is measured is
+kept."""
 
 from __future__ import annotations
 
@@ -31,8 +32,11 @@ from evalgate.results.journal import Journal
 from evalgate.system import redact
 from evalgate.values import frozen_dataclass
 
-Write: TypeAlias = Callable[[Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]]
-"""Writes the files of a report into a folder: their paths by name, and what could not be written."""
+Write: TypeAlias = Callable[
+    [Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]
+]
+"""Writes the files of a report into a folder: their paths by name, and what could not be
+written."""
 
 
 @frozen_dataclass
@@ -54,7 +58,8 @@ class GateSession:
         return len(self.journals) > 1
 
     def past(self) -> dict[CaseKey, tuple[PastCase, ...]]:
-        """How each case ended before, oldest first: in base runs, and in the runs that this machine kept."""
+        """How each case ended before, oldest first: in base runs, and in the runs that this machine
+        kept."""
         machine_cases = {} if self.write is None else kept.of_cases(self.project.settings.root)
         return {**self.history.of_cases(), **machine_cases}
 
@@ -66,17 +71,24 @@ class GateSession:
 
 
 @contextmanager
-def opened(project: Project, bases: tuple[Base | None, Base | None], context: Context) -> Iterator[GateSession]:
+def opened(
+    project: Project, bases: tuple[Base | None, Base | None], context: Context
+) -> Iterator[GateSession]:
     """For as long as the block lasts. `bases`: see `baseline.base.opened`.
 
-    Raises ConfigError where the base's rules forbid a run, UnavailableError where a journal cannot be written.
-    """
+    Raises ConfigError where the base's rules forbid a run, UnavailableError where a journal cannot
+    be written."""
     base, rule_base = bases
     rules = baseline_rules.of(project.settings, project.suites, rule_base, context)
     _insist_ready(rules, project.settings, context)
     judges = discovery_project.asking(rules.settings, rules.suites, context.environ)
     keys = baseline_settings.judge_keys(
-        project.settings, rules.settings, rules.suites, rule_base, context, asked_with=judges.environ
+        project.settings,
+        rules.settings,
+        rules.suites,
+        rule_base,
+        context,
+        asked_with=judges.environ,
     )
     remarks = (
         *prepare.tell_keys(AgentVariables.of(rules.settings, context, keys), judges),
@@ -89,13 +101,18 @@ def opened(project: Project, bases: tuple[Base | None, Base | None], context: Co
         history = stack.enter_context(results_history.opened(settings, context))
         shard = shards.of(rules.settings, rules.suites)
         suites = rules.suites if shard is None else shards.own(rules.suites, shard)
-        cases, notices = quarantine.in_force(project.settings, suites, rule_base, context, past=history.past)
+        cases, notices = quarantine.in_force(
+            project.settings, suites, rule_base, context, past=history.past
+        )
         problems = (*rules.problems, *remarks, *history.problems, *notices)
         rules = replace(rules, suites=suites, shard=shard, quarantined=cases, problems=problems)
         take_out = redact.redactor_of_files({**context.environ, **judges.environ})
         drift_time = results_history.drifted_at(history.past)
-        earlier = gate_earlier.opened(rules, base, context, is_fresh=history.is_wanted, drift_time=drift_time)
-        # what is measured is kept as it comes: head's, and the base's where anything of it is measured
+        earlier = gate_earlier.opened(
+            rules, base, context, is_fresh=history.is_wanted, drift_time=drift_time
+        )
+        # what is measured is kept as it comes: head's, and the base's where anything of it is
+        # measured
         names = gate_earlier.JOURNALS[: 1 if base is None or base.problem else 2]
         yield GateSession(
             project=project,
@@ -104,14 +121,17 @@ def opened(project: Project, bases: tuple[Base | None, Base | None], context: Co
             judges=replace(judges, keys=keys),
             history=history,
             earlier=stack.enter_context(earlier),
-            journals=[stack.enter_context(_journal(name, rules.settings, context, take_out)) for name in names],
+            journals=[
+                stack.enter_context(_journal(name, rules.settings, context, take_out))
+                for name in names
+            ],
             write=_writer(project.settings, context, take_out),
         )
 
 
 def _insist_ready(rules: Rules, head_settings: Settings, context: Context) -> None:
-    """Raises ConfigError where other settings than head's `head_settings` decide, and ask for what is not there: a judge's key, a
-    calibration."""
+    """Raises ConfigError where other settings than head's `head_settings` decide, and ask for what
+    is not there: a judge's key, a calibration."""
     settings = rules.settings
     if settings is head_settings:
         return
@@ -126,21 +146,30 @@ def _insist_ready(rules: Rules, head_settings: Settings, context: Context) -> No
         raise ConfigError.collected(errors)
 
 
-def _journal(name: str, settings: Settings, context: Context, take_out: Callable[[str], str]) -> Journal:
+def _journal(
+    name: str, settings: Settings, context: Context, take_out: Callable[[str], str]
+) -> Journal:
     """Raises UnavailableError."""
     path = settings.root / settings.output / name
     reason = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
-    if not reason and path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve()):
+    if (
+        not reason
+        and path.is_symlink()
+        and not path.resolve().is_relative_to(path.parent.resolve())
+    ):
         reason = "is a symbolic link to another folder"
     if reason:
-        raise UnavailableError(f"the journal {path} {reason}", hint="Remove it, or give another folder as `output`.")
+        raise UnavailableError(
+            f"the journal {path} {reason}", hint="Remove it, or give another folder as `output`."
+        )
     about = {"evalgate": __version__, "started_at": context.now.isoformat(timespec="seconds")}
     run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
     return Journal.create(path, about={**about, **run}, redact=take_out)
 
 
 def _writer(settings: Settings, context: Context, take_out: Callable[[str], str]) -> Write | None:
-    """Of a run that is kept, and continued where it was interrupted. A shard is a part of something else."""
+    """Of a run that is kept, and continued where it was interrupted. A shard is a part of something
+    else."""
     is_wanted = context.keep and context.is_attended and not settings.shard
     if not is_wanted or places.why_not(settings.root, kept.FOLDER, trusted=True):
         return None

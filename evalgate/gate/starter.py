@@ -1,4 +1,5 @@
-"""The files that a repository needs to begin with: its workflow, and evalgate.yml where the defaults do not fit."""
+"""The files that a repository needs to begin with: its workflow, and evalgate.yml where the
+defaults do not fit."""
 
 from __future__ import annotations
 
@@ -63,10 +64,10 @@ _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$",
 class Starter:
     """What to write, and what is left to do by hand.
 
-    `files`: texts by their path below `top`. `secrets`: to be set in the repository's settings, by the variables that
-    are set from them. `elsewhere`: a workflow that runs evalgate already, so that another would do it twice.
-    `uses_cloud`: something asks Google Cloud, which takes credentials.
-    """
+    `files`: texts by their path below `top`. `secrets`: to be set in the repository's settings, by
+    the variables that are set from them. `elsewhere`: a workflow that runs evalgate already, so
+    that another would do it twice. `uses_cloud`: something asks Google Cloud, which takes
+    credentials."""
 
     top: Path
     project: Project
@@ -91,7 +92,9 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     action = action or publisher() or ACTION
     root = "" if settings.root == top else settings.root.relative_to(top).as_posix()
     files = {
-        WORKFLOW: render_workflow(values, judge_variables=for_judges, root=root, action=action, signs_in=uses_cloud)
+        WORKFLOW: render_workflow(
+            values, judge_variables=for_judges, root=root, action=action, signs_in=uses_cloud
+        )
     }
     if rules:
         names = config_gate_file.NAMES
@@ -118,10 +121,13 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
 def _variables_for(
     settings: Settings, project: Project, sources: Iterable[AgentSource]
 ) -> tuple[dict[str, str], dict[str, str], bool]:
-    """What the workflow sets for agents, and for judges alone; and whether it has to sign in to Google Cloud."""
+    """What the workflow sets for agents, and for judges alone; and whether it has to sign in to
+    Google Cloud."""
     values = values_of(sources)
     models = criteria_judges.models_of(settings, project.suites)
-    uses_cloud = workflows.CREDENTIALS in values or any(name.startswith("vertex") for name in models)
+    uses_cloud = workflows.CREDENTIALS in values or any(
+        name.startswith("vertex") for name in models
+    )
     if not uses_cloud:
         values = {name: value or variables.secret(name) for name, value in values.items()}
     keys = doctor.keys_of_judges(settings, project.suites)
@@ -135,7 +141,11 @@ def reader(root: Path) -> agent_source.ReadText:
     def read(path: str) -> str | None:
         try:
             file = (root / path).resolve()
-            if not file.is_file() or file.stat().st_size > LARGEST_SOURCE_BYTES or not file.is_relative_to(root):
+            if (
+                not file.is_file()
+                or file.stat().st_size > LARGEST_SOURCE_BYTES
+                or not file.is_relative_to(root)
+            ):
                 return None
             return file.read_text(encoding="utf-8", errors="replace")
         except (OSError, RuntimeError, ValueError):
@@ -145,8 +155,8 @@ def reader(root: Path) -> agent_source.ReadText:
 
 
 def needed_by(source: AgentSource) -> list[str]:
-    """The variables that a workflow should give an agent: what its models are asked with, and what its source reads
-    without a default."""
+    """The variables that a workflow should give an agent: what its models are asked with, and what
+    its source reads without a default."""
     names = {*source.needs, *([workflows.CREDENTIALS] if source.logs_in else [])}
     for model in source.models:
         is_google = agent_source.is_google(model)
@@ -154,30 +164,42 @@ def needed_by(source: AgentSource) -> list[str]:
             names |= {*agent_source.VERTEX, workflows.CREDENTIALS}
         elif is_google or not source.has_own_key:
             names |= {*agent_source.keys_of(model)[:1]}
-    candidates = (name for name in names - source.sets.keys() if AgentVariables(environ={}, names=[name]).passes(name))
+    candidates = (
+        name
+        for name in names - source.sets.keys()
+        if AgentVariables(environ={}, names=[name]).passes(name)
+    )
     return sorted(name for name in candidates if not variables.matches(name, variables.HARMLESS))
 
 
 def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
-    """The variables that agents need in a workflow, with what to set each to: a secret, unless an example says it."""
+    """The variables that agents need in a workflow, with what to set each to: a secret, unless an
+    example says it."""
     values = {}
     for source in sources:
         for name in needed_by(source):
             flag, _, location = agent_source.VERTEX
-            sample = source.samples.get(name, "") or (source.values.get(name, "") if name == location else "")
+            sample = source.samples.get(name, "") or (
+                source.values.get(name, "") if name == location else ""
+            )
             if name in workflows.OF_SIGNING_IN and not sample:
                 values[name] = ""  # set by the step that signs in, where there is one
             elif name == flag:
                 values[name] = '"true"'
             else:
-                values[name] = json.dumps(sample) if _is_usable(name, sample) else variables.secret(name)
+                values[name] = (
+                    json.dumps(sample) if _is_usable(name, sample) else variables.secret(name)
+                )
     return values
 
 
 def _is_usable(name: str, sample: str) -> bool:
-    """Whether a value of a `.env.example` can be used as it stands: neither a secret nor a place to fill in."""
+    """Whether a value of a `.env.example` can be used as it stands: neither a secret nor a place to
+    fill in."""
     is_plain = re.fullmatch(r"[\w.:/@,+-]+", sample) is not None
-    is_blank = re.search(r"your|here|xxx|change|replace|todo|\.\.\.", sample, re.IGNORECASE) is not None
+    is_blank = (
+        re.search(r"your|here|xxx|change|replace|todo|\.\.\.", sample, re.IGNORECASE) is not None
+    )
     return is_plain and not is_blank and not redact.is_named(name)
 
 
@@ -195,8 +217,9 @@ def render_workflow(
     action: str = ACTION,
     signs_in: bool = False,
 ) -> str:
-    """The template with these variables for the agent, and the `judge_variables` for judges; one without a value is set by
-    another step. `root`: below the repository's top; "" for the top. `signs_in`: to Google Cloud, without a key."""
+    """The template with these variables for the agent, and the `judge_variables` for judges; one
+    without a value is set by another step. `root`: below the repository's top; "" for the top.
+    `signs_in`: to Google Cloud, without a key."""
     inputs = {
         "root": root and _scalar(root),
         "env": ", ".join(name for name in values if doctor.needs_naming(name)),
@@ -204,7 +227,9 @@ def render_workflow(
     text = template()
     step = text[text.index(f"      - uses: {ACTION}") :]
     written = (
-        f"      - uses: {action}\n" + _lines("with", inputs) + _lines("env", {**values, **(judge_variables or {})})
+        f"      - uses: {action}\n"
+        + _lines("with", inputs)
+        + _lines("env", {**values, **(judge_variables or {})})
     )
     if signs_in:
         text = text.replace("checks: write}", "checks: write, id-token: write}")
@@ -222,9 +247,12 @@ def _scalar(text: str) -> str:
 
 
 def publisher() -> str:
-    """The action that this evalgate was installed from, where that is known to be a repository at GitHub; else ""."""
+    """The action that this evalgate was installed from, where that is known to be a repository at
+    GitHub; else ""."""
     try:
-        direct_url = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+        direct_url = json.loads(
+            metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}"
+        )
         url = str(direct_url.get("url", ""))
         if url.startswith("file://"):
             source = git.find_source(Path(url.removeprefix("file://")))
@@ -235,20 +263,27 @@ def publisher() -> str:
     return f"{match[1]}/evalgate/gate@v1" if match else ""
 
 
-# --- evalgate.yml -------------------------------------------------------------------------------------
+# --- evalgate.yml
+# -------------------------------------------------------------------------------------
 
 
-def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentUse], tuple[str, ...]]:
-    """evalgate.yml with the agents of suites for which none, or several, were found, "" where the defaults fit; the
-    agents in it, and the suites for which somebody has to choose."""
+def render_rules(
+    settings: Settings, project: Project
+) -> tuple[str, list[AgentUse], tuple[str, ...]]:
+    """evalgate.yml with the agents of suites for which none, or several, were found, "" where the
+    defaults fit; the agents in it, and the suites for which somebody has to choose."""
     nothing = discovery_agents.UNKNOWN.found_by
-    lost = [suite.key for suite in (*project.suites, *project.unread) if suite.agent.found_by == nothing]
+    lost = [
+        suite.key for suite in (*project.suites, *project.unread) if suite.agent.found_by == nothing
+    ]
     if not lost or settings.gate_file.agents:
         return "", [], ()
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
     framework_agents = list(
-        agent_source.find_frameworks(discovery_agents.code_files(settings.root), reader(settings.root))
+        agent_source.find_frameworks(
+            discovery_agents.code_files(settings.root), reader(settings.root)
+        )
     )
     suites: dict[tuple[str, ...], list[str]] = {}
     uses: dict[str, AgentUse] = {}
@@ -256,7 +291,10 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
         choice = discovery_agents.find_agent(key, folders=folders)
         candidates = framework_agents
         if isinstance(choice, Ambiguous):
-            candidates = [AgentUse(driver=agents.DEFAULT, options={"path": path}) for path in choice.candidates]
+            candidates = [
+                AgentUse(driver=agents.DEFAULT, options={"path": path})
+                for path in choice.candidates
+            ]
         by_text = {f"# or {', '.join(_options(use))}": use for use in candidates}
         uses |= by_text
         suites.setdefault(tuple(by_text), []).append(key)
@@ -264,24 +302,38 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
     undecided: list[str] = []
     chosen: list[AgentUse] = []
     for texts, keys in suites.items():
-        first = uses[texts[0]] if texts else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
+        first = (
+            uses[texts[0]]
+            if texts
+            else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
+        )
         chosen.append(first)
         undecided += keys if len(texts) != 1 else []
         several = [f"      - {json.dumps(key)}" for key in keys]
-        lines += ["  - suites:", *several] if len(keys) > 1 else [f"  - suites: [{json.dumps(keys[0])}]"]
+        lines += (
+            ["  - suites:", *several] if len(keys) > 1 else [f"  - suites: [{json.dumps(keys[0])}]"]
+        )
         lines += [f"    {line}" for line in (*_options(first), *(texts[1:] if texts else OTHERS))]
     return "\n".join(lines) + "\n", chosen, tuple(undecided)
 
 
 def _options(use: AgentUse) -> list[str]:
-    return [f"{name}: {_scalar(str(value))}" for name, value in {"driver": use.driver, **use.options}.items()]
+    return [
+        f"{name}: {_scalar(str(value))}"
+        for name, value in {"driver": use.driver, **use.options}.items()
+    ]
 
 
 def _added(rules: str, *, to: str) -> str:
-    """What stands in a file with the agents below it; the agents alone, where they cannot be added like that."""
+    """What stands in a file with the agents below it; the agents alone, where they cannot be added
+    like that."""
     text = f"{to.rstrip()}\n\n{rules}" if to.strip() else rules
     old_document, new_document = (yaml.load(source, file="") for source in (to, text))
-    if isinstance(old_document, Problem) or isinstance(new_document, Problem) or not isinstance(new_document.raw, dict):
+    if (
+        isinstance(old_document, Problem)
+        or isinstance(new_document, Problem)
+        or not isinstance(new_document.raw, dict)
+    ):
         return rules
     other_settings = {name: value for name, value in new_document.raw.items() if name != "agents"}
     return text if other_settings == (old_document.raw or {}) else rules
@@ -292,7 +344,8 @@ def _text_of(file: Path) -> str | None:
 
 
 def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | None]]:
-    """Path, text and what stands there now (None for nothing) of each file that is not written as it should be."""
+    """Path, text and what stands there now (None for nothing) of each file that is not written as
+    it should be."""
     for path, text in starter.files.items():
         file = starter.top / path
         current_text = _text_of(file)
@@ -301,7 +354,8 @@ def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | 
 
 
 def write(starter: Starter, path: str, text: str) -> str:
-    """Write one of its files; the path of what stood there, "" where nothing of it is lost. Raises UnavailableError."""
+    """Write one of its files; the path of what stood there, "" where nothing of it is lost. Raises
+    UnavailableError."""
     file = starter.top / path
     if not file.resolve().is_relative_to(starter.top.resolve()):
         raise UnavailableError(f"{path} leads out of the repository by a symbolic link")

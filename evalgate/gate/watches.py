@@ -1,4 +1,5 @@
-"""Who watches the checkouts of a run: from before the first process of an agent, whatever language it is written in."""
+"""Who watches the checkouts of a run: from before the first process of an agent, whatever language
+it is written in."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Artifacts of a workflow run: downloaded without showing the token to the storage, and unpacked by the names that we
-expect, and by nothing that the archive says of itself."""
+"""Artifacts of a workflow run: downloaded without showing the token to the storage, and unpacked by
+the names that we expect, and by nothing that the archive says of itself."""
 
 from __future__ import annotations
 
@@ -49,10 +49,16 @@ LIMITS = Limits()
 def list_of_run(client: Client, run_id: int, *, name: str) -> tuple[Artifact, ...]:
     """The artifacts of one workflow run called `name`, newest first. Raises GitHubFailed."""
     artifacts = client.fetch_all(
-        github_client.LIST_RUN_ARTIFACTS, Artifact, query={"name": name}, under="artifacts", run_id=run_id
+        github_client.LIST_RUN_ARTIFACTS,
+        Artifact,
+        query={"name": name},
+        under="artifacts",
+        run_id=run_id,
     )
     matches = (artifact for artifact in artifacts if artifact.name == name)
-    return tuple(sorted(matches, key=lambda artifact: (artifact.created_at or "", artifact.id), reverse=True))
+    return tuple(
+        sorted(matches, key=lambda artifact: (artifact.created_at or "", artifact.id), reverse=True)
+    )
 
 
 def download(client: Client, artifact: Artifact, *, most_bytes: int = MOST_ZIP_BYTES) -> bytes:
@@ -61,24 +67,33 @@ def download(client: Client, artifact: Artifact, *, most_bytes: int = MOST_ZIP_B
         message = f"the artifact {artifact.name} has {artifact.size_in_bytes:,} bytes, more than {most_bytes:,}"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
     content = client.download(
-        github_client.DOWNLOAD_ARTIFACT, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
+        github_client.DOWNLOAD_ARTIFACT,
+        most_bytes=most_bytes,
+        artifact_id=artifact.id,
+        archive_format="zip",
     )
     kind, _, digest = (artifact.digest or "").partition(":")
     if kind == "sha256" and digest and digest.lower() != hashlib.sha256(content).hexdigest():
-        message = f"the download of the artifact {artifact.name} is corrupt: its digest does not match"
+        message = (
+            f"the download of the artifact {artifact.name} is corrupt: its digest does not match"
+        )
         raise GitHubFailed(GitHubFault.MALFORMED, message, hint="Run the job again.")
     return content
 
 
-def fetch_files(client: Client, artifact: Artifact, *, into: Path, names: Collection[str]) -> dict[str, Path]:
-    """Download an artifact, `extract` what is called `names` and write it into the folder `into`; where each is.
+def fetch_files(
+    client: Client, artifact: Artifact, *, into: Path, names: Collection[str]
+) -> dict[str, Path]:
+    """Download an artifact, `extract` what is called `names` and write it into the folder `into`;
+    where each is.
 
     Raises GitHubFailed, and OSError of `into`.
     """
     paths: dict[str, Path] = {}
     for name, content in extract(download(client, artifact), names=names).items():
         paths[name] = into / name
-        paths[name].unlink(missing_ok=True)  # a link that lies there already would be written through
+        # a link that lies there already would be written through
+        paths[name].unlink(missing_ok=True)
         with paths[name].open("xb") as file:
             file.write(content)
     return paths
@@ -87,9 +102,9 @@ def fetch_files(client: Client, artifact: Artifact, *, into: Path, names: Collec
 def extract(archive: bytes, *, names: Collection[str], limits: Limits = LIMITS) -> dict[str, bytes]:
     """The contents of the files called `names`, plain names at the archive's root.
 
-    Files that the archive does not have are missing in the result, others are not looked at. Whatever the archive says
-    of paths, sizes and kinds is not believed. Raises GitHubFailed(MALFORMED or TOO_LARGE).
-    """
+    Files that the archive does not have are missing in the result, others are not looked at.
+    Whatever the archive says of paths, sizes and kinds is not believed. Raises
+    GitHubFailed(MALFORMED or TOO_LARGE)."""
     name_set = frozenset(names)
     for name in name_set:
         if not _PLAIN_NAME.fullmatch(name):
@@ -100,20 +115,25 @@ def extract(archive: bytes, *, names: Collection[str], limits: Limits = LIMITS) 
         _check_count(archive, limits)
         with zipfile.ZipFile(io.BytesIO(archive)) as zip_file:
             for name, entry in _chosen(zip_file, name_set, limits).items():
-                contents[name] = _unpacked(zip_file, entry, most=min(remaining_bytes, limits.file_bytes))
+                contents[name] = _unpacked(
+                    zip_file, entry, most=min(remaining_bytes, limits.file_bytes)
+                )
                 remaining_bytes -= len(contents[name])
     except _UNREADABLE as error:
         raise _broken(f"it cannot be read ({error})") from None
     return contents
 
 
-def _chosen(zip_file: zipfile.ZipFile, names: frozenset[str], limits: Limits) -> dict[str, zipfile.ZipInfo]:
+def _chosen(
+    zip_file: zipfile.ZipFile, names: frozenset[str], limits: Limits
+) -> dict[str, zipfile.ZipInfo]:
     entries = zip_file.infolist()
     if len(entries) > limits.entries:
         raise _too_large(f"{len(entries):,} entries")
     chosen: dict[str, zipfile.ZipInfo] = {}
     for entry in entries:
-        # `orig_filename`: zipfile cuts `filename` at a zero byte, and makes backslashes slashes elsewhere.
+        # `orig_filename`: zipfile cuts `filename` at a zero byte, and makes backslashes slashes
+        # elsewhere.
         name, mode = entry.orig_filename, entry.external_attr >> 16
         if name not in names:
             continue
@@ -155,4 +175,6 @@ def _broken(reason: str) -> GitHubFailed:
 
 
 def _too_large(subject: str) -> GitHubFailed:
-    return GitHubFailed(GitHubFault.TOO_LARGE, f"the artifact's archive is not used: {subject} exceeds the limit")
+    return GitHubFailed(
+        GitHubFault.TOO_LARGE, f"the artifact's archive is not used: {subject} exceeds the limit"
+    )

@@ -1,4 +1,5 @@
-"""The check run `evalgate`: in progress, then a conclusion, with annotations, within GitHub's limits."""
+"""The check run `evalgate`: in progress, then a conclusion, with annotations, within GitHub's
+limits."""
 
 from __future__ import annotations
 
@@ -35,16 +36,25 @@ class Conclusion(enum.StrEnum):
 
 @frozen_dataclass
 class Output:
-    """What a check run shows: a title, and Markdown in parts, the most important first; parts that do not fit go."""
+    """What a check run shows: a title, and Markdown in parts, the most important first; parts that
+    do not fit go."""
 
     title: str
     summary: Sequence[str]
     text: Sequence[str] = ()
 
 
-def start(client: Client, *, head_sha: str, output: Output, name: str = NAME, details_url: str = "") -> CheckRun:
+def start(
+    client: Client, *, head_sha: str, output: Output, name: str = NAME, details_url: str = ""
+) -> CheckRun:
     """Create it, in progress. Raises GitHubFailed."""
-    body = {"name": name, "head_sha": head_sha, "status": "in_progress", "started_at": _now(), "output": _shown(output)}
+    body = {
+        "name": name,
+        "head_sha": head_sha,
+        "status": "in_progress",
+        "started_at": _now(),
+        "output": _shown(output),
+    }
     link = {"details_url": details_url} if details_url else {}
     return client.send(github_client.CREATE_CHECK, CheckRun, body={**body, **link})
 
@@ -55,12 +65,18 @@ def update(client: Client, check: CheckRun, output: Output) -> None:
 
 
 def complete(
-    client: Client, check: CheckRun, *, conclusion: Conclusion, output: Output, annotations: Sequence[Remark] = ()
+    client: Client,
+    check: CheckRun,
+    *,
+    conclusion: Conclusion,
+    output: Output,
+    annotations: Sequence[Remark] = (),
 ) -> int:
-    """End it; `annotations` most important first. How many of them were left out. Raises GitHubFailed.
+    """End it; `annotations` most important first. How many of them were left out. Raises
+    GitHubFailed.
 
-    The conclusion goes out with the first fifty, or without any, should GitHub refuse those. The rest is added later.
-    """
+    The conclusion goes out with the first fifty, or without any, should GitHub refuse those. The
+    rest is added later."""
     rows = [_row(remark) for remark in annotations[:MOST_ANNOTATIONS]]
     batches = [rows[at : at + BATCH] for at in range(0, len(rows), BATCH)]
     first = batches[0] if batches else []
@@ -86,7 +102,8 @@ def complete(
 
 
 def fit(parts: Sequence[str], *, most_bytes: int = MOST_BYTES) -> str:
-    """The parts that fit into `most_bytes` of UTF-8, in their order, and a note on those that do not.
+    """The parts that fit into `most_bytes` of UTF-8, in their order, and a note on those that do
+    not.
 
     A first part that alone is too large is cut at the end of a line.
     """

@@ -1,4 +1,5 @@
-"""The client of GitHub's REST API: every call that evalgate makes, one token for one host, patient within bounds."""
+"""The client of GitHub's REST API: every call that evalgate makes, one token for one host, patient
+within bounds."""
 
 from __future__ import annotations
 
@@ -47,12 +48,14 @@ Reply = TypeVar("Reply", bound=BaseModel)
 Parsed = TypeVar("Parsed")
 
 
-# --- the calls ----------------------------------------------------------------------------------------
+# --- the calls
+# ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One call: `doing` says for people what it is for, `needs` which permission a job grants for it."""
+    """One call: `doing` says for people what it is for, `needs` which permission a job grants for
+    it."""
 
     method: str
     path: str
@@ -66,30 +69,57 @@ _COMMENT = f"{_REPO}/issues/comments/{{comment_id}}"
 _CHECKS = f"{_REPO}/check-runs"
 
 
-LIST_COMMENTS: Final = Endpoint("GET", _COMMENTS, "read the comments of the pull request", "pull-requests: write")
-CREATE_COMMENT: Final = Endpoint("POST", _COMMENTS, "comment on the pull request", "pull-requests: write")
-UPDATE_COMMENT: Final = Endpoint("PATCH", _COMMENT, "update the comment on the pull request", "pull-requests: write")
-DELETE_COMMENT: Final = Endpoint("DELETE", _COMMENT, "delete a duplicate of the comment", "pull-requests: write")
+LIST_COMMENTS: Final = Endpoint(
+    "GET", _COMMENTS, "read the comments of the pull request", "pull-requests: write"
+)
+CREATE_COMMENT: Final = Endpoint(
+    "POST", _COMMENTS, "comment on the pull request", "pull-requests: write"
+)
+UPDATE_COMMENT: Final = Endpoint(
+    "PATCH", _COMMENT, "update the comment on the pull request", "pull-requests: write"
+)
+DELETE_COMMENT: Final = Endpoint(
+    "DELETE", _COMMENT, "delete a duplicate of the comment", "pull-requests: write"
+)
 CREATE_CHECK: Final = Endpoint("POST", _CHECKS, "create the check run", "checks: write")
-UPDATE_CHECK: Final = Endpoint("PATCH", f"{_CHECKS}/{{check_run_id}}", "update the check run", "checks: write")
+UPDATE_CHECK: Final = Endpoint(
+    "PATCH", f"{_CHECKS}/{{check_run_id}}", "update the check run", "checks: write"
+)
 LIST_RUN_ARTIFACTS: Final = Endpoint(
-    "GET", f"{_REPO}/actions/runs/{{run_id}}/artifacts", "list the artifacts of a workflow run", "actions: read"
+    "GET",
+    f"{_REPO}/actions/runs/{{run_id}}/artifacts",
+    "list the artifacts of a workflow run",
+    "actions: read",
 )
 DOWNLOAD_ARTIFACT: Final = Endpoint(
-    "GET", f"{_REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}", "download an artifact", "actions: read"
+    "GET",
+    f"{_REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}",
+    "download an artifact",
+    "actions: read",
 )
-FETCH_PULL: Final = Endpoint("GET", f"{_REPO}/pulls/{{pull_number}}", "read the pull request", "pull-requests: read")
+FETCH_PULL: Final = Endpoint(
+    "GET", f"{_REPO}/pulls/{{pull_number}}", "read the pull request", "pull-requests: read"
+)
 LIST_PULL_COMMITS: Final = Endpoint(
-    "GET", f"{_REPO}/pulls/{{pull_number}}/commits", "read the commits of the pull request", "pull-requests: read"
+    "GET",
+    f"{_REPO}/pulls/{{pull_number}}/commits",
+    "read the commits of the pull request",
+    "pull-requests: read",
 )
-LIST_PULLS: Final = Endpoint("GET", f"{_REPO}/pulls", "look for the pull request of a branch", "pull-requests: read")
+LIST_PULLS: Final = Endpoint(
+    "GET", f"{_REPO}/pulls", "look for the pull request of a branch", "pull-requests: read"
+)
 LIST_COMMIT_PULLS: Final = Endpoint(
-    "GET", f"{_REPO}/commits/{{commit_sha}}/pulls", "look for the pull request of a commit", "pull-requests: read"
+    "GET",
+    f"{_REPO}/commits/{{commit_sha}}/pulls",
+    "look for the pull request of a commit",
+    "pull-requests: read",
 )
 FETCH_USER: Final = Endpoint("GET", "/user", "find out whose token this is", "read:user")
 
 
-# --- what is read of the answers ------------------------------------------------------------------------
+# --- what is read of the answers
+# ------------------------------------------------------------------------
 
 
 class _Reply(BaseModel):
@@ -170,7 +200,8 @@ class Commit(_Reply):
     sha: str
 
 
-# --- what goes wrong ------------------------------------------------------------------------------------
+# --- what goes wrong
+# ------------------------------------------------------------------------------------
 
 
 class GitHubFault(enum.StrEnum):
@@ -193,7 +224,13 @@ class GitHubFault(enum.StrEnum):
 
 
 AMBIGUOUS: Final = frozenset(
-    {GitHubFault.SERVER, GitHubFault.TIMEOUT, GitHubFault.UNREACHABLE, GitHubFault.MALFORMED, GitHubFault.TOO_LARGE}
+    {
+        GitHubFault.SERVER,
+        GitHubFault.TIMEOUT,
+        GitHubFault.UNREACHABLE,
+        GitHubFault.MALFORMED,
+        GitHubFault.TOO_LARGE,
+    }
 )
 """Failures after which GitHub may have done what it was asked."""
 
@@ -227,9 +264,12 @@ _SSO = "The token has to be authorized for the organization's single sign-on."
 
 
 class GitHubFailed(UnavailableError):  # noqa: N818 - it says what happened
-    """GitHub did not do it; `kind` and `status` for programs, message and hint for people. Never holds the token."""
+    """GitHub did not do it; `kind` and `status` for programs, message and hint for people. Never
+    holds the token."""
 
-    def __init__(self, kind: GitHubFault, message: str, *, status: int | None = None, hint: str = "") -> None:
+    def __init__(
+        self, kind: GitHubFault, message: str, *, status: int | None = None, hint: str = ""
+    ) -> None:
         super().__init__(message, hint=hint)
         self.kind = kind
         self.status = status
@@ -240,15 +280,16 @@ class GitHubFailed(UnavailableError):  # noqa: N818 - it says what happened
         return self.kind in (GitHubFault.FORBIDDEN, GitHubFault.NOT_FOUND)
 
 
-# --- the client -----------------------------------------------------------------------------------------
+# --- the client
+# -----------------------------------------------------------------------------------------
 
 
 class Client:
     """The calls above, each answered by a value or a GitHubFailed; for one thread at a time.
 
-    Proxies and certificates are those of the environment. `timeout_s`: of one request. `patience_s`: what may be spent
-    waiting for limits and faults to pass, over all requests. Raises ConfigError.
-    """
+    Proxies and certificates are those of the environment. `timeout_s`: of one request.
+    `patience_s`: what may be spent waiting for limits and faults to pass, over all requests. Raises
+    ConfigError."""
 
     def __init__(
         self,
@@ -279,7 +320,9 @@ class Client:
             "x-github-api-version": API_VERSION,
             "user-agent": f"evalgate/{__version__}",
         }
-        self._exchange = Exchange(environment=os.environ, headers=headers, most_bytes=MOST_ANSWER_BYTES)
+        self._exchange = Exchange(
+            environment=os.environ, headers=headers, most_bytes=MOST_ANSWER_BYTES
+        )
 
     @classmethod
     def of(cls, environ: Environ, *, token: str) -> Client:
@@ -301,7 +344,12 @@ class Client:
         self._ends = time.monotonic() + seconds
 
     def fetch(
-        self, endpoint: Endpoint, shape: type[Reply], *, query: Mapping[str, str] | None = None, **values: object
+        self,
+        endpoint: Endpoint,
+        shape: type[Reply],
+        *,
+        query: Mapping[str, str] | None = None,
+        **values: object,
     ) -> Reply:
         """GET one thing. Raises GitHubFailed."""
         answer, _ = self._answer(endpoint, self._url(endpoint, values, query))
@@ -316,7 +364,8 @@ class Client:
         under: str = "",
         **values: object,
     ) -> list[Reply]:
-        """GET a list, page by page as `Link` says; `under`: its key in the answer. Raises GitHubFailed."""
+        """GET a list, page by page as `Link` says; `under`: its key in the answer. Raises
+        GitHubFailed."""
         adapter = TypeAdapter(list[shape])  # type: ignore[valid-type]  # a list of whatever shape was asked for
 
         def parse(body: bytes) -> list[Reply]:
@@ -324,7 +373,9 @@ class Client:
                 document = json.loads(body)
             except RecursionError:
                 raise ValueError("nested too deeply") from None
-            return adapter.validate_python(document.get(under) if under and isinstance(document, dict) else document)
+            return adapter.validate_python(
+                document.get(under) if under and isinstance(document, dict) else document
+            )
 
         url = self._url(endpoint, values, {**(query or {}), "per_page": str(PAGE_SIZE)})
         replies: list[Reply] = []
@@ -339,7 +390,9 @@ class Client:
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
 
-    def send(self, endpoint: Endpoint, shape: type[Reply], *, body: Json, **values: object) -> Reply:
+    def send(
+        self, endpoint: Endpoint, shape: type[Reply], *, body: Json, **values: object
+    ) -> Reply:
         """POST or PATCH. Raises GitHubFailed."""
         answer, _ = self._answer(endpoint, self._url(endpoint, values), body=body)
         return _parsed(endpoint, answer, shape.model_validate_json)
@@ -365,7 +418,9 @@ class Client:
         signature = urlsplit(target).query  # whoever has it may read the artifact
         storage = Exchange(environment=os.environ, headers={}, most_bytes=most_bytes)
         try:
-            answer = self._sent(endpoint, target, storage.request, ends=time.monotonic() + _DOWNLOAD_S)
+            answer = self._sent(
+                endpoint, target, storage.request, ends=time.monotonic() + _DOWNLOAD_S
+            )
             if answer.status == 200:
                 return answer.body
             failed = _of_answer(endpoint, answer)
@@ -378,15 +433,22 @@ class Client:
         message = f"{_without(signature, failed.message)} (from storage)"
         raise GitHubFailed(kind, message, status=failed.status, hint=hint)
 
-    def _url(self, endpoint: Endpoint, values: Mapping[str, object], query: Mapping[str, str] | None = None) -> str:
+    def _url(
+        self,
+        endpoint: Endpoint,
+        values: Mapping[str, object],
+        query: Mapping[str, str] | None = None,
+    ) -> str:
         owner, _, repo = self.repository.partition("/")
         filled = {name: quote(str(value), safe="") for name, value in values.items()}
         path = endpoint.path.format(owner=owner, repo=repo, **filled)
         return f"{self._api_url}{path}{f'?{urlencode(query)}' if query else ''}"
 
-    def _answer(self, endpoint: Endpoint, url: str, *, body: Json | None = None) -> tuple[Answer, str]:
-        """The answer to a request that GitHub takes, and its address: of a repository that was renamed, for one, it is
-        another one on the same host. Raises GitHubFailed."""
+    def _answer(
+        self, endpoint: Endpoint, url: str, *, body: Json | None = None
+    ) -> tuple[Answer, str]:
+        """The answer to a request that GitHub takes, and its address: of a repository that was
+        renamed, for one, it is another one on the same host. Raises GitHubFailed."""
         for _ in range(http.MOST_REDIRECTS + 1):
             answer = self._sent(endpoint, url, self._exchange.send, body=body)
             if answer.status >= 400:
@@ -406,8 +468,9 @@ class Client:
         body: Json | None = None,
         ends: float | None = None,
     ) -> Answer:
-        """Any answer to a request, which is repeated while what failed may pass. `ends`: when one that may last longer
-        than others has to be over, monotonic. Raises GitHubFailed where there is no answer."""
+        """Any answer to a request, which is repeated while what failed may pass. `ends`: when one
+        that may last longer than others has to be over, monotonic. Raises GitHubFailed where there
+        is no answer."""
         answer: Answer | None = None
         fault: ExchangeFailed | None = None
         for tries in range(MOST_TRIES):
@@ -420,7 +483,11 @@ class Client:
                 fault = error
             wait_s = _pause(endpoint, answer or fault, tries)
             is_last = tries == MOST_TRIES - 1
-            if is_last or wait_s is None or wait_s >= min(self._patience_s, self._ends - time.monotonic()):
+            if (
+                is_last
+                or wait_s is None
+                or wait_s >= min(self._patience_s, self._ends - time.monotonic())
+            ):
                 break
             self._patience_s -= wait_s
             time.sleep(wait_s)
@@ -431,11 +498,15 @@ class Client:
 
 
 def _pause(endpoint: Endpoint, came: Answer | ExchangeFailed | None, tries: int) -> float | None:
-    """Seconds until a request is worth another try, by what came of it; None where it never is. Lost connections and
-    5xx may pass, limits that say when they end do."""
+    """Seconds until a request is worth another try, by what came of it; None where it never is.
+    Lost connections and 5xx may pass, limits that say when they end do."""
     asked_s = limit_wait(came) if isinstance(came, Answer) else None
     is_limited = isinstance(came, Answer) and came.status in _LIMITED
-    is_broken = came.status in _BROKEN if isinstance(came, Answer) else came is not None and came.fault in _PASSING
+    is_broken = (
+        came.status in _BROKEN
+        if isinstance(came, Answer)
+        else came is not None and came.fault in _PASSING
+    )
     # Twice created does no harm to a check run, since the newest of a name counts.
     may_repeat = endpoint.method != "POST" or endpoint is CREATE_CHECK
     if asked_s is not None and (is_limited or (is_broken and may_repeat)):
@@ -446,10 +517,12 @@ def _pause(endpoint: Endpoint, came: Answer | ExchangeFailed | None, tries: int)
 
 
 def limit_wait(answer: Answer) -> float | None:
-    """Seconds that an answer asks to wait; None where it tells of no limit. Primary limits come with
-    `x-ratelimit-remaining: 0` and a reset time, secondary ones with `Retry-After` or only in words, as 403, 429, or 422
-    for content that was created too quickly."""
-    asked_s = http.parse_retry_after(answer.headers, current_moment=datetime.fromtimestamp(time.time(), tz=UTC))
+    """Seconds that an answer asks to wait; None where it tells of no limit. Primary limits come
+    with `x-ratelimit-remaining: 0` and a reset time, secondary ones with `Retry-After` or only in
+    words, as 403, 429, or 422 for content that was created too quickly."""
+    asked_s = http.parse_retry_after(
+        answer.headers, current_moment=datetime.fromtimestamp(time.time(), tz=UTC)
+    )
     if asked_s is not None or answer.status not in _LIMITED:
         return asked_s
     exhausted = answer.headers.get("x-ratelimit-remaining") == "0"
@@ -472,7 +545,8 @@ def _parsed(endpoint: Endpoint, answer: Answer, parse: Callable[[bytes], Parsed]
     raise _unreadable(endpoint, answer, reason)
 
 
-# --- failures in words ----------------------------------------------------------------------------------
+# --- failures in words
+# ----------------------------------------------------------------------------------
 
 
 def _of_answer(endpoint: Endpoint, answer: Answer, *, hidden: str = "") -> GitHubFailed:
@@ -480,7 +554,9 @@ def _of_answer(endpoint: Endpoint, answer: Answer, *, hidden: str = "") -> GitHu
     status = answer.status
     kind = _KINDS.get(status, GitHubFault.SERVER if status >= 500 else GitHubFault.REFUSED)
     message = _without(hidden, _said(answer.body))
-    words = f"could not {endpoint.doing}: GitHub answered {status}{f' ({message})' if message else ''}"
+    words = (
+        f"could not {endpoint.doing}: GitHub answered {status}{f' ({message})' if message else ''}"
+    )
     wait_s = limit_wait(answer) if status in _LIMITED else None
     if wait_s is not None:
         kind = GitHubFault.RATE_LIMITED
@@ -500,18 +576,26 @@ _FAULTS: Final = {Fault.TIMEOUT: GitHubFault.TIMEOUT, Fault.TOO_LARGE: GitHubFau
 def _of_fault(endpoint: Endpoint, fault: ExchangeFailed) -> GitHubFailed:
     """The failure of a request that got no answer, or half of one."""
     kind = _FAULTS.get(fault.fault, GitHubFault.UNREACHABLE)
-    return GitHubFailed(kind, f"could not {endpoint.doing}: {plain.label(str(fault), 300)}", hint=_HINTS.get(kind, ""))
+    return GitHubFailed(
+        kind,
+        f"could not {endpoint.doing}: {plain.label(str(fault), 300)}",
+        hint=_HINTS.get(kind, ""),
+    )
 
 
 def _unreadable(endpoint: Endpoint, answer: Answer, detail: str) -> GitHubFailed:
     sort = plain.label(answer.headers.get("content-type") or "no content type", 80)
     message = f"could not {endpoint.doing}: the answer ({answer.status}, {sort}) {plain.label(detail, 300)}"
-    return GitHubFailed(GitHubFault.MALFORMED, message, status=answer.status, hint=_HINTS[GitHubFault.MALFORMED])
+    return GitHubFailed(
+        GitHubFault.MALFORMED, message, status=answer.status, hint=_HINTS[GitHubFault.MALFORMED]
+    )
 
 
 def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
     host = (_origin(address) or ("", "", None))[1] or address
-    message = f"could not {endpoint.doing}: GitHub redirects to another host ({plain.label(host, 100)})"
+    message = (
+        f"could not {endpoint.doing}: GitHub redirects to another host ({plain.label(host, 100)})"
+    )
     return GitHubFailed(GitHubFault.REDIRECTED, message, hint=_HINTS[GitHubFault.REDIRECTED])
 
 
@@ -531,7 +615,11 @@ def _said(content: bytes) -> str:
             messages.append(f"{place} {error.get('message') or error.get('code') or ''}".strip())
         else:
             messages.append(str(error))
-    return plain.label("; ".join(word for word in messages if word), _LONGEST_SAYING) if any(messages) else ""
+    return (
+        plain.label("; ".join(word for word in messages if word), _LONGEST_SAYING)
+        if any(messages)
+        else ""
+    )
 
 
 def _without(secret: str, text: str) -> str:
@@ -548,7 +636,8 @@ def _origin(url: str) -> tuple[str, str, int | None] | None:
 
 
 def _within(base: str, reference: str, endpoint: Endpoint) -> str:
-    """Where `reference`, found at `base`, leads. Raises GitHubFailed where the token may not be shown there."""
+    """Where `reference`, found at `base`, leads. Raises GitHubFailed where the token may not be
+    shown there."""
     try:
         url = urljoin(base, reference)
     except ValueError:

@@ -1,4 +1,5 @@
-"""The one comment of a gate on a pull request: found by its marker among all comments, and only ever our own."""
+"""The one comment of a gate on a pull request: found by its marker among all comments, and only
+ever our own."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ class Posted(enum.StrEnum):
 
 @frozen_dataclass
 class Job:
-    """Who posts: the gate's name, this workflow run and its attempt (growing numbers), and where it can be read.
-    `once`: names this very job among those of the run."""
+    """Who posts: the gate's name, this workflow run and its attempt (growing numbers), and where it
+    can be read. `once`: names this very job among those of the run."""
 
     name: str = ""
     run: int = 0
@@ -51,7 +52,8 @@ def key_of(name: str) -> str:
 
 
 def render(job: Job, *, headline: str, details: str = "") -> str:
-    """The comment's text, at most LIMIT characters: the marker, the headline, and the details where there is room."""
+    """The comment's text, at most LIMIT characters: the marker, the headline, and the details where
+    there is room."""
     marker = f"{_MARKER.format(key=key_of(job.name))}{job.run}.{job.attempt}.{job.once} -->"
     title = f"### {markdown.prose(plain.label(job.name, 60))}\n\n" if job.name else ""
     text = f"{marker}\n{title}{_plain(headline)}"
@@ -59,11 +61,13 @@ def render(job: Job, *, headline: str, details: str = "") -> str:
     if markdown.length(full_text) <= LIMIT:
         return full_text
     note = f"\n\n{markdown.alert('NOTE', _NO_ROOM)}"
-    return f"{text[: LIMIT // 2 - len(note)]}{note}"  # half of it, should each character count twice
+    # half of it, should each character count twice
+    return f"{text[: LIMIT // 2 - len(note)]}{note}"
 
 
 def fetch_user(client: Client) -> str:
-    """The token's own user; an app's token cannot ask, and is taken for the job's own. Raises GitHubFailed."""
+    """The token's own user; an app's token cannot ask, and is taken for the job's own. Raises
+    GitHubFailed."""
     if client.token_of_app:
         return ACTIONS_BOT
     try:
@@ -77,9 +81,8 @@ def fetch_user(client: Client) -> str:
 def post(client: Client, number: int, name: str, text: str, *, create: bool = True) -> Posted:
     """Write what `render` made into the comment of the gate `name` on pull request `number`.
 
-    Without `create`, only a comment that is there is updated. An older run never overwrites a newer one. Raises
-    GitHubFailed, also where another job of the same run has written there.
-    """
+    Without `create`, only a comment that is there is updated. An older run never overwrites a newer
+    one. Raises GitHubFailed, also where another job of the same run has written there."""
     login = fetch_user(client)
     new_comment: Comment | None = None
     for tries in range(_MOST_TRIES + 1):
@@ -91,7 +94,8 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
                 new_comment = client.send(
                     github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number
                 )
-                login = new_comment.user.login if new_comment.user else login  # an app knows its name only now
+                # an app knows its name only now
+                login = new_comment.user.login if new_comment.user else login
                 continue
             return _update(client, comments, text, new_comment=new_comment, name=name)
         except GitHubFailed as failed:
@@ -99,13 +103,20 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
             again = failed.kind is GitHubFault.NOT_FOUND if comments else failed.kind in AMBIGUOUS
             if not again or tries == _MOST_TRIES:
                 raise
-    raise GitHubFailed(GitHubFault.CONFLICT, "could not comment on the pull request: the comment keeps disappearing")
+    raise GitHubFailed(
+        GitHubFault.CONFLICT,
+        "could not comment on the pull request: the comment keeps disappearing",
+    )
 
 
-def _update(client: Client, comments: list[Comment], text: str, *, new_comment: Comment | None, name: str) -> Posted:
+def _update(
+    client: Client, comments: list[Comment], text: str, *, new_comment: Comment | None, name: str
+) -> Posted:
     """Bring the oldest comment up to date, unless a newer run wrote one, and remove its doubles."""
     own_run, own_job = run_of(text, name)
-    newest, job = max((run_of(comment.body or "", name) for comment in comments), key=lambda pair: pair[0])
+    newest, job = max(
+        (run_of(comment.body or "", name) for comment in comments), key=lambda pair: pair[0]
+    )
     if own_run[0] and newest == own_run and job != own_job:
         raise GitHubFailed(
             GitHubFault.CONFLICT,
@@ -121,20 +132,24 @@ def _update(client: Client, comments: list[Comment], text: str, *, new_comment: 
     elif new_comment is not None and oldest.id == new_comment.id:
         posted = Posted.CREATED
     else:
-        client.send(github_client.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id)
+        client.send(
+            github_client.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id
+        )
     for double in doubles:
         client.remove(github_client.DELETE_COMMENT, comment_id=double.id)
     return posted
 
 
 def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:
-    """Which run and attempt, and which job of it, wrote a comment of the gate `name`; zeros where it does not say."""
+    """Which run and attempt, and which job of it, wrote a comment of the gate `name`; zeros where
+    it does not say."""
     match = _WRITTEN_BY.match(text[len(_MARKER.format(key=key_of(name))) :])
     return ((int(match[1]), int(match[2])), match[3]) if match else ((0, 0), "")
 
 
 def _ours(client: Client, number: int, name: str, login: str) -> list[Comment]:
-    """The gate's comments, oldest first: by the token's own user, and with our marker first; no quotation has both."""
+    """The gate's comments, oldest first: by the token's own user, and with our marker first; no
+    quotation has both."""
     marker = _MARKER.format(key=key_of(name))
     comments = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
     gate_comments = [

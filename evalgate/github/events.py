@@ -37,8 +37,8 @@ class EventKind(enum.StrEnum):
 
 @frozen_dataclass
 class Head:
-    """The commit that an event is about; its `ref` without `refs/heads/`, "" is unknown. `is_fork`: it is in another
-    repository, or in one that was deleted; None where no head is spoken of."""
+    """The commit that an event is about; its `ref` without `refs/heads/`, "" is unknown. `is_fork`:
+    it is in another repository, or in one that was deleted; None where no head is spoken of."""
 
     sha: str = ""
     ref: str = ""
@@ -48,7 +48,8 @@ class Head:
 
 @frozen_dataclass
 class FinishedRun:
-    """The workflow run that a `workflow_run` tells of: its id and attempt, the event that started it, how it ended."""
+    """The workflow run that a `workflow_run` tells of: its id and attempt, the event that started
+    it, how it ended."""
 
     id: int
     attempt: int = 1
@@ -58,8 +59,8 @@ class FinishedRun:
 
 @frozen_dataclass
 class EventContext:
-    """One event. SHAs are full and in lower case; "" and None are unknown. `on_default_branch`: a push to the default
-    branch, or a schedule, from which baselines are seeded."""
+    """One event. SHAs are full and in lower case; "" and None are unknown. `on_default_branch`: a
+    push to the default branch, or a schedule, from which baselines are seeded."""
 
     kind: EventKind
     name: str = ""
@@ -71,12 +72,15 @@ class EventContext:
     run: FinishedRun | None = None
 
 
-OF_CHANGES = frozenset({EventKind.PULL_REQUEST, EventKind.PULL_REQUEST_TARGET, EventKind.MERGE_GROUP})
+OF_CHANGES = frozenset(
+    {EventKind.PULL_REQUEST, EventKind.PULL_REQUEST_TARGET, EventKind.MERGE_GROUP}
+)
 """Events about a change that is not on the base branch yet."""
 
 
 def read_event(environ: Environ) -> Json:
-    """The event payload; empty where there is none or it cannot be read: `parse_event` says what it lacks."""
+    """The event payload; empty where there is none or it cannot be read: `parse_event` says what it
+    lacks."""
     try:
         event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
     except (KeyError, OSError, ValueError, RecursionError):
@@ -85,8 +89,8 @@ def read_event(environ: Environ) -> Json:
 
 
 def is_of_change(environ: Environ) -> bool:
-    """Whether the workflow runs for a change that is not on the base branch yet: also one that it was started for by
-    hand, by a comment on a pull request, or after a run for one."""
+    """Whether the workflow runs for a change that is not on the base branch yet: also one that it
+    was started for by hand, by a comment on a pull request, or after a run for one."""
     name = environ.get("GITHUB_EVENT_NAME", "")
     if name in OF_CHANGES or name.startswith("pull_request_") or not name:  # `pull_request_review`
         return bool(name)
@@ -99,7 +103,8 @@ def is_of_change(environ: Environ) -> bool:
 
 
 def is_of_repository(environ: Environ) -> bool:
-    """Whether the workflow runs for a push, or for a change from a branch of the same repository."""
+    """Whether the workflow runs for a push, or for a change from a branch of the same
+    repository."""
     try:
         event = parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
     except ConfigError:
@@ -110,10 +115,11 @@ def is_of_repository(environ: Environ) -> bool:
 
 
 def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
-    """The context of event `name`. Raises ConfigError where the payload of a known event lacks what it must have.
+    """The context of event `name`. Raises ConfigError where the payload of a known event lacks what
+    it must have.
 
-    Source of the shapes: GitHub's webhook payloads; of the rest: a runner's environment (GITHUB_SHA, GITHUB_REF).
-    """
+    Source of the shapes: GitHub's webhook payloads; of the rest: a runner's environment
+    (GITHUB_SHA, GITHUB_REF)."""
     kind = EventKind.OTHER if name else EventKind.NONE
     with suppress(ValueError):
         kind = EventKind(name)
@@ -134,7 +140,9 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
         return parsers[kind](document, environ, about)
     # a schedule runs on the default branch alone
     scheduled = kind is EventKind.SCHEDULE
-    return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), on_default_branch=scheduled, **about)
+    return EventContext(
+        head=Head(sha=_sha(environ.get("GITHUB_SHA"))), on_default_branch=scheduled, **about
+    )
 
 
 def _pull_request(payload: Json, _: Mapping[str, str], about: JsonObject) -> EventContext:
@@ -144,7 +152,9 @@ def _pull_request(payload: Json, _: Mapping[str, str], about: JsonObject) -> Eve
     base_sha, head_sha = _sha(base.get("sha")), _sha(head.get("sha"))
     if number is None or not base_sha or not head_sha:
         raise _unreadable(about["kind"].value, "pull_request.number, .base.sha and .head.sha")
-    there = _head(head_sha, head.get("ref"), _part(head, "repo"), base=_name_of(_part(base, "repo")))
+    there = _head(
+        head_sha, head.get("ref"), _part(head, "repo"), base=_name_of(_part(base, "repo"))
+    )
     return EventContext(number=number, base_sha=base_sha, head=there, **about)
 
 
@@ -190,9 +200,13 @@ def _workflow_run(payload: Json, environ: Environ, about: JsonObject) -> EventCo
 
 
 def _dispatch(payload: Json, environ: Environ, about: JsonObject) -> EventContext:
-    """Where the inputs `pull-request` and `sha` name what to evaluate: of that pull request (`forks.resolve`)."""
+    """Where the inputs `pull-request` and `sha` name what to evaluate: of that pull request
+    (`forks.resolve`)."""
     inputs = _part(payload, "inputs")
-    number, sha = str(inputs.get("pull-request") or "").strip(), _sha(str(inputs.get("sha") or "").strip())
+    number, sha = (
+        str(inputs.get("pull-request") or "").strip(),
+        _sha(str(inputs.get("sha") or "").strip()),
+    )
     if not number:
         return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **about)
     if not _PULL_NUMBER.fullmatch(number) or not sha:
@@ -205,9 +219,12 @@ def _dispatch(payload: Json, environ: Environ, about: JsonObject) -> EventContex
 
 
 def _head(sha: str, ref: Any, repository: Json, *, base: str) -> Head:
-    """A head without a repository is a fork that was deleted. What cannot be told from one is treated as foreign."""
+    """A head without a repository is a fork that was deleted. What cannot be told from one is
+    treated as foreign."""
     name = _name_of(repository)
-    return Head(sha=sha, ref=_text(ref), repository=name, is_fork=not name or name.lower() != base.lower())
+    return Head(
+        sha=sha, ref=_text(ref), repository=name, is_fork=not name or name.lower() != base.lower()
+    )
 
 
 def _unreadable(name: str, lacking: str) -> ConfigError:
@@ -241,16 +258,22 @@ def _sha(value: Any) -> str:
 
 
 def links_of(environ: Environ, event: EventContext) -> Links:
-    """Of the run at hand. The head of a pull request is its own commit, not the merge that was checked out."""
+    """Of the run at hand. The head of a pull request is its own commit, not the merge that was
+    checked out."""
     links = _links(
-        environ, commit=event.head.sha or environ.get("GITHUB_SHA", ""), run=environ.get("GITHUB_RUN_ID", "")
+        environ,
+        commit=event.head.sha or environ.get("GITHUB_SHA", ""),
+        run=environ.get("GITHUB_RUN_ID", ""),
     )
     return replace(links, keeps_files=_uploads(environ))
 
 
 def _uploads(environ: Environ) -> bool:
-    """Whether the workflow uploads artifacts, or may: its file cannot be read, or calls another workflow."""
-    name = environ.get("GITHUB_WORKFLOW_REF", "").partition("@")[0].partition("/.github/workflows/")[2]
+    """Whether the workflow uploads artifacts, or may: its file cannot be read, or calls another
+    workflow."""
+    name = (
+        environ.get("GITHUB_WORKFLOW_REF", "").partition("@")[0].partition("/.github/workflows/")[2]
+    )
     if not name or "/" in name:
         return True
     try:
@@ -277,15 +300,20 @@ def _links(environ: Environ, *, commit: str, run: str) -> Links:
 
 
 def folder_of(environ: Environ) -> str:
-    """The input `root` as GitHub names files: from the top of its repository, "" where it is the top."""
+    """The input `root` as GitHub names files: from the top of its repository, "" where it is the
+    top."""
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     root = (workspace / (environ.get("INPUT_ROOT", "").strip() or ".")).resolve()
-    top = _repository(place for place in (root, *root.parents) if place.is_relative_to(workspace)) or workspace
+    top = (
+        _repository(place for place in (root, *root.parents) if place.is_relative_to(workspace))
+        or workspace
+    )
     return "" if root == top or not root.is_relative_to(top) else root.relative_to(top).as_posix()
 
 
 def root_of(root: Path, links: Links) -> str | None:
-    """Where a gate's folder lies in its repository, "" where it is the top; None where no repository is around it."""
+    """Where a gate's folder lies in its repository, "" where it is the top; None where no
+    repository is around it."""
     if links.repository:
         return links.folder
     root = root.resolve()

@@ -1,4 +1,5 @@
-"""Whose code may run where secrets are: what each event may do, and which pull request a commit belongs to."""
+"""Whose code may run where secrets are: what each event may do, and which pull request a commit
+belongs to."""
 
 from __future__ import annotations
 
@@ -34,14 +35,18 @@ def refuse_target(environ: Environ) -> None:
 
 
 def refuse_change(environ: Environ, command: str) -> None:
-    """Raises ConfigError in a workflow for a change, by whose own word a command would ask models and hand out keys."""
+    """Raises ConfigError in a workflow for a change, by whose own word a command would ask models
+    and hand out keys."""
     if events.is_of_change(environ):
-        message = f"`{command}` asks models by this change's own files, with the keys of the workflow"
+        message = (
+            f"`{command}` asks models by this change's own files, with the keys of the workflow"
+        )
         raise ConfigError(message, hint="Run it in a workflow on the default branch, or locally.")
 
 
 def keeps_token(root: Path) -> bool:
-    """Whether the checkout around `root` has credentials in git's configuration, itself or in a file that it names."""
+    """Whether the checkout around `root` has credentials in git's configuration, itself or in a
+    file that it names."""
     try:
         source = git.find_source(root)
     except UnavailableError:
@@ -52,11 +57,14 @@ def keeps_token(root: Path) -> bool:
 
 
 def check(event: EventContext, settings: Settings, *, root: Path) -> None:
-    """Raises ConfigError where the event must not do what the settings ask for. `root`: what is checked out."""
+    """Raises ConfigError where the event must not do what the settings ask for. `root`: what is
+    checked out."""
     if event.kind is EventKind.PULL_REQUEST_TARGET:
         raise ConfigError(TARGET, hint=TARGET_HINT)
     if settings.mode == "merge" and not settings.results:
-        raise ConfigError("`mode: merge` needs `results`", hint="Set it to the folder with the shards' artifacts.")
+        raise ConfigError(
+            "`mode: merge` needs `results`", hint="Set it to the folder with the shards' artifacts."
+        )
     if settings.mode == "merge" and settings.shard:
         raise ConfigError("`shard` and `mode: merge` cannot be combined")
     if settings.mode == "post":
@@ -67,7 +75,9 @@ def check(event: EventContext, settings: Settings, *, root: Path) -> None:
             )
         started_by = event.run.event if event.run else ""
         if started_by != "pull_request":
-            raise ConfigError(f"`mode: post`: the finished run was on {started_by or '?'}, not on pull_request")
+            raise ConfigError(
+                f"`mode: post`: the finished run was on {started_by or '?'}, not on pull_request"
+            )
     elif event.kind is EventKind.WORKFLOW_RUN and event.head.is_fork and settings.mode == "run":
         raise ConfigError(
             "workflow_run after a fork's run: it has the repository's secrets, and no code of the fork may run here",
@@ -78,7 +88,8 @@ def check(event: EventContext, settings: Settings, *, root: Path) -> None:
 
 
 def resolve(event: EventContext, client: Client) -> EventContext:
-    """A `workflow_dispatch` that names a pull request and a commit, with the base and head that the API knows.
+    """A `workflow_dispatch` that names a pull request and a commit, with the base and head that the
+    API knows.
 
     Raises ConfigError where the commit is none of the pull request's, GitHubFailed.
     """
@@ -101,17 +112,23 @@ def resolve(event: EventContext, client: Client) -> EventContext:
 
 
 def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
-    """The open pull requests into this repository whose head is the event's right now, by number. Raises GitHubFailed.
+    """The open pull requests into this repository whose head is the event's right now, by number.
+    Raises GitHubFailed.
 
-    The commit is asked first; of a fork's that may say nothing, so the branch is next. Empty: closed, or pushed since.
-    """
+    The commit is asked first; of a fork's that may say nothing, so the branch is next. Empty:
+    closed, or pushed since."""
     from evalgate.github import client as github_client  # noqa: PLC0415 - see above
 
     try:
-        pulls = client.fetch_all(github_client.LIST_COMMIT_PULLS, github_client.Pull, commit_sha=event.head.sha)
+        pulls = client.fetch_all(
+            github_client.LIST_COMMIT_PULLS, github_client.Pull, commit_sha=event.head.sha
+        )
     except github_client.GitHubFailed as failed:
         # 422: a commit that this repository does not know, as of a fork whose branch was removed.
-        if failed.kind not in (github_client.GitHubFault.INVALID, github_client.GitHubFault.NOT_FOUND):
+        if failed.kind not in (
+            github_client.GitHubFault.INVALID,
+            github_client.GitHubFault.NOT_FOUND,
+        ):
             raise
         pulls = []
     matching = _with_head(pulls, event.head.sha, client.repository)
@@ -135,8 +152,11 @@ def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
 
 
 def _check_checkout(sha: str, root: Path) -> None:
-    """Raises ConfigError unless exactly the commit that was reviewed is checked out, without the token."""
-    folder = next((candidate for candidate in (root, *root.parents) if (candidate / ".git").is_dir()), None)
+    """Raises ConfigError unless exactly the commit that was reviewed is checked out, without the
+    token."""
+    folder = next(
+        (candidate for candidate in (root, *root.parents) if (candidate / ".git").is_dir()), None
+    )
     if folder is None or _text(folder / ".git" / "HEAD").strip() != sha:
         raise ConfigError(
             f"workflow_dispatch: the input `sha` is {sha[:7]}, and another commit is checked out",

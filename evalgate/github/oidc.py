@@ -1,8 +1,8 @@
-"""GitHub's word for which run wrote a file: a token of OpenID Connect that was asked for with the file's digest.
+"""GitHub's word for which run wrote a file: a token of OpenID Connect that was asked for with the
+file's digest.
 
-The token is as public as the file. It says who asked for it, and GitHub's published keys say whether it is GitHub's
-(https://docs.github.com/actions/concepts/security/openid-connect).
-"""
+The token is as public as the file. It says who asked for it, and GitHub's published keys say
+whether it is GitHub's (https://docs.github.com/actions/concepts/security/openid-connect)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,13 @@ class Identity:
     def sign(self, digest: str) -> str:
         """A token for a digest. Raises UnavailableError."""
         url = f"{self._environ[URL]}&audience={quote(AUDIENCE + digest)}"
-        return str(self._read(url, {"Authorization": f"Bearer {self._environ[TOKEN]}"}).get("value", ""))
+        return str(
+            self._read(url, {"Authorization": f"Bearer {self._environ[TOKEN]}"}).get("value", "")
+        )
 
     def scope(self, digest: str, token: str) -> str:
-        """`o/r@refs/...` of the run that asked for a token for the digest; "" where it is no such token."""
+        """`o/r@refs/...` of the run that asked for a token for the digest; "" where it is no such
+        token."""
         import jwt  # noqa: PLC0415 - takes long, and few runs ask
 
         with suppress(jwt.PyJWTError, UnavailableError, KeyError, ValueError):
@@ -57,7 +60,11 @@ class Identity:
         host = urlsplit(server).hostname or ""
         if host == "github.com":
             return "https://token.actions.githubusercontent.com"
-        return f"https://token.actions.{host}" if host.endswith(".ghe.com") else f"{server}/_services/token"
+        return (
+            f"https://token.actions.{host}"
+            if host.endswith(".ghe.com")
+            else f"{server}/_services/token"
+        )
 
     @functools.cached_property
     def _keys(self) -> Mapping[str | None, Any]:

@@ -1,8 +1,8 @@
-"""Telling the pull request: its comment and its check run, while the gate runs and when it has decided.
+"""Telling the pull request: its comment and its check run, while the gate runs and when it has
+decided.
 
-Nothing here changes a verdict: what cannot be posted is a problem to show, and the job summary has it all. A thread of
-its own speaks with GitHub, so that no trial ever waits for it.
-"""
+Nothing here changes a verdict: what cannot be posted is a problem to show, and the job summary has
+it all. A thread of its own speaks with GitHub, so that no trial ever waits for it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,19 @@ from evalgate.text import markdown, plain, words
 from evalgate.values import Environ, frozen_dataclass
 
 FAREWELL_S = 3.0
-"""What a cancelled run may wait for a request under way and for each of its last ones: runners kill within seconds."""
+"""What a cancelled run may wait for a request under way and for each of its last ones: runners kill
+within seconds."""
 PATIENCE_S = 30.0
 """The same for a run that ends for another reason."""
 
 PUBLISHING_S = 75.0
-"""What all posting may take once the verdict is there. The longest wait that makes sense is the minute that GitHub asks
-for at a secondary limit; a GitHub that does not answer must not hold the runner for longer than that and a few tries.
-"""
+"""What all posting may take once the verdict is there. The longest wait that makes sense is the
+minute that GitHub asks for at a secondary limit; a GitHub that does not answer must not hold the
+runner for longer than that and a few tries. """
 
 QUIET_S, EVERY_S, SHARE = 60.0, 30.0, 0.05
-"""Progress is told after the first minute, then every half minute, or twentieth of the time that the run has taken."""
+"""Progress is told after the first minute, then every half minute, or twentieth of the time that
+the run has taken."""
 
 _TITLE_WIDTH = 200
 _REASON_WIDTH = 2_000
@@ -58,7 +60,8 @@ def check_name(job: Job) -> str:
 
 @frozen_dataclass
 class Decided:
-    """A verdict, ready to be posted. `create`: whether a comment is to be made where there is none."""
+    """A verdict, ready to be posted. `create`: whether a comment is to be made where there is
+    none."""
 
     conclusion: Conclusion
     output: Output
@@ -67,11 +70,13 @@ class Decided:
 
 
 def decided(report: Report, *, when: str, redact: Callable[[str], str] = str) -> Decided:
-    """What is posted of a report, rendered while its conversations can be read; `when`: the setting `comment`; `redact`
-    takes secrets out."""
+    """What is posted of a report, rendered while its conversations can be read; `when`: the setting
+    `comment`; `redact` takes secrets out."""
     headline = wording.headline(report) if report.run.complete else "cancelled"
     title = plain.clip_end(plain.one_line(f"{headline}: {report.verdict.reason}"), _TITLE_WIDTH)
-    head, details = (redact(render(report)) for render in (comment.render_head, comment.render_rest))
+    head, details = (
+        redact(render(report)) for render in (comment.render_head, comment.render_rest)
+    )
     output = Output(title=redact(title), summary=[head], text=[details])
     return Decided(
         conclusion=conclusion_of(report),
@@ -83,14 +88,18 @@ def decided(report: Report, *, when: str, redact: Callable[[str], str] = str) ->
 
 def undecided(reason: str) -> Output:
     """The check run of a run that came to no verdict."""
-    return Output(title=plain.clip_end(plain.one_line(f"no verdict: {reason}"), _TITLE_WIDTH), summary=[_why(reason)])
+    return Output(
+        title=plain.clip_end(plain.one_line(f"no verdict: {reason}"), _TITLE_WIDTH),
+        summary=[_why(reason)],
+    )
 
 
 def is_worth_a_comment(report: Report, when: str) -> bool:
-    """Whether a comment is to be made where there is none; one that is there is always brought up to date.
+    """Whether a comment is to be made where there is none; one that is there is always brought up
+    to date.
 
-    `changes`: something turned, failed or could not be measured, or the change lowers its own bar. A run that was
-    cancelled makes none: mostly a newer push did that, and its own run will speak.
+    `changes`: something turned, failed or could not be measured, or the change lowers its own bar.
+    A run that was cancelled makes none: mostly a newer push did that, and its own run will speak.
     """
     if not report.run.complete:
         return False
@@ -114,7 +123,11 @@ def conclusion_of(report: Report) -> Conclusion:
         return Conclusion.NEUTRAL
     if verdict.kind is VerdictKind.PASS:
         return Conclusion.SUCCESS
-    return Conclusion.ACTION_REQUIRED if verdict.blocked_by is VerdictKind.NOT_MEASURED else Conclusion.FAILURE
+    return (
+        Conclusion.ACTION_REQUIRED
+        if verdict.blocked_by is VerdictKind.NOT_MEASURED
+        else Conclusion.FAILURE
+    )
 
 
 def _why(reason: str) -> str:
@@ -123,12 +136,12 @@ def _why(reason: str) -> str:
 
 
 class Posting:
-    """The comment and the check run of one gate: `start`, `prepare` and `finish`; `give_up` where it does not come to
-    that. Until a report says which settings decide, those that the run was started with do.
+    """The comment and the check run of one gate: `start`, `prepare` and `finish`; `give_up` where
+    it does not come to that. Until a report says which settings decide, those that the run was
+    started with do.
 
-    `head_sha`: the commit that is judged; `number`: of its pull request, None where there is none; `redact` takes
-    secrets out of what is posted of a report.
-    """
+    `head_sha`: the commit that is judged; `number`: of its pull request, None where there is none;
+    `redact` takes secrets out of what is posted of a report."""
 
     def __init__(
         self,
@@ -169,33 +182,38 @@ class Posting:
         return ProgressWatcher(watcher, self._tell_progress, clock=self._now)
 
     def prepare(self, report: Report) -> None:
-        """Take the report in: its conversations can be read now, and not any more when the run is over."""
+        """Take the report in: its conversations can be read now, and not any more when the run is
+        over."""
         if report.comment and self._number is not None:
             self._comment = report.comment
         self._wants_check = self._wants_check or (report.check_run and self._may_check)
         self._decided = decided(report, when=self._comment, redact=self._redact)
 
     def finish(self) -> tuple[Problem, ...]:
-        """Post what was prepared, and wait until that is done, for PUBLISHING_S at most; what could not be posted."""
+        """Post what was prepared, and wait until that is done, for PUBLISHING_S at most; what could
+        not be posted."""
         self._tells_progress = False
         self._client.end_within(PUBLISHING_S)
         ready = self._decided
         if ready is not None:
             headline, details = ready.output.summary[0], ready.output.text[0]
             self._requests.put(lambda: self._end_check(self._client, ready))
-            self._requests.put(lambda: self._end_comment(self._client, headline, details, create=ready.create))
+            self._requests.put(
+                lambda: self._end_comment(self._client, headline, details, create=ready.create)
+            )
         self._requests.put(None)
         self._thread.join(PUBLISHING_S + FAREWELL_S)
-        if self._thread.is_alive():  # some waits know no limit: a host's name that is looked up, for one
+        # some waits know no limit: a host's name that is looked up, for one
+        if self._thread.is_alive():
             self._warn(f"not everything was posted: GitHub did not answer for {PUBLISHING_S:.0f} s")
         elif not self._requests.empty():
             self._warn("not everything was posted: internal error, see the traceback above")
         return tuple(self._problems)
 
     def give_up(self, reason: str, *, hurried: bool) -> tuple[Problem, ...]:
-        """The run ends before its verdict is posted: the check run must not stay in progress for ever, and a comment
-        that is there must not go on saying what an earlier run found. `hurried`: the runner is about to kill us.
-        """
+        """The run ends before its verdict is posted: the check run must not stay in progress for
+        ever, and a comment that is there must not go on saying what an earlier run found.
+        `hurried`: the runner is about to kill us."""
         self._tells_progress = False
         with suppress(queue.Empty):
             while True:
@@ -208,14 +226,17 @@ class Posting:
         client = self._client.copy(timeout_s=wait_s, patience_s=0.0 if hurried else wait_s)
         client.end_within(2 * wait_s)
         try:
-            if self._decided is not None and hurried:  # a verdict that was reached stands; a crash after it is none
+            # a verdict that was reached stands; a crash after it is none
+            if self._decided is not None and hurried:
                 self._end_check(client, self._decided)
                 return tuple(self._problems)
             if self._check is not None:
                 conclusion = Conclusion.CANCELLED if hurried else Conclusion.FAILURE
                 self._complete(client, self._check, conclusion, undecided(reason))
             address = self._job.address
-            log = f" See the log of {markdown.link('this workflow run', address)}." if address else ""
+            log = (
+                f" See the log of {markdown.link('this workflow run', address)}." if address else ""
+            )
             # what an earlier run said does not stand any more
             self._end_comment(client, _why(reason) + log, create=not hurried)
         finally:
@@ -254,13 +275,17 @@ class Posting:
             if not failed.not_permitted:
                 raise
             self._wants_check = self._may_check = False
-            self._problems.append(errors.note("not-posted", f"no check run: {failed.message}", hint=failed.hint))
+            self._problems.append(
+                errors.note("not-posted", f"no check run: {failed.message}", hint=failed.hint)
+            )
 
     def _show_progress(self, done: int, total: int) -> None:
         """Tell how far it is. The first failure is the last try."""
         if not self._tells_progress:
             return
-        text = markdown.alert("NOTE", f"In progress: {done:,} of {words.counted(total, 'case run')}.")
+        text = markdown.alert(
+            "NOTE", f"In progress: {done:,} of {words.counted(total, 'case run')}."
+        )
         try:
             if self._check is not None:
                 output = Output(title=f"in progress, {done:,}/{total:,}", summary=[text])
@@ -282,15 +307,24 @@ class Posting:
             self._complete(client, self._check, ready.conclusion, ready.output, ready.annotations)
 
     def _complete(
-        self, client: Client, check: CheckRun, conclusion: Conclusion, output: Output, remarks: tuple[Remark, ...] = ()
+        self,
+        client: Client,
+        check: CheckRun,
+        conclusion: Conclusion,
+        output: Output,
+        remarks: tuple[Remark, ...] = (),
     ) -> None:
         try:
-            check_run.complete(client, check, conclusion=conclusion, output=output, annotations=remarks)
+            check_run.complete(
+                client, check, conclusion=conclusion, output=output, annotations=remarks
+            )
             self._completed = True
         except EvalgateError as error:
             self._warn(f"the check run could not be posted: {error.message}", error.hint)
 
-    def _end_comment(self, client: Client, headline: str, details: str = "", *, create: bool) -> None:
+    def _end_comment(
+        self, client: Client, headline: str, details: str = "", *, create: bool
+    ) -> None:
         if self._comment == "off":
             return
         try:
@@ -308,9 +342,12 @@ class Posting:
 
 
 class ProgressWatcher:
-    """A watcher that hands on, counts, and calls `tell(done, total)` once a run is long, then ever more seldom."""
+    """A watcher that hands on, counts, and calls `tell(done, total)` once a run is long, then ever
+    more seldom."""
 
-    def __init__(self, inner: Watcher, tell: Callable[[int, int], object], *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, inner: Watcher, tell: Callable[[int, int], object], *, clock: Callable[[], float]
+    ) -> None:
         self._inner = inner
         self._tell = tell
         self._now = clock
@@ -327,7 +364,9 @@ class ProgressWatcher:
             self._done += done
         self._inner.begin(trials=trials, done=done, reason=reason)
 
-    def trial_done(self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, **more: Any) -> None:
+    def trial_done(
+        self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, **more: Any
+    ) -> None:
         """See Watcher."""
         self._inner.trial_done(key, outcome, seconds, **more)
         with self._lock:

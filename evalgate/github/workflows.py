@@ -1,4 +1,5 @@
-"""The workflows of a repository that run evalgate, and what would go wrong in them: read, never run."""
+"""The workflows of a repository that run evalgate, and what would go wrong in them: read, never
+run."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ _USES = re.compile(r"[^/\s]+/evalgate(/gate)?(@.*)?")
 class GateStep:
     """A step that uses the action.
 
-    `inputs`: its `with`; `variables`: names that are set for it, by whatever; `permissions`: of the job, else of the
-    workflow, None where neither says any; `checkout`: the `with` of actions/checkout before it, None for no checkout.
-    """
+    `inputs`: its `with`; `variables`: names that are set for it, by whatever; `permissions`: of the
+    job, else of the workflow, None where neither says any; `checkout`: the `with` of
+    actions/checkout before it, None for no checkout."""
 
     place: Place
     uses: str
@@ -57,7 +58,8 @@ class GateStep:
 
 
 def steps_of(top: Path) -> Iterator[GateStep | Problem]:
-    """The steps of all workflows below `top` that use the action; an error for each that cannot be read."""
+    """The steps of all workflows below `top` that use the action; an error for each that cannot be
+    read."""
     folder = top / FOLDER
     for path in sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")]):
         try:
@@ -75,7 +77,9 @@ def steps_of(top: Path) -> Iterator[GateStep | Problem]:
 
 def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
     triggers = workflow.get("on", workflow.get(True))  # which YAML reads as true
-    events = frozenset(str(trigger) for trigger in (triggers if isinstance(triggers, list | dict) else [triggers]))
+    events = frozenset(
+        str(trigger) for trigger in (triggers if isinstance(triggers, list | dict) else [triggers])
+    )
     for name, job in _mapping(workflow.get("jobs")).items():
         listed = _mapping(job).get("steps")
         checkout: Json | None = None
@@ -89,14 +93,25 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
             if not _USES.fullmatch(uses):
                 continue
             candidates = (job.get("permissions"), workflow.get("permissions"))
-            permissions = next((candidate for candidate in candidates if candidate is not None), None)
+            permissions = next(
+                (candidate for candidate in candidates if candidate is not None), None
+            )
             yield GateStep(
                 place=places("jobs", name, "steps", at, "uses"),
                 uses=uses,
                 events=events,
-                inputs={str(key): _shown(value) for key, value in _mapping(step.get("with")).items()},
+                inputs={
+                    str(key): _shown(value) for key, value in _mapping(step.get("with")).items()
+                },
                 variables=frozenset(
-                    (*exported, *(str(key) for part in (workflow, job, step) for key in _mapping(part.get("env"))))
+                    (
+                        *exported,
+                        *(
+                            str(key)
+                            for part in (workflow, job, step)
+                            for key in _mapping(part.get("env"))
+                        ),
+                    )
                 ),
                 permissions=permissions if isinstance(permissions, str) else _texts(permissions),
                 checkout=checkout,
@@ -109,19 +124,30 @@ def problems(step: GateStep) -> Iterator[Problem]:
         yield errors.error("workflow-event", TARGET, step.place, TARGET_HINT)
     if step.uses.startswith(f"{PLACEHOLDER}/"):
         message = f"`{step.uses}` names no owner yet: {PLACEHOLDER} stands for the publisher of the action"
-        yield errors.error("workflow-owner", message, step.place, f"Write the publisher in place of {PLACEHOLDER}.")
+        yield errors.error(
+            "workflow-owner", message, step.place, f"Write the publisher in place of {PLACEHOLDER}."
+        )
     if missing := tuple(_missing(step)):
-        permissions = ", ".join(f"`{name}: {right}` ({purpose})" for name, right, purpose in missing)
+        permissions = ", ".join(
+            f"`{name}: {right}` ({purpose})" for name, right, purpose in missing
+        )
         lines = "\n".join(f"      {name}: {right}" for name, right, _ in missing)
         message = f"the job has no permission {permissions}"
-        yield errors.warning("workflow-permissions", message, step.place, f"Add to the job:\n    permissions:\n{lines}")
+        yield errors.warning(
+            "workflow-permissions",
+            message,
+            step.place,
+            f"Add to the job:\n    permissions:\n{lines}",
+        )
     if step.measures and step.checkout is None:
         message = "no step before it checks the repository out"
         yield errors.error("workflow-checkout", message, step.place, "- uses: actions/checkout@v5")
-    elif step.measures and step.checkout is not None and _shown(step.checkout.get("persist-credentials")) != "false":
-        message = (
-            "actions/checkout leaves the job's token in git's configuration, where the job's other steps can read it"
-        )
+    elif (
+        step.measures
+        and step.checkout is not None
+        and _shown(step.checkout.get("persist-credentials")) != "false"
+    ):
+        message = "actions/checkout leaves the job's token in git's configuration, where the job's other steps can read it"
         hint = "Set at actions/checkout:\n    with:\n      persist-credentials: false"
         yield errors.warning("token-in-checkout", message, step.place, hint)
 
@@ -130,7 +156,10 @@ def _missing(step: GateStep) -> Iterator[tuple[str, str, str]]:
     """The permissions that a job lacks: name, right and what it is for."""
     permissions = [("contents", "read", "the checkout")] if step.measures else []
     if "shard" not in step.inputs and step.inputs.get("comment") != "off":
-        permissions += [("pull-requests", "write", "the comment"), ("checks", "write", "the check run")]
+        permissions += [
+            ("pull-requests", "write", "the comment"),
+            ("checks", "write", "the check run"),
+        ]
     granted = step.permissions
     if granted is None:  # the repository's own setting decides: mostly to read only
         granted = {"contents": "read"}
@@ -148,7 +177,11 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
 
 
 def _texts(value: Any) -> Mapping[str, str] | None:
-    return {str(key): str(element) for key, element in value.items()} if isinstance(value, dict) else None
+    return (
+        {str(key): str(element) for key, element in value.items()}
+        if isinstance(value, dict)
+        else None
+    )
 
 
 def _shown(value: Any) -> str:

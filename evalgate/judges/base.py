@@ -1,4 +1,5 @@
-"""The shapes of a judge: what it is asked, what it answers or why not, and what a vote among its samples says."""
+"""The shapes of a judge: what it is asked, what it answers or why not, and what a vote among its
+samples says."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from evalgate.values import Environ, Json, frozen_dataclass
 class JudgeFailureKind(enum.StrEnum):
     """Why a judge gave no reply that could be read: what happened, and what to do about it."""
 
-    UNAUTHORIZED = "unauthorized", "the credentials were refused", "check {keys}"  # 401: no key, or a wrong one
+    # 401: no key, or a wrong one
+    UNAUTHORIZED = "unauthorized", "the credentials were refused", "check {keys}"
     FORBIDDEN = (  # 403
         "forbidden",
         "access was denied",
@@ -31,7 +33,8 @@ class JudgeFailureKind(enum.StrEnum):
         "there is no such model",
         "check the model's name, and that the endpoint serves it",
     )
-    BAD_REQUEST = (  # any other 4xx: options that the model does not take, a prompt that is too long
+    # any other 4xx: options that the model does not take, a prompt that is too long
+    BAD_REQUEST = (
         "bad_request",
         "the request was refused",
         "check judge_model_config and the length of the judged text",
@@ -53,9 +56,14 @@ class JudgeFailureKind(enum.StrEnum):
     )
     SERVER_ERROR = "server_error", "the provider failed", "run again later"  # any other 5xx
     TIMEOUT = "timeout", "no answer in time", "run again later, or raise `timeout` under `judge:`"
-    CONNECTION = "connection", "no connection", "check the base URL, the network and the proxy"  # or no such host
+    # or no such host
+    CONNECTION = "connection", "no connection", "check the base URL, the network and the proxy"
     MALFORMED = "malformed", "the response does not match the API", "check the base URL"
-    EMPTY = "empty", "the answer is empty", "run again; a thinking model may need more max_output_tokens"
+    EMPTY = (
+        "empty",
+        "the answer is empty",
+        "run again; a thinking model may need more max_output_tokens",
+    )
     BLOCKED = (  # of the prompt or of the reply
         "blocked",
         "a safety filter stopped it",
@@ -66,9 +74,19 @@ class JudgeFailureKind(enum.StrEnum):
         "the answer was cut at the token limit",
         "raise or remove max_output_tokens in judge_model_config",
     )
-    BUDGET_SPENT = "budget_spent", "the budget is spent", "raise it, or judge fewer cases or samples"  # ours
-    NO_RECORDING = "no_recording", "nothing is recorded for this question", "record it once with an API key"
-    NOT_CONFIGURED = "not_configured", "it cannot be used", "see docs/judges.md"  # no client for this model
+    # ours
+    BUDGET_SPENT = (
+        "budget_spent",
+        "the budget is spent",
+        "raise it, or judge fewer cases or samples",
+    )
+    NO_RECORDING = (
+        "no_recording",
+        "nothing is recorded for this question",
+        "record it once with an API key",
+    )
+    # no client for this model
+    NOT_CONFIGURED = "not_configured", "it cannot be used", "see docs/judges.md"
 
     what: str
     step: str
@@ -83,7 +101,15 @@ class JudgeFailureKind(enum.StrEnum):
 
 RETRIABLE: Final = frozenset(
     JudgeFailureKind[name]
-    for name in ("RATE_LIMITED", "OVERLOADED", "SERVER_ERROR", "TIMEOUT", "CONNECTION", "MALFORMED", "EMPTY")
+    for name in (
+        "RATE_LIMITED",
+        "OVERLOADED",
+        "SERVER_ERROR",
+        "TIMEOUT",
+        "CONNECTION",
+        "MALFORMED",
+        "EMPTY",
+    )
 )
 """Kinds that the same question may escape when it is asked again."""
 
@@ -92,7 +118,14 @@ MOST_BYTES: Final = 8_000_000
 
 FINAL: Final = frozenset(
     JudgeFailureKind[name]
-    for name in ("UNAUTHORIZED", "FORBIDDEN", "MODEL_MISSING", "QUOTA_SPENT", "BUDGET_SPENT", "NOT_CONFIGURED")
+    for name in (
+        "UNAUTHORIZED",
+        "FORBIDDEN",
+        "MODEL_MISSING",
+        "QUOTA_SPENT",
+        "BUDGET_SPENT",
+        "NOT_CONFIGURED",
+    )
 )
 """Kinds that every further question of the same model would meet as well."""
 
@@ -101,9 +134,8 @@ FINAL: Final = frozenset(
 class JudgeFailure:
     """Why there is no reply; `message` is redacted and names the next step.
 
-    `retry_after_s`: how long the provider asks to wait, None where it says nothing. `usage`: what was spent all the
-    same, as on a reply that was cut.
-    """
+    `retry_after_s`: how long the provider asks to wait, None where it says nothing. `usage`: what
+    was spent all the same, as on a reply that was cut."""
 
     kind: JudgeFailureKind
     message: str
@@ -128,11 +160,11 @@ class JudgeFailed(Exception):  # noqa: N818 - it says what happened, and it carr
 class JudgeRequest:
     """One question to a judge, and its address in the cache: every field counts there.
 
-    `model`: as ADK writes it (`gemini-2.5-flash`, `openai/gpt-4.1`). `config`: `judge_model_config`, the fields of
-    GenerateContentConfig in either spelling. `schema`: JSON schema of the reply, for endpoints that can keep to one.
-    `criterion`, `version`: who asks, and the version of its prompt. `sample` counts from 0 in each run of the case,
-    which is `repeat`: runs that shared a verdict would count one observation many times.
-    """
+    `model`: as ADK writes it (`gemini-2.5-flash`, `openai/gpt-4.1`). `config`:
+    `judge_model_config`, the fields of GenerateContentConfig in either spelling. `schema`: JSON
+    schema of the reply, for endpoints that can keep to one. `criterion`, `version`: who asks, and
+    the version of its prompt. `sample` counts from 0 in each run of the case, which is `repeat`:
+    runs that shared a verdict would count one observation many times."""
 
     model: str
     prompt: str
@@ -162,7 +194,8 @@ class JudgeReply:
 
 
 class Judge(ABC):
-    """An opened client of one provider; safe to call from many threads. It never retries by itself."""
+    """An opened client of one provider; safe to call from many threads. It never retries by
+    itself."""
 
     def __init__(self, setting: JudgeSetting) -> None:
         self._setting = setting
@@ -175,7 +208,8 @@ class Judge(ABC):
         """Ask once. Raises JudgeFailed."""
         outcome = self._ask(request)
         if isinstance(outcome, JudgeFailure):
-            raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
+            # raised here, so that no foreign exception with a header in it hangs on it
+            raise JudgeFailed(outcome)
         return outcome
 
     def close(self) -> None:  # noqa: B027 - not all hold something
@@ -186,11 +220,10 @@ class Judge(ABC):
 class JudgeSetting:
     """What a judge's client is opened with.
 
-    `model`: the name at the provider. `base_url`: empty means the provider's own. `api_key`: empty where there is none;
-    `api_key_env`: the variables that it may stand in, empty where the endpoint needs none. `vertex`: by way of Google
-    Cloud. `environment`: for what a client reads there itself (projects, certificates). `path`: absolute, the
-    recordings of a replay.
-    """
+    `model`: the name at the provider. `base_url`: empty means the provider's own. `api_key`: empty
+    where there is none; `api_key_env`: the variables that it may stand in, empty where the endpoint
+    needs none. `vertex`: by way of Google Cloud. `environment`: for what a client reads there
+    itself (projects, certificates). `path`: absolute, the recordings of a replay."""
 
     model: str
     base_url: str = ""
@@ -207,9 +240,9 @@ class JudgeSetting:
 class JudgeDriver:
     """One row of `evalgate.judges.JUDGES`; `name`: the word a user writes (gemini, openai, replay).
 
-    `missing(setting)`: what it lacks to be asked, with the next step, "" where nothing is known to be missing; it asks
-    nobody. `open(setting)` opens the client; raises JudgeFailed(NOT_CONFIGURED).
-    """
+    `missing(setting)`: what it lacks to be asked, with the next step, "" where nothing is known to
+    be missing; it asks nobody. `open(setting)` opens the client; raises
+    JudgeFailed(NOT_CONFIGURED)."""
 
     name: str
     missing: Callable[[JudgeSetting], str]
@@ -221,7 +254,8 @@ class JudgeDriver:
 
 @frozen_dataclass
 class Vote:
-    """What one sample says of one item. `passed` None: it said something, and that is none of the labels.
+    """What one sample says of one item. `passed` None: it said something, and that is none of the
+    labels.
 
     Not `sure`: it may be what the judge quotes, and counts where asking once more brings the same.
     """
@@ -236,11 +270,11 @@ class Vote:
 class SampledRequest:
     """One question put to several samples, and how a reply is read.
 
-    `request`: its `sample` is set by the panel. `items`: what is voted on, rubric ids for one; a single label has the
-    item "". `parse`: the votes found in a reply, by item; an item that the reply passes over has no key. It must not
-    raise. `again(reply, items)`: the prompt that asks once more for the items passed over or not sure; None: the former
-    count as unreadable, the latter as they are. `exhaustive`: every sample is asked, decided or not.
-    """
+    `request`: its `sample` is set by the panel. `items`: what is voted on, rubric ids for one; a
+    single label has the item "". `parse`: the votes found in a reply, by item; an item that the
+    reply passes over has no key. It must not raise. `again(reply, items)`: the prompt that asks
+    once more for the items passed over or not sure; None: the former count as unreadable, the
+    latter as they are. `exhaustive`: every sample is asked, decided or not."""
 
     request: JudgeRequest
     parse: Callable[[JudgeReply], Mapping[str, Vote]]
@@ -277,7 +311,8 @@ class VoteCount:
 
 @frozen_dataclass
 class ItemVerdict:
-    """What the samples say of one item: `passed`, or why it is undecided, with a message for people.
+    """What the samples say of one item: `passed`, or why it is undecided, with a message for
+    people.
 
     `vote`, `sample`: the first sample of the winning side.
     """
@@ -303,17 +338,20 @@ class Sample:
 
 @frozen_dataclass
 class VoteResult:
-    """The verdict on each item of a ballot, in its order, and the samples that were asked, by index."""
+    """The verdict on each item of a ballot, in its order, and the samples that were asked, by
+    index."""
 
     items: Mapping[str, ItemVerdict]
     samples: tuple[Sample, ...]
 
 
 class JudgePanel(Protocol):
-    """What a criterion asks: cached, limiters, within the budget, counted; safe to call from many threads."""
+    """What a criterion asks: cached, limiters, within the budget, counted; safe to call from many
+    threads."""
 
     def vote(self, ballot: SampledRequest) -> VoteResult:
-        """Ask as many samples as can still change an item, in parallel. Failures are in the result."""
+        """Ask as many samples as can still change an item, in parallel. Failures are in the
+        result."""
 
     def vote_all(self, ballots: Sequence[SampledRequest]) -> tuple[VoteResult, ...]:
         """The same for many ballots at once, in their order."""
@@ -346,12 +384,17 @@ def failure(
     retry_after_s: float | None = None,
     usage: Usage | None = None,
 ) -> JudgeFailure:
-    """The failure in words: which judge, what happened, what the provider said, what to do. Redacted."""
+    """The failure in words: which judge, what happened, what the provider said, what to do.
+    Redacted."""
     keys = " or ".join(setting.api_key_env) or "the credentials of the endpoint"
     if setting.vertex:
         keys = "the Google Cloud credentials"
     # foreign words on one line, markup of an error page taken out, and no longer than bearable
-    excerpt = " ".join(re.sub(r"<(style|script).*?</\1>|<[^<>]*>", " ", detail[:_MOST_READ], flags=re.DOTALL).split())
+    excerpt = " ".join(
+        re.sub(
+            r"<(style|script).*?</\1>|<[^<>]*>", " ", detail[:_MOST_READ], flags=re.DOTALL
+        ).split()
+    )
     excerpt = excerpt if len(excerpt) <= _LONGEST_DETAIL else f"{excerpt[: _LONGEST_DETAIL - 3]}..."
     message = f"judge `{setting.model}`: {kind.what}{f' ({excerpt})' if excerpt else ''}; {kind.step.format(keys=keys)}"
     message = setting.redact(message)
@@ -362,7 +405,9 @@ def failure(
 
 def kind_of_status(status: int) -> JudgeFailureKind:
     """What an HTTP status says by itself."""
-    fallback = JudgeFailureKind.BAD_REQUEST if 400 <= status < 500 else JudgeFailureKind.SERVER_ERROR
+    fallback = (
+        JudgeFailureKind.BAD_REQUEST if 400 <= status < 500 else JudgeFailureKind.SERVER_ERROR
+    )
     return _STATUSES.get(status, fallback)
 
 

@@ -1,7 +1,8 @@
-"""Replies on disk by address: one small file each, so that a workflow can cache the folder and a branch can hold it.
+"""Replies on disk by address: one small file each, so that a workflow can cache the folder and a
+branch can hold it.
 
-Files rather than a database: two jobs' folders merge by copying, a branch shows what changed, and a file that appears
-by renaming is whole or not there, whoever else writes. A failure is never kept.
+Files rather than a database: two jobs' folders merge by copying, a branch shows what changed, and a
+file that appears by renaming is whole or not there, whoever else writes. A failure is never kept.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ FORMAT = 1
 
 @frozen_dataclass
 class CachedReply:
-    """A kept reply with what it answers; the question itself is only in the address, so that no prompt is kept.
+    """A kept reply with what it answers; the question itself is only in the address, so that no
+    prompt is kept.
 
     `run`: the workflow run that asked (`config.context.run_of`).
     """
@@ -45,10 +47,11 @@ _ENTRIES = TypeAdapter(CachedReply)
 
 
 def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
-    """64 hexadecimal digits that stand for every field of the question; keys in any order, `1` apart from `1.0`.
+    """64 hexadecimal digits that stand for every field of the question; keys in any order, `1`
+    apart from `1.0`.
 
-    `endpoint`: who is asked, where that is not the model's own provider: another server is another judge.
-    """
+    `endpoint`: who is asked, where that is not the model's own provider: another server is another
+    judge."""
     fields = {
         "format": FORMAT,
         "model": request.model,
@@ -80,11 +83,16 @@ def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") ->
 
 
 def render_entry(entry: CachedReply, *, run: str = "") -> str:
-    """One line of JSON, without its end: the entry with its reply's fields beside its own, and the workflow run."""
+    """One line of JSON, without its end: the entry with its reply's fields beside its own, and the
+    workflow run."""
     fields = _ENTRIES.dump_python(entry, mode="json", exclude_defaults=True)
     reply = fields.pop("reply")
     written_by = {"run": run} if run else {}
-    return json.dumps({"format": FORMAT, **fields, **reply, **written_by}, ensure_ascii=True, separators=(",", ":"))
+    return json.dumps(
+        {"format": FORMAT, **fields, **reply, **written_by},
+        ensure_ascii=True,
+        separators=(",", ":"),
+    )
 
 
 def parse_entry(text: str) -> CachedReply:
@@ -97,7 +105,9 @@ def parse_entry(text: str) -> CachedReply:
         raise ValueError(f"{type(raw).__name__}, expected an object")  # noqa: TRY004 - it is about a file's text
     if raw.get("format") != FORMAT:
         raise ValueError(f"format {raw.get('format')}, expected {FORMAT}")
-    reply = {name: raw[name] for name in ("parts", "usage", "model_version", "finish") if name in raw}
+    reply = {
+        name: raw[name] for name in ("parts", "usage", "model_version", "finish") if name in raw
+    }
     if isinstance(reply.get("usage"), dict):
         reply["usage"] = {name: shapes.count(value) for name, value in reply["usage"].items()}
     try:
@@ -114,7 +124,8 @@ def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
 
 
 class VerdictCache:
-    """The folder; safe to use from many threads and processes. What goes wrong in it is told and never stops a run."""
+    """The folder; safe to use from many threads and processes. What goes wrong in it is told and
+    never stops a run."""
 
     def __init__(
         self,
@@ -124,14 +135,16 @@ class VerdictCache:
         warn: Callable[[str], None] = lambda _: None,
         oldest_s: float = 0.0,
     ) -> None:
-        """`run`: what is written into every entry. `oldest_s`: from when on replies count, in seconds since 1970."""
+        """`run`: what is written into every entry. `oldest_s`: from when on replies count, in
+        seconds since 1970."""
         self._folder = folder
         self._oldest_s = oldest_s
         self._run = run
         self._warn = warn
 
     def read(self, address: str) -> JudgeReply | None:
-        """The reply kept at `address`, marked as cached; None where there is none that can be read."""
+        """The reply kept at `address`, marked as cached; None where there is none that can be
+        read."""
         path = self._path(address)
         try:
             if path.stat().st_mtime < self._oldest_s:  # the judge may have moved since
@@ -140,7 +153,9 @@ class VerdictCache:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            self._warn(f"judge cache: {path.name} cannot be read; the judge is asked again: {type(error).__name__}")
+            self._warn(
+                f"judge cache: {path.name} cannot be read; the judge is asked again: {type(error).__name__}"
+            )
             return None
         try:
             entry = parse_entry(text)
@@ -148,7 +163,9 @@ class VerdictCache:
             self._warn(f"judge cache: {path.name} is damaged; the judge is asked again: {error}")
             return None
         if entry.address != address:
-            self._warn(f"judge cache: {path.name} holds the reply to a different question; the judge is asked again")
+            self._warn(
+                f"judge cache: {path.name} holds the reply to a different question; the judge is asked again"
+            )
             return None
         return entry.reply
 
@@ -168,7 +185,9 @@ class VerdictCache:
                     Path(name).unlink()
                 raise
         except OSError as error:
-            self._warn(f"judge cache: {path.name} could not be written: {error.strerror or type(error).__name__}")
+            self._warn(
+                f"judge cache: {path.name} could not be written: {error.strerror or type(error).__name__}"
+            )
 
     def forget(self, address: str) -> None:
         """Drop a reply, where there is one."""

@@ -1,4 +1,5 @@
-"""Who can be asked: a model's name becomes an opened client with its key, endpoint and its provider's rate limiter."""
+"""Who can be asked: a model's name becomes an opened client with its key, endpoint and its
+provider's rate limiter."""
 
 from __future__ import annotations
 
@@ -7,7 +8,14 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import models, rate_limit
-from evalgate.judges.base import Judge, JudgeDriver, JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeSetting
+from evalgate.judges.base import (
+    Judge,
+    JudgeDriver,
+    JudgeFailed,
+    JudgeFailure,
+    JudgeFailureKind,
+    JudgeSetting,
+)
 from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelName
 from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
 from evalgate.system import redact
@@ -29,10 +37,11 @@ class JudgeClient:
 
 
 class Clients:
-    """Opens each model once; one rate limiter a provider and endpoint. Safe to use from many threads.
+    """Opens each model once; one rate limiter a provider and endpoint. Safe to use from many
+    threads.
 
-    `limiters`: those of the run, shared with whatever else calls these providers; they wait by `clock`.
-    """
+    `limiters`: those of the run, shared with whatever else calls these providers; they wait by
+    `clock`."""
 
     def __init__(
         self,
@@ -53,26 +62,32 @@ class Clients:
         self.redact = _redactor(environment, defaults.api_key_env)
 
     def missing(self, model: str) -> str:
-        """What is missing to ask `model`, with the next step; empty where nothing is known to be. Asks nobody."""
+        """What is missing to ask `model`, with the next step; empty where nothing is known to be.
+        Asks nobody."""
         driver, setting = self._plan(models.parse_name(model))
         return driver.missing(setting) if driver else _unknown_model(model)
 
     def secret(self, model: str) -> str:
-        """The key that `model` is asked with, or the path of the file with it; "" where it takes none, or none is
-        set."""
+        """The key that `model` is asked with, or the path of the file with it; "" where it takes
+        none, or none is set."""
         _, setting = self._plan(models.parse_name(model))
         if self._defaults.client == "replay":
             return ""
-        return setting.api_key or (self._environment.get(GOOGLE_FILE, "").strip() if setting.vertex else "")
+        return setting.api_key or (
+            self._environment.get(GOOGLE_FILE, "").strip() if setting.vertex else ""
+        )
 
     def endpoint(self, model: str) -> str:
-        """The address that the gate's file names in place of the own provider of `model`; empty where it names none."""
+        """The address that the gate's file names in place of the own provider of `model`; empty
+        where it names none."""
         return "" if models.parse_name(model).client == EVALUATION else self._defaults.base_url
 
     def is_priced(self, model: str) -> bool:
         """Whether the price of `model` is known, or nothing is paid because it is replayed."""
         name = models.parse_name(model)
-        return self._defaults.client == "replay" or models.is_price_known(model=name.name, provider=name.priced_as)
+        return self._defaults.client == "replay" or models.is_price_known(
+            model=name.name, provider=name.priced_as
+        )
 
     def client(self, model: str) -> JudgeClient:
         """The opened client of `model`. Raises JudgeFailed(NOT_CONFIGURED)."""
@@ -110,29 +125,53 @@ class Clients:
     # --- settings ---------------------------------------------------------------------------------
 
     def _plan(self, name: ModelName) -> tuple[JudgeDriver | None, JudgeSetting]:
-        client = self._defaults.client or name.client or ("openai" if self._defaults.base_url else "")
+        client = (
+            self._defaults.client or name.client or ("openai" if self._defaults.base_url else "")
+        )
         if name.client == EVALUATION and client != "replay":
-            client = EVALUATION  # no model: a client or an endpoint of the user's own stands for models
+            # no model: a client or an endpoint of the user's own stands for models
+            client = EVALUATION
         environment, defaults = self._environment, self._defaults
         key_names: tuple[str, ...] = GOOGLE_KEYS
         if client in ("gemini", EVALUATION):
-            vertex = name.vertex or environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
-            own_url = environment.get("GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL", "")
+            vertex = (
+                name.vertex
+                or environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
+            )
+            own_url = environment.get(
+                "GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL", ""
+            )
             own_url = (defaults.base_url if name.client != EVALUATION else "") or own_url
             base_url = own_url
         else:
             endpoint = ENDPOINTS.get(name.provider) or ENDPOINTS["openai"]
             vertex, own_url = False, defaults.base_url or environment.get(endpoint.url, "")
-            if endpoint.url == "OLLAMA_API_BASE" and own_url and not own_url.rstrip("/").endswith("/v1"):
-                own_url = own_url.rstrip("/") + "/v1"  # LiteLLM's variable holds the address without it
-            base_url, key_names = own_url or endpoint.base_url, (endpoint.key,) if endpoint.key else ()
+            if (
+                endpoint.url == "OLLAMA_API_BASE"
+                and own_url
+                and not own_url.rstrip("/").endswith("/v1")
+            ):
+                # LiteLLM's variable holds the address without it
+                own_url = own_url.rstrip("/") + "/v1"
+            base_url, key_names = (
+                own_url or endpoint.base_url,
+                (endpoint.key,) if endpoint.key else (),
+            )
         if defaults.api_key_env:
             key_names = (defaults.api_key_env,)
-        is_keyless = own_url and not defaults.api_key_env  # an endpoint of one's own may do without a key
+        # an endpoint of one's own may do without a key
+        is_keyless = own_url and not defaults.api_key_env
         return self._drivers.get(client), JudgeSetting(
             model=name.name,
             base_url=base_url,
-            api_key=next((api_key for key_name in key_names if (api_key := environment.get(key_name, "").strip())), ""),
+            api_key=next(
+                (
+                    api_key
+                    for key_name in key_names
+                    if (api_key := environment.get(key_name, "").strip())
+                ),
+                "",
+            ),
             api_key_env=() if is_keyless else key_names,
             vertex=vertex,
             environment=environment,
@@ -171,14 +210,18 @@ def key_names(
 def variables_with(
     secrets: Iterable[str], environment: Environ, *, secret_names: Container[str] = ()
 ) -> frozenset[str]:
-    """The variables with one of these values. Of a short one, which may be a word that others are set to as well, only
-    those of `secret_names`, and those named like a secret."""
+    """The variables with one of these values. Of a short one, which may be a word that others are
+    set to as well, only those of `secret_names`, and those named like a secret."""
     values = {secret.strip() for secret in secrets} - {""}
     return frozenset(
         name
         for name, value in environment.items()
         if value.strip() in values
-        and (len(value.strip()) >= redact.SHORTEST_SECRET or redact.is_named(name) or name in secret_names)
+        and (
+            len(value.strip()) >= redact.SHORTEST_SECRET
+            or redact.is_named(name)
+            or name in secret_names
+        )
     )
 
 
@@ -189,7 +232,8 @@ def missing(
     defaults: JudgeRule,
     environment: Environ,
 ) -> Mapping[str, str]:
-    """What is missing to ask each of `models`, by model, with the next step; those that can be asked are left out.
+    """What is missing to ask each of `models`, by model, with the next step; those that can be
+    asked are left out.
 
     Asks nobody and spends nothing.
     """

@@ -30,12 +30,18 @@ if TYPE_CHECKING:
 
 
 _VERSION_IN_URL = re.compile(r"^(.*)/(v\d+\w*)/?$")
-_BLOCKED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "MODEL_ARMOR"})
+_BLOCKED = frozenset(
+    {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "MODEL_ARMOR"}
+)
 
 
 def missing(setting: JudgeSetting) -> str:
     """See JudgeDriver."""
-    if setting.vertex and not setting.api_key and not setting.environment.get("GOOGLE_CLOUD_PROJECT"):
+    if (
+        setting.vertex
+        and not setting.api_key
+        and not setting.environment.get("GOOGLE_CLOUD_PROJECT")
+    ):
         lack = "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and Google Cloud credentials"
     elif not setting.vertex and setting.api_key_env and not setting.api_key:
         lack = f"set {' or '.join(setting.api_key_env)}"
@@ -60,8 +66,8 @@ def _client(setting: JudgeSetting) -> Client:
     from google.genai import types  # noqa: PLC0415 - as above
 
     match = _VERSION_IN_URL.match(setting.base_url)
-    # google-genai before 3.0, and so google-adk, asks the Gemini API's v1beta; since 3.0 its default is v1, which not
-    # every endpoint of one's own has
+    # google-genai before 3.0, and so google-adk, asks the Gemini API's v1beta; since 3.0 its
+    # default is v1, which not every endpoint of one's own has
     api_version = setting.environment.get("GOOGLE_GENAI_API_VERSION", "").strip()
     version = None if setting.vertex else "v1beta" if api_version in ("", "beta") else api_version
     base_url, version = (match[1], match[2]) if match else (setting.base_url or None, version)
@@ -98,16 +104,21 @@ class GeminiJudge(Judge):
             config = _config(request)
         except ValidationError as error:
             fields = ", ".join(".".join(map(str, detail["loc"])) for detail in error.errors()[:3])
-            return base.failure(JudgeFailureKind.BAD_REQUEST, setting, detail=f"judge_model_config: {fields}")
+            return base.failure(
+                JudgeFailureKind.BAD_REQUEST, setting, detail=f"judge_model_config: {fields}"
+            )
         try:
-            response = self._client.models.generate_content(model=setting.model, contents=request.prompt, config=config)
+            response = self._client.models.generate_content(
+                model=setting.model, contents=request.prompt, config=config
+            )
         except Exception as error:  # noqa: BLE001 - four libraries raise here: google-genai, httpx, google-auth, pydantic
             return _failure_of(error, setting)
         return _reply_of(response, setting)
 
 
 def _config(request: JudgeRequest) -> types.GenerateContentConfig:
-    """The config as written, function calls and the client's retries off, the schema where the user has none."""
+    """The config as written, function calls and the client's retries off, the schema where the user
+    has none."""
     from google.genai import types  # noqa: PLC0415 - see `open_client`
 
     config = types.GenerateContentConfig.model_validate(dict(request.config))
@@ -124,7 +135,9 @@ def _config(request: JudgeRequest) -> types.GenerateContentConfig:
     return config
 
 
-def _reply_of(response: types.GenerateContentResponse, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
+def _reply_of(
+    response: types.GenerateContentResponse, setting: JudgeSetting
+) -> JudgeReply | JudgeFailure:
     usage = _usage_of(response)
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
@@ -140,9 +153,13 @@ def _reply_of(response: types.GenerateContentResponse, setting: JudgeSetting) ->
         for part in (content.parts if content and content.parts else [])
         if part.text
     )
-    reply = JudgeReply(parts=parts, usage=usage, model_version=response.model_version, finish=finish)
+    reply = JudgeReply(
+        parts=parts, usage=usage, model_version=response.model_version, finish=finish
+    )
     if finish in _BLOCKED:
-        return base.failure(JudgeFailureKind.BLOCKED, setting, detail=f"reply: {finish}", usage=usage)
+        return base.failure(
+            JudgeFailureKind.BLOCKED, setting, detail=f"reply: {finish}", usage=usage
+        )
     if finish == "MAX_TOKENS":
         return base.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage)
     if not any(part.text.strip() and not part.thought for part in parts):
@@ -154,7 +171,12 @@ def _usage_of(response: types.GenerateContentResponse) -> Usage | None:
     metadata = response.usage_metadata
     if metadata is None:
         return None
-    return Usage(**{field: shapes.count(getattr(metadata, attribute)) for attribute, field in adk_shapes.USAGE.items()})
+    return Usage(
+        **{
+            field: shapes.count(getattr(metadata, attribute))
+            for attribute, field in adk_shapes.USAGE.items()
+        }
+    )
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -167,29 +189,46 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     if isinstance(error, errors.APIError):
         raw_headers = getattr(getattr(error, "response", None), "headers", None) or {}
         headers = {str(name).lower(): str(value) for name, value in raw_headers.items()}
-        return _api_failure(error.code, error.details, setting, headers=headers, message=error.message)
+        return _api_failure(
+            error.code, error.details, setting, headers=headers, message=error.message
+        )
     if isinstance(error, auth_errors.GoogleAuthError):
         out_of_reach = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if out_of_reach else JudgeFailureKind.UNAUTHORIZED
         return base.failure(kind, setting, detail=str(error))
-    # The client moved from httpx to httpx2, and lets the errors of either through: told apart by name.
+    # The client moved from httpx to httpx2, and lets the errors of either through: told apart by
+    # name.
     names = {error_class.__name__ for error_class in type(error).__mro__}
     if "TimeoutException" in names or isinstance(error, TimeoutError):
         return base.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
     if names & {"TransportError", "InvalidURL"} or isinstance(error, OSError):
-        return base.failure(JudgeFailureKind.CONNECTION, setting, detail=f"{type(error).__name__}: {error}")
-    if isinstance(error, ValueError | ExchangeFailed):  # a body that is no JSON, JSON of another shape, too large
+        return base.failure(
+            JudgeFailureKind.CONNECTION, setting, detail=f"{type(error).__name__}: {error}"
+        )
+    # a body that is no JSON, JSON of another shape, too large
+    if isinstance(error, ValueError | ExchangeFailed):
         detail = str(error) if isinstance(error, ExchangeFailed) else type(error).__name__
         return base.failure(JudgeFailureKind.MALFORMED, setting, detail=detail)
-    return base.failure(JudgeFailureKind.BAD_REQUEST, setting, detail=f"{type(error).__name__}: {error}")
+    return base.failure(
+        JudgeFailureKind.BAD_REQUEST, setting, detail=f"{type(error).__name__}: {error}"
+    )
 
 
 def _api_failure(
-    status: int, body: Any, setting: JudgeSetting, *, headers: Mapping[str, str], message: str | None
+    status: int,
+    body: Any,
+    setting: JudgeSetting,
+    *,
+    headers: Mapping[str, str],
+    message: str | None,
 ) -> JudgeFailure:
     inner = body.get("error", body) if isinstance(body, Mapping) else {}
     listed = inner.get("details") if isinstance(inner, Mapping) else None
-    details = [detail for detail in listed if isinstance(detail, Mapping)] if isinstance(listed, list) else []
+    details = (
+        [detail for detail in listed if isinstance(detail, Mapping)]
+        if isinstance(listed, list)
+        else []
+    )
     kind = base.kind_of_status(status)
     reasons = {str(detail.get("reason")) for detail in details}
     if kind is JudgeFailureKind.BAD_REQUEST and reasons & {"API_KEY_INVALID", "API_KEY_EXPIRED"}:
@@ -199,7 +238,11 @@ def _api_failure(
     elif kind is JudgeFailureKind.RATE_LIMITED and is_daily_quota(details):
         kind = JudgeFailureKind.QUOTA_SPENT
     delay = parse_google(details)
-    wait = http.parse_retry_after(headers, current_moment=datetime.now(UTC)) if delay is None else delay
+    wait = (
+        http.parse_retry_after(headers, current_moment=datetime.now(UTC))
+        if delay is None
+        else delay
+    )
     return base.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait)
 
 
@@ -208,7 +251,8 @@ _DAILY = re.compile(r"per[-_ ]?day", re.IGNORECASE)
 
 
 def parse_google(details: Iterable[Any]) -> float | None:
-    """Seconds to wait by a `google.rpc.RetryInfo` among the details of an error; Gemini sends no header."""
+    """Seconds to wait by a `google.rpc.RetryInfo` among the details of an error; Gemini sends no
+    header."""
     for detail in _typed(details, "RetryInfo"):
         match = _DURATION.match(str(detail.get("retryDelay", "")))
         if match:

@@ -1,8 +1,8 @@
-"""Model names as ADK and LiteLLM write them: which client, which endpoint, whose key, and what a call costs.
+"""Model names as ADK and LiteLLM write them: which client, which endpoint, whose key, and what a
+call costs.
 
-Prices are those of genai-prices (MIT, 2 MB, kept by the makers of pydantic), which carries its table along and asks
-nobody; a model that it does not know has no price, which is not 0.
-"""
+Prices are those of genai-prices (MIT, 2 MB, kept by the makers of pydantic), which carries its
+table along and asks nobody; a model that it does not know has no price, which is not 0."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ EVALUATION: Final = "vertex_evaluation"
 
 @frozen_dataclass
 class ModelHost:
-    """Where an OpenAI-compatible provider listens. `priced_as`: its id in genai-prices, empty where it costs nothing
-    that a table could know. `key`, `url`: environment variables with its key and with another address.
-    """
+    """Where an OpenAI-compatible provider listens. `priced_as`: its id in genai-prices, empty where
+    it costs nothing that a table could know. `key`, `url`: environment variables with its key and
+    with another address."""
 
     base_url: str
     key: str = ""
@@ -43,16 +43,30 @@ class ModelHost:
 ENDPOINTS: Final[Mapping[str, ModelHost]] = MappingProxyType(
     {
         "openai": ModelHost(
-            base_url="https://api.openai.com/v1", key="OPENAI_API_KEY", url="OPENAI_BASE_URL", priced_as="openai"
+            base_url="https://api.openai.com/v1",
+            key="OPENAI_API_KEY",
+            url="OPENAI_BASE_URL",
+            priced_as="openai",
         ),
         "anthropic": ModelHost(
-            base_url="https://api.anthropic.com/v1/", key="ANTHROPIC_API_KEY", url="", priced_as="anthropic"
+            base_url="https://api.anthropic.com/v1/",
+            key="ANTHROPIC_API_KEY",
+            url="",
+            priced_as="anthropic",
         ),
-        "groq": ModelHost(base_url="https://api.groq.com/openai/v1", key="GROQ_API_KEY", priced_as="groq"),
-        "mistral": ModelHost(base_url="https://api.mistral.ai/v1", key="MISTRAL_API_KEY", priced_as="mistral"),
-        "deepseek": ModelHost(base_url="https://api.deepseek.com", key="DEEPSEEK_API_KEY", priced_as="deepseek"),
+        "groq": ModelHost(
+            base_url="https://api.groq.com/openai/v1", key="GROQ_API_KEY", priced_as="groq"
+        ),
+        "mistral": ModelHost(
+            base_url="https://api.mistral.ai/v1", key="MISTRAL_API_KEY", priced_as="mistral"
+        ),
+        "deepseek": ModelHost(
+            base_url="https://api.deepseek.com", key="DEEPSEEK_API_KEY", priced_as="deepseek"
+        ),
         "openrouter": ModelHost(
-            base_url="https://openrouter.ai/api/v1", key="OPENROUTER_API_KEY", priced_as="openrouter"
+            base_url="https://openrouter.ai/api/v1",
+            key="OPENROUTER_API_KEY",
+            priced_as="openrouter",
         ),
         "together_ai": ModelHost(
             base_url="https://api.together.xyz/v1", key="TOGETHERAI_API_KEY", priced_as="together"
@@ -63,9 +77,13 @@ ENDPOINTS: Final[Mapping[str, ModelHost]] = MappingProxyType(
         ),
         "ollama": ModelHost(base_url="http://localhost:11434/v1", url="OLLAMA_API_BASE"),
         "ollama_chat": ModelHost(base_url="http://localhost:11434/v1", url="OLLAMA_API_BASE"),
-        "lm_studio": ModelHost(base_url="http://localhost:1234/v1", key="LM_STUDIO_API_KEY", url="LM_STUDIO_API_BASE"),
+        "lm_studio": ModelHost(
+            base_url="http://localhost:1234/v1", key="LM_STUDIO_API_KEY", url="LM_STUDIO_API_BASE"
+        ),
         "hosted_vllm": ModelHost(
-            base_url="http://localhost:8000/v1", key="HOSTED_VLLM_API_KEY", url="HOSTED_VLLM_API_BASE"
+            base_url="http://localhost:8000/v1",
+            key="HOSTED_VLLM_API_KEY",
+            url="HOSTED_VLLM_API_BASE",
         ),
     }
 )
@@ -74,20 +92,23 @@ ENDPOINTS: Final[Mapping[str, ModelHost]] = MappingProxyType(
 
 _HOSTS_OF_GOOGLE = r"generativelanguage\.googleapis\.com|([a-z0-9-]+-)?aiplatform\.googleapis\.com"
 _HOSTS = "|".join(
-    re.escape(endpoint.base_url.split("/")[2]) for endpoint in ENDPOINTS.values() if "https:" in endpoint.base_url
+    re.escape(endpoint.base_url.split("/")[2])
+    for endpoint in ENDPOINTS.values()
+    if "https:" in endpoint.base_url
 )
 _OF_PROVIDER = re.compile(rf"https://({_HOSTS}|{_HOSTS_OF_GOOGLE})(/[A-Za-z0-9._~/-]*)?")
 
 
 def is_of_provider(base_url: str) -> bool:
-    """Whether an endpoint is at a known provider's own address, as none ("") is; nothing that two readers of addresses
-    could read in two ways is."""
+    """Whether an endpoint is at a known provider's own address, as none ("") is; nothing that two
+    readers of addresses could read in two ways is."""
     return not base_url or _OF_PROVIDER.fullmatch(base_url) is not None
 
 
 @frozen_dataclass
 class ModelName:
-    """A model name, read. `client`: a row of JUDGES, empty where nobody can be asked. `name`: at the provider.
+    """A model name, read. `client`: a row of JUDGES, empty where nobody can be asked. `name`: at
+    the provider.
 
     `provider`: what shares a rate limit. `vertex`: by way of Google Cloud.
     """
@@ -100,16 +121,20 @@ class ModelName:
 
 
 def parse_name(written: str) -> ModelName:
-    """Read a model name: `gemini-2.5-flash`, `gpt-4.1`, `claude-sonnet-4-5`, `provider/model`, a Vertex resource name.
+    """Read a model name: `gemini-2.5-flash`, `gpt-4.1`, `claude-sonnet-4-5`, `provider/model`, a
+    Vertex resource name.
 
-    An unknown prefix is no client: it may be part of a model's name at an endpoint of the user's own (`Qwen/Qwen3`).
-    """
+    An unknown prefix is no client: it may be part of a model's name at an endpoint of the user's
+    own (`Qwen/Qwen3`)."""
     if _VERTEX_NAME.fullmatch(written):
         return _vertex(written)
     bare = written.removeprefix("models/")
     prefix, _, name = bare.partition("/")
     if not name:
-        prefix, name = next((candidate for candidate, pattern in _BARE.items() if pattern.match(bare)), ""), bare
+        prefix, name = (
+            next((candidate for candidate, pattern in _BARE.items() if pattern.match(bare)), ""),
+            bare,
+        )
     if prefix == EVALUATION:
         return ModelName(client=EVALUATION, provider=EVALUATION, name=name, vertex=True)
     if prefix in ("gemini", "google"):
@@ -117,7 +142,9 @@ def parse_name(written: str) -> ModelName:
     if prefix in ("vertex_ai", "vertexai"):
         return _vertex(name)
     if prefix in ENDPOINTS:
-        return ModelName(client="openai", provider=prefix, name=name, priced_as=ENDPOINTS[prefix].priced_as)
+        return ModelName(
+            client="openai", provider=prefix, name=name, priced_as=ENDPOINTS[prefix].priced_as
+        )
     return ModelName(client="", provider="", name=written)
 
 
@@ -126,7 +153,8 @@ def _vertex(name: str) -> ModelName:
 
 
 def cost_usd(*, model: str, provider: str, usage: Usage | None) -> float | None:
-    """US dollars of one call; None where the price or the tokens are unknown. `provider`: genai-prices' id."""
+    """US dollars of one call; None where the price or the tokens are unknown. `provider`:
+    genai-prices' id."""
     if usage is None or usage.prompt_tokens is None or usage.candidates_tokens is None:
         return None
     return _price(
@@ -144,12 +172,16 @@ def is_price_known(*, model: str, provider: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _price(model: str, provider: str, input_tokens: int, cached: int, output_tokens: int) -> float | None:
+def _price(
+    model: str, provider: str, input_tokens: int, cached: int, output_tokens: int
+) -> float | None:
     import genai_prices  # noqa: PLC0415 - takes a second to load, which a run without judges need not wait for
 
     if not provider:
         return None
-    usage = genai_prices.Usage(input_tokens=input_tokens, cache_read_tokens=cached, output_tokens=output_tokens)
+    usage = genai_prices.Usage(
+        input_tokens=input_tokens, cache_read_tokens=cached, output_tokens=output_tokens
+    )
     try:
         return float(genai_prices.calc_price(usage, model, provider_id=provider).total_price)
     except (LookupError, ValueError):  # unknown; counts that contradict each other

@@ -1,8 +1,7 @@
 """Any endpoint that speaks OpenAI's chat completions as a judge: OpenAI, gateways, local servers.
 
-Through the `openai` client (the extra `evalgate-action[openai]`): it is kept by the makers of the protocol, and its
-errors are typed. It weighs 16 MB, which is why it is an extra.
-"""
+Through the `openai` client (the extra `evalgate-action[openai]`): it is kept by the makers of the
+protocol, and its errors are typed. It weighs 16 MB, which is why it is an extra."""
 
 from __future__ import annotations
 
@@ -35,7 +34,9 @@ if TYPE_CHECKING:
 _SAME = {"temperature": "temperature", "topP": "top_p", "seed": "seed", "stopSequences": "stop"}
 _SAME |= {"presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty"}
 _TRANSPORT = {"extraBody": "extra_body", "headers": "extra_headers"}
-_INERT = frozenset({"safetySettings", "automaticFunctionCalling", "labels", "candidateCount", "responseMimeType"})
+_INERT = frozenset(
+    {"safetySettings", "automaticFunctionCalling", "labels", "candidateCount", "responseMimeType"}
+)
 _NEW_LIMIT = re.compile(r"(o\d|gpt-[5-9])")  # these refuse `max_tokens`
 
 
@@ -78,10 +79,14 @@ class OpenAIJudge(Judge):
     def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
         options, unknown = _options(request, self._setting.model)
         if unknown:
-            detail = f"judge_model_config: {unknown} has no meaning for an OpenAI-compatible endpoint"
+            detail = (
+                f"judge_model_config: {unknown} has no meaning for an OpenAI-compatible endpoint"
+            )
             return base.failure(JudgeFailureKind.BAD_REQUEST, self._setting, detail=detail)
         try:
-            response = self._client.chat.completions.with_raw_response.create(model=self._setting.model, **options)
+            response = self._client.chat.completions.with_raw_response.create(
+                model=self._setting.model, **options
+            )
             body = response.http_response.json()
         except Exception as error:  # noqa: BLE001 - openai, httpx and json raise here
             return _failure_of(error, self._setting)
@@ -103,7 +108,9 @@ def _options(request: JudgeRequest, model: str) -> tuple[JsonObject, str]:
         strict = schema.get("additionalProperties") is False
         form = {"name": "verdict", "schema": dict(schema), "strict": strict}
         options["response_format"] = {"type": "json_schema", "json_schema": form}
-    transport = {to_camel(name): value for name, value in (config.pop("httpOptions", None) or {}).items()}
+    transport = {
+        to_camel(name): value for name, value in (config.pop("httpOptions", None) or {}).items()
+    }
     options |= {_TRANSPORT[name]: value for name, value in transport.items() if name in _TRANSPORT}
     options |= {_SAME[name]: config.pop(name) for name in list(config) if name in _SAME}
     return options, next((name for name in config if name not in _INERT), "")
@@ -119,13 +126,17 @@ def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
         text, refusal = message.get("content") or "", message.get("refusal")
         reasoning = message.get("reasoning_content") or ""
     except (KeyError, TypeError, IndexError, AttributeError) as error:
-        return base.failure(JudgeFailureKind.MALFORMED, setting, detail=f"{type(error).__name__} {error}")
+        return base.failure(
+            JudgeFailureKind.MALFORMED, setting, detail=f"{type(error).__name__} {error}"
+        )
     inline, text = prompting.split_thoughts(text) or ("", text)
     reasoning, text = reasoning + inline, text.lstrip() if inline else text
     thoughts = (Text(text=reasoning, thought=True),) if reasoning else ()
     parts = (*thoughts, *((Text(text=text),) if text else ()))
     version = body.get("model")
-    reply = JudgeReply(parts=parts, usage=usage, model_version=version and str(version), finish=finish)
+    reply = JudgeReply(
+        parts=parts, usage=usage, model_version=version and str(version), finish=finish
+    )
     if finish == "content_filter" or refusal:
         detail = str(refusal or finish)
         return base.failure(JudgeFailureKind.BLOCKED, setting, detail=detail, usage=usage)
@@ -164,17 +175,23 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
 
     if isinstance(error, openai.APITimeoutError):
         return base.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
-    too_large = next((cause for cause in (error, error.__cause__) if isinstance(cause, ExchangeFailed)), None)
+    too_large = next(
+        (cause for cause in (error, error.__cause__) if isinstance(cause, ExchangeFailed)), None
+    )
     if too_large is not None:
         return base.failure(JudgeFailureKind.MALFORMED, setting, detail=str(too_large))
     if isinstance(error, openai.APIConnectionError):
-        return base.failure(JudgeFailureKind.CONNECTION, setting, detail=str(error.__cause__ or error))
+        return base.failure(
+            JudgeFailureKind.CONNECTION, setting, detail=str(error.__cause__ or error)
+        )
     if isinstance(error, openai.APIStatusError):
         return _status_failure(error, setting)
     if isinstance(error, ValueError | openai.APIResponseValidationError):
         return base.failure(JudgeFailureKind.MALFORMED, setting, detail=type(error).__name__)
     names = {error_class.__name__ for error_class in type(error).__mro__}
-    kind = JudgeFailureKind.CONNECTION if "TransportError" in names else JudgeFailureKind.BAD_REQUEST
+    kind = (
+        JudgeFailureKind.CONNECTION if "TransportError" in names else JudgeFailureKind.BAD_REQUEST
+    )
     return base.failure(kind, setting, detail=f"{type(error).__name__}: {error}")
 
 

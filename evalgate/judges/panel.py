@@ -1,9 +1,10 @@
-"""What a criterion asks: every question goes past the cache, the budget and the rate limit, and into the books.
+"""What a criterion asks: every question goes past the cache, the budget and the rate limit, and
+into the books.
 
-An item passes when more samples say yes than no; a tie is a no (ADK's rule). A sample that failed, or that passed the
-item over even when asked again, could have said either, so that an item is decided only where neither it nor a sample
-not asked yet could change the outcome. A label that is none of the labels is no vote (ADK's rule again).
-"""
+An item passes when more samples say yes than no; a tie is a no (ADK's rule). A sample that failed,
+or that passed the item over even when asked again, could have said either, so that an item is
+decided only where neither it nor a sample not asked yet could change the outcome. A label that is
+none of the labels is no vote (ADK's rule again)."""
 
 from __future__ import annotations
 
@@ -45,15 +46,17 @@ from evalgate.model import JudgeUse, Usage
 LOOK_S = 0.5
 """How often a call looks whether the program stops."""
 
-_STOPPED = JudgeFailure(kind=JudgeFailureKind.CONNECTION, message="the run ended before the judge answered")
+_STOPPED = JudgeFailure(
+    kind=JudgeFailureKind.CONNECTION, message="the run ended before the judge answered"
+)
 
 
 class VotingPanel:
     """See JudgePanel. One a run, closed at its end.
 
-    The same question asked by two threads at once is asked once. A refusal that every further question of a model
-    would meet (a wrong key, no such model) is remembered, and no further question goes out.
-    """
+    The same question asked by two threads at once is asked once. A refusal that every further
+    question of a model would meet (a wrong key, no such model) is remembered, and no further
+    question goes out."""
 
     def __init__(
         self,
@@ -85,7 +88,8 @@ class VotingPanel:
         return self._ledger.uses()
 
     def end(self) -> None:
-        """Fail the calls that are under way, and all further ones: the program stops, and waits for no answer."""
+        """Fail the calls that are under way, and all further ones: the program stops, and waits for
+        no answer."""
         self._ended.set()
         self._clients.call_off()
 
@@ -95,7 +99,8 @@ class VotingPanel:
         with self._lock:
             pools = tuple(self._pools.values())
         for pool in pools:
-            pool.shutdown(wait=False)  # a future that is cancelled would never wake those who wait for it
+            # a future that is cancelled would never wake those who wait for it
+            pool.shutdown(wait=False)
         self._clients.close()
         if self._recorder is not None:
             try:
@@ -110,7 +115,8 @@ class VotingPanel:
         return self.vote_all([ballot])[0]
 
     def vote_all(self, ballots: Sequence[SampledRequest]) -> tuple[VoteResult, ...]:
-        """See JudgePanel. A ballot's next wave starts when its last one is in, whatever the others do."""
+        """See JudgePanel. A ballot's next wave starts when its last one is in, whatever the others
+        do."""
         samples_by_ballot: list[list[Sample]] = [[] for _ in ballots]
         waves: list[list[Future[Sample]]] = [[] for _ in ballots]
         owner: dict[Future[Sample], int] = {}
@@ -121,7 +127,8 @@ class VotingPanel:
             ballot = ballots[which]
             pool = self._pool(ballot.request.model)
             waves[which] = [
-                pool.submit(self._sample, ballot, index) for index in next_samples(ballot, samples_by_ballot[which])
+                pool.submit(self._sample, ballot, index)
+                for index in next_samples(ballot, samples_by_ballot[which])
             ]
             owner.update((future, which) for future in waves[which])
 
@@ -135,15 +142,20 @@ class VotingPanel:
                         owner.pop(future, None)
                     samples_by_ballot[which].extend(future.result() for future in waves[which])
                     start(which)
-        return tuple(decide(ballot, samples) for ballot, samples in zip(ballots, samples_by_ballot, strict=True))
+        return tuple(
+            decide(ballot, samples)
+            for ballot, samples in zip(ballots, samples_by_ballot, strict=True)
+        )
 
     def _pool(self, model: str) -> ThreadPoolExecutor:
-        """The threads that ask a model: its own, since those that wait for one that is down would keep others
-        waiting."""
+        """The threads that ask a model: its own, since those that wait for one that is down would
+        keep others waiting."""
         with self._lock:
             pool = self._pools.get(model)
             if pool is None:
-                pool = ThreadPoolExecutor(max_workers=self._calls_at_once, thread_name_prefix="judge")
+                pool = ThreadPoolExecutor(
+                    max_workers=self._calls_at_once, thread_name_prefix="judge"
+                )
                 self._pools[model] = pool
             return pool
 
@@ -155,7 +167,8 @@ class VotingPanel:
             return Sample(index=index, failure=failed.failure)
         votes: dict[str, Vote] = dict(ballot.parse(reply))
         texts, cached, requests = [reply.text], reply.cached, [request]
-        # ADK's arithmetic has no second question for what was passed over; what may be a quote is no vote there either
+        # ADK's arithmetic has no second question for what was passed over; what may be a quote is
+        # no vote there either
         lacking = tuple(
             item
             for item in ballot.items
@@ -195,7 +208,8 @@ class VotingPanel:
             reply = replace(future.result(), cached=True)
             self._ledger.read(request)
             return reply
-        try:  # whoever asked it meanwhile may have kept the answer between the look above and the lock
+        # whoever asked it meanwhile may have kept the answer between the look above and the lock
+        try:
             reply = self._remembered(request, address) or self._fetch(request)
         except BaseException as error:
             future.set_exception(error)
@@ -237,7 +251,9 @@ class VotingPanel:
             self._ledger.retried(request, failure, cost_usd=_cost(client, failure.usage))
 
         try:
-            reply = client.limiter.run(lambda: self._ask_paid(client, request), model=request.model, retried=retried)
+            reply = client.limiter.run(
+                lambda: self._ask_paid(client, request), model=request.model, retried=retried
+            )
         except JudgeFailed as failed:
             failure = replace(failed.failure, message=self._clients.redact(failed.failure.message))
             self._ledger.failed(request, failure, cost_usd=_cost(client, failure.usage))
@@ -267,7 +283,8 @@ class VotingPanel:
         return reply
 
     def _ask_client(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
-        """Ask once; an endpoint that refuses a response schema is asked without one, then and from then on."""
+        """Ask once; an endpoint that refuses a response schema is asked without one, then and from
+        then on."""
         with_schema = request.schema is not None and request.model not in self._without_schema
         if with_schema:
             try:
@@ -281,8 +298,8 @@ class VotingPanel:
         return reply
 
     def _wait_for(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
-        """The reply, or a failure once the program stops. No client can be called back from a provider that is silent,
-        so each is asked on a thread that nobody waits for at the end."""
+        """The reply, or a failure once the program stops. No client can be called back from a
+        provider that is silent, so each is asked on a thread that nobody waits for at the end."""
         future: Future[JudgeReply] = Future()
 
         def ask() -> None:
@@ -303,13 +320,16 @@ class VotingPanel:
         """Replies that say nothing are no answers: the next run asks again."""
         for request in requests:
             if self._cache is not None:
-                self._cache.forget(judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model)))
+                self._cache.forget(
+                    judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
+                )
 
     def _keep(self, request: JudgeRequest, reply: JudgeReply, *, fresh: bool) -> None:
         if fresh and self._cache is not None:
             endpoint = self._clients.endpoint(request.model)
             self._cache.write(judges_cache.entry_of(request, reply, endpoint=endpoint))
-        if self._recorder is not None:  # whoever answers from recordings has chosen them, and asks no endpoint
+        # whoever answers from recordings has chosen them, and asks no endpoint
+        if self._recorder is not None:
             try:
                 self._recorder.record(judges_cache.entry_of(request, reply))
             except OSError as error:
@@ -325,11 +345,14 @@ def _tokens(usage: Usage | None) -> int | None:
         return None
     if usage.total_tokens is not None:
         return usage.total_tokens
-    return (usage.prompt_tokens or 0) + (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)
+    return (
+        (usage.prompt_tokens or 0) + (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)
+    )
 
 
 def confirmed(item: str, first: Vote | None, second: Vote | None) -> Mapping[str, Vote]:
-    """The vote on an item that was asked about twice; empty where neither reply is sure and they do not agree."""
+    """The vote on an item that was asked about twice; empty where neither reply is sure and they do
+    not agree."""
     agree = first is not None and second is not None and first.label == second.label
     if first is not None and agree:
         return {item: replace(first, sure=True)}
@@ -339,12 +362,14 @@ def confirmed(item: str, first: Vote | None, second: Vote | None) -> Mapping[str
 def next_samples(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int, ...]:
     """The sample indices to ask now, all at once; empty: no further sample can change any item.
 
-    `samples`: those asked so far, which are the first ones. A wave is as long as the longest-lasting item needs at
-    the least, so that no sample is asked that could have been spared.
+    `samples`: those asked so far, which are the first ones. A wave is as long as the
+    longest-lasting item needs at the least, so that no sample is asked that could have been spared.
     """
     sample_count = len(samples)
     remaining_count = ballot.num_samples - sample_count
-    if remaining_count <= 0 or any(sample.failure and sample.failure.kind in FINAL for sample in samples):
+    if remaining_count <= 0 or any(
+        sample.failure and sample.failure.kind in FINAL for sample in samples
+    ):
         return ()
     if ballot.exhaustive or not ballot.deviations.spared_samples:
         return tuple(range(sample_count, ballot.num_samples))
@@ -353,23 +378,29 @@ def next_samples(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int
 
 
 def decide(ballot: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
-    """The verdict on every item from the samples asked; those not asked count as if they could say either."""
+    """The verdict on every item from the samples asked; those not asked count as if they could say
+    either."""
     verdicts: dict[str, ItemVerdict] = {}
     for item in ballot.items:
         count = _count(ballot, item, samples)
         passed = None if count.failed and not ballot.deviations.sample_raises else _decided(count)
         if passed is None:
             undecided, message = _why_undecided(item, count, samples)
-            verdicts[item] = ItemVerdict(passed=None, count=count, undecided=undecided, message=message)
+            verdicts[item] = ItemVerdict(
+                passed=None, count=count, undecided=undecided, message=message
+            )
             continue
         votes = ((sample, sample.votes.get(item)) for sample in samples)
-        winner, vote = next((sample, vote) for sample, vote in votes if vote and vote.passed is passed)
+        winner, vote = next(
+            (sample, vote) for sample, vote in votes if vote and vote.passed is passed
+        )
         verdicts[item] = ItemVerdict(passed=passed, count=count, vote=vote, sample=winner.index)
     return VoteResult(items=verdicts, samples=tuple(samples))
 
 
 def _needed(count: VoteCount) -> int:
-    """How many further samples decide the item at the earliest; 0 where it is decided, or cannot be any more."""
+    """How many further samples decide the item at the earliest; 0 where it is decided, or cannot be
+    any more."""
     if _decided(count) is not None:
         return 0
     for more in range(1, count.left + 1):
@@ -408,7 +439,10 @@ def _why_undecided(item: str, count: VoteCount, samples: Sequence[Sample]) -> tu
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
         cause = next((failure for failure in failures if failure.kind in FINAL), failures[0])
-        return Undecided.UNAVAILABLE, f"{_part(len(failures), len(samples))} failed: {cause.message}"
+        return (
+            Undecided.UNAVAILABLE,
+            f"{_part(len(failures), len(samples))} failed: {cause.message}",
+        )
     if not samples:
         return Undecided.UNAVAILABLE, "the judge was not asked"
     about = f" about `{item}`" if item else ""
@@ -416,7 +450,11 @@ def _why_undecided(item: str, count: VoteCount, samples: Sequence[Sample]) -> tu
         say = "says" if count.passed_over == 1 else "say"
         who = _part(count.passed_over, len(samples))
         return Undecided.UNREADABLE, f"{who} {say} nothing{about}, even on a second try"
-    none = "the only sample gives none" if len(samples) == 1 else f"none of {len(samples)} samples gives one"
+    none = (
+        "the only sample gives none"
+        if len(samples) == 1
+        else f"none of {len(samples)} samples gives one"
+    )
     return Undecided.UNREADABLE, f"{none} of the labels{about}"
 
 
@@ -439,27 +477,35 @@ def open_panel(
     limiters: RateLimiters | None = None,
     oldest_s: float = 0.0,
 ) -> VotingPanel:
-    """A panel for a run that asks `models_asked`; to be closed. `cache`: absolute folder, None: nothing is remembered;
-    `oldest_s`: see `VerdictCache`. `limiters`: those of the run's agents; None: judges have their own.
+    """A panel for a run that asks `models_asked`; to be closed. `cache`: absolute folder, None:
+    nothing is remembered; `oldest_s`: see `VerdictCache`. `limiters`: those of the run's agents;
+    None: judges have their own.
 
-    Clients are opened when they are first asked. Raises ConfigError on a budget in money with a model of unknown
-    price, and on a recording that cannot be written.
-    """
+    Clients are opened when they are first asked. Raises ConfigError on a budget in money with a
+    model of unknown price, and on a recording that cannot be written."""
     time = limiters.clock if limiters else clock or Clock()
-    clients = Clients(drivers, defaults=defaults, environment=environment, clock=time, limiters=limiters)
+    clients = Clients(
+        drivers, defaults=defaults, environment=environment, clock=time, limiters=limiters
+    )
     if defaults.budget.usd is not None:
-        usage.check_priced(defaults.budget, {model: clients.is_priced(model) for model in models_asked})
+        usage.check_priced(
+            defaults.budget, {model: clients.is_priced(model) for model in models_asked}
+        )
     try:
         recorder = Recorder(Path(defaults.record)) if defaults.record else None
     except OSError as error:
-        raise ConfigError(f"replies cannot be recorded in {defaults.record}: {error.strerror}") from error
+        raise ConfigError(
+            f"replies cannot be recorded in {defaults.record}: {error.strerror}"
+        ) from error
     return VotingPanel(
         clients,
         budget=JudgeBudget(defaults.budget),
         ledger=UsageLedger(),
         cache=None
         if cache is None
-        else VerdictCache(cache, run=config_context.run_of(environment), warn=warn, oldest_s=oldest_s),
+        else VerdictCache(
+            cache, run=config_context.run_of(environment), warn=warn, oldest_s=oldest_s
+        ),
         recorder=recorder,
         calls_at_once=defaults.calls_at_once,
         warn=warn,

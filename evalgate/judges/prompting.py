@@ -1,9 +1,10 @@
-"""How a judge is asked and its reply read: fenced material, the question, how evidence is shown, verdicts in replies.
+"""How a judge is asked and its reply read: fenced material, the question, how evidence is shown,
+verdicts in replies.
 
-Untrusted text stands between marker lines whose code nobody can know beforehand: it is a hash over all pieces of the
-prompt. Whoever writes one piece would have to write down a hash of what they are writing, so that no piece can hold the
-code; and the same pieces give the same code, so that a verdict can be found again in the cache.
-"""
+Untrusted text stands between marker lines whose code nobody can know beforehand: it is a hash over
+all pieces of the prompt. Whoever writes one piece would have to write down a hash of what they are
+writing, so that no piece can hold the code; and the same pieces give the same code, so that a
+verdict can be found again in the cache."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class Piece:
 
 
 def fence(pieces: Sequence[Piece]) -> tuple[str, str]:
-    """The code of the marker lines, and the pieces between these, in order; what is invisible in them is shown."""
+    """The code of the marker lines, and the pieces between these, in order; what is invisible in
+    them is shown."""
     visible_pieces = [Piece(name=piece.name, text=reveal(piece.text)) for piece in pieces]
     code = pick_code(codes_of(visible_pieces), (piece.text for piece in visible_pieces))
     return code, "\n\n".join(between(piece, code) for piece in visible_pieces)
@@ -64,7 +66,8 @@ def end_line(name: str, code: str) -> str:
 
 
 def reveal(text: str) -> str:
-    """Characters that a reader cannot see but a model can (zero width, direction overrides, tags) by their number."""
+    """Characters that a reader cannot see but a model can (zero width, direction overrides, tags)
+    by their number."""
     visible = _HIDDEN.sub(lambda match: f"<U+{ord(match[0]):04X}>", text)
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", visible)
 
@@ -113,7 +116,8 @@ the object write a quotation mark as \\"."""
 
 @frozen_dataclass
 class Question:
-    """What is sent: `system` holds our words alone. `version` changes whenever a word of the question does.
+    """What is sent: `system` holds our words alone. `version` changes whenever a word of the
+    question does.
 
     `pieces`: what is judged. `code`: what a reply in JSON is to end with, empty: nothing.
     """
@@ -161,19 +165,26 @@ def build_question(
 
 
 def with_instruction(system: str, config: Json) -> tuple[str, Json]:
-    """The system prompt with the `system_instruction` of the config after it, and the config without. Sent in the
-    config, it would replace the rules at one provider and be refused by others."""
-    instructions = [text_of_instruction(config[name]) for name in SYSTEM_INSTRUCTION if config.get(name)]
-    remaining_config = {name: value for name, value in config.items() if name not in SYSTEM_INSTRUCTION}
+    """The system prompt with the `system_instruction` of the config after it, and the config
+    without. Sent in the config, it would replace the rules at one provider and be refused by
+    others."""
+    instructions = [
+        text_of_instruction(config[name]) for name in SYSTEM_INSTRUCTION if config.get(name)
+    ]
+    remaining_config = {
+        name: value for name, value in config.items() if name not in SYSTEM_INSTRUCTION
+    }
     return "\n".join(text for text in (system, *instructions) if text), remaining_config
 
 
 _BRIEFLY: Final = "Give the object alone, with empty reasons and excerpts, and quote nothing."
 
 
-def remind(prompt: str, *, lacking: Sequence[str], all_names: Sequence[str], briefly: bool = False) -> str:
-    """The same prompt once more, with the names of what the last reply passed over; `briefly`: for the verdicts alone,
-    so that nothing is quoted."""
+def remind(
+    prompt: str, *, lacking: Sequence[str], all_names: Sequence[str], briefly: bool = False
+) -> str:
+    """The same prompt once more, with the names of what the last reply passed over; `briefly`: for
+    the verdicts alone, so that nothing is quoted."""
     end = f" {_BRIEFLY}\n" if briefly else "\n"
     if len(lacking) == len(all_names):
         return f"{prompt}\nAn earlier reply to this message could not be read. Keep to the form of the reply.{end}"
@@ -187,16 +198,24 @@ def as_json(value: Any) -> str:
 
 
 def text_of(content: Content | None, *, with_thoughts: bool = False) -> str:
-    """The texts of a message, one a line, with a word for everything that is not text; thoughts only if asked for."""
-    return _texts(content.parts if content else (), with_thoughts=with_thoughts, with_attachments=True)
+    """The texts of a message, one a line, with a word for everything that is not text; thoughts
+    only if asked for."""
+    return _texts(
+        content.parts if content else (), with_thoughts=with_thoughts, with_attachments=True
+    )
 
 
-def answer_of(invocation: Invocation, *, intermediate: bool = False, with_thoughts: bool = False) -> str:
-    """The final response as text, with the texts said on the way to it put before where `intermediate`."""
+def answer_of(
+    invocation: Invocation, *, intermediate: bool = False, with_thoughts: bool = False
+) -> str:
+    """The final response as text, with the texts said on the way to it put before where
+    `intermediate`."""
     final = invocation.final_response.parts if invocation.final_response else ()
     groups: list[tuple[Part, ...]] = [final]
     if intermediate:
-        groups = [event.content.parts for event in invocation.events or () if event.content] + groups
+        groups = [
+            event.content.parts for event in invocation.events or () if event.content
+        ] + groups
     texts = (_texts(parts, with_thoughts=with_thoughts, with_attachments=False) for parts in groups)
     return "\n".join(text for text in texts if text)
 
@@ -237,7 +256,12 @@ def steps_of(invocation: Invocation) -> str:
         if response is not None:
             responses.remove(response)
         steps.append(
-            {"step": number, "tool": call.name, "args": call.args, "response": response.response if response else None}
+            {
+                "step": number,
+                "tool": call.name,
+                "args": call.args,
+                "response": response.response if response else None,
+            }
         )
     return as_json(steps) if steps else ""
 
@@ -309,14 +333,17 @@ def _response_to(call: ToolCall, responses: Sequence[ToolResponse]) -> ToolRespo
     """By the call's id where it has one, else the next response of the tool's name."""
     if call.id is not None:
         return next((response for response in responses if response.id == call.id), None)
-    return next((response for response in responses if response.id is None and response.name == call.name), None)
+    return next(
+        (response for response in responses if response.id is None and response.name == call.name),
+        None,
+    )
 
 
 # --- the reply ------------------------------------------------------------------------------------
-# Only the judge's own words are a verdict, and it may quote the agent's. Its own is a reply that is one object and
-# nothing else, and an object that ends with the code, which nobody else can know. What stands amid other text may be
-# quoted: it is a verdict only where it is alone and its words are not among what is judged; and a good one is asked
-# for once more (`Vote.sure`).
+# Only the judge's own words are a verdict, and it may quote the agent's. Its own is a reply that is
+# one object and nothing else, and an object that ends with the code, which nobody else can know.
+# What stands amid other text may be quoted: it is a verdict only where it is alone and its words
+# are not among what is judged; and a good one is asked for once more (`Vote.sure`).
 
 LONGEST_REPLY: Final = 200_000
 """Characters; a longer reply says nothing."""
@@ -344,9 +371,8 @@ Rows: TypeAlias = Sequence[tuple[str, str]]
 class Statement:
     """What a reply says of verdicts: `entries`, with lowered keys.
 
-    Where they are not `sure` to be the judge's own, `prose` is what stands around them in no form at all, and `rest`
-    everything else of the reply. `asked`: None where that is not known.
-    """
+    Where they are not `sure` to be the judge's own, `prose` is what stands around them in no form
+    at all, and `rest` everything else of the reply. `asked`: None where that is not known."""
 
     entries: Sequence[Json] = ()
     sure: bool = True
@@ -357,7 +383,8 @@ class Statement:
 
 
 def split_thoughts(text: str) -> tuple[str, str] | None:
-    """The thoughts that a text opens with, and the rest; None where nobody can tell where they end."""
+    """The thoughts that a text opens with, and the rest; None where nobody can tell where they
+    end."""
     start = text.lstrip()
     lowered = start[:12].lower()
     name = next((tag for tag in _THOUGHTS if lowered.startswith(f"<{tag}>")), None)
@@ -368,7 +395,8 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
 
 
 def _ends_thoughts(text: str) -> bool:
-    """Whether what follows a text, when it is quoted among thoughts, would pass for the reply to them."""
+    """Whether what follows a text, when it is quoted among thoughts, would pass for the reply to
+    them."""
     lowered = text.lower()
     return any(f"</{name}>" in lowered for name in _THOUGHTS)
 
@@ -380,7 +408,8 @@ def state(
     lines: Callable[[Rows], list[JsonObject]],
     several: bool = False,
 ) -> Statement:
-    """What a reply says under one of the keys: in JSON, else in what `lines` finds in its rows; `several` is a list."""
+    """What a reply says under one of the keys: in JSON, else in what `lines` finds in its rows;
+    `several` is a list."""
     question = text.asked if isinstance(text, Reply) else None
     text_parts = split_thoughts(text) if len(text) <= LONGEST_REPLY else None
     if text_parts is None:
@@ -393,10 +422,19 @@ def state(
         sure = written == code if written else not is_torn
         entries = () if _is_quoted(body, question) else _entries(document, keys, several=several)
         return Statement(entries=entries, sure=sure, asked=question)
-    objects = [(span, value, _entries(value, keys, several=several)) for span, value in _objects(body)]
-    coded = [entries for _, value, entries in objects if code and list(value.items())[-1:] == [("code", code)]]
+    objects = [
+        (span, value, _entries(value, keys, several=several)) for span, value in _objects(body)
+    ]
+    coded = [
+        entries
+        for _, value, entries in objects
+        if code and list(value.items())[-1:] == [("code", code)]
+    ]
     if coded:
-        return Statement(entries=coded[0] if all(candidate == coded[0] for candidate in coded) else (), asked=question)
+        return Statement(
+            entries=coded[0] if all(candidate == coded[0] for candidate in coded) else (),
+            asked=question,
+        )
     spoken = [candidate for candidate in objects if candidate[2]]
     if not spoken:
         return _state_in_lines(body, keys, lines, question)
@@ -410,8 +448,8 @@ def _state_in_objects(
     *,
     is_torn: bool,
 ) -> Statement:
-    """What objects without the code say: where each stands, the object, its entries. They count where nothing else is
-    said, and one that stands before or behind the text alone may."""
+    """What objects without the code say: where each stands, the object, its entries. They count
+    where nothing else is said, and one that stands before or behind the text alone may."""
     if not _has_words(_outside(body, [span for span, _, _ in spoken])):
         is_copied = any(_is_quoted(body[start:end], question) for (start, end), _, _ in spoken)
         together = spoken[:1] if all(value == spoken[0][1] for _, value, _ in spoken) else spoken
@@ -419,18 +457,30 @@ def _state_in_objects(
         return Statement(entries=entries, sure=not is_torn, asked=question)
     (start, end), first, entries = spoken[0]
     beside = _outside(body, [(start, end)])
-    is_alone = len(spoken) == 1 and "code" not in first and not (_has_words(body[:start]) and _has_words(body[end:]))
-    return Statement(entries=entries if is_alone else (), sure=False, prose=beside, rest=beside, asked=question)
+    is_alone = (
+        len(spoken) == 1
+        and "code" not in first
+        and not (_has_words(body[:start]) and _has_words(body[end:]))
+    )
+    return Statement(
+        entries=entries if is_alone else (), sure=False, prose=beside, rest=beside, asked=question
+    )
 
 
 def _is_quoted(text: str, question: Question | None) -> bool:
-    """Whether what is judged holds a text letter by letter, spaces aside: then it is nobody's verdict."""
+    """Whether what is judged holds a text letter by letter, spaces aside: then it is nobody's
+    verdict."""
     bare = "".join(text.split())
-    return question is not None and any(bare in "".join(piece.text.split()) for piece in question.pieces)
+    return question is not None and any(
+        bare in "".join(piece.text.split()) for piece in question.pieces
+    )
 
 
 def _state_in_lines(
-    body: str, keys: frozenset[str], lines: Callable[[Rows], list[JsonObject]], question: Question | None
+    body: str,
+    keys: frozenset[str],
+    lines: Callable[[Rows], list[JsonObject]],
+    question: Question | None,
 ) -> Statement:
     rows = text_rows(body)
     entries = lines(rows)
@@ -439,7 +489,9 @@ def _state_in_lines(
     remaining_text = "\n".join(
         f"{key}: {value}" for key, value in rows if key not in keys or value not in verdict_texts
     )
-    return Statement(entries=entries, sure=False, in_lines=True, prose=prose, rest=remaining_text, asked=question)
+    return Statement(
+        entries=entries, sure=False, in_lines=True, prose=prose, rest=remaining_text, asked=question
+    )
 
 
 def _whole(body: str) -> Any:
@@ -456,7 +508,8 @@ def _whole(body: str) -> Any:
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> JsonObject:
-    """An object, its keys lowered; one that says the same thing twice had two authors. Raises ValueError."""
+    """An object, its keys lowered; one that says the same thing twice had two authors. Raises
+    ValueError."""
     fields = {name.strip().lower(): value for name, value in pairs}
     if len(fields) < len(pairs):
         raise ValueError("a key is there twice")
@@ -497,11 +550,16 @@ def _object_at(text: str, place: int) -> tuple[JsonObject | None, int]:
 
 
 def _entries(value: Any, keys: frozenset[str], *, several: bool) -> list[JsonObject]:
-    """The objects that have one of the keys, where a reply has them: on top, in its list of verdicts, or wrapped in
-    nothing but names. What stands deeper, or beside, is something that it tells of."""
+    """The objects that have one of the keys, where a reply has them: on top, in its list of
+    verdicts, or wrapped in nothing but names. What stands deeper, or beside, is something that it
+    tells of."""
     for _ in range(_MOST_WRAPS):
         if isinstance(value, list) and (several or len(value) != 1):
-            entries = [member for member in value if isinstance(member, dict) and not keys.isdisjoint(member)]
+            entries = [
+                member
+                for member in value
+                if isinstance(member, dict) and not keys.isdisjoint(member)
+            ]
             return entries if several or len(entries) == len(value) else []
         if isinstance(value, list):
             (value,) = value
@@ -531,7 +589,8 @@ def _has_words(text: str) -> bool:
 
 
 def text_rows(text: str) -> list[tuple[str, str]]:
-    """The lines that have words, as key and value: keys lowered with `_` for spaces, list marks and bold taken off.
+    """The lines that have words, as key and value: keys lowered with `_` for spaces, list marks and
+    bold taken off.
 
     The key of prose is "".
     """
@@ -549,16 +608,19 @@ def text_rows(text: str) -> list[tuple[str, str]]:
 def verdict_lines(rows: Rows, *, keys: Collection[str], label: str) -> list[tuple[str, str]]:
     """The `key: value` lines of a reply that speaks of several things.
 
-    None where the line of a label is followed by one that has none of the `keys`: it is quoted, as far as anybody can tell.
-    """
-    if any(key == label and next_key not in keys for (key, _), (next_key, _) in itertools.pairwise(rows)):
+    None where the line of a label is followed by one that has none of the `keys`: it is quoted, as
+    far as anybody can tell."""
+    if any(
+        key == label and next_key not in keys
+        for (key, _), (next_key, _) in itertools.pairwise(rows)
+    ):
         return []
     return [row for row in rows if row[0]]
 
 
 def json_entries(text: str, *, key: str) -> list[JsonObject]:
-    """Every object, however deep it stands, that has `key`; keys are lowered. Python's single-quoted form is read where
-    JSON's is not."""
+    """Every object, however deep it stands, that has `key`; keys are lowered. Python's
+    single-quoted form is read where JSON's is not."""
     objects = [value for _, value in _objects(text)]
     if not objects and "{" in text:
         value, _ = _object_at(_in_json(text[text.index("{") :]), 0)
@@ -579,9 +641,8 @@ def _entries_with(value: Any, key: str) -> Iterator[JsonObject]:
 def read_label(value: Any, labels: Collection[str]) -> str | None:
     """Which of the labels (lower case, `_` between words) a value is; None: none of them.
 
-    A reason may follow it (`Yes, because ...`) that speaks of no other label. All else may take it back: `valid? no`,
-    `yes, but ...` and `yes, were it not for ...` are no labels.
-    """
+    A reason may follow it (`Yes, because ...`) that speaks of no other label. All else may take it
+    back: `valid? no`, `yes, but ...` and `yes, were it not for ...` are no labels."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
@@ -590,12 +651,23 @@ def read_label(value: Any, labels: Collection[str]) -> str | None:
     alone, _, reason = _REASONED.sub(r"\1\n\2", _LEADING.sub("", text), count=1).partition("\n")
     word, spoken = ("_".join(_WORD.findall(part)) for part in (alone, reason))
     is_ambiguous = any(f"_{label}_" in f"_{spoken}_" for label in labels if label != word)
-    return None if word not in labels or is_ambiguous or spoken.partition("_")[0] not in _REASON else word
+    return (
+        None
+        if word not in labels or is_ambiguous or spoken.partition("_")[0] not in _REASON
+        else word
+    )
 
 
 def prose_of(entry: Json, *keys: str) -> str:
     """The first text among the keys of an entry; empty where there is none."""
-    return next((value.strip() for key in keys if isinstance(value := entry.get(key), str) and value.strip()), "")
+    return next(
+        (
+            value.strip()
+            for key in keys
+            if isinstance(value := entry.get(key), str) and value.strip()
+        ),
+        "",
+    )
 
 
 def as_written(value: Any) -> str:
@@ -605,18 +677,21 @@ def as_written(value: Any) -> str:
     return line if len(line) <= 60 else f"{line[:57]}..."
 
 
-_PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"})
+_PLAIN = str.maketrans(
+    {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"}
+)
 
 
 def plain_text(text: str) -> str:
-    """A rubric's text without what models do to text that they repeat: quotes, dashes, blanks, markdown, case."""
+    """A rubric's text without what models do to text that they repeat: quotes, dashes, blanks,
+    markdown, case."""
     plain = unicodedata.normalize("NFKC", text).translate(_PLAIN)
     return re.sub(r"\s+", " ", plain).strip(" *_`#>-\u2022\"'").lower()
 
 
 def _in_json(text: str) -> str:
-    """JSON of Python's spelling: single quotes, True, None, a comma before a closing bracket. Empty where a quote is
-    left open."""
+    """JSON of Python's spelling: single quotes, True, None, a comma before a closing bracket. Empty
+    where a quote is left open."""
     tokens, place = [], 0
     while place < len(text):
         token = _TOKEN.match(text, place)
@@ -629,7 +704,9 @@ def _in_json(text: str) -> str:
 
 def _json_form(token: str) -> str:
     if token.startswith("'"):
-        inner = re.sub(r"\\.|\"", lambda match: _ESCAPES.get(match[0], match[0]), token[1:-1], flags=re.DOTALL)
+        inner = re.sub(
+            r"\\.|\"", lambda match: _ESCAPES.get(match[0], match[0]), token[1:-1], flags=re.DOTALL
+        )
         return f'"{inner}"'
     if token.startswith('"'):
         return token
@@ -637,7 +714,9 @@ def _json_form(token: str) -> str:
     return re.sub(r",(?=\s*+[}\]])", "", json_text)
 
 
-_TOKEN = re.compile(r"\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|[^\"']++", re.DOTALL)
+_TOKEN = re.compile(
+    r"\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|[^\"']++", re.DOTALL
+)
 _ESCAPES = {"\\'": "'", '"': '\\"'}
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
@@ -645,24 +724,37 @@ _PYTHON = {"True": "true", "False": "false", "None": "null"}
 # --- whose word it is -----------------------------------------------------------------------------
 
 
-def parse_label(text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = ("verdict",)) -> Mapping[str, Vote]:
-    """The vote of a reply under the item "". Two different labels in one reply, or none of them, are no vote."""
+def parse_label(
+    text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = ("verdict",)
+) -> Mapping[str, Vote]:
+    """The vote of a reply under the item "". Two different labels in one reply, or none of them,
+    are no vote."""
     statement = state(text, frozenset(keys), lines=partial(_labels_at_ends, keys=keys))
     verdicts = [(entry[key], entry) for entry in statement.entries for key in keys if key in entry]
     if not verdicts:
         return {}
-    rationale = next((reason for _, entry in verdicts if (reason := prose_of(entry, *_REASON_KEYS))), "").strip(" \"',")
+    rationale = next(
+        (reason for _, entry in verdicts if (reason := prose_of(entry, *_REASON_KEYS))), ""
+    ).strip(" \"',")
     words = {read_label(value, labels) for value, _ in verdicts}
     if len(words) > 1 or any(_says_another(entry, words, labels, keys) for _, entry in verdicts):
         label = " and ".join(as_written(value) for value, _ in verdicts[:3])
         return {"": Vote(passed=None, label=label, rationale=rationale, sure=False)}
-    heard = own_word(statement, labels=labels, keys=keys)(vote_of(verdicts[0][0], labels, rationale=rationale))
+    heard = own_word(statement, labels=labels, keys=keys)(
+        vote_of(verdicts[0][0], labels, rationale=rationale)
+    )
     return {} if heard is None else {"": heard}
 
 
-def _says_another(entry: Json, words: Collection[str | None], labels: Mapping[str, bool], keys: Sequence[str]) -> bool:
+def _says_another(
+    entry: Json, words: Collection[str | None], labels: Mapping[str, bool], keys: Sequence[str]
+) -> bool:
     """Whether a field that is neither the verdict nor a reason is another label."""
-    fields = (value for key, value in entry.items() if key not in (*keys, *_REASON_KEYS) and isinstance(value, str))
+    fields = (
+        value
+        for key, value in entry.items()
+        if key not in (*keys, *_REASON_KEYS) and isinstance(value, str)
+    )
     return any(read_label(value, labels) not in {None, *words} for value in fields)
 
 
@@ -682,15 +774,19 @@ def votes_by_item(
 ) -> Mapping[str, Vote]:
     """The votes of a reply on several items; contradictory ones on one item are no vote.
 
-    A text that is quoted without care can end the entry that quotes it and begin another. Where an entry that is not
-    good is about nothing that was asked, or about an item for the second time, no good vote beside it counts.
-    """
+    A text that is quoted without care can end the entry that quotes it and begin another. Where an
+    entry that is not good is about nothing that was asked, or about an item for the second time, no
+    good vote beside it counts."""
     votes: dict[str, Vote] = {}
     is_torn, vote_check = False, own_word(statement, labels=labels, keys=(key,))
     for entry in statement.entries:
         item, vote = item_of(entry), vote_in(entry)
         earlier_vote = None if item is None else votes.get(item)
-        is_torn = is_torn or (not statement.in_lines and not vote.passed and (item is None or earlier_vote is not None))
+        is_torn = is_torn or (
+            not statement.in_lines
+            and not vote.passed
+            and (item is None or earlier_vote is not None)
+        )
         if earlier_vote is not None and earlier_vote.passed is not vote.passed:
             label = f"{earlier_vote.label} and {vote.label}"
             vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
@@ -700,21 +796,31 @@ def votes_by_item(
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
 
 
-def own_word(statement: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]) -> Callable[[Vote], Vote | None]:
-    """What becomes of a vote in a reply, as far as it is the judge's own word: None where it may well be quoted, not
-    `sure` where it may."""
+def own_word(
+    statement: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]
+) -> Callable[[Vote], Vote | None]:
+    """What becomes of a vote in a reply, as far as it is the judge's own word: None where it may
+    well be quoted, not `sure` where it may."""
     if statement.sure:
         return lambda vote: vote
     prose, remaining_words = _worded(statement.prose), _worded(statement.rest)
-    is_beside_others = any(f"_{key}_{label}_" in remaining_words for key in keys for label in labels)
+    is_beside_others = any(
+        f"_{key}_{label}_" in remaining_words for key in keys for label in labels
+    )
     prose_labels = {label for label in labels if f"_{label}_" in prose}
-    letters = [_letters(piece.text) for piece in statement.asked.pieces] if statement.asked is not None else []
+    letters = (
+        [_letters(piece.text) for piece in statement.asked.pieces]
+        if statement.asked is not None
+        else []
+    )
     judged = {label for label in labels if _is_spoken_of(letters, keys, label)}
 
     def heard(vote: Vote) -> Vote | None:
         if vote.passed is False and (statement.in_lines or not is_beside_others):
             return vote  # nobody would plant it
-        if is_beside_others or (vote.passed and (prose_labels - {vote.label} or vote.label in judged)):
+        if is_beside_others or (
+            vote.passed and (prose_labels - {vote.label} or vote.label in judged)
+        ):
             return None
         return replace(vote, sure=False)
 
@@ -727,8 +833,12 @@ def _worded(text: str) -> str:
 
 
 def _is_spoken_of(letters: Sequence[str], keys: Sequence[str], label: str) -> bool:
-    """Whether what is judged has both the key and the label, whatever stands between and within them."""
-    return all(any(_letters(word) in text for word in words for text in letters) for words in (keys, [label]))
+    """Whether what is judged has both the key and the label, whatever stands between and within
+    them."""
+    return all(
+        any(_letters(word) in text for word in words for text in letters)
+        for words in (keys, [label])
+    )
 
 
 _LOOK_ALIKES = str.maketrans(
@@ -739,7 +849,8 @@ _LOOK_ALIKES = str.maketrans(
 
 
 def _letters(text: str) -> str:
-    """The Latin letters and digits of a text without case, accents, look-alikes and JSON's numbers of characters."""
+    """The Latin letters and digits of a text without case, accents, look-alikes and JSON's numbers
+    of characters."""
     plain = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
     plain = unicodedata.normalize("NFKD", plain).casefold().translate(_LOOK_ALIKES)
     return re.sub("[^a-z0-9]+", "", plain)
@@ -758,7 +869,9 @@ def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
 
 def label_schema(labels: Iterable[str]) -> Json:
     """JSON schema of `{"rationale": ..., "verdict": ...}`."""
-    return _object_schema({"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(labels)}})
+    return _object_schema(
+        {"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(labels)}}
+    )
 
 
 def _object_schema(properties: Json) -> Json:
@@ -771,11 +884,15 @@ def _object_schema(properties: Json) -> Json:
 
 
 FORCED: Final = 8
-"""So many entries a schema insists on at most: some servers refuse a schema with a longer bound as too large."""
+"""So many entries a schema insists on at most: some servers refuse a schema with a longer bound as
+too large."""
 
 
-def verdicts_schema(names: Sequence[str], *, texts: Sequence[str], label: str, labels: Iterable[str]) -> Json:
-    """Of `{"verdicts": [...]}` with an entry for each of `names`: its id, the `texts`, then the `label`.
+def verdicts_schema(
+    names: Sequence[str], *, texts: Sequence[str], label: str, labels: Iterable[str]
+) -> Json:
+    """Of `{"verdicts": [...]}` with an entry for each of `names`: its id, the `texts`, then the
+    `label`.
 
     The list may not be shorter: small models leave it empty where they may.
     """
@@ -783,4 +900,6 @@ def verdicts_schema(names: Sequence[str], *, texts: Sequence[str], label: str, l
     properties |= {text: {"type": "string"} for text in texts}
     properties |= {label: {"type": "string", "enum": list(labels)}}
     items = _object_schema(properties)
-    return _object_schema({"verdicts": {"type": "array", "items": items, "minItems": min(len(names), FORCED)}})
+    return _object_schema(
+        {"verdicts": {"type": "array", "items": items, "minItems": min(len(names), FORCED)}}
+    )

@@ -1,11 +1,12 @@
-"""How fast a provider is called: calls at once that shrink under pressure, waits that it asked for, retries, deadlines.
+"""How fast a provider is called: calls at once that shrink under pressure, waits that it asked for,
+retries, deadlines.
 
-One limiter a provider, shared by everything that calls it. The number of calls at once grows by one a round of
-successes and is halved when the provider pushes back (429, 503). A failed call is asked again after a random wait below
-an exponential ceiling ("full jitter"), or after as long as the provider said. One circuit breaker a model: one that is
-down, or whose time is up, harms no other model. Every call goes out once, also to a model that is down: else it would
-hang on the order of threads which questions are asked, and with them the verdict.
-"""
+One limiter a provider, shared by everything that calls it. The number of calls at once grows by one
+a round of successes and is halved when the provider pushes back (429, 503). A failed call is asked
+again after a random wait below an exponential ceiling ("full jitter"), or after as long as the
+provider said. One circuit breaker a model: one that is down, or whose time is up, harms no other
+model. Every call goes out once, also to a model that is down: else it would hang on the order of
+threads which questions are asked, and with them the verdict."""
 
 from __future__ import annotations
 
@@ -35,11 +36,11 @@ PRESSURE = frozenset({JudgeFailureKind.RATE_LIMITED, JudgeFailureKind.OVERLOADED
 class RateLimits:
     """The bounds of a limiter; seconds.
 
-    `calls_at_once`: never more. `attempts`: of one call, the first among them. `call_deadline_s`: one call with all its
-    attempts and the waits between them, but not the wait for a slot, which others hold. `deadline_s`: all calls of one
-    model, as long as any of them is under way or waits. `outage_after`: calls in a row that exhaust their retries until
-    a model is taken to be down; until it answers, no call is made again.
-    """
+    `calls_at_once`: never more. `attempts`: of one call, the first among them. `call_deadline_s`:
+    one call with all its attempts and the waits between them, but not the wait for a slot, which
+    others hold. `deadline_s`: all calls of one model, as long as any of them is under way or waits.
+    `outage_after`: calls in a row that exhaust their retries until a model is taken to be down;
+    until it answers, no call is made again."""
 
     calls_at_once: int = 32
     attempts: int = 6
@@ -69,7 +70,8 @@ class Clock:
         return random.random()  # noqa: S311 - it spreads retries, it guards nothing
 
     def call_off(self) -> None:
-        """End all sleeps, now and from now on: the program stops, and nobody waits for a backoff."""
+        """End all sleeps, now and from now on: the program stops, and nobody waits for a
+        backoff."""
         self._called_off.set()
 
 
@@ -147,10 +149,14 @@ class RateLimiter:
         return max(0.0, self._paused_until - self._clock.now())
 
     def run(
-        self, call: Callable[[], Reply], *, model: str = "", retried: Callable[[JudgeFailure], None] = lambda _: None
+        self,
+        call: Callable[[], Reply],
+        *,
+        model: str = "",
+        retried: Callable[[JudgeFailure], None] = lambda _: None,
     ) -> Reply:
-        """What `call` to `model` returns, asked again within the limits; `retried` is told of each failure that was not
-        the last.
+        """What `call` to `model` returns, asked again within the limits; `retried` is told of each
+        failure that was not the last.
 
         Raises JudgeFailed: the last failure, with what was tried.
         """
@@ -164,22 +170,33 @@ class RateLimiter:
                 breaker.end(self._clock.now())
 
     def _insist(
-        self, call: Callable[[], Reply], model: str, *, model_ends: float, retried: Callable[[JudgeFailure], None]
+        self,
+        call: Callable[[], Reply],
+        model: str,
+        *,
+        model_ends: float,
+        retried: Callable[[JudgeFailure], None],
     ) -> Reply:
         started = self._clock.now()
         attempt = 0
         while True:
             attempt += 1
-            started += self._enter(model, call_ends=started + self._limits.call_deadline_s, model_ends=model_ends)
+            started += self._enter(
+                model, call_ends=started + self._limits.call_deadline_s, model_ends=model_ends
+            )
             outcome = self._attempt(call, model)
             if not isinstance(outcome, JudgeFailure):
                 return outcome
             wait = self._wait_s(outcome, attempt)
-            too_late = self._past(self._clock.now() + wait, started + self._limits.call_deadline_s, model_ends)
+            too_late = self._past(
+                self._clock.now() + wait, started + self._limits.call_deadline_s, model_ends
+            )
             is_last = attempt >= self._limits.attempts or self._breakers[model].is_down
             if not outcome.retriable or too_late or is_last:
                 seconds = self._clock.now() - started
-                raise JudgeFailed(self._given_up(outcome, model, attempt=attempt, seconds=seconds, limit=too_late))
+                raise JudgeFailed(
+                    self._given_up(outcome, model, attempt=attempt, seconds=seconds, limit=too_late)
+                )
             if not self._clock.sleep(wait):
                 raise JudgeFailed(outcome)
             retried(outcome)
@@ -203,7 +220,8 @@ class RateLimiter:
                 self._changed.notify_all()
 
     def pushed_back(self, failure: JudgeFailure, *, since: float) -> None:
-        """Slow down for a failure of a call that began at `since` (the clock's seconds): for calls made elsewhere, too.
+        """Slow down for a failure of a call that began at `since` (the clock's seconds): for calls
+        made elsewhere, too.
 
         Calls that were under way together count as one push.
         """
@@ -218,10 +236,11 @@ class RateLimiter:
                 self._paused_until = max(self._paused_until, moment + failure.retry_after_s)
 
     def succeeded(self, *, peers: int | None = None) -> None:
-        """Speed up a little: a call came through, here or elsewhere. A round of successes lets one more through.
+        """Speed up a little: a call came through, here or elsewhere. A round of successes lets one
+        more through.
 
-        `peers`: how many calls of its kind go at once at most, where that is not the limiter's number.
-        """
+        `peers`: how many calls of its kind go at once at most, where that is not the limiter's
+        number."""
         with self._changed:
             step = (self._most / (peers or self._most)) ** 2 / self._limit
             self._limit = min(float(self._most), self._limit + step)
@@ -230,8 +249,8 @@ class RateLimiter:
     # --- slots ------------------------------------------------------------------------------------
 
     def _enter(self, model: str, *, call_ends: float, model_ends: float) -> float:
-        """Wait for a slot and for the end of a pause; how long it waited for the slot, which the call is not charged
-        for. Raises JudgeFailed where it is too late."""
+        """Wait for a slot and for the end of a pause; how long it waited for the slot, which the
+        call is not charged for. Raises JudgeFailed where it is too late."""
         queued = 0.0
         while True:
             with self._changed:
@@ -251,8 +270,8 @@ class RateLimiter:
                 raise JudgeFailed(self._too_late(pause_s, model=model, limit="deadline"))
 
     def _has_room(self, model: str) -> bool:
-        """Whether one more call may start. An eighth is kept for models that have none under way: one that hangs would
-        hold them all."""
+        """Whether one more call may start. An eighth is kept for models that have none under way:
+        one that hangs would hold them all."""
         has_idle_models = any(not self._under_way[other_model] for other_model in self._breakers)
         kept_free = self.calls_at_once // 8 if has_idle_models and self._under_way[model] else 0
         return self._under_way.total() < max(1, self.calls_at_once - kept_free)
@@ -260,7 +279,9 @@ class RateLimiter:
     # --- waits and ends ---------------------------------------------------------------------------
 
     def _wait_s(self, failure: JudgeFailure, attempt: int) -> float:
-        ceiling = min(self._limits.longest_backoff_s, self._limits.first_backoff_s * 2.0 ** (attempt - 1))
+        ceiling = min(
+            self._limits.longest_backoff_s, self._limits.first_backoff_s * 2.0 ** (attempt - 1)
+        )
         spread = ceiling * self._clock.random()
         if failure.retry_after_s is None:
             return spread
@@ -272,7 +293,9 @@ class RateLimiter:
             return "call_deadline" if call_ends <= model_ends else "deadline"
         return ""
 
-    def _given_up(self, failure: JudgeFailure, model: str, *, attempt: int, seconds: float, limit: str) -> JudgeFailure:
+    def _given_up(
+        self, failure: JudgeFailure, model: str, *, attempt: int, seconds: float, limit: str
+    ) -> JudgeFailure:
         """The last failure with what was tried; `limit`: the setting whose time is up."""
         if not failure.retriable:
             return failure
@@ -294,17 +317,18 @@ class RateLimiter:
                 f"{name} asks for a pause of {pause}, which is longer than this run waits; "
                 f"run it again later, or raise `judge: {{{limit}: ...}}`"
             )
-            return JudgeFailure(kind=JudgeFailureKind.RATE_LIMITED, message=message, retry_after_s=pause_s)
+            return JudgeFailure(
+                kind=JudgeFailureKind.RATE_LIMITED, message=message, retry_after_s=pause_s
+            )
         of = f"`{model}`" if model else name
         which = "one call" if limit == "call_deadline" else "calls"
-        message = (
-            f"the deadline for {which} to {of} has passed; raise it (`judge: {{{limit}: ...}}`) or run fewer cases"
-        )
+        message = f"the deadline for {which} to {of} has passed; raise it (`judge: {{{limit}: ...}}`) or run fewer cases"
         return JudgeFailure(kind=JudgeFailureKind.TIMEOUT, message=message)
 
 
 class RateLimiters:
-    """The limiters of a run, one a provider, for judges and agents alike; safe to use from many threads.
+    """The limiters of a run, one a provider, for judges and agents alike; safe to use from many
+    threads.
 
     `clock`: what all of them wait by.
     """
@@ -320,7 +344,9 @@ class RateLimiters:
         with self._lock:
             limiter = self._by_provider.get(provider)
             if limiter is None:
-                limiter = self._by_provider[provider] = RateLimiter(self._limits, self.clock, provider=provider)
+                limiter = self._by_provider[provider] = RateLimiter(
+                    self._limits, self.clock, provider=provider
+                )
             return limiter
 
 
@@ -328,7 +354,9 @@ def limiters_for(defaults: JudgeRule, clock: Clock) -> RateLimiters:
     """Limiters that keep to what evalgate.yml says of judges."""
     deadline_s = math.inf if defaults.deadline is None else defaults.deadline
     limits = RateLimits(
-        calls_at_once=defaults.calls_at_once, call_deadline_s=defaults.call_deadline, deadline_s=deadline_s
+        calls_at_once=defaults.calls_at_once,
+        call_deadline_s=defaults.call_deadline,
+        deadline_s=deadline_s,
     )
     return RateLimiters(limits, clock)
 
@@ -337,20 +365,23 @@ Pace: TypeAlias = Callable[[str, Callable[[], Outcome]], Outcome]
 """Lets one try of a trial through: the agent's key and the try in, what came of it out."""
 
 LONGEST_PAUSE_S = 60.0
-"""So long a trial is held back at most for a provider's pause; then it asks for itself, and hears for itself."""
+"""So long a trial is held back at most for a provider's pause; then it asks for itself, and hears
+for itself."""
 LOOK_S = 1.0
 
 
 class TrialLimiter:
     """A Pace that shares each provider's limiter with the judges; safe to use from many threads.
 
-    Agents call their models out of our sight, so what is shared is what can be seen: an agent that is refused with 429
-    slows down the judges of its provider, and where judges are refused fewer trials of that provider's agents are
-    started, and later. Providers are known by the models that an agent's events name; until it named one, and where it
-    names none, the agent has a limiter of its own.
-    """
+    Agents call their models out of our sight, so what is shared is what can be seen: an agent that
+    is refused with 429 slows down the judges of its provider, and where judges are refused fewer
+    trials of that provider's agents are started, and later. Providers are known by the models that
+    an agent's events name; until it named one, and where it names none, the agent has a limiter of
+    its own."""
 
-    def __init__(self, limiters: RateLimiters, *, trials_at_once: int, stop: threading.Event) -> None:
+    def __init__(
+        self, limiters: RateLimiters, *, trials_at_once: int, stop: threading.Event
+    ) -> None:
         self._limiters = limiters
         self._trials_at_once = trials_at_once
         self._stop = stop
@@ -369,8 +400,15 @@ class TrialLimiter:
                 self._under_way.subtract(limiters)
                 self._changed.notify_all()
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-        model_names = {event.model_version for turn in turns for event in turn.events or () if event.model_version}
-        providers = {provider for name in model_names if (provider := models.parse_name(name).provider)}
+        model_names = {
+            event.model_version
+            for turn in turns
+            for event in turn.events or ()
+            if event.model_version
+        }
+        providers = {
+            provider for name in model_names if (provider := models.parse_name(name).provider)
+        }
         with self._changed:
             self._providers[agent] = self._providers.get(agent, frozenset()) | providers
         for limiter in self._limiters_of(agent):
@@ -379,12 +417,15 @@ class TrialLimiter:
             elif outcome.kind is FailureKind.RATE_LIMITED:
                 wait_s = outcome.retry_after_s
                 kind = JudgeFailureKind.RATE_LIMITED
-                limiter.pushed_back(JudgeFailure(kind=kind, message=outcome.message, retry_after_s=wait_s), since=began)
+                limiter.pushed_back(
+                    JudgeFailure(kind=kind, message=outcome.message, retry_after_s=wait_s),
+                    since=began,
+                )
         return outcome
 
     def _enter(self, agent: str) -> tuple[RateLimiter, ...]:
-        """Wait for the provider's pause and for room; what was taken, to be given back. A stopped run waits for
-        nothing."""
+        """Wait for the provider's pause and for room; what was taken, to be given back. A stopped
+        run waits for nothing."""
         clock = self._limiters.clock
         patience_ends = clock.now() + LONGEST_PAUSE_S
         while True:
@@ -393,8 +434,13 @@ class TrialLimiter:
             if pause_s > 0 and not self._stop.is_set() and clock.sleep(min(pause_s, LOOK_S)):
                 continue
             with self._changed:
-                room = {limiter: max(1, round(self._trials_at_once * limiter.share)) for limiter in limiters}
-                if self._stop.is_set() or all(self._under_way[limiter] < room[limiter] for limiter in limiters):
+                room = {
+                    limiter: max(1, round(self._trials_at_once * limiter.share))
+                    for limiter in limiters
+                }
+                if self._stop.is_set() or all(
+                    self._under_way[limiter] < room[limiter] for limiter in limiters
+                ):
                     self._under_way.update(limiters)
                     return limiters
                 self._changed.wait(LOOK_S)

@@ -1,4 +1,5 @@
-"""Recorded replies as a judge: a fork's pull request and a demo can gate without an account; and their recording."""
+"""Recorded replies as a judge: a fork's pull request and a demo can gate without an account; and
+their recording."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from evalgate.judges.cache import CachedReply
 
 
 def read_recordings(path: Path) -> Mapping[str, CachedReply]:
-    """All entries of a file, or of every `*.jsonl` of a folder, by address; a line that is none is left out.
+    """All entries of a file, or of every `*.jsonl` of a folder, by address; a line that is none is
+    left out.
 
     Raises OSError where the path cannot be read.
     """
@@ -45,7 +47,8 @@ def digest(path: str) -> str:
 
 
 class Recorder:
-    """Adds replies to a file as they come, so that a killed run keeps them; safe to use from many threads."""
+    """Adds replies to a file as they come, so that a killed run keeps them; safe to use from many
+    threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -63,7 +66,8 @@ class Recorder:
             self._kept.add(entry.address)
 
     def close(self) -> None:
-        """Put the file in order: by criterion, model, repeat, sample and address. Raises OSError."""
+        """Put the file in order: by criterion, model, repeat, sample and address. Raises
+        OSError."""
         with self._lock:
             if not self._path.exists():
                 return
@@ -78,7 +82,9 @@ class Recorder:
                 ),
             )
             ordered = self._path.with_suffix(".ordered")
-            ordered.write_text("".join(cache.render_entry(entry) + "\n" for entry in entries), encoding="utf-8")
+            ordered.write_text(
+                "".join(cache.render_entry(entry) + "\n" for entry in entries), encoding="utf-8"
+            )
             ordered.replace(self._path)
 
 

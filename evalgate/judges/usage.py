@@ -14,10 +14,9 @@ from evalgate.model import JudgeUse, Usage
 class JudgeBudget:
     """Counts what is spent and what is under way; safe to use from many threads.
 
-    A call under way is taken to cost as much as the calls so far did on average, so that many at once go beyond the
-    bounds by little: by what the first ones cost, at the most. What only they could use up is waited for: calls that
-    fail are free, and their place is the next one's.
-    """
+    A call under way is taken to cost as much as the calls so far did on average, so that many at
+    once go beyond the bounds by little: by what the first ones cost, at the most. What only they
+    could use up is waited for: calls that fail are free, and their place is the next one's."""
 
     def __init__(self, limits: BudgetRule) -> None:
         self._limits = limits
@@ -34,7 +33,9 @@ class JudgeBudget:
                 spent = self._spent(0)
                 if spent:
                     message = f"the judges' budget of {spent} is spent; raise it, or judge fewer cases or samples"
-                    raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.BUDGET_SPENT, message=message))
+                    raise JudgeFailed(
+                        JudgeFailure(kind=JudgeFailureKind.BUDGET_SPENT, message=message)
+                    )
                 self._changed.wait()
             self._under_way += 1
 
@@ -54,7 +55,8 @@ class JudgeBudget:
             self._changed.notify_all()
 
     def _spent(self, under_way: int) -> str:
-        """The bound that is reached if `under_way` calls are answered as well, in words; "" where none is."""
+        """The bound that is reached if `under_way` calls are answered as well, in words; "" where
+        none is."""
         limits = self._limits
         if limits.calls is not None and self._calls + under_way >= limits.calls:
             return f"{limits.calls:,} calls"
@@ -72,7 +74,8 @@ class JudgeBudget:
 
 
 def check_priced(limits: BudgetRule, prices: dict[str, bool]) -> None:
-    """Refuse a bound in money where the price of a model is unknown: `prices` says by model whether it is known.
+    """Refuse a bound in money where the price of a model is unknown: `prices` says by model whether
+    it is known.
 
     Raises ConfigError before anything is spent.
     """
@@ -96,7 +99,9 @@ class _Account:
     def charge(self, usage: Usage | None, cost_usd: float | None) -> None:
         """Enter a call that is paid for; None: nobody knows."""
         if usage is not None:
-            self.counts["prompt"] += (usage.prompt_tokens or 0) + (usage.tool_use_prompt_tokens or 0)
+            self.counts["prompt"] += (usage.prompt_tokens or 0) + (
+                usage.tool_use_prompt_tokens or 0
+            )
             self.counts["output"] += (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)
         if cost_usd is None:
             self.counts["unpriced"] += 1
@@ -123,7 +128,9 @@ class UsageLedger:
         with self._lock:
             self._page(request).counts["cached"] += 1
 
-    def retried(self, request: JudgeRequest, failure: JudgeFailure, *, cost_usd: float | None = None) -> None:
+    def retried(
+        self, request: JudgeRequest, failure: JudgeFailure, *, cost_usd: float | None = None
+    ) -> None:
         """A call failed, which may have cost something all the same, and is made again."""
         with self._lock:
             page = self._page(request)
@@ -131,7 +138,9 @@ class UsageLedger:
             if failure.usage is not None:
                 page.charge(failure.usage, cost_usd)
 
-    def failed(self, request: JudgeRequest, failure: JudgeFailure, *, cost_usd: float | None = None) -> None:
+    def failed(
+        self, request: JudgeRequest, failure: JudgeFailure, *, cost_usd: float | None = None
+    ) -> None:
         """A call ended without a reply, which may have cost something all the same."""
         with self._lock:
             page = self._page(request)

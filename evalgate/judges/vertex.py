@@ -1,7 +1,8 @@
-"""Google Cloud's evaluation service as a judge: one POST `:evaluateInstances` a question, whose prompt is the body.
+"""Google Cloud's evaluation service as a judge: one POST `:evaluateInstances` a question, whose
+prompt is the body.
 
-Its own client library weighs half a gigabyte; the call is one request with a token from google-auth.
-"""
+Its own client library weighs half a gigabyte; the call is one request with a token from
+google-auth."""
 
 from __future__ import annotations
 
@@ -56,7 +57,11 @@ class VertexEvaluation(Judge):
         headers = self._authorization()
         if isinstance(headers, JudgeFailure):
             return headers
-        exchange = Exchange(environment=self._setting.environment, headers=headers, most_bytes=judges_base.MOST_BYTES)
+        exchange = Exchange(
+            environment=self._setting.environment,
+            headers=headers,
+            most_bytes=judges_base.MOST_BYTES,
+        )
         url, body = _url(self._setting), json.loads(request.prompt)
         try:
             answer = exchange.request("POST", url, body=body, timeout_s=self._setting.timeout_s)
@@ -76,7 +81,9 @@ class VertexEvaluation(Judge):
         try:
             answer.json()
         except ValueError:
-            return judges_base.failure(JudgeFailureKind.MALFORMED, self._setting, detail=answer.excerpt())
+            return judges_base.failure(
+                JudgeFailureKind.MALFORMED, self._setting, detail=answer.excerpt()
+            )
         return JudgeReply(parts=(Text(text=answer.body.decode("utf-8", "replace")),))
 
     def _authorization(self) -> Mapping[str, str] | JudgeFailure:
@@ -100,7 +107,11 @@ def _url(setting: JudgeSetting) -> str:
     regional = bool(project) and location != "global"
     base_url = _VERSION_IN_URL.sub("", setting.base_url).rstrip("/")
     base = base_url or f"https://{f'{location}-' if regional else ''}aiplatform.googleapis.com"
-    parent = f"projects/{quote(project, safe='')}/locations/{quote(location, safe='')}/" if project else ""
+    parent = (
+        f"projects/{quote(project, safe='')}/locations/{quote(location, safe='')}/"
+        if project
+        else ""
+    )
     return f"{base}/v1beta1/{parent}:evaluateInstances"
 
 

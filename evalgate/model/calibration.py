@@ -13,9 +13,8 @@ from evalgate.values import Json, frozen_dataclass
 class JudgeIdentity:
     """Who judges: what must be equal for two verdicts to come from the same judge.
 
-    `model`: as ADK writes it. `prompt_version`: of our question; empty where it is not known. `num_samples`, `config`:
-    what the model is asked with.
-    """
+    `model`: as ADK writes it. `prompt_version`: of our question; empty where it is not known.
+    `num_samples`, `config`: what the model is asked with."""
 
     model: str
     prompt_version: str
@@ -33,10 +32,11 @@ class AskedJudge:
 
 @frozen_dataclass
 class Confusion:
-    """Counts of labels by what the person and the judge said; positive is yes, true is as the person says.
+    """Counts of labels by what the person and the judge said; positive is yes, true is as the
+    person says.
 
-    `undecided`: labels that the judge could not decide. `clusters`: how many cases the labels come from.
-    """
+    `undecided`: labels that the judge could not decide. `clusters`: how many cases the labels come
+    from."""
 
     true_positive: int = 0
     false_negative: int = 0
@@ -72,14 +72,17 @@ class Rate:
 class ConfusionKind(enum.StrEnum):
     """How a judge and a person can fail to agree."""
 
-    FALSE_POSITIVE = "false_positive"  # the judge says yes, the person no: a gate that lets it through
-    FALSE_NEGATIVE = "false_negative"  # the judge says no, the person yes: a gate that stops for nothing
+    # the judge says yes, the person no: a gate that lets it through
+    FALSE_POSITIVE = "false_positive"
+    # the judge says no, the person yes: a gate that stops for nothing
+    FALSE_NEGATIVE = "false_negative"
     UNDECIDED = "undecided"  # the judge could not decide: no disagreement
 
 
 @frozen_dataclass
 class Example:
-    """One label that the judge did not agree with; texts are clipped. `line`: of the labels file."""
+    """One label that the judge did not agree with; texts are clipped. `line`: of the labels
+    file."""
 
     kind: ConfusionKind
     line: int
@@ -96,9 +99,8 @@ class Example:
 class CriterionCalibration:
     """One criterion by one judge beside people.
 
-    `tpr`: share of people's yes that the judge says yes to; `tnr`: the
-    same of no. None where it cannot be computed: no label of that kind; for `kappa`, only one kind on both sides.
-    """
+    `tpr`: share of people's yes that the judge says yes to; `tnr`: the same of no. None where it
+    cannot be computed: no label of that kind; for `kappa`, only one kind on both sides."""
 
     criterion: str
     judge: JudgeIdentity
@@ -112,7 +114,8 @@ class CriterionCalibration:
 
 @frozen_dataclass
 class Calibration:
-    """What calibration.json holds. `made_at`: ISO 8601, UTC. `source`: `asked`, or `results` for stored verdicts."""
+    """What calibration.json holds. `made_at`: ISO 8601, UTC. `source`: `asked`, or `results` for
+    stored verdicts."""
 
     evalgate: str
     made_at: str
@@ -125,7 +128,8 @@ class Calibration:
 
 @frozen_dataclass
 class JudgedCriterion:
-    """A judged criterion of a suite in a run: its judge, and what people's labels say of that judge, where they do."""
+    """A judged criterion of a suite in a run: its judge, and what people's labels say of that
+    judge, where they do."""
 
     suite: str
     criterion: str

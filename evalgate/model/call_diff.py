@@ -26,7 +26,8 @@ _IN_ORDER = json.JSONEncoder(ensure_ascii=False, default=str, sort_keys=True)
 
 @frozen_dataclass
 class CallPair:
-    """An expected call and the actual call that answers it; one of them is None where nothing answers."""
+    """An expected call and the actual call that answers it; one of them is None where nothing
+    answers."""
 
     expected: ToolCall | None
     actual: ToolCall | None
@@ -34,13 +35,17 @@ class CallPair:
     @property
     def same(self) -> bool:
         """Whether both are there and equal; absent arguments equal empty ones."""
-        return self.expected is not None and self.actual is not None and _key(self.expected) == _key(self.actual)
+        return (
+            self.expected is not None
+            and self.actual is not None
+            and _key(self.expected) == _key(self.actual)
+        )
 
 
 @frozen_dataclass
 class CallLine:
-    """One line of a difference: `-` only expected, `+` only actual, blank in both. `equal`: so many arguments, which
-    are not listed."""
+    """One line of a difference: `-` only expected, `+` only actual, blank in both. `equal`: so many
+    arguments, which are not listed."""
 
     mark: Mark
     text: str = ""
@@ -48,14 +53,15 @@ class CallLine:
 
 
 def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> bool:
-    """Whether both call the same tools with the same arguments in the same order; the calls' ids are chance."""
+    """Whether both call the same tools with the same arguments in the same order; the calls' ids
+    are chance."""
     one, other = ([_key(call) for call in calls or ()] for calls in (left, right))
     return one == other
 
 
 def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[CallPair, ...]:
-    """The calls of a turn aligned: equal calls first of all, then calls of the same tool between them. Of a great many
-    the equal ones at the beginning are left out."""
+    """The calls of a turn aligned: equal calls first of all, then calls of the same tool between
+    them. Of a great many the equal ones at the beginning are left out."""
     start = 0
     if max(len(expected), len(actual)) > MAX_CALLS:
         pairs = enumerate(zip(expected, actual, strict=False))
@@ -66,22 +72,28 @@ def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Call
 
 
 def difference(pairs: Sequence[CallPair]) -> tuple[CallLine, ...]:
-    """The aligned calls as lines; within a pair of one tool only the arguments that differ are marked."""
+    """The aligned calls as lines; within a pair of one tool only the arguments that differ are
+    marked."""
     return tuple(line for call_pair in pairs for line in _lines(call_pair))
 
 
 def spell(call: ToolCall) -> str:
     """`book(city="Oslo", nights=2)`, long values clipped."""
     arguments = (
-        f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}" for name, value in (call.args or {}).items()
+        f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}"
+        for name, value in (call.args or {}).items()
     )
     return f"{_tool(call.name)}({', '.join(arguments)})"
 
 
 def _aligned(
-    expected: Sequence[ToolCall], actual: Sequence[ToolCall], alike: Callable[[ToolCall], Any], *fallbacks: Any
+    expected: Sequence[ToolCall],
+    actual: Sequence[ToolCall],
+    alike: Callable[[ToolCall], Any],
+    *fallbacks: Any,
 ) -> list[CallPair]:
-    """Calls that are alike are pairs; those between them are aligned by what is alike in `fallbacks`, else each on its own."""
+    """Calls that are alike are pairs; those between them are aligned by what is alike in
+    `fallbacks`, else each on its own."""
     matcher = SequenceMatcher(
         None, [alike(call) for call in expected], [alike(call) for call in actual], autojunk=False
     )
@@ -89,7 +101,9 @@ def _aligned(
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         left, right = expected[start:end], actual[other_start:other_end]
         if tag == "equal":
-            pairs += [CallPair(expected=one, actual=other) for one, other in zip(left, right, strict=True)]
+            pairs += [
+                CallPair(expected=one, actual=other) for one, other in zip(left, right, strict=True)
+            ]
         elif fallbacks:
             pairs += _aligned(left, right, *fallbacks)
         else:
@@ -100,14 +114,22 @@ def _aligned(
 
 def _lines(call_pair: CallPair) -> list[CallLine]:
     if call_pair.expected is None:
-        return [CallLine(mark="+", text=spell(call_pair.actual))] if call_pair.actual is not None else []
+        return (
+            [CallLine(mark="+", text=spell(call_pair.actual))]
+            if call_pair.actual is not None
+            else []
+        )
     if call_pair.actual is None:
         return [CallLine(mark="-", text=spell(call_pair.expected))]
     if call_pair.same:
         return [CallLine(mark=" ", text=spell(call_pair.actual))]
     expected, actual = spell(call_pair.expected), spell(call_pair.actual)
     left, right = call_pair.expected.args or {}, call_pair.actual.args or {}
-    if expected != actual and len(left.keys() | right.keys()) <= 2 and max(len(expected), len(actual)) <= LINE_WIDTH:
+    if (
+        expected != actual
+        and len(left.keys() | right.keys()) <= 2
+        and max(len(expected), len(actual)) <= LINE_WIDTH
+    ):
         return [CallLine(mark="-", text=expected), CallLine(mark="+", text=actual)]
     return _argument_lines(_tool(call_pair.expected.name), left, right)
 
@@ -123,7 +145,9 @@ def _argument_lines(tool: str, expected: Json, actual: Json) -> list[CallLine]:
             continue
         left, right = _around_difference(left, right)
         lines += [CallLine(mark="-", text=f"    {_name(name)}={left},")] if left is not None else []
-        lines += [CallLine(mark="+", text=f"    {_name(name)}={right},")] if right is not None else []
+        lines += (
+            [CallLine(mark="+", text=f"    {_name(name)}={right},")] if right is not None else []
+        )
     if equal:
         lines.append(CallLine(mark=" ", equal=equal))
     return [*lines, CallLine(mark=" ", text=")")]
@@ -137,7 +161,9 @@ def _around_difference(left: str | None, right: str | None) -> tuple[str | None,
     common = next(unequal, min(len(left), len(right)))
     start = common - 40 if common > 80 else 0
     lead = "..." if start else ""
-    return lead + plain.clip_end(left[start:], VALUE_WIDTH), lead + plain.clip_end(right[start:], VALUE_WIDTH)
+    return lead + plain.clip_end(left[start:], VALUE_WIDTH), lead + plain.clip_end(
+        right[start:], VALUE_WIDTH
+    )
 
 
 def _tool(name: str) -> str:

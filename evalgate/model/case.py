@@ -46,8 +46,8 @@ class Persona:
 
 @frozen_dataclass
 class ConversationScenario:
-    """A conversation that a simulated user leads: in words of its own where `starting_prompt` is empty. `max_turns`:
-    None where the suite's simulator says it."""
+    """A conversation that a simulated user leads: in words of its own where `starting_prompt` is
+    empty. `max_turns`: None where the suite's simulator says it."""
 
     starting_prompt: str
     conversation_plan: str
@@ -59,9 +59,9 @@ class ConversationScenario:
 class TurnSetup:
     """What comes with a turn besides the user's words, as CES evaluations say it.
 
-    `state`: session variables; `agent`: the agent that is to take the turn. `tools`: what tools answer in it, by name,
-    as rules of a mock file; `mocks`: they must, since the case says so. `fakes`: no real tool may run.
-    """
+    `state`: session variables; `agent`: the agent that is to take the turn. `tools`: what tools
+    answer in it, by name, as rules of a mock file; `mocks`: they must, since the case says so.
+    `fakes`: no real tool may run."""
 
     state: Json = field(default_factory=dict)
     agent: str = ""
@@ -76,10 +76,10 @@ class Case:
 
     `expects_state` is the expected session state at the end, None where the file says nothing.
 
-    Of CES evaluations: `ces` is the evaluation and what applies to it; `criteria` those that decide on the case, None:
-    all of its suite. `setups`: by turn; a scenario has one for all of its turns. `isolated`: each turn has a session
-    of its own, after the expected turns before it; `history`: those turns, in the case that such a session is for.
-    """
+    Of CES evaluations: `ces` is the evaluation and what applies to it; `criteria` those that decide
+    on the case, None: all of its suite. `setups`: by turn; a scenario has one for all of its turns.
+    `isolated`: each turn has a session of its own, after the expected turns before it; `history`:
+    those turns, in the case that such a session is for."""
 
     case_id: str
     conversation: tuple[Invocation, ...] | None = None
@@ -129,9 +129,8 @@ JUDGED: Final = frozenset({Need.JUDGE, Need.VERTEX})
 class Scale:
     """Ends of a criterion's scale, None where open.
 
-    `resolution`: the largest difference that measuring itself may make. `clocked`: read from a clock, so that only what
-    was measured side by side can be compared.
-    """
+    `resolution`: the largest difference that measuring itself may make. `clocked`: read from a
+    clock, so that only what was measured side by side can be compared."""
 
     lowest: float | None = 0.0
     highest: float | None = 1.0
@@ -145,14 +144,16 @@ OPEN: Final = Scale(lowest=None, highest=None)
 
 @frozen_dataclass
 class CriterionUse:
-    """A criterion as configured: `options` holds all but the threshold, as validated by the criterion.
+    """A criterion as configured: `options` holds all but the threshold, as validated by the
+    criterion.
 
-    `threshold` None only for informational criteria. `code` is the dotted path of a custom metric. `on_the_test`: it
-    measures the test and not the agent: a case that misses its threshold was not measured. `endpoint`: where its judge
-    is asked, if not at the model's own provider. `scale`, `needs` and `prompt_version` (of the question to its judge)
-    are what its row in the table of criteria says. `where_applicable`: nobody chose it (a default), so that it decides
-    only cases that have what it needs. `metric`: its name in the table of criteria, where `name` is another ("").
-    """
+    `threshold` None only for informational criteria. `code` is the dotted path of a custom metric.
+    `on_the_test`: it measures the test and not the agent: a case that misses its threshold was not
+    measured. `endpoint`: where its judge is asked, if not at the model's own provider. `scale`,
+    `needs` and `prompt_version` (of the question to its judge) are what its row in the table of
+    criteria says. `where_applicable`: nobody chose it (a default), so that it decides only cases
+    that have what it needs. `metric`: its name in the table of criteria, where `name` is another
+    ("")."""
 
     name: str
     threshold: float | None
@@ -180,8 +181,9 @@ class CriterionUse:
         return self.name.startswith("ces_") and self.code is None
 
     def applies_to(self, case: Case) -> bool:
-        """Whether it decides on a case. For a default that compares, the case must say what with: tool calls, if only
-        that there are none, or an answer in words; the other defaults are for conversation scenarios."""
+        """Whether it decides on a case. For a default that compares, the case must say what with:
+        tool calls, if only that there are none, or an answer in words; the other defaults are for
+        conversation scenarios."""
         if case.criteria is not None:
             return self.name in case.criteria
         if not self.where_applicable:
@@ -192,17 +194,21 @@ class CriterionUse:
         if self.name == TRAJECTORY:
             return any(turn.events is not None for turn in turns)
         answers = (turn.final_response for turn in turns if turn.final_response is not None)
-        return any(isinstance(part, Text) and part.text.strip() for answer in answers for part in answer.parts)
+        return any(
+            isinstance(part, Text) and part.text.strip()
+            for answer in answers
+            for part in answer.parts
+        )
 
 
 @frozen_dataclass
 class SimulatorUse:
     """Who leads the scenarios of a suite: ADK's user_simulator_config, with ADK's defaults.
 
-    `config`: `model_configuration`; None: nothing was said of it. `max_turns`: `max_allowed_invocations`, the starting
-    prompt counted; None: no limit. `custom_instructions`: a Jinja template in place of our own words. `prompt_version`:
-    of our own words. `endpoint`: as `CriterionUse.endpoint`.
-    """
+    `config`: `model_configuration`; None: nothing was said of it. `max_turns`:
+    `max_allowed_invocations`, the starting prompt counted; None: no limit. `custom_instructions`: a
+    Jinja template in place of our own words. `prompt_version`: of our own words. `endpoint`: as
+    `CriterionUse.endpoint`."""
 
     model: str = "gemini-2.5-flash"
     config: Json | None = None
@@ -228,7 +234,8 @@ class ConfigOrigin(enum.StrEnum):
 
 @frozen_dataclass
 class CriteriaSource:
-    """Which file (repository-relative; "" for defaults) gave a suite its criteria, and how it was found."""
+    """Which file (repository-relative; "" for defaults) gave a suite its criteria, and how it was
+    found."""
 
     origin: ConfigOrigin
     file: str = ""
@@ -242,7 +249,8 @@ class AgentUse:
     """
 
     ABSENT: ClassVar[str] = "absent"
-    """The driver of an agent that is not there: a base without this agent, or a base of which only results are kept."""
+    """The driver of an agent that is not there: a base without this agent, or a base of which only
+    results are kept."""
 
     driver: str
     options: Json = field(default_factory=dict)
@@ -256,10 +264,11 @@ class AgentUse:
 
 @frozen_dataclass
 class Suite:
-    """One evaluation file with its criteria and its agent; `key` is the repository-relative posix path.
+    """One evaluation file with its criteria and its agent; `key` is the repository-relative posix
+    path.
 
-    `problem`: why nothing of it can be measured, which is an error of this file alone; it then has no cases.
-    """
+    `problem`: why nothing of it can be measured, which is an error of this file alone; it then has
+    no cases."""
 
     key: str
     eval_set: EvalSet

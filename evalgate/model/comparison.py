@@ -1,4 +1,5 @@
-"""The policy, the verdict, and base against head: what changed, by how much, and how sure that is."""
+"""The policy, the verdict, and base against head: what changed, by how much, and how sure that
+is."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ class ThresholdRule(enum.StrEnum):
 class CriterionRule:
     """How one criterion is compared with the base; None: as the criterion itself has it.
 
-    `max_drop`: on the criterion's scale 0..1; a share of the base's mean for open scales (tokens, seconds, calls).
-    """
+    `max_drop`: on the criterion's scale 0..1; a share of the base's mean for open scales (tokens,
+    seconds, calls)."""
 
     gating: bool | None = None
     lower_is_better: bool | None = None
@@ -56,11 +57,16 @@ class CriterionRule:
 class Policy:
     """The rules of the gate."""
 
-    fail_on: frozenset[FailOn] = frozenset({FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED})  # ends it red
+    # ends it red
+    fail_on: frozenset[FailOn] = frozenset(
+        {FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED}
+    )
     pass_rate: float = 1.0  # share of a suite's cases that must pass; 1.0, all, is ADK's meaning
     min_measured: float = 1.0  # share of a suite's cases that must have been measured
-    suite_pass_rate: Mapping[str, float] = field(default_factory=dict)  # of suites that have their own
-    deviations: Deviations = OURS  # evalgate's rules, or ADK's even where ADK is wrong (docs/adk-parity.md)
+    # of suites that have their own
+    suite_pass_rate: Mapping[str, float] = field(default_factory=dict)
+    # evalgate's rules, or ADK's even where ADK is wrong (docs/adk-parity.md)
+    deviations: Deviations = OURS
     alpha: float = 0.05  # how often a change that does nothing may be called worse
     max_drop: float = 0.05  # the drop that is let pass
     threshold: ThresholdRule = ThresholdRule.CONFIRMED
@@ -100,9 +106,10 @@ class GateCause(enum.StrEnum):
 
 @frozen_dataclass
 class GateVerdict:
-    """The answer to one of the two questions. `blocked_by`: the most severe of the kinds for which the policy ends the
-    job red, where one of them is there. That may be another than `kind`: a failure hides nothing. `causes`: of the
-    regression gate, in the order in which to tell them; `reason`: the answer in words."""
+    """The answer to one of the two questions. `blocked_by`: the most severe of the kinds for which
+    the policy ends the job red, where one of them is there. That may be another than `kind`: a
+    failure hides nothing. `causes`: of the regression gate, in the order in which to tell them;
+    `reason`: the answer in words."""
 
     gate: GateKind
     kind: VerdictKind
@@ -120,9 +127,8 @@ class GateVerdict:
 class CriterionVerdict:
     """One criterion of one case over its repeats.
 
-    `value`: mean over the repeats that have a score; None where none has. `values`: one entry a repeat.
-    `kind` is None for informational criteria, which never decide.
-    """
+    `value`: mean over the repeats that have a score; None where none has. `values`: one entry a
+    repeat. `kind` is None for informational criteria, which never decide."""
 
     name: str
     kind: VerdictKind | None
@@ -142,7 +148,8 @@ class NonBlocking(enum.StrEnum):
 
 @frozen_dataclass
 class Quarantine:
-    """Why a case does not block for a while: who sees to it, and the last day (`2026-02-01`, UTC)."""
+    """Why a case does not block for a while: who sees to it, and the last day (`2026-02-01`,
+    UTC)."""
 
     owner: str
     expires: str
@@ -185,8 +192,8 @@ class CaseVerdict:
 
 @frozen_dataclass
 class SuiteVerdict:
-    """One suite: its cases, and the share of them that passed among those measured. `beside`: kinds that are there as
-    well, behind the one that is told."""
+    """One suite: its cases, and the share of them that passed among those measured. `beside`: kinds
+    that are there as well, behind the one that is told."""
 
     suite: str
     kind: VerdictKind
@@ -211,7 +218,8 @@ class Verdict:
     suites: tuple[SuiteVerdict, ...] = ()  # the threshold gate's word on every suite and case
     gates: tuple[GateVerdict, ...] = ()
     book: Book | None = None  # the evidence
-    origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)  # whose failure each failed case is
+    # whose failure each failed case is
+    origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
     open: frozenset[CaseKey] = frozenset()  # failures that could not be rerun
 
     @property
@@ -235,7 +243,8 @@ class Change(enum.StrEnum):
     REGRESSED = "regressed"  # the evidence is enough
     IMPROVED = "improved"
     NO_EVIDENCE = "no_evidence"  # too little of it, or none
-    INCONCLUSIVE = "inconclusive"  # nothing may be claimed: the base is of another day, or failed by itself
+    # nothing may be claimed: the base is of another day, or failed by itself
+    INCONCLUSIVE = "inconclusive"
     NOT_MEASURED = "not_measured"  # too few cases have a score on both sides
 
 
@@ -271,8 +280,8 @@ class Interval:
 class CaseOutcome:
     """One side's trials of one case by outcome, and the threshold gate's word on the case.
 
-    A trial passes when every deciding criterion reaches its threshold; `unmeasured` ones have no score.
-    """
+    A trial passes when every deciding criterion reaches its threshold; `unmeasured` ones have no
+    score."""
 
     passed: int
     failed: int
@@ -289,10 +298,9 @@ class CaseOutcome:
 class Divergence:
     """Where two conversations of one simulated user part, by turns counted from 1.
 
-    `answers`: the first turn in which the user hears different things of the two agents; None: it never does. `users`:
-    the first turn in which the user says different things, or speaks on one side alone; None: it says the same to the
-    end.
-    """
+    `answers`: the first turn in which the user hears different things of the two agents; None: it
+    never does. `users`: the first turn in which the user says different things, or speaks on one
+    side alone; None: it says the same to the end."""
 
     answers: int | None = None
     users: int | None = None
@@ -300,7 +308,8 @@ class Divergence:
 
 @frozen_dataclass
 class Reruns:
-    """Fresh runs of a case that failed: how many passed, of those that could be measured, on head and on the base."""
+    """Fresh runs of a case that failed: how many passed, of those that could be measured, on head
+    and on the base."""
 
     passed: int
     runs: int
@@ -312,12 +321,12 @@ class Reruns:
 class CaseComparison:
     """One case on both sides.
 
-    `origin`: whose failure it is, None where head does not fail. `newly`: the criteria that head fails and the base
-    passes; empty where it is only the case as a whole that turned. `reruns`: fresh runs that were to confirm a failure.
-    `evidence`: what the bets on it have made of 1. `why`: what keeps it from being compared. `divergence`: where the
-    conversations of a simulated user part, in the first repeat that both sides have. `quarantined`: it is told by
-    itself, and counted as nothing else.
-    """
+    `origin`: whose failure it is, None where head does not fail. `newly`: the criteria that head
+    fails and the base passes; empty where it is only the case as a whole that turned. `reruns`:
+    fresh runs that were to confirm a failure. `evidence`: what the bets on it have made of 1.
+    `why`: what keeps it from being compared. `divergence`: where the conversations of a simulated
+    user part, in the first repeat that both sides have. `quarantined`: it is told by itself, and
+    counted as nothing else."""
 
     suite: str
     case_id: str
@@ -361,9 +370,8 @@ class CaseComparison:
 class AppliedRule:
     """How a criterion was compared.
 
-    `gating` False: shown, never decides. `advisory`: of the suites and cases that never decide. `floor`: the drop that
-    the policy tolerates, absolute.
-    """
+    `gating` False: shown, never decides. `advisory`: of the suites and cases that never decide.
+    `floor`: the drop that the policy tolerates, absolute."""
 
     gating: bool
     lower_is_better: bool
@@ -373,8 +381,9 @@ class AppliedRule:
 
 @frozen_dataclass
 class ComparedCases:
-    """Numbers of cases: `compared` have a score on both sides; `unpaired` were to be compared and lack a score on
-    either side; `broken`, `fixed`: pass the criterion on base alone, and on head alone."""
+    """Numbers of cases: `compared` have a score on both sides; `unpaired` were to be compared and
+    lack a score on either side; `broken`, `fixed`: pass the criterion on base alone, and on head
+    alone."""
 
     compared: int
     unpaired: int = 0
@@ -386,11 +395,10 @@ class ComparedCases:
 class CriterionComparison:
     """One criterion over the paired cases of all suites of one severity.
 
-    `base`, `head`: the means of the cases' means; None where no case has a score on both sides. `evidence`: what bets
-    on this criterion alone made of 1. `clock_based`: read from a clock, and the sides were not run together. `short`:
-    too little of it was measured, whatever else is said of it. `base_failed`: too little, and only because the base's
-    agent failed by itself.
-    """
+    `base`, `head`: the means of the cases' means; None where no case has a score on both sides.
+    `evidence`: what bets on this criterion alone made of 1. `clock_based`: read from a clock, and
+    the sides were not run together. `short`: too little of it was measured, whatever else is said
+    of it. `base_failed`: too little, and only because the base's agent failed by itself."""
 
     name: str
     rule: AppliedRule
@@ -418,7 +426,8 @@ class CriterionComparison:
 
 @frozen_dataclass
 class PassRates:
-    """One side over its cases: the share of runs that pass, pass^k and pass@k (all of k runs pass, one does)."""
+    """One side over its cases: the share of runs that pass, pass^k and pass@k (all of k runs pass,
+    one does)."""
 
     k: int
     rate: float
@@ -427,8 +436,8 @@ class PassRates:
 
 
 class Cell(enum.IntEnum):
-    """How a pair of runs came out: the base passes more criteria than head, head more than the base, both all, or
-    neither."""
+    """How a pair of runs came out: the base passes more criteria than head, head more than the
+    base, both all, or neither."""
 
     FELL = 0
     ROSE = 1
@@ -459,10 +468,10 @@ class Confirmation(enum.StrEnum):
 class Book:
     """What the bets of a run came to.
 
-    `worse`, `better`, `failing`: what each purse made of 1; at `needed` it speaks. `bets`: those that head is worse, in
-    their order. `factors`: what the bets on each case made of 1. `confirmations`: of each case that fails and could be
-    run again. `on_both`: suspects that failed on both sides in fresh runs.
-    """
+    `worse`, `better`, `failing`: what each purse made of 1; at `needed` it speaks. `bets`: those
+    that head is worse, in their order. `factors`: what the bets on each case made of 1.
+    `confirmations`: of each case that fails and could be run again. `on_both`: suspects that failed
+    on both sides in fresh runs."""
 
     needed: float = 20.0
     worse: float = 1.0
@@ -488,9 +497,9 @@ class Book:
 class Power:
     """What a green could not have seen: pull requests like this one, simulated.
 
-    `cases`: how many were compared. `caught`: for so many cases that break, the share of simulated pull requests that
-    are blocked. `unseen`: the cases that could break without being noticed more often than not.
-    """
+    `cases`: how many were compared. `caught`: for so many cases that break, the share of simulated
+    pull requests that are blocked. `unseen`: the cases that could break without being noticed more
+    often than not."""
 
     cases: int
     caught: tuple[tuple[int, float], ...] = ()
@@ -499,11 +508,11 @@ class Power:
 
 @frozen_dataclass
 class Drift:
-    """That the unchanged agent of the base branch does otherwise than before: its model, a judge or a service moved.
+    """That the unchanged agent of the base branch does otherwise than before: its model, a judge or
+    a service moved.
 
-    `since`: when the first of the runs that differ began, ISO 8601, UTC. `before`, `after`: shares of runs that passed.
-    `evidence`: what the bets made of 1.
-    """
+    `since`: when the first of the runs that differ began, ISO 8601, UTC. `before`, `after`: shares
+    of runs that passed. `evidence`: what the bets made of 1."""
 
     since: str
     before: float
@@ -524,10 +533,9 @@ class BaseSource(enum.StrEnum):
 class BaseOrigin:
     """Which base, and how its results came to be.
 
-    `found_by`: merge-base, base, given. `measured_at`: ISO 8601, UTC. `distance`: commits between the stored results
-    and the wanted base. `reused`, `run`: trials taken from the store, and trials run now. `notes`: what a reader must
-    know (stale results, another model answered).
-    """
+    `found_by`: merge-base, base, given. `measured_at`: ISO 8601, UTC. `distance`: commits between
+    the stored results and the wanted base. `reused`, `run`: trials taken from the store, and trials
+    run now. `notes`: what a reader must know (stale results, another model answered)."""
 
     source: BaseSource
     commit: str = ""
@@ -552,8 +560,8 @@ class EditKind(enum.StrEnum):
 
 @frozen_dataclass
 class GateEdit:
-    """One edit: of a rule `subject` with its values in words, of a file with the lines that differ, of what a case
-    expects."""
+    """One edit: of a rule `subject` with its values in words, of a file with the lines that differ,
+    of what a case expects."""
 
     kind: EditKind
     subject: str
@@ -568,9 +576,8 @@ class GateEdit:
 class Edits:
     """What a change edits of that by which it is judged.
 
-    `decide`: whether the change passes by one of both rule books alone, its own and the base's. `by_base`: the base's
-    decided. `unasked`: criteria of the base's that nobody asked.
-    """
+    `decide`: whether the change passes by one of both rule books alone, its own and the base's.
+    `by_base`: the base's decided. `unasked`: criteria of the base's that nobody asked."""
 
     edits: tuple[GateEdit, ...] = ()
     decide: bool = False
@@ -591,25 +598,33 @@ class RuleBook:
 
     def divided(self, parts: int) -> RuleBook:
         """The same with a part of the money, so that it takes as many times the evidence."""
-        return RuleBook(policy=replace(self.policy, alpha=self.policy.alpha / parts), criteria=self.criteria)
+        return RuleBook(
+            policy=replace(self.policy, alpha=self.policy.alpha / parts), criteria=self.criteria
+        )
 
     def applied(self, run: Run) -> Run:
         """The run, as this book asks about it."""
         if not self.criteria:
             return run
-        suites = (replace(suite, criteria=self.criteria.get(suite.key, suite.criteria)) for suite in run.suites)
+        suites = (
+            replace(suite, criteria=self.criteria.get(suite.key, suite.criteria))
+            for suite in run.suites
+        )
         return replace(run, suites=tuple(suites))
 
 
 @frozen_dataclass
 class Comparison:
-    """Head beside base. What is computed from both runs is empty where there is nothing to compare with."""
+    """Head beside base. What is computed from both runs is empty where there is nothing to compare
+    with."""
 
     origin: BaseOrigin
     base: Run | None = None  # None: `problem` says why there are no results of it
     problem: str = ""  # why there is nothing to compare with
-    no_agent: bool = False  # because the base has no agent yet, so nothing that could have become worse
-    base_failed: bool = False  # because the base does not work by its own settings, which the change did not do
+    # because the base has no agent yet, so nothing that could have become worse
+    no_agent: bool = False
+    # because the base does not work by its own settings, which the change did not do
+    base_failed: bool = False
     cases: tuple[CaseComparison, ...] = ()
     criteria: tuple[CriterionComparison, ...] = ()
     overall: CriterionComparison | None = None  # trials that pass every criterion; it never decides
@@ -617,12 +632,17 @@ class Comparison:
     base_rates: PassRates | None = None
     power: Power | None = None
     book: Book = Book()  # the bets
-    unchanged: tuple[str, ...] = ()  # suites whose agent is the same on both sides, whose results are those of both
+    # suites whose agent is the same on both sides, whose results are those of both
+    unchanged: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()  # files that the change edits, and that no agent opened
-    edited: tuple[CaseKey, ...] = ()  # cases of these suites that the change adds, or asks or judges otherwise
-    is_past: bool = False  # cases are worse than results of another time, for which the base was not run again
-    decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)  # head's, by head's thresholds; not of files
-    base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)  # the base's, the same
+    # cases of these suites that the change adds, or asks or judges otherwise
+    edited: tuple[CaseKey, ...] = ()
+    # cases are worse than results of another time, for which the base was not run again
+    is_past: bool = False
+    # head's, by head's thresholds; not of files
+    decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
+    # the base's, the same
+    base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
 
     def is_untouched(self, run: Run) -> bool:
         """Whether the change touches the agent of no suite of the run."""

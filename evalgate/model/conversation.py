@@ -67,7 +67,8 @@ class Usage:
 
 @frozen_dataclass
 class Event:
-    """One step of an agent within an invocation; `at`: seconds since it began, where that is known."""
+    """One step of an agent within an invocation; `at`: seconds since it began, where that is
+    known."""
 
     author: str
     content: Content | None = None
@@ -79,7 +80,8 @@ class Event:
 
 @frozen_dataclass
 class Rubric:
-    """A property that a judge checks; `type` is ADK's FINAL_RESPONSE_QUALITY, TOOL_USE_QUALITY, ..."""
+    """A property that a judge checks; `type` is ADK's FINAL_RESPONSE_QUALITY, TOOL_USE_QUALITY,
+    ..."""
 
     rubric_id: str
     text: str
@@ -91,8 +93,8 @@ class Rubric:
 class AgentDetails:
     """Instructions and tools that one agent of the app had when it ran.
 
-    A declaration is google.genai's Tool as JSON, or whatever else the agent said: ADK keeps anything there.
-    """
+    A declaration is google.genai's Tool as JSON, or whatever else the agent said: ADK keeps
+    anything there."""
 
     name: str
     instructions: str = ""
@@ -101,7 +103,8 @@ class AgentDetails:
 
 @frozen_dataclass
 class CallTime:
-    """How long one call of a model or a tool took: from `at`, seconds since the invocation began."""
+    """How long one call of a model or a tool took: from `at`, seconds since the invocation
+    began."""
 
     kind: Literal["model", "tool"]
     name: str
@@ -111,8 +114,8 @@ class CallTime:
 
 @frozen_dataclass
 class Timings:
-    """Wall seconds of one invocation; model and tool intervals are merged, never counted twice. `calls`: each of them,
-    where the agent's worker tells them."""
+    """Wall seconds of one invocation; model and tool intervals are merged, never counted twice.
+    `calls`: each of them, where the agent's worker tells them."""
 
     total_s: float
     model_s: float | None = None
@@ -125,11 +128,11 @@ class Invocation:
     """One turn: what the user said, what the agent did, what it answered.
 
     `events` None: nothing about the steps was recorded. `itemized` False: only calls, responses and
-    texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown. `trace`: what
-    the worker recorded of it on demand (worker/trace.py), for people to look at. `state`: the session's at the
-    end of the turn, None where nobody asked for it. `model_calls`: what the models' answers said of their tokens, and
-    the model, before the agent made events of them; empty where that is not known.
-    """
+    texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are
+    unknown. `trace`: what the worker recorded of it on demand (worker/trace.py), for people to look
+    at. `state`: the session's at the end of the turn, None where nobody asked for it.
+    `model_calls`: what the models' answers said of their tokens, and the model, before the agent
+    made events of them; empty where that is not known."""
 
     user_content: Content
     final_response: Content | None = None
@@ -146,7 +149,11 @@ class Invocation:
     @property
     def told_calls(self) -> tuple[tuple[Usage, str], ...]:
         """What its events tell of model calls, as `model_calls`."""
-        return tuple((event.usage, event.model_version or "") for event in self.events or () if event.usage is not None)
+        return tuple(
+            (event.usage, event.model_version or "")
+            for event in self.events or ()
+            if event.usage is not None
+        )
 
     def parts(self) -> Iterator[Part]:
         """All parts of all events, in order."""

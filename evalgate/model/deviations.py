@@ -1,4 +1,5 @@
-"""Where evalgate deviates from google-adk: the one table, which `adk_compat` takes back row by row."""
+"""Where evalgate deviates from google-adk: the one table, which `adk_compat` takes back row by
+row."""
 
 from __future__ import annotations
 
@@ -11,22 +12,28 @@ from evalgate.values import frozen_dataclass
 class Deviations:
     """Which of evalgate's rules hold where ADK has others: all of them, or under `adk_compat` none.
 
-    A row names evalgate's rule; its comment says what ADK does (docs/adk-parity.md, with ids there in brackets).
-    """
+    A row names evalgate's rule; its comment says what ADK does (docs/adk-parity.md, with ids there
+    in brackets)."""
 
     # computed scores
     null_args: bool = True  # a call without arguments differs from one with `{}`
-    steps_unrecorded: bool = True  # a turn without recorded steps has no calls (also steps-unrecorded-judged)
-    exact_overlap: bool = True  # thoughts count, no reference is 0.0, floats (thoughts, reference-without-words, ...)
+    # a turn without recorded steps has no calls (also steps-unrecorded-judged)
+    steps_unrecorded: bool = True
+    # thoughts count, no reference is 0.0, floats (thoughts, reference-without-words, ...)
+    exact_overlap: bool = True
     model_calls_untold: bool = True  # a turn that tells of no model call had 0
     usage_unreported: bool = True  # a turn without usage counts as 0 tokens
     # judged scores
     spared_samples: bool = True  # every sample is asked, decided or not
     sample_raises: bool = True  # one sample that fails voids its turn
     turn_unjudged: bool = True  # what has no verdict drops out of the mean (also sentence-left-out)
-    item_forgotten: bool = True  # what the judge passes over is not asked for again (rubric-forgotten)
-    own_rubrics: bool = True  # the last turn's rubrics count for all (last-turn-rubrics, rubric-of-earlier-turns)
-    loose_rubrics: bool = True  # no or another type: dropped; twice: an error (rubric-untyped, -type-spelled, -twice)
+    # what the judge passes over is not asked for again (rubric-forgotten)
+    item_forgotten: bool = True
+    # the last turn's rubrics count for all (last-turn-rubrics, rubric-of-earlier-turns)
+    own_rubrics: bool = True
+    loose_rubrics: bool = (
+        True  # no or another type: dropped; twice: an error (rubric-untyped, -type-spelled, -twice)
+    )
     turn_without_rubrics: bool = True  # one such turn, and nothing is evaluated
     reference_empty: bool = True  # no reference is compared as an empty one
     answer_empty: bool = True  # the judge is asked about an empty answer

@@ -31,10 +31,9 @@ MISSING: Final = Absence.MISSING
 class Matcher(Wire):
     """How one value is judged; exactly one of the keys is given.
 
-    `exact`: equals this. `regex`: found in the text, as by Python's `re.search`. `contains`: a text within the text, or
-    an item of the list. `number_tolerance`: no farther than this from the expected number. `ignore`: not looked at,
-    may be absent. `any`: present, whatever it is.
-    """
+    `exact`: equals this. `regex`: found in the text, as by Python's `re.search`. `contains`: a text
+    within the text, or an item of the list. `number_tolerance`: no farther than this from the
+    expected number. `ignore`: not looked at, may be absent. `any`: present, whatever it is."""
 
     exact: Any = None
     regex: str | None = None
@@ -63,7 +62,8 @@ class Matcher(Wire):
 
 
 LONGEST_SEARCH_S: Final = 2.0
-"""An engine that is not linear may try every way to match a text; after so long nobody waits for it."""
+"""An engine that is not linear may try every way to match a text; after so long nobody waits for
+it."""
 
 
 class SearchFailed(Exception):  # noqa: N818 - it says what happened
@@ -72,7 +72,8 @@ class SearchFailed(Exception):  # noqa: N818 - it says what happened
 
 @lru_cache(maxsize=256)
 def _linear(pattern: str) -> SchemaValidator | None:
-    """The pattern in an engine that takes linear time; None where it has what this one lacks (`(?=a)`, `\\1`)."""
+    """The pattern in an engine that takes linear time; None where it has what this one lacks
+    (`(?=a)`, `\\1`)."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError:
@@ -85,7 +86,9 @@ def _is_found(pattern: str, text: str) -> bool:
     linear = _linear(pattern)
     if linear is not None:
         shorter = text.removesuffix("\n")  # for Python's `$`
-        return linear.isinstance_python(text) or ("$" in pattern and linear.isinstance_python(shorter))
+        return linear.isinstance_python(text) or (
+            "$" in pattern and linear.isinstance_python(shorter)
+        )
     try:
         return regex.search(pattern, text, timeout=LONGEST_SEARCH_S, concurrent=True) is not None
     except TimeoutError:
@@ -95,8 +98,8 @@ def _is_found(pattern: str, text: str) -> bool:
 
 
 def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
-    """Whether `actual` satisfies the matcher; MISSING stands for a key that is absent on that side. Raises
-    SearchFailed."""
+    """Whether `actual` satisfies the matcher; MISSING stands for a key that is absent on that side.
+    Raises SearchFailed."""
     (key,) = matcher.model_fields_set
     if actual is MISSING:
         return key == "ignore"
@@ -118,19 +121,22 @@ def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
     return bool(agrees)
 
 
-def entries_differing(actual: Json, expected: Json, *, matchers: Mapping[str, Matcher], subset: bool) -> list[str]:
+def entries_differing(
+    actual: Json, expected: Json, *, matchers: Mapping[str, Matcher], subset: bool
+) -> list[str]:
     """The keys whose values do not agree, expected ones first.
 
-    A key with a matcher is judged by it. The others must be equal; with `subset`, what the expected side does not
-    name is free, at every depth.
-    """
+    A key with a matcher is judged by it. The others must be equal; with `subset`, what the expected
+    side does not name is free, at every depth."""
     differing = []
     for key in dict.fromkeys([*expected, *matchers]):
         actual_value, expected_value = actual.get(key, MISSING), expected.get(key, MISSING)
         if (matcher := matchers.get(key)) is not None:
             agrees = holds(matcher, actual_value, expected_value)
         else:
-            agrees = includes(actual_value, expected_value) if subset else actual_value == expected_value
+            agrees = (
+                includes(actual_value, expected_value) if subset else actual_value == expected_value
+            )
         if not agrees:
             differing.append(key)
     if not subset:
@@ -139,7 +145,8 @@ def entries_differing(actual: Json, expected: Json, *, matchers: Mapping[str, Ma
 
 
 def includes(actual: Any, expected: Any) -> bool:
-    """Whether `actual` holds all that `expected` names: mappings by key, lists item by item, all else by equality."""
+    """Whether `actual` holds all that `expected` names: mappings by key, lists item by item, all
+    else by equality."""
     if isinstance(expected, Mapping):
         return isinstance(actual, Mapping) and all(
             key in actual and includes(actual[key], value) for key, value in expected.items()
@@ -157,15 +164,17 @@ def includes(actual: Any, expected: Any) -> bool:
 
 
 def named(name: str, patterns: Iterable[str]) -> bool:
-    """Whether the name is one of the patterns, in which `*` and `?` stand for anything; case counts."""
+    """Whether the name is one of the patterns, in which `*` and `?` stand for anything; case
+    counts."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def first_without_partner(choices: Sequence[Sequence[int]]) -> int | None:
-    """The first item that finds no partner of its own when as many as possible do; None where all find one.
+    """The first item that finds no partner of its own when as many as possible do; None where all
+    find one.
 
-    `choices[i]` lists the partners that item i would take. Augmenting paths (Kuhn 1955), breadth first.
-    """
+    `choices[i]` lists the partners that item i would take. Augmenting paths (Kuhn 1955), breadth
+    first."""
     taken_by: dict[int, int] = {}
     partner: dict[int, int] = {}
     for start in range(len(choices)):
@@ -184,7 +193,11 @@ def first_without_partner(choices: Sequence[Sequence[int]]) -> int | None:
 
 
 def _free_partner(
-    start: int, *, choices: Sequence[Sequence[int]], taken_by: Mapping[int, int], reached_from: dict[int, int]
+    start: int,
+    *,
+    choices: Sequence[Sequence[int]],
+    taken_by: Mapping[int, int],
+    reached_from: dict[int, int],
 ) -> int | None:
     queue = [start]
     for item in queue:  # it grows while it is walked

@@ -30,7 +30,8 @@ class Links:
 
 @frozen_dataclass
 class Trend:
-    """A criterion's mean in the last runs of the base branch, oldest first, None where a run has none; and in this run.
+    """A criterion's mean in the last runs of the base branch, oldest first, None where a run has
+    none; and in this run.
 
     `since`, `until`: when the first and the last of them ran, ISO 8601, UTC.
     """
@@ -44,7 +45,8 @@ class Trend:
 
 @frozen_dataclass
 class FailureCause:
-    """Why cases do not pass, in one line, and how they stand beside the base. `cases`: suite and id of each."""
+    """Why cases do not pass, in one line, and how they stand beside the base. `cases`: suite and id
+    of each."""
 
     cause: str
     status: str
@@ -53,7 +55,8 @@ class FailureCause:
 
 @frozen_dataclass
 class PastCase:
-    """How a case ended in an earlier run. `at`: ISO 8601, UTC; `where` it ran, and how it ended, in words."""
+    """How a case ended in an earlier run. `at`: ISO 8601, UTC; `where` it ran, and how it ended, in
+    words."""
 
     at: str
     commit: str
@@ -70,18 +73,23 @@ class Report:
     verdict: Verdict
     policy: Policy
     comparison: Comparison | None = None  # None where no base was asked for
-    edits: Edits = field(default_factory=Edits)  # what the change edits of that by which it is judged
+    # what the change edits of that by which it is judged
+    edits: Edits = field(default_factory=Edits)
     problems: tuple[Problem, ...] = ()
-    judged: tuple[JudgedCriterion, ...] = ()  # of each suite, where a calibration of their judges is configured
+    # of each suite, where a calibration of their judges is configured
+    judged: tuple[JudgedCriterion, ...] = ()
     asked: tuple[AskedJudge, ...] = ()  # who judges each criterion, where that is known
     trends: tuple[Trend, ...] = ()  # where a history of base runs is at hand
-    past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)  # of each case, oldest first
+    # of each case, oldest first
+    past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)
     links: Links = Links()
     title: str = "evalgate"
     reproduce: str = ""  # a command
     version: str = ""  # of evalgate
     exit_code: ExitCode = ExitCode.PASS  # what the process says
-    files: Mapping[str, str] = field(default_factory=dict)  # paths of what was written, by the report's name
+    # paths of what was written, by the report's name
+    files: Mapping[str, str] = field(default_factory=dict)
     summary: str = ""  # the job's, as it was written
-    comment: str = ""  # the setting of this name that decides; "": that which the run was started with
+    # the setting of this name that decides; "": that which the run was started with
+    comment: str = ""
     check_run: bool = False  # the same

@@ -39,7 +39,8 @@ class GradedTrial:
     tokens: Count | None = None  # all that its model calls reported; None where none reported any
     reused: bool = False  # of an earlier run, so that it cost this one nothing
     apart: bool = False  # of a base: it ran at another time than head's
-    own_failure: bool = False  # the base's agent failed by its own question and settings, and not by the change
+    # the base's agent failed by its own question and settings, and not by the change
+    own_failure: bool = False
 
 
 USER_SIMULATOR: Final = "user_simulator"
@@ -48,13 +49,13 @@ USER_SIMULATOR: Final = "user_simulator"
 
 @frozen_dataclass
 class JudgeUse:
-    """What one criterion, or all simulated users, asked of one model while a run was measured, on all sides.
+    """What one criterion, or all simulated users, asked of one model while a run was measured, on
+    all sides.
 
-    `calls`: answered; `cached`: read instead of asked; `retries`: calls made again; `failures`: by kind, calls that
-    ended without a reply. `prompt_tokens`, `output_tokens` (thoughts among them): of the calls that said so.
-    `cost_usd`: of the calls whose price is known, None where no call was priced; `unpriced`: paid calls of unknown
-    price, which make it a lower bound.
-    """
+    `calls`: answered; `cached`: read instead of asked; `retries`: calls made again; `failures`: by
+    kind, calls that ended without a reply. `prompt_tokens`, `output_tokens` (thoughts among them):
+    of the calls that said so. `cost_usd`: of the calls whose price is known, None where no call was
+    priced; `unpriced`: paid calls of unknown price, which make it a lower bound."""
 
     criterion: str
     model: str
@@ -84,7 +85,8 @@ def total_of(uses: Sequence[JudgeUse], *, criterion: str = "", model: str = "") 
 
 @frozen_dataclass
 class LoadedTool:
-    """A tool as its agent has it: what models are told of it, and its parameters, each with its type and default."""
+    """A tool as its agent has it: what models are told of it, and its parameters, each with its
+    type and default."""
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -92,8 +94,8 @@ class LoadedTool:
 
 @frozen_dataclass
 class LoadedAgent:
-    """One agent of those that were loaded; "" where it does not say. `kind`: its class. `settings`: of its model and of
-    itself, as JSON."""
+    """One agent of those that were loaded; "" where it does not say. `kind`: its class. `settings`:
+    of its model and of itself, as JSON."""
 
     name: str
     kind: str = ""
@@ -107,9 +109,9 @@ class LoadedAgent:
 
 @frozen_dataclass
 class AgentDescription:
-    """What an agent was made of: the agents as they were loaded (only google-adk tells), the packages in its Python by
-    name with their versions, and its files by path with 12 hex digits over the content. Each is empty where it is not
-    known."""
+    """What an agent was made of: the agents as they were loaded (only google-adk tells), the
+    packages in its Python by name with their versions, and its files by path with 12 hex digits
+    over the content. Each is empty where it is not known."""
 
     agents: tuple[LoadedAgent, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -118,11 +120,11 @@ class AgentDescription:
 
 @frozen_dataclass
 class Inputs:
-    """What an agent ran in, and what it asked of its checkout: its trials stand for all that answer the same.
+    """What an agent ran in, and what it asked of its checkout: its trials stand for all that answer
+    the same.
 
-    `environment`: 16 hex digits over its Python, packages, platform, settings and variables; "" where that is not
-    known. `answers`: by question, see `system.inputs`.
-    """
+    `environment`: 16 hex digits over its Python, packages, platform, settings and variables; ""
+    where that is not known. `answers`: by question, see `system.inputs`."""
 
     environment: str = ""
     answers: Mapping[str, str] = field(default_factory=dict)
@@ -157,9 +159,12 @@ class Shard:
 
     index: ShardIndex  # from 1
     of: ShardIndex
-    plan: tuple[Suite, ...] = ()  # every suite with all its cases; of one that was read, the cases have no content
-    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)  # the part that measures a case, by its key
-    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)  # of the content of all cases
+    # every suite with all its cases; of one that was read, the cases have no content
+    plan: tuple[Suite, ...] = ()
+    # the part that measures a case, by its key
+    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    # of the content of all cases
+    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
     fingerprint: str = ""  # equal for parts of one plan
 
     def __str__(self) -> str:
@@ -171,37 +176,47 @@ class Run:
     """All that one side gave."""
 
     suites: tuple[Suite, ...]
-    trials: tuple[GradedTrial, ...]  # in the order of suites, cases and repeats, whatever order they ran in
+    # in the order of suites, cases and repeats, whatever order they ran in
+    trials: tuple[GradedTrial, ...]
     transcripts: Transcripts
     repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1  # trials that each case was to have
-    confirmations: tuple[GradedTrial, ...] = ()  # fresh trials of cases that failed; they are in no mean
+    # fresh trials of cases that failed; they are in no mean
+    confirmations: tuple[GradedTrial, ...] = ()
     truncated: str = ""  # the budget that ended the run early, in words
     seed: int = 0
     started_at: str = ""  # ISO 8601, UTC
     seconds: Seconds = 0.0
     complete: bool = True  # False: it was interrupted, and cases without trials were not measured
     commit: str = ""
-    dirty: bool | None = None  # whether files differed from the commit; None where that is not known
-    agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # what they tell of themselves, by agent key
-    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)  # of the content of cases, where known
+    # whether files differed from the commit; None where that is not known
+    dirty: bool | None = None
+    # what they tell of themselves, by agent key
+    agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # of the content of cases, where known
+    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
     judges: tuple[JudgeUse, ...] = ()  # what judging took, without what was taken from a journal
-    inputs: Mapping[str, str] = field(default_factory=dict)  # by agent key: equal for agents that read the same
+    # by agent key: equal for agents that read the same
+    inputs: Mapping[str, str] = field(default_factory=dict)
     models: frozenset[str] = frozenset()
     descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)  # by agent key
     shard: Shard | None = None  # the part of a plan that this run is; None: the whole
     shards: ShardIndex = 1  # of a whole that was joined: how many parts it had
-    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of these, the one that measured each case
-    root: str | None = None  # the folder of the repository, "" for its top; None where that is not known
+    # of these, the one that measured each case
+    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    # the folder of the repository, "" for its top; None where that is not known
+    root: str | None = None
     workflow_run: str = ""  # that wrote it: `o/r/actions/runs/99/attempts/1`; "" elsewhere
 
     def tokens_beside(self, base: Run) -> tuple[int, int | None, int]:
-        """The tokens that it took, those that the base took for the same runs (None where it tells of none), and how
-        many runs these are."""
+        """The tokens that it took, those that the base took for the same runs (None where it tells
+        of none), and how many runs these are."""
         head_trials, base_trials = ([*run.trials, *run.confirmations] for run in (self, base))
         base_tokens = {trial.key: trial.tokens for trial in base_trials if trial.tokens is not None}
         if not base_tokens:
             return sum(trial.tokens or 0 for trial in head_trials), None, 0
         pairs = [
-            (trial.tokens, base_tokens[trial.key]) for trial in head_trials if trial.tokens and trial.key in base_tokens
+            (trial.tokens, base_tokens[trial.key])
+            for trial in head_trials
+            if trial.tokens and trial.key in base_tokens
         ]
         return sum(tokens for tokens, _ in pairs), sum(tokens for _, tokens in pairs), len(pairs)

@@ -1,4 +1,5 @@
-"""What every shape of foreign JSON shares: ADK's two spellings of keys, counts and seconds that may be anything."""
+"""What every shape of foreign JSON shares: ADK's two spellings of keys, counts and seconds that may
+be anything."""
 
 from __future__ import annotations
 
@@ -13,14 +14,16 @@ from evalgate.values import JsonObject
 
 
 def seconds(value: Any, *, most: float = MOST_SECONDS) -> Any:
-    """`value`, or None for a number that is no duration from 0 to `most`; what is no number stays as it is."""
+    """`value`, or None for a number that is no duration from 0 to `most`; what is no number stays
+    as it is."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None if isinstance(value, bool) else value
     return float(value) if 0 <= value <= most else None
 
 
 def count(value: Any) -> Any:
-    """`value`, or None for a number that is no whole one from 0 to MOST_COUNT; what is no number stays as it is."""
+    """`value`, or None for a number that is no whole one from 0 to MOST_COUNT; what is no number
+    stays as it is."""
     number = seconds(value, most=MOST_COUNT)
     if not isinstance(number, float):
         return number
@@ -63,7 +66,9 @@ def is_deep(value: Any, *, levels: int) -> bool:
 
 def _not_deep(value: Any) -> Any:
     if is_deep(value, levels=MOST_LEVELS):
-        raise PydanticCustomError("wrong_value", f"lists and objects are nested in more than {MOST_LEVELS} levels")
+        raise PydanticCustomError(
+            "wrong_value", f"lists and objects are nested in more than {MOST_LEVELS} levels"
+        )
     return value
 
 
@@ -74,10 +79,15 @@ KeptValue: TypeAlias = Annotated[Any, AfterValidator(_not_deep)]
 
 
 class Wire(BaseModel):
-    """A shape that is read in snake_case or camelCase (ADK takes both, even mixed) and written in snake_case."""
+    """A shape that is read in snake_case or camelCase (ADK takes both, even mixed) and written in
+    snake_case."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, protected_namespaces=()
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        protected_namespaces=(),
     )
 
     def compact(self) -> JsonObject:
@@ -86,7 +96,8 @@ class Wire(BaseModel):
 
 
 def field(key: str) -> str:
-    """The snake_case name of a key that is written in one of ADK's two spellings; any other stays as it is written.
+    """The snake_case name of a key that is written in one of ADK's two spellings; any other stays
+    as it is written.
 
     `matchType` is `match_type`; `match-type` and `Match_Type` are nothing to ADK, and so to us.
     """

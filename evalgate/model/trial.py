@@ -36,7 +36,8 @@ class Purpose(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TrialKey:
-    """Names one trial: suite key, case id, purpose, and its number among those of the purpose (from 0)."""
+    """Names one trial: suite key, case id, purpose, and its number among those of the purpose (from
+    0)."""
 
     suite: str
     case_id: str
@@ -57,7 +58,8 @@ class TrialKey:
 
     @property
     def repeat(self) -> int | str:
-        """Names it among the runs of its case: the number of a first run, `pair 0` and `single 0` of others."""
+        """Names it among the runs of its case: the number of a first run, `pair 0` and `single 0`
+        of others."""
         return self.number if self.is_first else f"{self.purpose} {self.number}"
 
     @property
@@ -77,10 +79,9 @@ class Ending(enum.StrEnum):
 class Transcript:
     """A conversation that came to its end; `final_state` None where the driver cannot know it.
 
-    `ended_by` None: the user's turns were written down, or nobody kept how it ended. `isolated`: each turn had a
-    session of its own. `redacted`: secrets were taken out of it, so that it is for readers alone: what is scored by it
-    would have another score.
-    """
+    `ended_by` None: the user's turns were written down, or nobody kept how it ended. `isolated`:
+    each turn had a session of its own. `redacted`: secrets were taken out of it, so that it is for
+    readers alone: what is scored by it would have another score."""
 
     invocations: tuple[Invocation, ...]
     final_state: Json | None = None
@@ -93,7 +94,8 @@ class FailureKind(enum.StrEnum):
     """Why there is no transcript: how the agent failed, or the simulated user that talked to it."""
 
     INSTALL = "install"  # its environment could not be made
-    START = "start"  # import error, missing dependency, no root agent: it never said that it is ready
+    # import error, missing dependency, no root agent: it never said that it is ready
+    START = "start"
     RAISED = "raised"  # an exception while it ran
     MODEL_ERROR = "model_error"  # its model answered with an error instead of content
     RATE_LIMITED = "rate_limited"  # 429 or a quota
@@ -108,7 +110,9 @@ class FailureKind(enum.StrEnum):
     SIMULATOR = "simulator"  # the simulated user gave no message: never the agent's fault
 
 
-INFRASTRUCTURE: frozenset[FailureKind] = frozenset({FailureKind.RATE_LIMITED, FailureKind.UNREACHABLE})
+INFRASTRUCTURE: frozenset[FailureKind] = frozenset(
+    {FailureKind.RATE_LIMITED, FailureKind.UNREACHABLE}
+)
 """Kinds that a retry may cure; a wrong answer is never retried."""
 
 
@@ -116,10 +120,9 @@ INFRASTRUCTURE: frozenset[FailureKind] = frozenset({FailureKind.RATE_LIMITED, Fa
 class AgentFailure:
     """Why there is no transcript: never a score, never a pass.
 
-    `turn` counts from 1 (None: before the first, or after the last); `detail` is the tail of the agent's own words
-    (stderr or traceback), redacted. `retry_after_s`: seconds that its provider asks to wait, where it said so. `trace`:
-    of the turn that failed, as an Invocation's.
-    """
+    `turn` counts from 1 (None: before the first, or after the last); `detail` is the tail of the
+    agent's own words (stderr or traceback), redacted. `retry_after_s`: seconds that its provider
+    asks to wait, where it said so. `trace`: of the turn that failed, as an Invocation's."""
 
     kind: FailureKind
     message: str
@@ -131,17 +134,23 @@ class AgentFailure:
 
     @property
     def why(self) -> str:
-        """`ModuleNotFoundError: No module named 'foo'`: in a line, bounded, without a full stop; where a file is
-        lacking, what may be the reason on the base: a step before this one made it, in head's checkout alone."""
+        """`ModuleNotFoundError: No module named 'foo'`: in a line, bounded, without a full stop;
+        where a file is lacking, what may be the reason on the base: a step before this one made it,
+        in head's checkout alone."""
         reason = self.message
-        error = next((line for line in reversed(self.detail.splitlines()) if _ERROR.match(line)), "")
+        error = next(
+            (line for line in reversed(self.detail.splitlines()) if _ERROR.match(line)), ""
+        )
         if self.kind is FailureKind.START and "cannot be loaded: " in reason:
-            # what follows in the message is advice on an agent that the author of the change does not have to mend
+            # what follows in the message is advice on an agent that the author of the change does
+            # not have to mend
             reason = error or reason.partition("cannot be loaded: ")[2]
         elif self.kind in (FailureKind.START, FailureKind.EXITED) and error:
             reason = f"{reason}: {error}"
         text = plain.clip_end(plain.one_line(reason).rstrip("."), WHY_WIDTH)
-        return f"{text} (its checkout has only committed files)" if _NO_FILE.search(reason) else text
+        return (
+            f"{text} (its checkout has only committed files)" if _NO_FILE.search(reason) else text
+        )
 
 
 Outcome: TypeAlias = Transcript | AgentFailure
@@ -149,7 +158,8 @@ Outcome: TypeAlias = Transcript | AgentFailure
 
 @frozen_dataclass
 class Trial:
-    """One run of one case. `seconds`: what the agent took for its turns, in all attempts together."""
+    """One run of one case. `seconds`: what the agent took for its turns, in all attempts
+    together."""
 
     key: TrialKey
     outcome: Outcome
@@ -160,7 +170,8 @@ class Trial:
 
 @frozen_dataclass
 class TrialView:
-    """All that a criterion may see. `expected` is None for scenarios; `repeat`: the trial's, to ask about it afresh."""
+    """All that a criterion may see. `expected` is None for scenarios; `repeat`: the trial's, to ask
+    about it afresh."""
 
     case: Case
     actual: tuple[Invocation, ...]
@@ -180,13 +191,17 @@ class Reason(enum.StrEnum):
     AGENT_FAILED = "agent_failed"
     REFERENCE_MISSING = "reference_missing"
     NOT_APPLICABLE = "not_applicable"
-    NOTHING_RECORDED = "nothing_recorded"  # the evidence lacks what the criterion measures (no usage, no timings)
+    # the evidence lacks what the criterion measures (no usage, no timings)
+    NOTHING_RECORDED = "nothing_recorded"
     TURNS_MISSING = "turns_missing"  # the agent gave fewer or more turns than the case has
     CRITERION_FAILED = "criterion_failed"  # the criterion itself raised or answered nonsense
-    JUDGE_UNAVAILABLE = "judge_unavailable"  # the judge gave no reply: out of reach, refused, budget spent
-    JUDGE_NOT_RECORDED = "judge_not_recorded"  # the judge is replayed, and has no reply for this question or this run
+    # the judge gave no reply: out of reach, refused, budget spent
+    JUDGE_UNAVAILABLE = "judge_unavailable"
+    # the judge is replayed, and has no reply for this question or this run
+    JUDGE_NOT_RECORDED = "judge_not_recorded"
     JUDGE_UNREADABLE = "judge_unreadable"  # it replied, but with none of the labels
-    CREDENTIALS_MISSING = "credentials_missing"  # the judge refused whoever asked, or cannot be asked at all
+    # the judge refused whoever asked, or cannot be asked at all
+    CREDENTIALS_MISSING = "credentials_missing"
     RUBRICS_MISSING = "rubrics_missing"  # there is no rubric to judge by
     SIMULATOR_FAILED = "simulator_failed"  # the simulated user gave no message
     TEST_BROKEN = "test_broken"  # the simulated user did not do what the scenario says
@@ -197,8 +212,8 @@ class Reason(enum.StrEnum):
 class Opinion:
     """What one sample of a judge, counted from 0, said of a finding's subject.
 
-    `label` empty: nothing that could be read; `text` then says what went wrong. `cached`: it was not asked anew.
-    """
+    `label` empty: nothing that could be read; `text` then says what went wrong. `cached`: it was
+    not asked anew."""
 
     sample: int
     label: str = ""
@@ -210,9 +225,9 @@ class Opinion:
 class Finding:
     """One explanation behind a score; `turn` counts from 1, None speaks of the whole conversation.
 
-    `subject`: what it speaks of within the turn, as a rubric or a sentence; empty: all of it. `opinions`: the samples
-    that a judge was asked for; `spared`: further ones that could not have changed the outcome.
-    """
+    `subject`: what it speaks of within the turn, as a rubric or a sentence; empty: all of it.
+    `opinions`: the samples that a judge was asked for; `spared`: further ones that could not have
+    changed the outcome."""
 
     text: str
     turn: int | None = None
@@ -225,12 +240,13 @@ class Finding:
 
 @frozen_dataclass
 class Score:
-    """A number on the criterion's own scale; `turns` one value an invocation, None where not evaluated.
+    """A number on the criterion's own scale; `turns` one value an invocation, None where not
+    evaluated.
 
-    `breakdown` holds named parts (token kinds, seconds by phase). `passed`: what a custom metric said of its own
-    score; the gate compares scores, and the criterion refuses one that contradicts its own word. `lacking`: why a part
-    was not judged and does not count, as in ADK; else there is no score then.
-    """
+    `breakdown` holds named parts (token kinds, seconds by phase). `passed`: what a custom metric
+    said of its own score; the gate compares scores, and the criterion refuses one that contradicts
+    its own word. `lacking`: why a part was not judged and does not count, as in ADK; else there is
+    no score then."""
 
     value: Annotated[float, Field(ge=-MOST, le=MOST)]
     turns: tuple[float | None, ...] = ()
@@ -241,13 +257,15 @@ class Score:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is one that a mean can be taken of; what a metric or a file calls a score may be anything."""
+        """Whether it is one that a mean can be taken of; what a metric or a file calls a score may
+        be anything."""
         return -MOST <= self.value <= MOST
 
 
 @frozen_dataclass
 class NotEvaluated:
-    """There is no score, and this is why; neither 0.0 nor a pass. `turns`, `findings`: what is known all the same."""
+    """There is no score, and this is why; neither 0.0 nor a pass. `turns`, `findings`: what is
+    known all the same."""
 
     reason: Reason
     message: str

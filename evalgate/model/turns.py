@@ -1,4 +1,5 @@
-"""The turns of a trial: how expected and actual ones pair up, what was answered, how turn scores become one."""
+"""The turns of a trial: how expected and actual ones pair up, what was answered, how turn scores
+become one."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ def pair(evidence: TrialView) -> Pairs | NotEvaluated:
         message = "a conversation scenario has no expected turns to compare with"
         return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message)
     if len(actual) != len(expected):
-        message = f"the case has {words.counted(len(expected), 'turn')}, the agent answered {len(actual)}"
+        message = (
+            f"the case has {words.counted(len(expected), 'turn')}, the agent answered {len(actual)}"
+        )
         return NotEvaluated(reason=Reason.TURNS_MISSING, message=message)
     if not expected:
         return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case has no turns")
@@ -27,7 +30,8 @@ def pair(evidence: TrialView) -> Pairs | NotEvaluated:
 
 
 def answer(invocation: Invocation, *, with_thoughts: bool = False) -> str:
-    """The text of the final response: its non-empty texts, one a line. Thoughts are no answer unless asked for."""
+    """The text of the final response: its non-empty texts, one a line. Thoughts are no answer
+    unless asked for."""
     if invocation.final_response is None:
         return ""
     return "\n".join(
@@ -38,14 +42,16 @@ def answer(invocation: Invocation, *, with_thoughts: bool = False) -> str:
 
 
 def mean(values: Sequence[Fraction | float]) -> float:
-    """The mean, computed exactly and rounded once: a mean that equals its threshold on paper reaches it."""
+    """The mean, computed exactly and rounded once: a mean that equals its threshold on paper
+    reaches it."""
     if len(values) == 1:
         return float(values[0])
     return float(sum((Fraction(value) for value in values), start=Fraction()) / len(values))
 
 
 def running_mean(values: Sequence[float]) -> float:
-    """The mean as ADK computes it: added left to right with a rounding at every step, then divided."""
+    """The mean as ADK computes it: added left to right with a rounding at every step, then
+    divided."""
     total = 0.0
     for value in values:
         total += value
@@ -53,7 +59,8 @@ def running_mean(values: Sequence[float]) -> float:
 
 
 def inform(values: Iterable[float | None], *, nothing: str) -> Grade:
-    """The grade of an informational criterion: the mean over the turns that have a value; `nothing` says why none."""
+    """The grade of an informational criterion: the mean over the turns that have a value; `nothing`
+    says why none."""
     turns = tuple(values)
     present = [value for value in turns if value is not None]
     if not present:

@@ -1,5 +1,5 @@
-"""The reports: one Report in, text out; the files stand in RENDERERS, and what is no file (for stdout, for
-GITHUB_OUTPUT, for a terminal) beside it."""
+"""The reports: one Report in, text out; the files stand in RENDERERS, and what is no file (for
+stdout, for GITHUB_OUTPUT, for a terminal) beside it."""
 
 from collections.abc import Callable
 from typing import Final
@@ -21,11 +21,11 @@ from evalgate.values import frozen_dataclass
 
 @frozen_dataclass
 class Renderer:
-    """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `gate.decision` writes the file.
+    """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `gate.decision` writes
+    the file.
 
-    `summary`: what the file is, in words for the tables of docs/reports.md and of the action's outputs. No file is
-    written of an empty text.
-    """
+    `summary`: what the file is, in words for the tables of docs/reports.md and of the action's
+    outputs. No file is written of an empty text."""
 
     name: str
     file_name: str
@@ -74,7 +74,11 @@ RENDERERS: Final[Table[Renderer]] = Table(
 def causes_of(report: Report) -> tuple[FailureCause, ...]:
     """Why cases do not pass, as all reports tell it."""
     return tuple(
-        FailureCause(cause=cause.text, status=cause.status, cases=tuple(case.verdict.key for case in cause.cases))
+        FailureCause(
+            cause=cause.text,
+            status=cause.status,
+            cases=tuple(case.verdict.key for case in cause.cases),
+        )
         for cause in view.of(report).causes
     )
 

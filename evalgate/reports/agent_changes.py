@@ -1,4 +1,5 @@
-"""What changed in the agent between base and head: models, instructions, tools, settings, packages, files."""
+"""What changed in the agent between base and head: models, instructions, tools, settings, packages,
+files."""
 
 from __future__ import annotations
 
@@ -17,7 +18,16 @@ NAME, TEXT, TOLD, PACKAGES = 60, 100_000, 6, 2
 MOST: Final = 2_000
 """Changes that are looked at: results may come from anybody."""
 FIRST: Final = (
-    *("google-adk", "google-genai", "langgraph", "langchain", "openai-agents", "openai", "pydantic-ai", "smolagents"),
+    *(
+        "google-adk",
+        "google-genai",
+        "langgraph",
+        "langchain",
+        "openai-agents",
+        "openai",
+        "pydantic-ai",
+        "smolagents",
+    ),
     *("litellm", "anthropic"),
 )
 """Packages that agents are made with, which are told before others."""
@@ -25,8 +35,9 @@ FIRST: Final = (
 
 @frozen_dataclass
 class AgentChange:
-    """One thing that changed: `text` has a place (`{}`) for each of `names`, which anybody may have chosen. `lines`:
-    the difference, where the text does not say all. `about`: what it is told among."""
+    """One thing that changed: `text` has a place (`{}`) for each of `names`, which anybody may have
+    chosen. `lines`: the difference, where the text does not say all. `about`: what it is told
+    among."""
 
     about: str
     text: str
@@ -39,7 +50,8 @@ class AgentChange:
 
 
 def of(report: Report) -> tuple[AgentChange, ...]:
-    """All that is known to differ, in the order in which it matters; what is not known on both sides is not told."""
+    """All that is known to differ, in the order in which it matters; what is not known on both
+    sides is not told."""
     comparison = report.comparison
     if comparison is None or comparison.base is None:
         return ()
@@ -65,17 +77,26 @@ def is_same(report: Report) -> bool:
 
 
 def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -> str:
-    """`model of desk: a → b, instruction of desk (3 lines), google-adk 1.2.0 → 1.3.0 and 7 more packages`; files only
-    where nothing else is known."""
-    agent_texts = [change.told(mark) for change in changes if change.about not in ("package", "file")]
+    """`model of desk: a → b, instruction of desk (3 lines), google-adk 1.2.0 → 1.3.0 and 7 more
+    packages`; files only where nothing else is known."""
+    agent_texts = [
+        change.told(mark) for change in changes if change.about not in ("package", "file")
+    ]
     changed = [change for change in changes if change.about == "package"]
-    few = changed if len(changed) <= PACKAGES else [change for change in changed if change.names[0] in FIRST][:PACKAGES]
+    few = (
+        changed
+        if len(changed) <= PACKAGES
+        else [change for change in changed if change.names[0] in FIRST][:PACKAGES]
+    )
     packages, other_count = [change.told(mark) for change in few], len(changed) - len(few)
     packages += [phrase("agent_packages", other_count, bool(packages))] if other_count else []
     files = [] if agent_texts or packages else [change.told(mark) for change in changes]
     room = max(TOLD - len(packages), 1)
     if len(agent_texts) > room:
-        agent_texts = [*agent_texts[: room - 1], phrase("agent_changes_left", len(agent_texts) - room + 1)]
+        agent_texts = [
+            *agent_texts[: room - 1],
+            phrase("agent_changes_left", len(agent_texts) - room + 1),
+        ]
     return words.listed([*agent_texts, *packages, *files], limit=TOLD)
 
 
@@ -87,13 +108,17 @@ def quoted(name: str) -> str:
 def pairs(head: Run, base: Run) -> Iterator[tuple[AgentDescription, AgentDescription]]:
     """Base's agent and head's of each suite, each pair once."""
     base_keys = {suite.key: fingerprints.agent_key(suite.agent) for suite in base.suites}
-    keys = ((base_keys.get(suite.key, ""), fingerprints.agent_key(suite.agent)) for suite in head.suites)
+    keys = (
+        (base_keys.get(suite.key, ""), fingerprints.agent_key(suite.agent)) for suite in head.suites
+    )
     for base_key, head_key in dict.fromkeys(keys):
         if base_key in base.descriptions and head_key in head.descriptions:
             yield base.descriptions[base_key], head.descriptions[head_key]
 
 
-def _between(base_description: AgentDescription, head_description: AgentDescription) -> Iterator[AgentChange]:
+def _between(
+    base_description: AgentDescription, head_description: AgentDescription
+) -> Iterator[AgentChange]:
     if base_description.agents and head_description.agents:
         yield from _agents(
             {agent.name: agent for agent in base_description.agents},
@@ -101,7 +126,9 @@ def _between(base_description: AgentDescription, head_description: AgentDescript
         )
     if base_description.packages and head_description.packages:
         changed = _changed(base_description.packages, head_description.packages)
-        for name in sorted(changed, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name)):
+        for name in sorted(
+            changed, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name)
+        ):
             base_version, head_version = changed[name]
             if base_version and head_version:
                 yield _replaced("package", "{}", (name,), base_version, head_version)
@@ -112,39 +139,58 @@ def _between(base_description: AgentDescription, head_description: AgentDescript
                     names=(name, base_version or head_version),
                 )
     if base_description.files and head_description.files:
-        for name, (base_version, head_version) in _changed(base_description.files, head_description.files).items():
-            yield AgentChange(about="file", text=phrase("file_change", base_version, head_version), names=(name,))
+        for name, (base_version, head_version) in _changed(
+            base_description.files, head_description.files
+        ).items():
+            yield AgentChange(
+                about="file", text=phrase("file_change", base_version, head_version), names=(name,)
+            )
 
 
-def _changed(base_texts: Mapping[str, str], head_texts: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def _changed(
+    base_texts: Mapping[str, str], head_texts: Mapping[str, str]
+) -> dict[str, tuple[str, str]]:
     """What differs by name; "" on the side that does not have it."""
     pairs = {
-        name: (base_texts.get(name, ""), head_texts.get(name, "")) for name in dict.fromkeys([*base_texts, *head_texts])
+        name: (base_texts.get(name, ""), head_texts.get(name, ""))
+        for name in dict.fromkeys([*base_texts, *head_texts])
     }
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _replaced(about: str, text: str, names: tuple[str, ...], base_text: str, head_text: str) -> AgentChange:
+def _replaced(
+    about: str, text: str, names: tuple[str, ...], base_text: str, head_text: str
+) -> AgentChange:
     all_names = (*names, base_text or phrase("not_set"), head_text or phrase("not_set"))
     return AgentChange(about=about, text=f"{text} {{}} \N{RIGHTWARDS ARROW} {{}}", names=all_names)
 
 
-def _agents(base_agents: Mapping[str, LoadedAgent], head_agents: Mapping[str, LoadedAgent]) -> Iterator[AgentChange]:
+def _agents(
+    base_agents: Mapping[str, LoadedAgent], head_agents: Mapping[str, LoadedAgent]
+) -> Iterator[AgentChange]:
     for name in dict.fromkeys([*base_agents, *head_agents]):
         base_agent, head_agent = base_agents.get(name), head_agents.get(name)
         if base_agent is None or head_agent is None:
-            yield AgentChange(about="agent", text=phrase("agent_change", base_agent is None), names=(name,))
+            yield AgentChange(
+                about="agent", text=phrase("agent_change", base_agent is None), names=(name,)
+            )
         else:
-            yield from _agent(base_agent, head_agent, is_alone=len(base_agents) == len(head_agents) == 1)
+            yield from _agent(
+                base_agent, head_agent, is_alone=len(base_agents) == len(head_agents) == 1
+            )
     yield from _models(base_agents, head_agents)
 
 
-def _models(base_agents: Mapping[str, LoadedAgent], head_agents: Mapping[str, LoadedAgent]) -> Iterator[AgentChange]:
+def _models(
+    base_agents: Mapping[str, LoadedAgent], head_agents: Mapping[str, LoadedAgent]
+) -> Iterator[AgentChange]:
     """Agents that changed alike are told as one."""
     of_change: dict[tuple[str, str], list[str]] = {}
     for name in base_agents.keys() & head_agents.keys():
         if base_agents[name].model != head_agents[name].model:
-            of_change.setdefault((base_agents[name].model, head_agents[name].model), []).append(name)
+            of_change.setdefault((base_agents[name].model, head_agents[name].model), []).append(
+                name
+            )
     for (base_model, head_model), names in sorted(of_change.items()):
         yield _replaced(
             "model",
@@ -155,10 +201,14 @@ def _models(base_agents: Mapping[str, LoadedAgent], head_agents: Mapping[str, Lo
         )
 
 
-def _agent(base_agent: LoadedAgent, head_agent: LoadedAgent, *, is_alone: bool) -> Iterator[AgentChange]:
+def _agent(
+    base_agent: LoadedAgent, head_agent: LoadedAgent, *, is_alone: bool
+) -> Iterator[AgentChange]:
     name = head_agent.name
     owner = () if is_alone else (name,)
-    yield from _text("instruction", "instruction", name, base_agent.instruction, head_agent.instruction)
+    yield from _text(
+        "instruction", "instruction", name, base_agent.instruction, head_agent.instruction
+    )
     for tool in dict.fromkeys([*base_agent.tools, *head_agent.tools]):
         if tool not in head_agent.tools or tool not in base_agent.tools:
             text = phrase("tool_change", tool in head_agent.tools, is_alone)
@@ -168,20 +218,33 @@ def _agent(base_agent: LoadedAgent, head_agent: LoadedAgent, *, is_alone: bool) 
     yield from _text("agent", "description", name, base_agent.description, head_agent.description)
     if base_agent.kind != head_agent.kind:
         yield _replaced("agent", phrase("class_change"), (name,), base_agent.kind, head_agent.kind)
-    yield from _text("agent", "sub_agents", name, "\n".join(base_agent.sub_agents), "\n".join(head_agent.sub_agents))
-    for setting, (base_text, head_text) in _changed(base_agent.settings, head_agent.settings).items():
-        yield _replaced("setting", phrase("setting_change", is_alone), (setting, *owner), base_text, head_text)
+    yield from _text(
+        "agent",
+        "sub_agents",
+        name,
+        "\n".join(base_agent.sub_agents),
+        "\n".join(head_agent.sub_agents),
+    )
+    for setting, (base_text, head_text) in _changed(
+        base_agent.settings, head_agent.settings
+    ).items():
+        yield _replaced(
+            "setting", phrase("setting_change", is_alone), (setting, *owner), base_text, head_text
+        )
 
 
 def _tool(name: str, base_tool: LoadedTool, head_tool: LoadedTool) -> Iterator[AgentChange]:
     base_parameters, head_parameters = (
-        "\n".join(f"{key}: {kind}" for key, kind in tool.parameters.items()) for tool in (base_tool, head_tool)
+        "\n".join(f"{key}: {kind}" for key, kind in tool.parameters.items())
+        for tool in (base_tool, head_tool)
     )
     yield from _text("tool", "parameters", name, base_parameters, head_parameters)
     yield from _text("tool", "tool_description", name, base_tool.description, head_tool.description)
 
 
-def _text(about: str, kind: str, name: str, base_text: str, head_text: str) -> Iterator[AgentChange]:
+def _text(
+    about: str, kind: str, name: str, base_text: str, head_text: str
+) -> Iterator[AgentChange]:
     if base_text == head_text:
         return
     lines = diff.of_lines(plain.clip(base_text, TEXT), plain.clip(head_text, TEXT))

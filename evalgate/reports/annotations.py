@@ -1,4 +1,5 @@
-"""What a workflow hears: commands that put what is wrong beside the line of its file, and outputs for later steps."""
+"""What a workflow hears: commands that put what is wrong beside the line of its file, and outputs
+for later steps."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ PER_LEVEL = 10
 
 
 def render(report: Report) -> tuple[str, ...]:
-    """Workflow commands, each one line, worst first, the cases before the report's problems; one notice counts what is
-    more than GitHub shows. Empty where every case passed and nothing else is to be said.
+    """Workflow commands, each one line, worst first, the cases before the report's problems; one
+    notice counts what is more than GitHub shows. Empty where every case passed and nothing else is
+    to be said.
 
     A part of a run tells its errors alone: what joins the parts tells the rest, once.
     """
@@ -45,7 +47,11 @@ def render(report: Report) -> tuple[str, ...]:
         # the last notice counts the rest
         _Kind.of(remarks, problems, severity=Severity.NOTE, limit=PER_LEVEL - 1),
     ]
-    first = [workflow_commands.render_command("warning", unscored, title="evalgate")] if unscored else []
+    first = (
+        [workflow_commands.render_command("warning", unscored, title="evalgate")]
+        if unscored
+        else []
+    )
     return (*first, *(line for kind in kinds for line in kind.shown), *_rest(*kinds))
 
 
@@ -58,16 +64,29 @@ class _Kind:
     problems_left: int
 
     @classmethod
-    def of(cls, remarks: Sequence[Remark], problems: Sequence[Problem], *, severity: Severity, limit: int) -> _Kind:
+    def of(
+        cls,
+        remarks: Sequence[Remark],
+        problems: Sequence[Problem],
+        *,
+        severity: Severity,
+        limit: int,
+    ) -> _Kind:
         of_cases = [
             workflow_commands.render_command(
-                remark.level.value, remark.message, file=remark.file, line=remark.line, title=remark.title
+                remark.level.value,
+                remark.message,
+                file=remark.file,
+                line=remark.line,
+                title=remark.title,
             )
             for remark in remarks
             if remark.level is severity
         ]
         of_problems = [
-            workflow_commands.render_problem(_short(problem)) for problem in problems if problem.severity is severity
+            workflow_commands.render_problem(_short(problem))
+            for problem in problems
+            if problem.severity is severity
         ]
         room = max(0, limit - len(of_cases))
         return cls(
@@ -79,14 +98,19 @@ class _Kind:
 
 def _short(problem: Problem) -> Problem:
     """No longer than what is said of a case: the log has it all."""
-    message, hint = (plain.keep_advice(text, view.MESSAGE_LIMIT) for text in (problem.message, problem.hint))
+    message, hint = (
+        plain.keep_advice(text, view.MESSAGE_LIMIT) for text in (problem.message, problem.hint)
+    )
     return replace(problem, message=message, hint=hint)
 
 
 def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
-    """What GitHub does not show, and where it is: cases and rules in the reports, everything else in the log."""
+    """What GitHub does not show, and where it is: cases and rules in the reports, everything else
+    in the log."""
     message = phrase("annotations_left", errors, warnings, notices)
-    return [workflow_commands.render_command("notice", message, title="evalgate")] if message else []
+    return (
+        [workflow_commands.render_command("notice", message, title="evalgate")] if message else []
+    )
 
 
 def _relaxed(report: Report) -> str:
@@ -95,11 +119,11 @@ def _relaxed(report: Report) -> str:
 
 
 def render_outputs(report: Report) -> Mapping[str, str]:
-    """Name to value, as action.yml lists them. `scores`: the mean of each criterion over all cases that have a value,
-    null where none has; `delta`: head's mean minus base's, `{}` without a comparison; both JSON objects. `evidence`:
-    what bets that head is worse made of 1. `relaxed`: the rules by which alone the change passes.
-    `judge-cost-usd` is empty where the price of any call is unknown.
-    """
+    """Name to value, as action.yml lists them. `scores`: the mean of each criterion over all cases
+    that have a value, null where none has; `delta`: head's mean minus base's, `{}` without a
+    comparison; both JSON objects. `evidence`: what bets that head is worse made of 1. `relaxed`:
+    the rules by which alone the change passes. `judge-cost-usd` is empty where the price of any
+    call is unknown."""
     counts = view.of(report).totals.cases
     rows = report.comparison.criteria if report.comparison is not None else ()
     deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
@@ -127,7 +151,12 @@ def render_outputs(report: Report) -> Mapping[str, str]:
 def _scores(report: Report) -> str:
     values_by_name: defaultdict[str, list[float]] = defaultdict(list)
     for verdict in (verdict for case in report.verdict.cases for verdict in case.criteria):
-        scores = [verdict.value] if verdict.value is not None and math.isfinite(verdict.value) else []
+        scores = (
+            [verdict.value] if verdict.value is not None and math.isfinite(verdict.value) else []
+        )
         values_by_name[plain.label(verdict.name, NAME_LIMIT)] += scores
-    means = {name: fmean(values) if values else None for name, values in list(values_by_name.items())[:NAMES]}
+    means = {
+        name: fmean(values) if values else None
+        for name, values in list(values_by_name.items())[:NAMES]
+    }
     return json.dumps(means, separators=(",", ":"))

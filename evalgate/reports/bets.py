@@ -1,4 +1,5 @@
-"""The purse as report.html draws it: a line of what it held, bet by bet, and the bets that made most of it."""
+"""The purse as report.html draws it: a line of what it held, bet by bet, and the bets that made
+most of it."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def _down(worth: float) -> str:
 
 
 def certainly_broken(factors: Mapping[CaseKey, float], *, needed: float) -> tuple[CaseKey, ...]:
-    """The cases that may be called broken by name: with a chance of at most 1 in `needed` any of them did not change
-    (closed testing)."""
+    """The cases that may be called broken by name: with a chance of at most 1 in `needed` any of
+    them did not change (closed testing)."""
     lost = math.prod(min(1.0, factor) for factor in factors.values())
     return tuple(key for key, factor in factors.items() if factor > 1 and factor * lost >= needed)

@@ -63,9 +63,10 @@ NON_BLOCKING: Final = "\N{LARGE YELLOW CIRCLE}"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseView:
-    """A case with its verdict, its place in the user's files, and all its trials in order of repeats; `compared`: how
-    it stands beside the base, None where it does not. `label`: what it is counted as. `allowed`: why it decides nothing
-    although it does not pass, "" where that lies in whose failure it is; None where it decides."""
+    """A case with its verdict, its place in the user's files, and all its trials in order of
+    repeats; `compared`: how it stands beside the base, None where it does not. `label`: what it is
+    counted as. `allowed`: why it decides nothing although it does not pass, "" where that lies in
+    whose failure it is; None where it decides."""
 
     report: Report
     verdict: CaseVerdict
@@ -84,12 +85,17 @@ class CaseView:
     @property
     def is_let_pass(self) -> bool:
         """Whether it failed, or the agent crashed by accident, and that does not block."""
-        return self.allowed is not None and (self.kind is VerdictKind.FAIL or self.label is CaseLabel.FLAKY)
+        return self.allowed is not None and (
+            self.kind is VerdictKind.FAIL or self.label is CaseLabel.FLAKY
+        )
 
     @property
     def group(self) -> str:
         """What it is listed among: `flaky`, `quarantined`, or the word of its verdict."""
-        is_aside = self.label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED) and self.kind is not VerdictKind.PASS
+        is_aside = (
+            self.label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
+            and self.kind is not VerdictKind.PASS
+        )
         return self.label.value if is_aside else self.kind.value
 
     @property
@@ -120,7 +126,9 @@ class CaseView:
     @property
     def failing(self) -> tuple[CriterionVerdict, ...]:
         """The criteria that failed."""
-        return tuple(verdict for verdict in self.verdict.criteria if verdict.kind is VerdictKind.FAIL)
+        return tuple(
+            verdict for verdict in self.verdict.criteria if verdict.kind is VerdictKind.FAIL
+        )
 
     @property
     def unmeasured(self) -> tuple[CriterionVerdict, ...]:
@@ -147,31 +155,52 @@ class CaseView:
 
     @property
     def shortfall(self) -> float:
-        """How far the worst criterion is from its threshold, in units of the threshold's size; 0.0 where none fails."""
-        pairs = ((verdict.value, verdict.threshold) for verdict in self.failing if verdict.value is not None)
+        """How far the worst criterion is from its threshold, in units of the threshold's size; 0.0
+        where none fails."""
+        pairs = (
+            (verdict.value, verdict.threshold)
+            for verdict in self.failing
+            if verdict.value is not None
+        )
         return max(
-            (abs(limit - value) / max(abs(limit), 1e-9) for value, limit in pairs if limit is not None), default=0.0
+            (
+                abs(limit - value) / max(abs(limit), 1e-9)
+                for value, limit in pairs
+                if limit is not None
+            ),
+            default=0.0,
         )
 
     @property
     def shown(self) -> GradedTrial | None:
-        """The trial to look at: most criteria below their thresholds, else a broken agent, else the first."""
+        """The trial to look at: most criteria below their thresholds, else a broken agent, else the
+        first."""
         if len(self.trials) <= 1:
             return self.trials[0] if self.trials else None
         uses = {use.name: use for use in self.suite.criteria}.values()
         return max(
-            self.trials, key=lambda trial: (_below(trial, uses=uses), trial.failure is not None, -trial.key.number)
+            self.trials,
+            key=lambda trial: (
+                _below(trial, uses=uses),
+                trial.failure is not None,
+                -trial.key.number,
+            ),
         )
 
     @property
     def run_shown(self) -> str:
         """`showing run 2 of 3`; "" where there is one run, or none."""
         runs = self.report.run.repeats
-        return "" if runs <= 1 or self.shown is None else phrase("run_shown", self.shown.key.number + 1, runs)
+        return (
+            ""
+            if runs <= 1 or self.shown is None
+            else phrase("run_shown", self.shown.key.number + 1, runs)
+        )
 
     @property
     def failure_origin(self) -> str:
-        """Whose failure it is, where there is a base to tell, and why it decides nothing, where that is so."""
+        """Whose failure it is, where there is a base to tell, and why it decides nothing, where
+        that is so."""
         origin = failure_origin(self.label, self.compared)
         reruns = self.reruns
         if origin and reruns is not None and reruns.runs:
@@ -187,7 +216,8 @@ class CaseView:
 
     @property
     def is_new(self) -> bool:
-        """Whether the change broke it: the base passes all of it, or a criterion that fails here."""
+        """Whether the change broke it: the base passes all of it, or a criterion that fails
+        here."""
         return self.compared is not None and (self.compared.broken or self.label is CaseLabel.NEW)
 
     @property
@@ -205,7 +235,9 @@ class CaseView:
         for verdict in self.verdict.criteria:
             if verdict.kind is not None and verdict.name in uses:
                 outcomes = {
-                    threshold.reaches(value, uses[verdict.name]) for value in verdict.values if value is not None
+                    threshold.reaches(value, uses[verdict.name])
+                    for value in verdict.values
+                    if value is not None
                 }
                 verdicts += [verdict] if len(outcomes) > 1 else []
         return tuple(verdicts)
@@ -247,7 +279,8 @@ URGENCY: Final = (
 
 
 def worst_first(case_views: Sequence[CaseView]) -> tuple[CaseView, ...]:
-    """What the change broke first, then the furthest below its threshold; equals keep their order."""
+    """What the change broke first, then the furthest below its threshold; equals keep their
+    order."""
 
     def rank(case: CaseView) -> tuple[int, float]:
         return URGENCY.index(case.label) if case.label in URGENCY else len(URGENCY), -case.shortfall
@@ -257,12 +290,20 @@ def worst_first(case_views: Sequence[CaseView]) -> tuple[CaseView, ...]:
 
 def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
     grades = [(use, trial.grades.get(use.name)) for use in uses if not use.informational]
-    return sum(1 for use, grade in grades if isinstance(grade, Score) and not threshold.reaches(grade.value, use))
+    return sum(
+        1
+        for use, grade in grades
+        if isinstance(grade, Score) and not threshold.reaches(grade.value, use)
+    )
 
 
 def number(value: float | None, verdict: CriterionVerdict) -> str:
     """A value of a criterion; beside its threshold, where it has one."""
-    return words.amount(value) if verdict.threshold is None else words.score(value, beside=verdict.threshold)
+    return (
+        words.amount(value)
+        if verdict.threshold is None
+        else words.score(value, beside=verdict.threshold)
+    )
 
 
 def against(verdict: CriterionVerdict) -> str:
@@ -271,9 +312,13 @@ def against(verdict: CriterionVerdict) -> str:
 
 
 def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
-    """Why a case that does not pass decides nothing, by suite and id; "" where whose failure it is says it all."""
+    """Why a case that does not pass decides nothing, by suite and id; "" where whose failure it is
+    says it all."""
     # what a pass rate allows may still be worse
-    regressed = any(gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL for gate in report.verdict.gates)
+    regressed = any(
+        gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL
+        for gate in report.verdict.gates
+    )
     compared = report.comparison.cases if regressed and report.comparison is not None else ()
     decisive = {case.key for case in compared if case.broken}
     reasons: dict[CaseKey, str] = {}
@@ -302,11 +347,16 @@ def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
         is_both = label in (CaseLabel.MIXED, CaseLabel.NOT_CONFIRMED, CaseLabel.FLAKY)
         return f"{status}, {origin}" if is_both else status
     passes = compared.base is not None and compared.base.kind is VerdictKind.PASS
-    return phrase("newly_failing") if label is CaseLabel.NEW and compared.newly and not passes else origin
+    return (
+        phrase("newly_failing")
+        if label is CaseLabel.NEW and compared.newly and not passes
+        else origin
+    )
 
 
 def evidence(row: CriterionComparison) -> str:
-    """`43 : 1`: what bets on this criterion alone made of 1; `-` where they lost, or nothing may be claimed."""
+    """`43 : 1`: what bets on this criterion alone made of 1; `-` where they lost, or nothing may be
+    claimed."""
     if not row.rule.gating or row.clock_based or row.evidence <= 1:
         return "-"
     return words.odds(row.evidence)
@@ -323,31 +373,43 @@ def turned(row: CriterionComparison) -> str:
 
 
 def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], ...]:
-    """The criteria that decide, worst first; the informational ones; and those of cases that decide nothing, but for
-    what is informational of all cases."""
+    """The criteria that decide, worst first; the informational ones; and those of cases that decide
+    nothing, but for what is informational of all cases."""
     order = (
         *(Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE),
         *(Change.IMPROVED, Change.NO_EVIDENCE),
     )
-    deciding = sorted((row for row in comparison.criteria if row.rule.gating), key=lambda row: order.index(row.change))
+    deciding = sorted(
+        (row for row in comparison.criteria if row.rule.gating),
+        key=lambda row: order.index(row.change),
+    )
     other_rows = [row for row in comparison.criteria if not row.rule.gating]
     informational = [row for row in other_rows if not row.rule.advisory]
     names = {row.name for row in informational}
-    return deciding, informational, [row for row in other_rows if row.rule.advisory and row.name not in names]
+    return (
+        deciding,
+        informational,
+        [row for row in other_rows if row.rule.advisory and row.name not in names],
+    )
 
 
 def base_words(comparison: Comparison) -> str:
-    """How the base's results came to be: `run alongside`, `cached results, 3 days old, 2 commits before the base`; or
-    that there is one agent on both sides."""
-    return phrase("same_agent") if _is_one_agent(comparison) else phrase("origin", comparison.origin)
+    """How the base's results came to be: `run alongside`, `cached results, 3 days old, 2 commits
+    before the base`; or that there is one agent on both sides."""
+    return (
+        phrase("same_agent") if _is_one_agent(comparison) else phrase("origin", comparison.origin)
+    )
 
 
 def _is_one_agent(comparison: Comparison) -> bool:
-    return bool(comparison.unchanged) and all(case.suite in comparison.unchanged for case in comparison.cases)
+    return bool(comparison.unchanged) and all(
+        case.suite in comparison.unchanged for case in comparison.cases
+    )
 
 
 def certainty(comparison: Comparison) -> str:
-    """How sure the answer is, and what a green could not have seen; "" where one agent is compared with itself."""
+    """How sure the answer is, and what a green could not have seen; "" where one agent is compared
+    with itself."""
     if _is_one_agent(comparison):
         return ""
     power = "" if comparison.book.is_worse else power_sentence(comparison.power)
@@ -361,7 +423,8 @@ def evidence_sentence(book: Book) -> str:
 
 
 def runs_words(head: Run, base: Run | None) -> str:
-    """How often every case was run, further runs aside; stored results may have other numbers of runs."""
+    """How often every case was run, further runs aside; stored results may have other numbers of
+    runs."""
     return phrase("runs", head.repeats, None if base is None else base.repeats)
 
 
@@ -371,4 +434,10 @@ def power_sentence(power: Power | None) -> str:
         return ""
     share = power.caught[0][1]
     more = next(((count, caught) for count, caught in power.caught[1:] if caught > share), None)
-    return phrase("power", power, share, more, [plain.quoted(case_id, NAME_WIDTH) for _, case_id in power.unseen])
+    return phrase(
+        "power",
+        power,
+        share,
+        more,
+        [plain.quoted(case_id, NAME_WIDTH) for _, case_id in power.unseen],
+    )

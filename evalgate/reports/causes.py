@@ -1,4 +1,5 @@
-"""Why cases do not pass, as one line each: equal lines are one cause, whoever reads them in whichever report."""
+"""Why cases do not pass, as one line each: equal lines are one cause, whoever reads them in
+whichever report."""
 
 from __future__ import annotations
 
@@ -25,8 +26,20 @@ VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+
 """What differs between failures of one cause: addresses, ids, numbers."""
 
 STATUSES: Final = (
-    *(CaseLabel.NEW, CaseLabel.FAILED, CaseLabel.NO_BASE, CaseLabel.NOT_CONFIRMED, CaseLabel.NOT_MEASURED),
-    *(CaseLabel.INCONCLUSIVE, CaseLabel.MIXED, CaseLabel.FLAKY, CaseLabel.QUARANTINED, CaseLabel.PRE_EXISTING),
+    *(
+        CaseLabel.NEW,
+        CaseLabel.FAILED,
+        CaseLabel.NO_BASE,
+        CaseLabel.NOT_CONFIRMED,
+        CaseLabel.NOT_MEASURED,
+    ),
+    *(
+        CaseLabel.INCONCLUSIVE,
+        CaseLabel.MIXED,
+        CaseLabel.FLAKY,
+        CaseLabel.QUARANTINED,
+        CaseLabel.PRE_EXISTING,
+    ),
     *(CaseLabel.FIXED, CaseLabel.PASSED),
 )
 """How a case may stand, in the order in which cases are shown."""
@@ -49,28 +62,30 @@ def of(case_views: Iterable[CaseView]) -> tuple[Cause, ...]:
             groups[case.label, cause(case)].append(case)
     order = sorted(groups.items(), key=lambda group: (STATUSES.index(group[0][0]), -len(group[1])))
     return tuple(
-        Cause(text=text, status=phrase("label_word", label), cases=tuple(cases)) for (label, text), cases in order
+        Cause(text=text, status=phrase("label_word", label), cases=tuple(cases))
+        for (label, text), cases in order
     )
 
 
 def worth_a_list(causes: Sequence[Cause]) -> bool:
-    """Whether a reader is helped by them before the cases: several share one. What broke the agent in all of them is
-    told as one already."""
+    """Whether a reader is helped by them before the cases: several share one. What broke the agent
+    in all of them is told as one already."""
     count = sum(len(cause.cases) for cause in causes)
     is_told = len(causes) == 1 and not causes[0].cases[0].failing
     return count >= LEAST_CASES and count > len(causes) and not is_told
 
 
 def cause(case: CaseView) -> str:
-    """The cause of one case that does not pass: what broke the agent, the calls that differ, the rubric that does not
-    hold, else the criteria that miss their thresholds."""
+    """The cause of one case that does not pass: what broke the agent, the calls that differ, the
+    rubric that does not hold, else the criteria that miss their thresholds."""
     if not case.failing:
         sentence = wording.why_unmeasured(case) if case.failure is None else _failure(case)
         return plain.clip_end(VARYING.sub("#", plain.one_line(sentence)), LIMIT)
     conversation = turns.of(case)
     broken = conversation.notable
     failing = {verdict.name for verdict in case.failing}
-    # where a criterion of calls passes, calls that differ are allowed; where there is none, they are the best guess
+    # where a criterion of calls passes, calls that differ are allowed; where there is none, they
+    # are the best guess
     guess = () if any(map(_is_of_calls, (use.name for use in case.suite.criteria))) else broken
     candidates = itertools.chain(_told(broken, conversation.findings, failing), *map(_calls, guess))
     text = next(candidates, "")
@@ -96,33 +111,53 @@ def _failure(case: CaseView) -> str:
 
 
 def _told(
-    broken: Sequence[Turn], case_findings: Sequence[tuple[str, Finding]], failing: frozenset[str] | set[str]
+    broken: Sequence[Turn],
+    case_findings: Sequence[tuple[str, Finding]],
+    failing: frozenset[str] | set[str],
 ) -> Iterator[str]:
     if any(map(_is_of_calls, failing)):
         for turn in broken:
             yield from _calls(turn)
     for turn in broken:
         yield from (
-            _finding(name, finding) for name, finding in turn.findings if name in failing and finding.score == 0
+            _finding(name, finding)
+            for name, finding in turn.findings
+            if name in failing and finding.score == 0
         )
-    yield from (_finding(name, finding) for name, finding in case_findings if name in failing and finding.score == 0)
+    yield from (
+        _finding(name, finding)
+        for name, finding in case_findings
+        if name in failing and finding.score == 0
+    )
     if any(turn.actual is None for turn in broken):
         yield phrase("turn_missing")
 
 
 def _finding(name: str, finding: Finding) -> str:
-    return f"{name}: {finding.subject}" if finding.subject else f"{name}: {finding.label or finding.text}"
+    return (
+        f"{name}: {finding.subject}"
+        if finding.subject
+        else f"{name}: {finding.label or finding.text}"
+    )
 
 
 def _calls(turn: Turn) -> Iterator[str]:
     """What is wrong with the calls of a turn; nothing where they are as expected."""
     if turn.expected_calls is None or turn.actual is None:
         return
-    pairs = [pair for pair in call_diff.pair(turn.expected_calls, turn.actual_calls or ()) if not pair.same]
+    pairs = [
+        pair
+        for pair in call_diff.pair(turn.expected_calls, turn.actual_calls or ())
+        if not pair.same
+    ]
     if not pairs:
         return
-    missing = [pair.expected.name for pair in pairs if pair.expected is not None and pair.actual is None]
-    extra = [pair.actual.name for pair in pairs if pair.actual is not None and pair.expected is None]
+    missing = [
+        pair.expected.name for pair in pairs if pair.expected is not None and pair.actual is None
+    ]
+    extra = [
+        pair.actual.name for pair in pairs if pair.actual is not None and pair.expected is None
+    ]
     if sorted(missing) == sorted(extra) and missing:
         yield phrase("calls_reordered", words.listed(dict.fromkeys(missing), limit=3))
     elif missing and extra:

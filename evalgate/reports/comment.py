@@ -1,4 +1,5 @@
-"""comment.md and summary.md: which parts of their templates find room, within GitHub's 65,536 characters and 1 MiB."""
+"""comment.md and summary.md: which parts of their templates find room, within GitHub's 65,536
+characters and 1 MiB."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ LONG_STRETCH = 160
 
 @frozen_dataclass
 class Depth:
-    """How much is told where room is no question: at most so many whole cases, so many turns of each."""
+    """How much is told where room is no question: at most so many whole cases, so many turns of
+    each."""
 
     cases: int
     turns: int
@@ -71,20 +73,32 @@ class Depth:
 FAILED = Depth(cases=25, turns=3)
 UNKNOWN = Depth(cases=10, turns=1)
 SUMMARY = Depth(cases=200, turns=10, summary=True)
-GROUPS = {"fail": FAILED, "flaky": UNKNOWN, "inconclusive": FAILED, "not_measured": UNKNOWN, "quarantined": UNKNOWN}
+GROUPS = {
+    "fail": FAILED,
+    "flaky": UNKNOWN,
+    "inconclusive": FAILED,
+    "not_measured": UNKNOWN,
+    "quarantined": UNKNOWN,
+}
 """What cases that did not pass are listed among, and how much of each is told."""
 
 
 def render(report: Report) -> str:
-    """The comment. What must be said comes first and is bounded; failing cases get the room that is left, then cases
-    that could not be evaluated; what finds no room is counted, with the place where it can be read."""
+    """The comment. What must be said comes first and is bounded; failing cases get the room that is
+    left, then cases that could not be evaluated; what finds no room is counted, with the place
+    where it can be read."""
     return _joined((render_head(report), render_rest(report))) + "\n"
 
 
 def render_head(report: Report) -> str:
-    """What is always said: the verdict, rules that the change relaxes, the figures, the criteria."""
+    """What is always said: the verdict, rules that the change relaxes, the figures, the
+    criteria."""
     v, comment = view.of(report), _macros("comment")
-    parts = [comment.verdict(v, edits.rules(report.edits, mark=_mark)), *_rules(report, room=EDITS_ROOM), _notices(v)]
+    parts = [
+        comment.verdict(v, edits.rules(report.edits, mark=_mark)),
+        *_rules(report, room=EDITS_ROOM),
+        _notices(v),
+    ]
     parts.append(comment.figures(v) if v.comparison is None else comment.changes(v))
     parts += [_agent(report), _causes(v, limit=CAUSES)]
     if report.comparison is not None and report.comparison.criteria:
@@ -101,9 +115,17 @@ def render_rest(report: Report) -> str:
     again = markdown.tidy(comment.reproduce(v))
     asides = [comment.fixed(v), comment.excluded(v.comparison)] if v.comparison is not None else []
     asides += [_mixed(v, limit=MIXED), _problems(report, limit=PROBLEMS)]
-    fitting_asides = markdown.keep([markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again))
+    fitting_asides = markdown.keep(
+        [markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again)
+    )
     foot = _joined((*fitting_asides, again, comment.footer(v)))
-    room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - markdown.length(foot) - 100
+    room = (
+        COMMENT_LIMIT
+        - RESERVED
+        - markdown.length(render_head(report))
+        - markdown.length(foot)
+        - 100
+    )
     fell = _falls(v, room=min(FALLS_ROOM, room), criteria=FALLS)
     return _joined((*_cases(v, room=room - markdown.length(fell)), fell, foot))
 
@@ -111,25 +133,15 @@ def render_rest(report: Report) -> str:
 def render_summary(report: Report) -> str:
     """The job summary: verdict, figures, criteria, what broke in full, and the table of all cases.
 
-    Bounded in bytes: the table of cases may take half, what broke takes what is left; the rest is counted.
-    """
+    Bounded in bytes: the table of cases may take half, what broke takes what is left; the rest is
+    counted."""
     v, comment, summary = view.of(report), _macros("comment"), _macros("summary")
-    head = [
-        comment.verdict(v, edits.rules(report.edits, mark=_mark)),
-        *_rules(report, room=SUMMARY_EDITS_ROOM),
-        _notices(v),
-    ]
-    comparison = v.comparison
-    if comparison is None:
-        head += [comment.figures(v), _causes(v, limit=200)]
-    else:
-        drawn = chart(comparison.criteria, limit=20)
-        head += [comment.changes(v), _agent(report), _causes(v, limit=200), summary.chart(drawn) if drawn else ""]
-        head += [comment.compared(comparison, 200), comment.fixed(v), comment.excluded(comparison)]
-    head.append(comment.broken(v.broken, 50) if v.broken else "")
-    head += [comment.criteria(v.criteria, 200), summary.trend_table(report.trends, 50) if report.trends else ""]
-    head = [markdown.tidy(part) for part in head]
-    room = (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT - sum(map(markdown.length, head)) - SUMMARY_FALLS_ROOM
+    head = [markdown.tidy(part) for part in _summary_head(v)]
+    room = (
+        (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT
+        - sum(map(markdown.length, head))
+        - SUMMARY_FALLS_ROOM
+    )
     table = _table(v, room=int(room * TABLE_SHARE))
     foot = [
         _mixed(v, limit=100),
@@ -146,8 +158,38 @@ def render_summary(report: Report) -> str:
     return _joined((*head, *broken, table, *foot)) + "\n"
 
 
+def _summary_head(v: View) -> list[str]:
+    """What stands above the cases, where all of it finds room."""
+    report, comparison = v.report, v.comparison
+    comment, summary = _macros("comment"), _macros("summary")
+    head = [
+        comment.verdict(v, edits.rules(report.edits, mark=_mark)),
+        *_rules(report, room=SUMMARY_EDITS_ROOM),
+        _notices(v),
+    ]
+    if comparison is None:
+        head += [comment.figures(v), _causes(v, limit=200)]
+    else:
+        drawn = chart(comparison.criteria, limit=20)
+        head += [
+            comment.changes(v),
+            _agent(report),
+            _causes(v, limit=200),
+            summary.chart(drawn) if drawn else "",
+        ]
+        head += [comment.compared(comparison, 200), comment.fixed(v), comment.excluded(comparison)]
+    head.append(comment.broken(v.broken, 50) if v.broken else "")
+    return [
+        *head,
+        comment.criteria(v.criteria, 200),
+        summary.trend_table(report.trends, 50) if report.trends else "",
+    ]
+
+
 def _rules(report: Report, *, room: int) -> list[str]:
-    edited = edits.shown(report.edits, mark=_mark, room=room, size=lambda text: markdown.length(text) + len("- \n"))
+    edited = edits.shown(
+        report.edits, mark=_mark, room=room, size=lambda text: markdown.length(text) + len("- \n")
+    )
     return [_macros("comment").rules(edited, report.edits.by_base)]
 
 
@@ -156,7 +198,8 @@ def _mark(text: str) -> str:
 
 
 def _problems(report: Report, *, limit: int) -> str:
-    problems = [problem for problem in report.problems if problem.code != edits.RELAXED]  # which the first line says
+    # which the first line says
+    problems = [problem for problem in report.problems if problem.code != edits.RELAXED]
     text: str = _macros("comment").problems(problems, limit) if problems else ""
     return text
 
@@ -164,7 +207,11 @@ def _problems(report: Report, *, limit: int) -> str:
 def _agent(report: Report) -> str:
     """One line on what changed in the agent."""
     changes = agent_changes.of(report)
-    return str(_macros("comment").agent_changed(agent_changes.sentence(changes, markdown.code))) if changes else ""
+    return (
+        str(_macros("comment").agent_changed(agent_changes.sentence(changes, markdown.code)))
+        if changes
+        else ""
+    )
 
 
 def _causes(v: View, *, limit: int) -> str:
@@ -174,14 +221,20 @@ def _causes(v: View, *, limit: int) -> str:
 
 def _notices(v: View) -> str:
     notices = wording.notices(v.report, v.cases)
-    return "\n\n".join(f"**{notice.title}**: {markdown.prose(plain.clip(notice.text, NOTICE))}" for notice in notices)
+    return "\n\n".join(
+        f"**{notice.title}**: {markdown.prose(plain.clip(notice.text, NOTICE))}"
+        for notice in notices
+    )
 
 
 def _cases(v: View, *, room: int) -> tuple[str, ...]:
-    """The groups of cases that did not pass. The later ones may take a share each; what they leave the first has, and
-    what that leaves goes on to the next."""
+    """The groups of cases that did not pass. The later ones may take a share each; what they leave
+    the first has, and what that leaves goes on to the next."""
     share = int(room * LATER_SHARE)
-    sections = {group: _section(group, v, room=share, depth=depth) for group, depth in list(GROUPS.items())[1:]}
+    sections = {
+        group: _section(group, v, room=share, depth=depth)
+        for group, depth in list(GROUPS.items())[1:]
+    }
     remaining_room = room - sum(map(markdown.length, sections.values()))
     for group, depth in GROUPS.items():
         remaining_room += markdown.length(sections.get(group, ""))
@@ -191,7 +244,8 @@ def _cases(v: View, *, room: int) -> tuple[str, ...]:
 
 
 def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
-    """Whole cases, then lines, then a count; "" without any. GROUP_FROM and more unmeasured for one reason are one."""
+    """Whole cases, then lines, then a count; "" without any. GROUP_FROM and more unmeasured for one
+    reason are one."""
     case_views: Sequence[CaseView] = [case for case in v.cases if case.group == group]
     if not case_views:
         return ""
@@ -201,14 +255,21 @@ def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
     by_reason: dict[str, list[CaseView]] = {}
     for case in case_views if group == "not_measured" else ():
         by_reason.setdefault(wording.why_unmeasured(case), []).append(case)
-    groups = sorted((group for group in by_reason.values() if len(group) >= GROUP_FROM), key=len, reverse=True)
+    groups = sorted(
+        (group for group in by_reason.values() if len(group) >= GROUP_FROM), key=len, reverse=True
+    )
     few = [case for group in by_reason.values() if len(group) < GROUP_FROM for case in group]
     alone = few if by_reason else case_views
     items = [
-        Item(line=comment.group_line(case_group), full=partial(_whole, comment.group, v, case_group))
+        Item(
+            line=comment.group_line(case_group), full=partial(_whole, comment.group, v, case_group)
+        )
         for case_group in groups
     ]
-    items += [Item(line=_line(v, case), full=partial(_whole, comment.case, v, case, depth.turns)) for case in alone]
+    items += [
+        Item(line=_line(v, case), full=partial(_whole, comment.case, v, case, depth.turns))
+        for case in alone
+    ]
     heading = comment.heading(group, len(case_views))
     filled = markdown.fill(items, room=room - markdown.length(heading) - 300, most=depth.cases)
     folded = bool(filled.full) and len(filled.lines) >= FOLD_FROM
@@ -227,26 +288,41 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
         heading = markdown.tidy(comment.fall(fall))
         moved_cases = fall.moved[:MOVED]
         turns = {
-            moved_case: (moved_case.case.verdict.key, moved_case.turn.number if moved_case.turn else 0)
+            moved_case: (
+                moved_case.case.verdict.key,
+                moved_case.turn.number if moved_case.turn else 0,
+            )
             for moved_case in moved_cases
         }
         # those that failed have their conversation above, and one turn is told once
         full_cases = [
             moved_case
             for moved_case in moved_cases
-            if moved_case.case.group not in ("fail", "flaky") and turns[moved_case] not in shown_turns
+            if moved_case.case.group not in ("fail", "flaky")
+            and turns[moved_case] not in shown_turns
         ]
         shown_turns.update(turns.values())
         is_news = is_news or bool(full_cases)
         items = [
-            Item(line=comment.moved_line(v, moved_case), full=partial(_whole, comment.moved, v, moved_case))
+            Item(
+                line=comment.moved_line(v, moved_case),
+                full=partial(_whole, comment.moved, v, moved_case),
+            )
             for moved_case in full_cases
         ]
-        lines = [comment.moved_line(v, moved_case) for moved_case in moved_cases if moved_case not in full_cases]
+        lines = [
+            comment.moved_line(v, moved_case)
+            for moved_case in moved_cases
+            if moved_case not in full_cases
+        ]
         used_room = markdown.length(heading) + sum(map(markdown.length, lines)) + 100
         filled = markdown.fill(items, room=remaining_room - used_room, most=MOVED)
         remaining_count = len(fall.moved) - len(moved_cases) + filled.dropped
-        every = [*lines, *filled.lines, *([str(comment.more(remaining_count))] if remaining_count else [])]
+        every = [
+            *lines,
+            *filled.lines,
+            *([str(comment.more(remaining_count))] if remaining_count else []),
+        ]
         parts += [heading, *filled.full, *(["\n".join(every)] if every else [])]
         remaining_room -= used_room + sum(map(markdown.length, (*filled.full, *filled.lines)))
     if len(falls) > criteria:
@@ -298,17 +374,22 @@ def _macros(name: str) -> Any:
 
 
 def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> Safe:
-    """The tool calls as a diff block: `-` expected, `+` actual, blank both; wrapped, at most CALL_LINES lines."""
-    diff_lines, left_out = reports_turns.call_lines(expected or (), actual or (), width=WIDTH, most=CALL_LINES)
+    """The tool calls as a diff block: `-` expected, `+` actual, blank both; wrapped, at most
+    CALL_LINES lines."""
+    diff_lines, left_out = reports_turns.call_lines(
+        expected or (), actual or (), width=WIDTH, most=CALL_LINES
+    )
     rows = [f"{line.mark} {line.text}" for line in diff_lines]
     rows += [phrase("diff_left", left_out)] if left_out else []
     return Safe(markdown.fence("\n".join(rows), language="diff"))
 
 
 def diff_answers(expected: str, actual: str, *, is_base: bool = False) -> Safe:
-    """The answers and how to read them: short or unlike ones as a diff of lines, long and alike ones word by word."""
+    """The answers and how to read them: short or unlike ones as a diff of lines, long and alike
+    ones word by word."""
     expected_lines, actual_lines = (
-        plain.wrap(text, WIDTH) for text in diff.excerpts(expected.strip(), actual.strip(), ANSWER_LIMIT)
+        plain.wrap(text, WIDTH)
+        for text in diff.excerpts(expected.strip(), actual.strip(), ANSWER_LIMIT)
     )
     compared = diff.compare(expected, actual)
     if max(len(expected_lines), len(actual_lines)) <= SHORT_LINES or compared.likeness < ALIKE:
@@ -325,11 +406,15 @@ def _word_difference(pieces: Sequence[DiffPiece]) -> str:
     column = 0
     for index, piece in enumerate(pieces):
         last = index == len(pieces) - 1
-        text = _shortened(piece.text, first=index == 0, last=last) if piece.mark == "=" else piece.text
+        text = (
+            _shortened(piece.text, first=index == 0, last=last) if piece.mark == "=" else piece.text
+        )
         rows = plain.wrap(text, WIDTH, start=column)
         column = plain.columns(rows[-1]) + (column if len(rows) == 1 else 0)
         escaped = markdown.escape_html("\n".join(rows))
-        texts.append({"=": escaped, "-": f"<del>{escaped}</del>", "+": f"<ins>{escaped}</ins>"}[piece.mark])
+        texts.append(
+            {"=": escaped, "-": f"<del>{escaped}</del>", "+": f"<ins>{escaped}</ins>"}[piece.mark]
+        )
     return "".join(texts)
 
 
@@ -343,14 +428,19 @@ def _shortened(text: str, *, first: bool, last: bool) -> str:
 
 HALF = 24
 CHART_NAME = 32
-AXIS, TOLERATED = "\N{BOX DRAWINGS LIGHT VERTICAL}", "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}"
+AXIS, TOLERATED = (
+    "\N{BOX DRAWINGS LIGHT VERTICAL}",
+    "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}",
+)
 POINT = "\N{BLACK CIRCLE}"
 
 
 def chart(rows: Sequence[CriterionComparison], *, limit: int) -> str:
-    """Criteria on the scale 0 to 1 that decide, drawn in characters, each beside the tolerated drop:
-    worse to the left, better to the right; "" where nothing moved."""
-    chart_rows = [row for row in rows if row.rule.gating and row.delta is not None and abs(row.delta) <= 1][:limit]
+    """Criteria on the scale 0 to 1 that decide, drawn in characters, each beside the tolerated
+    drop: worse to the left, better to the right; "" where nothing moved."""
+    chart_rows = [
+        row for row in rows if row.rule.gating and row.delta is not None and abs(row.delta) <= 1
+    ][:limit]
     reach = max((abs(row.delta or 0.0) for row in chart_rows), default=0.0)
     if not reach:
         return ""

@@ -58,7 +58,9 @@ def shown(edits: Edits, *, mark: Mark, room: int, size: Callable[[str], int]) ->
         if room < 0:
             break
         lines.append(line)
-    rules, files = (sum(edit.kind is kind for edit in edits.edits) for kind in (EditKind.RULE, EditKind.FILE))
+    rules, files = (
+        sum(edit.kind is kind for edit in edits.edits) for kind in (EditKind.RULE, EditKind.FILE)
+    )
     expectations = len(edits.edits) - rules - files
     counts = phrase("edit_counts", rules, files, expectations)
     return Shown(lines=tuple(lines), counted=counts, rest=len(every) - len(lines))
@@ -82,11 +84,15 @@ def _lines(edits: Iterable[GateEdit], mark: Mark) -> Iterator[str]:
 
 def _line(edit: GateEdit, mark: Mark) -> str:
     text = _change(edit, mark)
-    return phrase("edit_in", text, mark(edit.suite)) if edit.suite not in ("", edit.subject) else text
+    return (
+        phrase("edit_in", text, mark(edit.suite)) if edit.suite not in ("", edit.subject) else text
+    )
 
 
 def _change(edit: GateEdit, mark: Mark) -> str:
     values = (mark(value) for value in (edit.subject, edit.base, edit.head))
-    subject, base, head = values if edit.kind is EditKind.RULE else (mark(edit.subject), edit.base, edit.head)
+    subject, base, head = (
+        values if edit.kind is EditKind.RULE else (mark(edit.subject), edit.base, edit.head)
+    )
     detail = mark(edit.head) if edit.kind is EditKind.CASE_CHANGED and edit.head else ""
     return phrase("edit", edit.kind, subject, base, head, detail)

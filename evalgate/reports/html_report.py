@@ -1,5 +1,5 @@
-"""report.html: one self-contained page. The verdict, the criteria and the causes are in it as text; its script opens
-the cases."""
+"""report.html: one self-contained page. The verdict, the criteria and the causes are in it as text;
+its script opens the cases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ import functools
 from typing import Any
 
 from evalgate.model import Report, call_diff
-from evalgate.reports import agent_changes, bets, cases, edits, moved, page_data, trends, turns, view, wording
+from evalgate.reports import (
+    agent_changes,
+    bets,
+    cases,
+    edits,
+    moved,
+    page_data,
+    trends,
+    turns,
+    view,
+    wording,
+)
 from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain, templates, words
 from evalgate.text.templates import Safe
@@ -21,14 +32,15 @@ SCRIPTS = ("vendor/htm-preact.js", "vendor/diff.js", "report.js")
 
 
 def render(report: Report) -> str:
-    """The page. Conversations of passing cases that find no room are left out, which the page says."""
+    """The page. Conversations of passing cases that find no room are left out, which the page
+    says."""
     style, script = _source("report.css"), Safe("\n;").join(_source(name) for name in SCRIPTS)
     return _rendered(report, style, script, templates.html_policy(style=style, script=script))
 
 
 def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]:
-    """The page for a server that it may ask, and its Content-Security-Policy. `script` runs before the page's own, to
-    which it says what else to show (`evalgateLive`)."""
+    """The page for a server that it may ask, and its Content-Security-Policy. `script` runs before
+    the page's own, to which it says what else to show (`evalgateLive`)."""
     *vendored, page_script = SCRIPTS
     code = Safe("\n;").join([*map(_source, vendored), script, _source(page_script)])
     styles = Safe("\n").join([_source("report.css"), style])
@@ -38,7 +50,9 @@ def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]
 
 def _rendered(report: Report, style: Safe, script: Safe, policy: str) -> str:
     v = view.of(report)
-    edited = edits.shown(report.edits, mark=lambda text: plain.label(text, NAME), room=EDITS_ROOM, size=len)
+    edited = edits.shown(
+        report.edits, mark=lambda text: plain.label(text, NAME), room=EDITS_ROOM, size=len
+    )
     data = map(Safe, page_data.parts(v, room=LIMIT))  # base64
     page = _page().page(v, data, edited, style, script, policy)
     return str(page).strip("\n") + "\n"

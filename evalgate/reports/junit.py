@@ -10,7 +10,15 @@ from xml.etree import ElementTree as ET
 
 from junit_xml import TestCase, TestSuite
 
-from evalgate.model import CriterionVerdict, FailureKind, GateVerdict, Report, SuiteVerdict, VerdictKind, call_diff
+from evalgate.model import (
+    CriterionVerdict,
+    FailureKind,
+    GateVerdict,
+    Report,
+    SuiteVerdict,
+    VerdictKind,
+    call_diff,
+)
 from evalgate.reports import causes, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
@@ -29,11 +37,11 @@ SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
 def render(report: Report) -> str:
     """The file: one testsuite a suite, one testcase a case.
 
-    `<failure>`: a criterion below its threshold. `<error>`: not measured, a broken agent above all. `<skipped>`:
-    inconclusive, left out by the user, or deciding nothing: no reader turns red over what the gate lets through. Times
-    have three decimals, as the Jenkins schema asks; `file` and `line` are for annotating readers. Beside a base, a last
-    testsuite has the answers of both gates: a regression may have no failing case.
-    """
+    `<failure>`: a criterion below its threshold. `<error>`: not measured, a broken agent above all.
+    `<skipped>`: inconclusive, left out by the user, or deciding nothing: no reader turns red over
+    what the gate lets through. Times have three decimals, as the Jenkins schema asks; `file` and
+    `line` are for annotating readers. Beside a base, a last testsuite has the answers of both
+    gates: a regression may have no failing case."""
     cases_by_suite: defaultdict[str, list[CaseView]] = defaultdict(list)
     for case in view.of(report).cases:
         cases_by_suite[case.verdict.suite].append(case)
@@ -41,7 +49,9 @@ def render(report: Report) -> str:
     suites: list[str] = []
     broken = view.of(report).broken
     parts = [
-        _closed(_broken_file(suite, report)) if suite in broken else _suite(suite, cases_by_suite[suite.suite], report)
+        _closed(_broken_file(suite, report))
+        if suite in broken
+        else _suite(suite, cases_by_suite[suite.suite], report)
         for suite in report.verdict.suites
     ]
     parts += [_gates(report)] if report.comparison is not None else []
@@ -50,13 +60,25 @@ def render(report: Report) -> str:
             root.set(name, str(int(root.get(name, "0")) + int(head.get(name, "0"))))
         suites += [_opened(head, level=1), *test_cases, f"\n{INDENT}</testsuite>"]
     root.set("time", f"{report.run.seconds:.3f}")
-    return "".join(['<?xml version="1.0" encoding="utf-8"?>\n', _opened(root, level=0), *suites, "\n</testsuites>\n"])
+    return "".join(
+        [
+            '<?xml version="1.0" encoding="utf-8"?>\n',
+            _opened(root, level=0),
+            *suites,
+            "\n</testsuites>\n",
+        ]
+    )
 
 
-def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> tuple[ET.Element, list[str]]:
-    """The testsuite without its test cases, and the text of these: as elements, many would fill the memory."""
+def _suite(
+    suite: SuiteVerdict, case_views: list[CaseView], report: Report
+) -> tuple[ET.Element, list[str]]:
+    """The testsuite without its test cases, and the text of these: as elements, many would fill the
+    memory."""
     counts = labels.count(case.label for case in case_views)
-    numbers = {name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()}
+    numbers = {
+        name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()
+    }
     head = _suite_element(suite, [], report, numbers)
     test_cases: list[str] = []
     for start in range(0, len(case_views), CHUNK):
@@ -86,7 +108,9 @@ def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
     test_case = TestCase(phrase("broken_file_case"), classname=name, file=name)
     reason = wording.bounded(suite.reason, TEXT_LIMIT)
     if suite.advisory:
-        test_case.add_skipped_info(message=phrase("skipped", wording.kind_word(VerdictKind.NOT_MEASURED), reason))
+        test_case.add_skipped_info(
+            message=phrase("skipped", wording.kind_word(VerdictKind.NOT_MEASURED), reason)
+        )
     else:
         test_case.add_error_info(message=reason, error_type="not_measured")
     return TestSuite(name, [test_case], timestamp=report.run.started_at[:19], file=name)
@@ -119,7 +143,9 @@ def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
         case VerdictKind.NOT_MEASURED if decides:
             test_case.add_error_info(message=reason, error_type="not_measured")
         case VerdictKind.NOT_MEASURED | VerdictKind.INCONCLUSIVE:
-            test_case.add_skipped_info(message=phrase("skipped", wording.kind_word(gate.kind), reason))
+            test_case.add_skipped_info(
+                message=phrase("skipped", wording.kind_word(gate.kind), reason)
+            )
     return test_case
 
 
@@ -128,7 +154,9 @@ def _opened(element: ET.Element, *, level: int) -> str:
     ET.indent(element, level=level)
     text = ET.tostring(element, encoding="unicode")
     opening = (
-        f"{text.removesuffix(' />')}>" if text.endswith(" />") else text.removesuffix(f"</{element.tag}>").rstrip()
+        f"{text.removesuffix(' />')}>"
+        if text.endswith(" />")
+        else text.removesuffix(f"</{element.tag}>").rstrip()
     )
     return f"\n{INDENT * level}{opening}" if level else opening
 
@@ -137,7 +165,11 @@ def _within(suite: ET.Element) -> str:
     bare = ET.Element("testsuite")
     bare.extend(suite.iter("testcase"))
     ET.indent(bare, level=1)
-    return ET.tostring(bare, encoding="unicode").removeprefix("<testsuite>").removesuffix(f"\n{INDENT}</testsuite>")
+    return (
+        ET.tostring(bare, encoding="unicode")
+        .removeprefix("<testsuite>")
+        .removesuffix(f"\n{INDENT}</testsuite>")
+    )
 
 
 def _suite_element(
@@ -158,7 +190,8 @@ def _suite_element(
         properties={name: value for name, value in about.items() if value} | {**numbers},
     )
     element: ET.Element = test_suite.build_xml_doc()
-    # The package writes float noise, leaves out a time of zero, and counts `disabled`, which Jenkins does not know.
+    # The package writes float noise, leaves out a time of zero, and counts `disabled`, which
+    # Jenkins does not know.
     element.attrib.pop("disabled", None)
     return element
 
@@ -175,19 +208,27 @@ def _test_case(case: CaseView) -> TestCase:
     match case.verdict.kind:
         case VerdictKind.PASS:
             pass
-        case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if case.allowed is not None and not case.skipped:
+        case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if (
+            case.allowed is not None and not case.skipped
+        ):
             test_case.add_skipped_info(
                 message=phrase("allowed", case.failure_origin, _failure_message(case) or _why(case))
             )
         case VerdictKind.FAIL if not case.agent_failed:
-            test_case.add_failure_info(message=_failure_message(case), output=_body(case), failure_type="fail")
+            test_case.add_failure_info(
+                message=_failure_message(case), output=_body(case), failure_type="fail"
+            )
         case VerdictKind.NOT_MEASURED if case.skipped:
             test_case.add_skipped_info(message=_why(case))
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
-            test_case.add_error_info(message=_why(case), output=_body(case), error_type=_error_type(case))
+            test_case.add_error_info(
+                message=_why(case), output=_body(case), error_type=_error_type(case)
+            )
         case VerdictKind.INCONCLUSIVE:
             reason = wording.bounded(case.verdict.reason, TEXT_LIMIT)
-            test_case.add_skipped_info(message=phrase("skipped", wording.kind_word(case.verdict.kind), reason))
+            test_case.add_skipped_info(
+                message=phrase("skipped", wording.kind_word(case.verdict.kind), reason)
+            )
     return test_case
 
 
@@ -212,12 +253,17 @@ def _error_type(case: CaseView) -> str:
 
 @lru_cache(maxsize=1024)
 def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
-    """Every criterion with its value, and the value of each repeat where there are several; the same for most cases."""
+    """Every criterion with its value, and the value of each repeat where there are several; the
+    same for most cases."""
     lines = []
     for verdict in criteria:
         score = words.score(verdict.value, beside=verdict.threshold)
         threshold = None if verdict.threshold is None else words.threshold(verdict.threshold)
-        runs = [words.score(run, beside=verdict.threshold) for run in verdict.values if len(verdict.values) > 1]
+        runs = [
+            words.score(run, beside=verdict.threshold)
+            for run in verdict.values
+            if len(verdict.values) > 1
+        ]
         kind = "" if verdict.kind is None else wording.kind_word(verdict.kind)
         name = plain.one_line(verdict.name)
         lines.append(phrase("criterion_values", name, kind, score, threshold, ", ".join(runs)))
@@ -226,11 +272,20 @@ def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
 
 def _body(case: CaseView) -> str:
     notable_turns = turns.of(case).notable
-    lines = [phrase("cause", causes.cause(case)), *(line for turn in notable_turns for line in _turn_lines(turn))]
+    lines = [
+        phrase("cause", causes.cause(case)),
+        *(line for turn in notable_turns for line in _turn_lines(turn)),
+    ]
     for trial in case.trials:
         if trial.failure is not None:
-            lines += [phrase("failed_run", trial.key.number + 1, wording.failure_sentence(trial.failure))]
-            lines += [plain.visible(plain.clip(trial.failure.detail, DETAIL_LIMIT))] if trial.failure.detail else []
+            lines += [
+                phrase("failed_run", trial.key.number + 1, wording.failure_sentence(trial.failure))
+            ]
+            lines += (
+                [plain.visible(plain.clip(trial.failure.detail, DETAIL_LIMIT))]
+                if trial.failure.detail
+                else []
+            )
     return plain.visible("\n".join(lines))
 
 
@@ -241,8 +296,12 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
     if not turn.asked:
         yield f"  {phrase('unexpected_turn')}"
     if turn.expected_calls is not None:
-        yield from (f"  expected call: {plain.flat(call_diff.spell(call))}" for call in turn.expected_calls)
-    yield from (f"  actual call:   {plain.flat(call_diff.spell(call))}" for call in turn.actual_calls or ())
+        yield from (
+            f"  expected call: {plain.flat(call_diff.spell(call))}" for call in turn.expected_calls
+        )
+    yield from (
+        f"  actual call:   {plain.flat(call_diff.spell(call))}" for call in turn.actual_calls or ()
+    )
     if turn.expected_answer is not None:
         yield f"  expected: {plain.clip(turn.expected_answer, TEXT_LIMIT)}"
     if turn.actual_answer is not None:

@@ -1,4 +1,5 @@
-"""Which cases made a criterion fall, by how much and in which turn: also where all of them reach their thresholds."""
+"""Which cases made a criterion fall, by how much and in which turn: also where all of them reach
+their thresholds."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ from evalgate.values import frozen_dataclass
 DUST = 1e-9
 NAME_WIDTH = 60
 NOTABLE = 0.1
-"""The fall of one case that is worth a sentence above all, as a share of the criterion's scale; never less than what
-the policy tolerates of the mean."""
+"""The fall of one case that is worth a sentence above all, as a share of the criterion's scale;
+never less than what the policy tolerates of the mean."""
 
 
 @frozen_dataclass
@@ -49,7 +50,9 @@ class MovedTurn:
     @property
     def answers(self) -> tuple[str, str]:
         """Those of base and head; "" where there is none."""
-        return turns.answer_text(self.base.final_response) or "", turns.answer_text(self.head.final_response) or ""
+        return turns.answer_text(self.base.final_response) or "", turns.answer_text(
+            self.head.final_response
+        ) or ""
 
     @property
     def calls_differ(self) -> bool:
@@ -64,8 +67,8 @@ class MovedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Moved:
-    """One case by one criterion: means over the runs of each side. `turn` None: no conversation of both is kept, or a
-    simulated user led them elsewhere."""
+    """One case by one criterion: means over the runs of each side. `turn` None: no conversation of
+    both is kept, or a simulated user led them elsewhere."""
 
     case: CaseView
     row: CriterionComparison
@@ -91,7 +94,8 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fall:
-    """A deciding criterion that fell. `moved`: the cases that did, furthest first; `higher`: how many rose."""
+    """A deciding criterion that fell. `moved`: the cases that did, furthest first; `higher`: how
+    many rose."""
 
     row: CriterionComparison
     moved: tuple[Moved, ...]
@@ -101,7 +105,9 @@ class Fall:
     def told(self) -> str:
         """`fell from 1.00 to 0.92: 2 cases worse, 1 better`."""
         base, head, _ = words.compared(self.row.base, self.row.head)
-        return phrase("fall", self.row.rule.lower_is_better, base, head, len(self.moved), self.higher)
+        return phrase(
+            "fall", self.row.rule.lower_is_better, base, head, len(self.moved), self.higher
+        )
 
 
 @lru_cache(maxsize=8)
@@ -111,25 +117,50 @@ def falls(v: View) -> tuple[Fall, ...]:
     if comparison is None or comparison.base is None:
         return ()
     base = pairing.by_case(comparison.base.trials)
-    all_falls = [_fall(row, v, base) for row in comparison.criteria if row.rule.gating and (row.drop or 0.0) > DUST]
-    return tuple(sorted((fall for fall in all_falls if fall.moved), key=lambda fall: -_beyond(fall.row, fall.row.drop)))
+    all_falls = [
+        _fall(row, v, base)
+        for row in comparison.criteria
+        if row.rule.gating and (row.drop or 0.0) > DUST
+    ]
+    return tuple(
+        sorted(
+            (fall for fall in all_falls if fall.moved),
+            key=lambda fall: -_beyond(fall.row, fall.row.drop),
+        )
+    )
 
 
 def notable(v: View) -> Moved | None:
-    """The case that fell furthest, where that is far enough to be told above all; cases that fail are told anyway."""
-    candidates = [moved_case for fall in falls(v) for moved_case in fall.moved if moved_case.case.kind.value == "pass"]
-    worst = max(candidates, key=lambda moved_case: _beyond(moved_case.row, moved_case.drop), default=None)
-    return worst if worst is not None and worst.drop > max(worst.row.rule.floor, _notable(worst)) else None
+    """The case that fell furthest, where that is far enough to be told above all; cases that fail
+    are told anyway."""
+    candidates = [
+        moved_case
+        for fall in falls(v)
+        for moved_case in fall.moved
+        if moved_case.case.kind.value == "pass"
+    ]
+    worst = max(
+        candidates, key=lambda moved_case: _beyond(moved_case.row, moved_case.drop), default=None
+    )
+    return (
+        worst
+        if worst is not None and worst.drop > max(worst.row.rule.floor, _notable(worst))
+        else None
+    )
 
 
 def sentence(moved_case: Moved) -> str:
     """`` `x` of `case_7` fell: 1.00 → 0.00 in turn 2 of 3, which still passes. ``"""
-    names = [plain.label(name, NAME_WIDTH).replace("`", "'") for name in (moved_case.row.name, moved_case.case.case_id)]
+    names = [
+        plain.label(name, NAME_WIDTH).replace("`", "'")
+        for name in (moved_case.row.name, moved_case.case.case_id)
+    ]
     return phrase("still_passing", *names, moved_case.row.rule.lower_is_better, moved_case.told)
 
 
 def _notable(moved_case: Moved) -> float:
-    """On an open scale (tokens, seconds) the tolerated drop is a share of the base's mean already."""
+    """On an open scale (tokens, seconds) the tolerated drop is a share of the base's mean
+    already."""
     return NOTABLE if max(moved_case.base, moved_case.head) <= 1 else 0.0
 
 
@@ -147,7 +178,9 @@ def _fall(row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[Gra
     )
 
 
-def _pairs(row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[GradedTrial]]) -> Iterator[Moved]:
+def _pairs(
+    row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[GradedTrial]]
+) -> Iterator[Moved]:
     """The cases that decide and have a score on both sides."""
     advisory = v.report.policy.advisory
     for case in v.cases:
@@ -183,7 +216,9 @@ def _turn(moved_case: Moved) -> MovedTurn | None:
     at = _furthest([score for score, _, _ in head], [score for score, _, _ in base], sign)
     _, repeat, head_turns = min(head, key=lambda conversation: sign * _at(conversation[0], at))
     # the base's run with the number of head's, where none of its others did better
-    _, _, base_turns = max(base, key=lambda conversation: (sign * _at(conversation[0], at), conversation[1] == repeat))
+    _, _, base_turns = max(
+        base, key=lambda conversation: (sign * _at(conversation[0], at), conversation[1] == repeat)
+    )
     if at is None:
         pairs = enumerate(zip(head_turns, base_turns, strict=False))
         at = next((number for number, pair in pairs if not _alike(*pair)), 0)
@@ -212,11 +247,17 @@ def _at(score: Score, at: int | None) -> float:
 
 
 def _mean(scores: Sequence[Score], at: int) -> float | None:
-    turn_scores = [value for score in scores if at < len(score.turns) and (value := score.turns[at]) is not None]
+    turn_scores = [
+        value
+        for score in scores
+        if at < len(score.turns) and (value := score.turns[at]) is not None
+    ]
     return fmean(turn_scores) if turn_scores else None
 
 
-def _furthest(head_scores: Sequence[Score], base_scores: Sequence[Score], sign: float) -> int | None:
+def _furthest(
+    head_scores: Sequence[Score], base_scores: Sequence[Score], sign: float
+) -> int | None:
     """The turn whose mean fell furthest; None where the criterion has no scores by turn."""
     falls = []
     for at in range(max((len(score.turns) for score in head_scores), default=0)):

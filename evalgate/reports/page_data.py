@@ -1,5 +1,5 @@
-"""The cases of report.html as its script reads them: an index of all, and the conversations in parts that are unpacked
-when somebody opens one."""
+"""The cases of report.html as its script reads them: an index of all, and the conversations in
+parts that are unpacked when somebody opens one."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), defau
 
 
 def parts(v: View, *, room: int) -> Iterator[str]:
-    """The index, what the search reads (a line a case), then the parts; all deflated, in base64, and all but the second
-    JSON. At most about `room` characters: passing cases lose their conversations first."""
+    """The index, what the search reads (a line a case), then the parts; all deflated, in base64,
+    and all but the second JSON. At most about `room` characters: passing cases lose their
+    conversations first."""
     ordered = [(at, case) for at, cause in enumerate(v.causes) for case in cause.cases]
     ordered += [(-1, case) for case in _passed(v.cases)]
     rows: list[JsonObject] = []
@@ -72,7 +73,9 @@ def parts(v: View, *, room: int) -> Iterator[str]:
             fresh = (again[0].get(key, ()), again[1].get(key, ()))
             row |= packer.add(*_case(v, case, base=base, again=fresh))
         rows.append(row)
-        searched.append(" ".join(_words(case, row["why"], v.causes[cause].text if cause >= 0 else "")))
+        searched.append(
+            " ".join(_words(case, row["why"], v.causes[cause].text if cause >= 0 else ""))
+        )
     packer.close_part()
     yield _packed(_JSON.encode({"cases": rows, **_around(v, traces=len(packer.parts))}))
     yield _packed("\n".join(searched))
@@ -94,7 +97,8 @@ def _around(v: View, *, traces: int) -> JsonObject:
 
 
 class _PackedCases:
-    """Cases packed together in parts, and the trace of each case by itself; `used`: characters of what is packed."""
+    """Cases packed together in parts, and the trace of each case by itself; `used`: characters of
+    what is packed."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -104,7 +108,8 @@ class _PackedCases:
         self._size = 0
 
     def add(self, case: JsonObject, trace: JsonObject) -> JsonObject:
-        """Pack a case and what was recorded of it, where anything was; its part, and its place there."""
+        """Pack a case and what was recorded of it, where anything was; its part, and its place
+        there."""
         if trace:
             case["trace"] = len(self.traces)
             self.traces.append(_packed(_JSON.encode(trace)))
@@ -134,8 +139,11 @@ def _passed(case_views: Sequence[CaseView]) -> Iterator[CaseView]:
 
 
 def _packed(text: str) -> str:
-    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -15)  # without a header: what a browser calls deflate-raw
-    return base64.b64encode(packer.compress(text.encode("utf-8", "replace")) + packer.flush()).decode()
+    # without a header: what a browser calls deflate-raw
+    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -15)
+    return base64.b64encode(
+        packer.compress(text.encode("utf-8", "replace")) + packer.flush()
+    ).decode()
 
 
 PART: Final = re.compile(r'(<script type="text/plain">)([A-Za-z0-9+/=]*)(</script>)')
@@ -152,12 +160,16 @@ def changed(page: str, change: Callable[[str], str]) -> str:
     return PART.sub(repacked, change(page))
 
 
-def _row(case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequence[GradedTrial]) -> JsonObject:
+def _row(
+    case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequence[GradedTrial]
+) -> JsonObject:
     uses = case.suite.criteria
     return {
         "id": case.case_id,
         "suite": suites[case.suite.key],
-        "kind": "allowed" if case.kind is VerdictKind.FAIL and case.allowed is not None else case.kind.value,
+        "kind": "allowed"
+        if case.kind is VerdictKind.FAIL and case.allowed is not None
+        else case.kind.value,
         "status": phrase("label_word", case.label),
         "cause": cause,
         "why": wording.why(case, width=60),
@@ -174,7 +186,13 @@ def _words(case: CaseView, *more: str) -> list[str]:
     if case.case is not None and case.case.scenario is not None:
         questions.append(case.case.scenario.starting_prompt)
     tools = dict.fromkeys(call.name for turn in conversation for call in turn.tool_calls)
-    texts = (case.case_id, case.suite.key, *more, *(plain.clip(text, WORDS) for text in questions), *tools)
+    texts = (
+        case.case_id,
+        case.suite.key,
+        *more,
+        *(plain.clip(text, WORDS) for text in questions),
+        *tools,
+    )
     return [word for text in texts for word in text.split()]
 
 
@@ -182,14 +200,22 @@ def _sign(trial: GradedTrial, uses: Sequence[CriterionUse]) -> str:
     """`p`, `f`, or `u` for a run that was not measured."""
     if trial.failure is not None:
         return "u"
-    grades = [(use, trial.grades.get(use.name)) for use in uses if not use.informational and use.name in trial.grades]
-    if any(isinstance(grade, Score) and not threshold.reaches(grade.value, use) for use, grade in grades):
+    grades = [
+        (use, trial.grades.get(use.name))
+        for use in uses
+        if not use.informational and use.name in trial.grades
+    ]
+    if any(
+        isinstance(grade, Score) and not threshold.reaches(grade.value, use)
+        for use, grade in grades
+    ):
         return "f"
     return "p" if all(isinstance(grade, Score) for _, grade in grades) else "u"
 
 
 def _deciding(v: View) -> dict[tuple[str, str], JsonObject]:
-    """The criteria that decide, by suite and name, and what must be known to judge by another threshold."""
+    """The criteria that decide, by suite and name, and what must be known to judge by another
+    threshold."""
     criteria = {}
     for suite in v.report.run.suites:
         for use in suite.criteria:
@@ -211,7 +237,9 @@ def _deciding(v: View) -> dict[tuple[str, str], JsonObject]:
 
 def _as_adk(v: View, suite: Suite) -> bool:
     """Whether ADK's rules decide on cases without a score (comparison/threshold.py)."""
-    return not v.report.policy.deviations.criterion_unscored and not any(use.is_of_ces for use in suite.criteria)
+    return not v.report.policy.deviations.criterion_unscored and not any(
+        use.is_of_ces for use in suite.criteria
+    )
 
 
 def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]:
@@ -225,25 +253,33 @@ def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]
 
 
 def _case(
-    v: View, case: CaseView, *, base: Sequence[GradedTrial], again: tuple[Sequence[GradedTrial], Sequence[GradedTrial]]
+    v: View,
+    case: CaseView,
+    *,
+    base: Sequence[GradedTrial],
+    again: tuple[Sequence[GradedTrial], Sequence[GradedTrial]],
 ) -> tuple[JsonObject, dict[str, list[list[Any] | None]]]:
-    """All of one case: what was asked and expected, every run of either side, the values of its criteria; and by side
-    what was recorded of the turns of each run, where anything was. `again`: the runs of head and of the base that were
-    to confirm its failure."""
+    """All of one case: what was asked and expected, every run of either side, the values of its
+    criteria; and by side what was recorded of the turns of each run, where anything was. `again`:
+    the runs of head and of the base that were to confirm its failure."""
     comparison, head = case.report.comparison, case.report.run
     uses = {use.name: use for use in case.suite.criteria}
     base_run = comparison.base if comparison is not None else None
     base_values, quarantine = _means(base), case.verdict.quarantine
     runs = {
         "head": [_run(head, trial, uses) for trial in (*case.trials, *again[0])],
-        "base": [] if base_run is None else [_run(base_run, trial, uses) for trial in (*base, *again[1])],
+        "base": []
+        if base_run is None
+        else [_run(base_run, trial, uses) for trial in (*base, *again[1])],
     }
     traces = {side: [traced for _, traced in of_side] for side, of_side in runs.items()}
     document = {
         **_asked(case.case, uses),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
-        "held": None if quarantine is None else [quarantine.owner, quarantine.expires, quarantine.reason],
+        "held": None
+        if quarantine is None
+        else [quarantine.owner, quarantine.expires, quarantine.reason],
         "past": [
             {
                 "at": past_case.at,
@@ -291,7 +327,9 @@ def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in values_by_name.items()}
 
 
-def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> tuple[JsonObject, list[Any] | None]:
+def _run(
+    run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]
+) -> tuple[JsonObject, list[Any] | None]:
     """A run, and what was recorded of its turns, of one that failed too; None where nothing was."""
     transcript = run.transcripts.find(trial.key)
     done = transcript.invocations if transcript is not None else ()
@@ -300,7 +338,9 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> tuple[J
     traces = [turn.trace for turn in done]
     if trial.failure is not None and trial.failure.trace:
         traces.append(trial.failure.trace)
-    parts = {name: grade.breakdown for name, grade in trial.grades.items() if isinstance(grade, Score)}
+    parts = {
+        name: grade.breakdown for name, grade in trial.grades.items() if isinstance(grade, Score)
+    }
     document = {
         "sign": _sign(trial, list(uses.values())),
         "again": not trial.key.is_first,
@@ -309,10 +349,19 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> tuple[J
         "tokens": trial.tokens,
         "grades": {name: _grade(grade) for name, grade in trial.grades.items()},
         "parts": {name: part for name, part in parts.items() if part},
-        "found": [_finding(name, finding) for name, grade in trial.grades.items() for finding in grade.findings],
-        "turns": [{**_turn(turn), "scores": _scores(trial, at, uses.values())} for at, turn in enumerate(done)],
+        "found": [
+            _finding(name, finding)
+            for name, grade in trial.grades.items()
+            for finding in grade.findings
+        ],
+        "turns": [
+            {**_turn(turn), "scores": _scores(trial, at, uses.values())}
+            for at, turn in enumerate(done)
+        ],
         "state": transcript.final_state if transcript is not None else None,
-        "ended": transcript.ended_by.value if transcript is not None and transcript.ended_by else "",
+        "ended": transcript.ended_by.value
+        if transcript is not None and transcript.ended_by
+        else "",
     }
     return document, traces if any(traces) else None
 
@@ -332,7 +381,9 @@ def _grade(grade: Score | NotEvaluated) -> Any:
 
 
 def _scores(trial: GradedTrial, at: int, uses: Iterable[CriterionUse]) -> list[list[Any]]:
-    return [[score.name, score.value, score.met] for score in turns.scores(at, trial=trial, uses=uses)]
+    return [
+        [score.name, score.value, score.met] for score in turns.scores(at, trial=trial, uses=uses)
+    ]
 
 
 def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
@@ -344,11 +395,21 @@ def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
 
 
 def _turn(turn: Invocation) -> JsonObject:
-    """What the user said, the steps in their order, the answer; `more`: what of both is no text to be read."""
-    user, answer = (turns.answer_text(content) for content in (turn.user_content, turn.final_response))
+    """What the user said, the steps in their order, the answer; `more`: what of both is no text to
+    be read."""
+    user, answer = (
+        turns.answer_text(content) for content in (turn.user_content, turn.final_response)
+    )
     document: JsonObject = {"user": user or "", "answer": answer}
-    parts = [part for content in (turn.user_content, turn.final_response) if content for part in content.parts]
-    more = [adk_shapes.part_json(part) for part in parts if not isinstance(part, Text) or part.thought]
+    parts = [
+        part
+        for content in (turn.user_content, turn.final_response)
+        if content
+        for part in content.parts
+    ]
+    more = [
+        adk_shapes.part_json(part) for part in parts if not isinstance(part, Text) or part.thought
+    ]
     if turn.events is not None:
         document["events"] = [_event(event) for event in turn.events]
         if answer is None and any(turns.answer_text(event.content) for event in turn.events):
@@ -382,5 +443,7 @@ def _finding(name: str, finding: Finding) -> JsonObject:
         "subject": finding.subject,
         "text": finding.text,
         "tally": turns.tally(finding),
-        "samples": [[opinion.label or phrase("no_verdict"), opinion.text] for opinion in finding.opinions],
+        "samples": [
+            [opinion.label or phrase("no_verdict"), opinion.text] for opinion in finding.opinions
+        ],
     }

@@ -1,4 +1,5 @@
-"""The sentences of results. Their words are in templates/sentences.txt.j2: one macro for each sentence."""
+"""The sentences of results. Their words are in templates/sentences.txt.j2: one macro for each
+sentence."""
 
 from __future__ import annotations
 
@@ -9,10 +10,13 @@ from evalgate.text import templates, words
 
 
 def phrase(name: str, /, *values: object, **named_values: object) -> str:
-    """The sentence that the macro `name` makes of these values, on one line. Raises AttributeError without a macro."""
+    """The sentence that the macro `name` makes of these values, on one line. Raises AttributeError
+    without a macro."""
     return templates.line(str(getattr(_macros(), name)(*values, **named_values)))
 
 
 @functools.cache
 def _macros() -> Any:
-    return templates.load("sentences.txt.j2", package=__package__, template_globals={"words": words})
+    return templates.load(
+        "sentences.txt.j2", package=__package__, template_globals={"words": words}
+    )

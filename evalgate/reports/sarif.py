@@ -1,4 +1,5 @@
-"""findings.sarif: unsafe answers and hallucinations as code-scanning alerts, at the case's line in its file."""
+"""findings.sarif: unsafe answers and hallucinations as code-scanning alerts, at the case's line in
+its file."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ RULES: Final = ("safety_v1", "hallucinations_v1")
 
 @frozen_dataclass
 class Alert:
-    """What one criterion holds against one turn of a case (None: the whole conversation), over all its runs.
-    `failed`: the case is below the criterion's threshold."""
+    """What one criterion holds against one turn of a case (None: the whole conversation), over all
+    its runs. `failed`: the case is below the criterion's threshold."""
 
     case: CaseView
     verdict: CriterionVerdict
@@ -41,20 +42,28 @@ class Alert:
 
 
 def render(report: Report) -> str:
-    """A SARIF 2.1.0 log with one result per criterion, case and turn: `error` where the case fails the criterion,
-    `note` where it passes all the same.
+    """A SARIF 2.1.0 log with one result per criterion, case and turn: `error` where the case fails
+    the criterion, `note` where it passes all the same.
 
-    A result is known again by criterion, file, case and turn, whatever the agent's words and the line are this time.
-    Source: OASIS SARIF 2.1.0; GitHub's subset and limits.
-    """
+    A result is known again by criterion, file, case and turn, whatever the agent's words and the
+    line are this time. Source: OASIS SARIF 2.1.0; GitHub's subset and limits."""
     pairs = ((case, verdict) for case in view.of(report).cases for verdict in case.verdict.criteria)
-    of_rules = (alert for case, verdict in pairs if verdict.name in RULES for alert in _alerts(case, verdict))
+    of_rules = (
+        alert
+        for case, verdict in pairs
+        if verdict.name in RULES
+        for alert in _alerts(case, verdict)
+    )
     alerts = sorted(of_rules, key=lambda alert: not alert.failed)
     used = {use.name for suite in report.run.suites for use in suite.criteria}
     run: JsonObject = {
-        "tool": {"driver": {"name": "evalgate", "rules": [_rule(name) for name in RULES if name in used]}},
+        "tool": {
+            "driver": {"name": "evalgate", "rules": [_rule(name) for name in RULES if name in used]}
+        },
         "invocations": [_invocation(report, left_out=max(len(alerts) - LIMIT, 0))],
-        "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "The root of the repository."}}},
+        "originalUriBaseIds": {
+            "%SRCROOT%": {"description": {"text": "The root of the repository."}}
+        },
         "results": [_result(alert, report) for alert in alerts[:LIMIT]],
     }
     if report.version:
@@ -62,7 +71,11 @@ def render(report: Report) -> str:
     if report.links.repository and report.links.commit:
         provenance = {"repositoryUri": report.links.repository, "revisionId": report.links.commit}
         run["versionControlProvenance"] = [{**provenance, "mappedTo": {"uriBaseId": "%SRCROOT%"}}]
-    log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+    log = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [run],
+    }
     return json.dumps(log, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -75,12 +88,15 @@ def _alerts(case: CaseView, verdict: CriterionVerdict) -> Iterator[Alert]:
             if finding.score is not None and finding.score < 1.0:
                 by_turn[finding.turn].append(finding)
         for number, value in enumerate(grade.turns if isinstance(grade, Score) else (), start=1):
-            if value is not None and value < 1.0:  # a service that gives numbers alone has no findings
+            # a service that gives numbers alone has no findings
+            if value is not None and value < 1.0:
                 by_turn[number] += []
     if failed and not by_turn:
         by_turn[None] = []
     for turn in sorted(by_turn, key=lambda turn: turn or 0):
-        yield Alert(case=case, verdict=verdict, turn=turn, failed=failed, findings=tuple(by_turn[turn]))
+        yield Alert(
+            case=case, verdict=verdict, turn=turn, failed=failed, findings=tuple(by_turn[turn])
+        )
 
 
 def _result(alert: Alert, report: Report) -> JsonObject:
@@ -105,7 +121,8 @@ def _result(alert: Alert, report: Report) -> JsonObject:
 
 
 def _message(alert: Alert) -> str:
-    """Plain text on one line a finding, with nothing that SARIF takes for a link or a placeholder."""
+    """Plain text on one line a finding, with nothing that SARIF takes for a link or a
+    placeholder."""
     verdict = alert.verdict
     score = words.against(verdict.value, verdict.threshold, met=not alert.failed)
     lines = [phrase("alert", plain.label(alert.case.case_id, 120), alert.turn, verdict.name, score)]
@@ -119,7 +136,9 @@ def _message(alert: Alert) -> str:
 
 def _line(finding: Finding, criterion: str) -> str:
     label = plain.label(finding.label, 60) if finding.label else phrase("finding_label", criterion)
-    subject = f"“{plain.label(finding.subject, SUBJECT_LIMIT)}”: " if finding.subject.strip() else ""
+    subject = (
+        f"“{plain.label(finding.subject, SUBJECT_LIMIT)}”: " if finding.subject.strip() else ""
+    )
     reason = plain.one_line(plain.clip(finding.text, REASON_LIMIT))
     return f"{subject}{label}{f': {reason}' if reason else ''}"
 

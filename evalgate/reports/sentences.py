@@ -32,20 +32,33 @@ from evalgate.text import words
 from evalgate.values import frozen_dataclass
 
 
-def with_reasons(verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy) -> Verdict:
-    """The verdict with its reason and those of its gates in words, first what blocks. A gate that passes has its
-    sentence in the verdict's reason only if all gates pass."""
-    gates = tuple(replace(gate, reason=_reason(gate, verdict, run, comparison, policy)) for gate in verdict.gates)
+def with_reasons(
+    verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy
+) -> Verdict:
+    """The verdict with its reason and those of its gates in words, first what blocks. A gate that
+    passes has its sentence in the verdict's reason only if all gates pass."""
+    gates = tuple(
+        replace(gate, reason=_reason(gate, verdict, run, comparison, policy))
+        for gate in verdict.gates
+    )
     severity = comparison_verdict.SEVERITY.index
-    by_severity = sorted(gates, key=lambda gate: (not gate.blocks, severity(gate.blocked_by or gate.kind)))
+    by_severity = sorted(
+        gates, key=lambda gate: (not gate.blocks, severity(gate.blocked_by or gate.kind))
+    )
     deciding = [gate for gate in by_severity if gate.kind is not VerdictKind.PASS]
     if deciding:  # the failures are not the agent's
-        deciding += [gate for gate in gates if gate.causes in ((GateCause.UNTOUCHED,), (GateCause.ONLY_CASES,))]
+        deciding += [
+            gate
+            for gate in gates
+            if gate.causes in ((GateCause.UNTOUCHED,), (GateCause.ONLY_CASES,))
+        ]
     reason = " ".join(gate.reason for gate in deciding or by_severity)
     return replace(verdict, gates=gates, reason=reason)
 
 
-def _reason(gate: GateVerdict, verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy) -> str:
+def _reason(
+    gate: GateVerdict, verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy
+) -> str:
     if comparison is None or gate.gate is GateKind.THRESHOLD:
         return _threshold_sentence(gate, verdict, run, policy)
     view = _Regression(run, comparison, policy)
@@ -53,7 +66,8 @@ def _reason(gate: GateVerdict, verdict: Verdict, run: Run, comparison: Compariso
 
 
 def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: Policy) -> str:
-    """The sentence of the gate's kind; if another kind blocks, of that one, with the failures behind it."""
+    """The sentence of the gate's kind; if another kind blocks, of that one, with the failures
+    behind it."""
     has_quarantine = any(case.quarantined for case in verdict.cases)
     suites = [suite for suite in verdict.suites if not suite.advisory]
     if verdict.suites and not suites:
@@ -66,7 +80,8 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
     )
     kind = gate.blocked_by or gate.kind
     names = words.listed(
-        (suite.suite for suite in suites if suite.cases and kind in (suite.kind, *suite.beside)), limit=3
+        (suite.suite for suite in suites if suite.cases and kind in (suite.kind, *suite.beside)),
+        limit=3,
     )
     origins = _origin_counts(verdict, counts.failed)
     broken_files = _broken_files(suites, run)
@@ -79,7 +94,13 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
             partial = sum(case.partial and not case.nonblocking for case in counts.cases)
             partial = partial if gate.kind is VerdictKind.FAIL else 0
             return phrase(
-                "threshold_not_measured", counts, names, broken_files, partial, counts.suspects, run.truncated
+                "threshold_not_measured",
+                counts,
+                names,
+                broken_files,
+                partial,
+                counts.suspects,
+                run.truncated,
             )
         case VerdictKind.INCONCLUSIVE:
             is_reported = counts.failed and (origins or gate.kind is not kind)
@@ -105,12 +126,17 @@ class _DecidingCases:
     @property
     def failed(self) -> list[CaseVerdict]:
         return [
-            case for case in self.cases if case.kind is VerdictKind.FAIL and case.nonblocking is not NonBlocking.FLAKY
+            case
+            for case in self.cases
+            if case.kind is VerdictKind.FAIL and case.nonblocking is not NonBlocking.FLAKY
         ]
 
     @property
     def unmeasured(self) -> int:
-        return sum(case.kind is VerdictKind.NOT_MEASURED and case.nonblocking is None for case in self.cases)
+        return sum(
+            case.kind is VerdictKind.NOT_MEASURED and case.nonblocking is None
+            for case in self.cases
+        )
 
     @property
     def suspects(self) -> int:
@@ -130,7 +156,9 @@ def _origin_counts(verdict: Verdict, failed: Sequence[CaseVerdict]) -> str:
     """`1 new, 2 pre-existing and 1 not confirmed`; empty without a base."""
     counts = Counter(verdict.origins[case.key] for case in failed if case.key in verdict.origins)
     return words.listed(
-        phrase("label_count", labels.OF_ORIGIN[origin], counts[origin]) for origin in FailureOrigin if counts[origin]
+        phrase("label_count", labels.OF_ORIGIN[origin], counts[origin])
+        for origin in FailureOrigin
+        if counts[origin]
     )
 
 
@@ -170,12 +198,17 @@ class _Regression:
     @property
     def undecided_row(self) -> CriterionComparison:
         """The criterion that could have fallen furthest; one that was compared, if there is any."""
-        return max(self.rows_with(Change.INCONCLUSIVE), key=lambda row: (row.cases.compared > 0, _drop(row)))
+        return max(
+            self.rows_with(Change.INCONCLUSIVE),
+            key=lambda row: (row.cases.compared > 0, _drop(row)),
+        )
 
     @property
     def past_row(self) -> CriterionComparison:
         """The criterion that fell furthest beside results of another day."""
-        return next(row for row in self.rows_with(Change.INCONCLUSIVE) if not (row.base_failed or row.short))
+        return next(
+            row for row in self.rows_with(Change.INCONCLUSIVE) if not (row.base_failed or row.short)
+        )
 
     @property
     def base_lacking(self) -> CriterionComparison:

@@ -1,4 +1,5 @@
-"""The verdict for a terminal or a log: what broke first, with what differed, the verdict last, where eyes are."""
+"""The verdict for a terminal or a log: what broke first, with what differed, the verdict last,
+where eyes are."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ MARKS: Final[dict[str, Style]] = {"-": "red", "+": "green", "=": "dim", " ": ""}
 
 
 class Line(NamedTuple):
-    """A line and its color; `file`: what of it is the name of a file, and leads there where the terminal knows how."""
+    """A line and its color; `file`: what of it is the name of a file, and leads there where the
+    terminal knows how."""
 
     text: str
     style: Style = ""
@@ -48,13 +50,20 @@ class Line(NamedTuple):
 BLANK: Final = Line("")
 
 
-def render(report: Report, *, width: int = 0, color: bool = False, everything: bool = False, folder: str = "") -> str:
-    """Lines: the cases that broke with the reason and what differed, the criteria, and the verdict last.
+def render(
+    report: Report,
+    *,
+    width: int = 0,
+    color: bool = False,
+    everything: bool = False,
+    folder: str = "",
+) -> str:
+    """Lines: the cases that broke with the reason and what differed, the criteria, and the verdict
+    last.
 
-    `width`: that of the terminal; 0 for a log, which breaks no sentence. `everything`: informational criteria too.
-    `folder`: where the files are that lines lead to; "": they lead nowhere. No line can be taken for a workflow
-    command.
-    """
+    `width`: that of the terminal; 0 for a log, which breaks no sentence. `everything`:
+    informational criteria too. `folder`: where the files are that lines lead to; "": they lead
+    nowhere. No line can be taken for a workflow command."""
     v = view.of(report)
     report_file = "report.html" if "html" in report.files else ""
     unscored = wording.passed_unscored(report)
@@ -71,7 +80,8 @@ def render(report: Report, *, width: int = 0, color: bool = False, everything: b
 
 
 def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
-    """Why one case (its suite and its name) did not pass, and what differed; "" where it did or is not there."""
+    """Why one case (its suite and its name) did not pass, and what differed; "" where it did or is
+    not there."""
     case = next((case for case in view.of(report).cases if case.verdict.key == key), None)
     if case is None:
         return ""
@@ -83,7 +93,8 @@ def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
 
 
 def link(label: str, path: str) -> str:
-    """A name that leads to a file, at terminals that know of links (OSC 8); others show the name."""
+    """A name that leads to a file, at terminals that know of links (OSC 8); others show the
+    name."""
     return f"\x1b]8;;file://{quote(path)}\x1b\\{label}\x1b]8;;\x1b\\"
 
 
@@ -108,26 +119,41 @@ def _name(text: str) -> str:
 
 def _broken_files(v: View) -> Iterator[Line]:
     for suite in v.broken[:GROUPS]:
-        yield Line(phrase("broken_file", _name(suite.suite), plain.one_line(suite.reason)), "yellow")
+        yield Line(
+            phrase("broken_file", _name(suite.suite), plain.one_line(suite.reason)), "yellow"
+        )
 
 
 def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> Iterator[Line]:
-    """Failures first, the worst of them on top; cases that say the same are one. `report_file`: a file with all of them."""
+    """Failures first, the worst of them on top; cases that say the same are one. `report_file`: a
+    file with all of them."""
     broken = [*cases.worst_first([case for case in case_views if case.kind is VerdictKind.FAIL])]
-    broken += [case for case in case_views if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)]
+    broken += [
+        case
+        for case in case_views
+        if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
+    ]
     groups: dict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = {}
     for at, case in enumerate(broken):
         differs = tuple(_difference(case, width or LOG_WIDTH)) if at < TOLD_WHOLE else ()
-        groups.setdefault((wording.case_word(case), wording.why(case, width=NAME_WIDTH), differs), []).append(case)
+        groups.setdefault(
+            (wording.case_word(case), wording.why(case, width=NAME_WIDTH), differs), []
+        ).append(case)
     signs = {line.text.lstrip()[:2] for _, _, differs in groups for line in differs}
     if signs & {"- ", "+ "}:
         yield Line(phrase("legend", "= " in signs), "dim")
     quoted: set[str] = set()
     for (word, reason, differs), group_cases in list(groups.items())[:GROUPS]:
         who, file = _who(group_cases, width)
-        yield Line(f"{word}: {who}", "yellow" if group_cases[0].is_let_pass else KINDS[group_cases[0].kind], file)
+        yield Line(
+            f"{word}: {who}",
+            "yellow" if group_cases[0].is_let_pass else KINDS[group_cases[0].kind],
+            file,
+        )
         text = plain.keep_advice(reason, WHY_LIMIT)
-        yield from (Line(f"    {line}") for line in (plain.wrap(text, width - 4) if width else [text]))
+        yield from (
+            Line(f"    {line}") for line in (plain.wrap(text, width - 4) if width else [text])
+        )
         yield from differs
         last = (
             ""
@@ -148,10 +174,15 @@ def _causes(v: View, width: int) -> Iterator[Line]:
         return
     yield Line(phrase("causes_title"), "bold")
     top_causes = v.causes[:CAUSES]
-    widths = max(len(f"{len(cause.cases):,}") for cause in top_causes), max(len(cause.status) for cause in top_causes)
+    widths = (
+        max(len(f"{len(cause.cases):,}") for cause in top_causes),
+        max(len(cause.status) for cause in top_causes),
+    )
     for cause in top_causes:
         start = f"  {len(cause.cases):>{widths[0]},}  {cause.status:<{widths[1]}}  "
-        first, *other_lines = plain.wrap(cause.text, max(width - len(start), 20)) if width else [cause.text]
+        first, *other_lines = (
+            plain.wrap(cause.text, max(width - len(start), 20)) if width else [cause.text]
+        )
         yield Line(start + first)
         yield from (Line(" " * len(start) + line) for line in other_lines)
     if len(v.causes) > CAUSES:
@@ -170,7 +201,8 @@ def _who(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
 
 
 def _difference(case: CaseView, width: int) -> Iterator[Line]:
-    """The first turn that went wrong: expected (`-`) beside actual (`+`), and what criteria found in it."""
+    """The first turn that went wrong: expected (`-`) beside actual (`+`), and what criteria found
+    in it."""
     conversation = turns.of(case)
     if case.agent_failed or not case.failing or not conversation.turns:
         return
@@ -204,7 +236,9 @@ def _calls(turn: Turn, width: int) -> Iterator[Line]:
         yield from _call_lines(turn.expected_calls or (), turn.actual_calls or (), width)
 
 
-def _call_lines(left_calls: Sequence[ToolCall], right_calls: Sequence[ToolCall], width: int) -> Iterator[Line]:
+def _call_lines(
+    left_calls: Sequence[ToolCall], right_calls: Sequence[ToolCall], width: int
+) -> Iterator[Line]:
     diff_lines, left_out = turns.call_lines(left_calls, right_calls, width=width, most=CALL_LINES)
     yield from (Line(f"    {line.mark} {line.text}", MARKS[line.mark]) for line in diff_lines)
     if left_out:
@@ -212,7 +246,9 @@ def _call_lines(left_calls: Sequence[ToolCall], right_calls: Sequence[ToolCall],
 
 
 def _differ_in_calls(turn: Turn) -> bool:
-    return turn.expected_calls is not None and not call_diff.same(turn.expected_calls, turn.actual_calls)
+    return turn.expected_calls is not None and not call_diff.same(
+        turn.expected_calls, turn.actual_calls
+    )
 
 
 def _answers(turn: Turn, width: int) -> Iterator[Line]:
@@ -242,7 +278,9 @@ def _base(turn: Turn, width: int) -> Iterator[Line]:
     calls, answer = turn.base.tool_calls, turn.base_answer
     if _differ_in_calls(turn):
         spelled = plain.clip("; ".join(call_diff.spell(call) for call in calls), width * 2)
-        yield from _said("=", phrase("base_calls", call_diff.same(turn.expected_calls, calls), spelled), width)
+        yield from _said(
+            "=", phrase("base_calls", call_diff.same(turn.expected_calls, calls), spelled), width
+        )
     if turn.compares_answers and answer != turn.actual_answer:
         is_expected = answer is not None and answer == turn.expected_answer
         if answer is not None:
@@ -250,15 +288,20 @@ def _base(turn: Turn, width: int) -> Iterator[Line]:
         yield from _said("=", phrase("base_answer", is_expected, answer), width)
 
 
-def render_whole_case(case: CaseView, *, width: int = 0, color: bool = False, folder: str = "") -> str:
-    """One case whole: its criteria, and each turn of the run that is shown, with what was expected of it."""
+def render_whole_case(
+    case: CaseView, *, width: int = 0, color: bool = False, folder: str = ""
+) -> str:
+    """One case whole: its criteria, and each turn of the run that is shown, with what was expected
+    of it."""
     who, file = _who([case], width)
     lines = [Line(f"{wording.kind_word(case.kind)}: {who}", KINDS[case.kind], file)]
     lines += _wrapped(Line(wording.why(case, width=NAME_WIDTH)), width)
     table = [_columns("case_columns")]
     for verdict in case.verdict.criteria:
         kind = phrase("informational") if verdict.kind is None else wording.kind_word(verdict.kind)
-        remark = f"{kind}: {wording.unmeasured_sentence(verdict)}" if verdict.value is None else kind
+        remark = (
+            f"{kind}: {wording.unmeasured_sentence(verdict)}" if verdict.value is None else kind
+        )
         cells = (
             _name(verdict.name),
             cases.number(verdict.value, verdict),
@@ -275,7 +318,10 @@ def render_whole_case(case: CaseView, *, width: int = 0, color: bool = False, fo
     for turn in conversation.turns:
         lines += [BLANK, *_turn(turn, width or LOG_WIDTH)]
     if case.failure is not None:
-        lines += [BLANK, *(Line(f"| {line}", "dim") for line in wording.last_words(case.failure).splitlines())]
+        lines += [
+            BLANK,
+            *(Line(f"| {line}", "dim") for line in wording.last_words(case.failure).splitlines()),
+        ]
     return _shown(lines, color=color, folder=folder)
 
 
@@ -299,13 +345,24 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
 
 
 def render_change(
-    expected: Invocation, actual: Invocation, *, calls: bool, answer: bool, width: int = 0, color: bool = False
+    expected: Invocation,
+    actual: Invocation,
+    *,
+    calls: bool,
+    answer: bool,
+    width: int = 0,
+    color: bool = False,
 ) -> str:
     """What differs between what a turn expects and what the agent did, of calls, of the answer."""
-    turn, room = Turn(number=1, expected=expected, actual=actual, asked=True), (width or LOG_WIDTH) - 6
+    turn, room = (
+        Turn(number=1, expected=expected, actual=actual, asked=True),
+        (width or LOG_WIDTH) - 6,
+    )
     lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
     if calls and expected.events is None:
-        spelled = [call_diff.spell(call) for call in actual.tool_calls] or [phrase("nothing_called")]
+        spelled = [call_diff.spell(call) for call in actual.tool_calls] or [
+            phrase("nothing_called")
+        ]
         lines = [*(line for call_text in spelled for line in _said("+", call_text, room)), *lines]
     elif answer and turn.expected_answer is None:
         lines += _said("+", turn.actual_answer or "", room)
@@ -320,7 +377,12 @@ def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
     table = [_columns("criteria_columns", gaps)]
     for row in rows:
         passed = "-" if row.threshold is None else f"{row.passed}/{row.total}"
-        cells = (f"  {plain.label(row.name, name_width)}", row.shown, words.threshold(row.threshold), passed)
+        cells = (
+            f"  {plain.label(row.name, name_width)}",
+            row.shown,
+            words.threshold(row.threshold),
+            passed,
+        )
         table.append((*cells, *([str(row.not_evaluated)] if gaps else [])))
     head, *lines = plain.table(table, right=range(1, 5))
     suite = ""
@@ -346,7 +408,9 @@ def _compared(v: View, width: int, *, everything: bool) -> Iterator[Line]:
     if comparison is None:
         return
     deciding, *other_rows = cases.rows(comparison)
-    yield from _changes([*deciding, *(row for rows in other_rows for row in rows if everything)], width)
+    yield from _changes(
+        [*deciding, *(row for rows in other_rows for row in rows if everything)], width
+    )
     origin = comparison.origin
     base = phrase("base_line", plain.one_line(origin.commit[:7]), cases.base_words(comparison))
     yield from _wrapped(Line(base), width)
@@ -355,12 +419,16 @@ def _compared(v: View, width: int, *, everything: bool) -> Iterator[Line]:
     for fall in moved.falls(v)[:FALLS]:
         yield from _fallen(fall, width)
     for note in origin.notes:
-        yield from _wrapped(Line(plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT)), width)
+        yield from _wrapped(
+            Line(plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT)),
+            width,
+        )
     yield from _wrapped(Line(cases.certainty(comparison), "dim"), width)
 
 
 def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
-    """A row per criterion; where it would be too wide, without the evidence, and what is said of it below."""
+    """A row per criterion; where it would be too wide, without the evidence, and what is said of it
+    below."""
     name_width = min(NAME_WIDTH, max(width // 2, 20)) if width else NAME_WIDTH
     cells = [_columns("compared_columns")]
     cells += [
@@ -375,11 +443,18 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
     lines: list[str] = []
     columns: tuple[int, ...]
     for columns in ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 5), (0, 1, 2, 3)):
-        lines = list(plain.table([[row[at] for at in columns] for row in cells], right=range(1, min(len(columns), 5))))
+        lines = list(
+            plain.table(
+                [[row[at] for at in columns] for row in cells], right=range(1, min(len(columns), 5))
+            )
+        )
         if not width or max(map(plain.columns, lines)) <= width:
             break
     if 5 not in columns:
-        lines = [lines[0], *(f"{line}\n  {row[5]}" for line, row in zip(lines[1:], cells[1:], strict=True))]
+        lines = [
+            lines[0],
+            *(f"{line}\n  {row[5]}" for line, row in zip(lines[1:], cells[1:], strict=True)),
+        ]
     yield Line(lines[0], "bold")
     for row, line in zip(rows, lines[1:], strict=True):
         kind = cases.KINDS[row.change]
@@ -389,16 +464,22 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
 
 def _wrapped(line: Line, width: int) -> Iterator[Line]:
     if line.text:
-        yield from (line._replace(text=text) for text in (plain.wrap(line.text, width) if width else [line.text]))
+        yield from (
+            line._replace(text=text)
+            for text in (plain.wrap(line.text, width) if width else [line.text])
+        )
 
 
 def _fallen(fall: Fall, width: int) -> Iterator[Line]:
-    """A criterion that fell, the cases that moved most, and the calls of the first of them that still passes."""
+    """A criterion that fell, the cases that moved most, and the calls of the first of them that
+    still passes."""
     yield from _wrapped(Line(f"{_name(fall.row.name)} {fall.told}", "yellow"), width)
     moved_cases = fall.moved[:MOVED]
     for moved_case in moved_cases:
         origin = f" ({moved_case.case.failure_origin})" if moved_case.case.failure_origin else ""
-        yield from _wrapped(Line(f"  {_name(moved_case.case.case_id)} {moved_case.told}{origin}"), width)
+        yield from _wrapped(
+            Line(f"  {_name(moved_case.case.case_id)} {moved_case.told}{origin}"), width
+        )
     if len(fall.moved) > len(moved_cases):
         yield Line(f"  {phrase('more_cases', len(fall.moved) - len(moved_cases), '')}", "dim")
     turn = moved_cases[0].turn
@@ -409,13 +490,24 @@ def _fallen(fall: Fall, width: int) -> Iterator[Line]:
 
 def _decided(v: View) -> Iterator[Line]:
     report, counts, run = v.report, v.totals, v.report.run
-    yield Line(phrase("figures", counts, run.repeats, wording.counts(counts.cases), view.judges_summary(run.judges)))
+    yield Line(
+        phrase(
+            "figures",
+            counts,
+            run.repeats,
+            wording.counts(counts.cases),
+            view.judges_summary(run.judges),
+        )
+    )
     for notice in wording.notices(report, v.cases):
         yield Line(plain.one_line(f"{notice.title}: {notice.text}"))
     answers = wording.answers(report)
     for answer in answers:
         word_of = "" if answer.kind is None else f"{wording.kind_word(answer.kind)}. "
-        yield Line(f"{answer.question}: {word_of}{answer.reason}", "" if answer.kind is None else KINDS[answer.kind])
+        yield Line(
+            f"{answer.question}: {word_of}{answer.reason}",
+            "" if answer.kind is None else KINDS[answer.kind],
+        )
     reason = wording.bounded(report.verdict.reason, REASON_LIMIT)
     word = wording.kind_word(report.verdict.kind).upper()
     headline = wording.headline(report).upper() if answers else f"{word}: {reason}"

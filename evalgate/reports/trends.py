@@ -15,12 +15,13 @@ STEPS: Final = "".join(chr(0x2581 + step) for step in range(8))
 LOWEST: Final = math.nextafter(-math.inf, 0)
 GAP: Final = "\N{MIDDLE DOT}"
 LEAST_REACH: Final = 0.1
-"""A line is drawn from its lowest to its highest value, and over at least this share of the larger of 1 and its
-highest, so that noise does not look like a fall."""
+"""A line is drawn from its lowest to its highest value, and over at least this share of the larger
+of 1 and its highest, so that noise does not look like a fall."""
 
 
 def height(trend: Trend, value: float) -> float:
-    """0 at the lower end of what is drawn, of base runs and this run together; 1 at the upper, and without a reach."""
+    """0 at the lower end of what is drawn, of base runs and this run together; 1 at the upper, and
+    without a reach."""
     values = [value for value in (*trend.means, trend.now) if value is not None]
     low, high = min(values), max(values)
     lacking = LEAST_REACH * max(1.0, abs(high)) - (high - low)
@@ -34,7 +35,8 @@ def line(trend: Trend) -> str:
     """A block a base run, oldest first; a dot where a run has no score."""
     top = len(STEPS) - 1
     return "".join(
-        GAP if value is None else STEPS[min(int(height(trend, value) * len(STEPS)), top)] for value in trend.means
+        GAP if value is None else STEPS[min(int(height(trend, value) * len(STEPS)), top)]
+        for value in trend.means
     )
 
 
@@ -49,5 +51,7 @@ def figures(trend: Trend) -> tuple[str, str, str, str]:
 def title(trends: Sequence[Trend]) -> str:
     """`Criteria in the last 12 runs of the base branch, 2026-01-02 to 2026-01-20`."""
     first = trends[0]
-    days = " to ".join(dict.fromkeys(moment[:10] for moment in (first.since, first.until) if moment))
+    days = " to ".join(
+        dict.fromkeys(moment[:10] for moment in (first.since, first.until) if moment)
+    )
     return phrase("trend", len(first.means), days)

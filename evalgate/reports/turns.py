@@ -1,4 +1,5 @@
-"""The turns of the trial of a case that shows what went wrong: expected beside actual, and what the base did there."""
+"""The turns of the trial of a case that shows what went wrong: expected beside actual, and what the
+base did there."""
 
 from __future__ import annotations
 
@@ -40,8 +41,9 @@ class TurnScore:
 
 @frozen_dataclass
 class Turn:
-    """One turn, expected beside actual; None where that side has no such turn. `asked`: the evaluation file has it, or
-    a simulated user led to it. `base`: what the base did in it, where that is worth showing."""
+    """One turn, expected beside actual; None where that side has no such turn. `asked`: the
+    evaluation file has it, or a simulated user led to it. `base`: what the base did in it, where
+    that is worth showing."""
 
     number: int
     expected: Invocation | None
@@ -59,8 +61,11 @@ class Turn:
 
     @property
     def expected_calls(self) -> tuple[ToolCall, ...] | None:
-        """None where the evaluation file says nothing of calls, and no criterion takes that as none."""
-        if self.expected is None or (self.expected.events is None and all(s.name != TRAJECTORY for s in self.below)):
+        """None where the evaluation file says nothing of calls, and no criterion takes that as
+        none."""
+        if self.expected is None or (
+            self.expected.events is None and all(s.name != TRAJECTORY for s in self.below)
+        ):
             return None
         return self.expected.tool_calls
 
@@ -97,7 +102,8 @@ class Turn:
 
     @property
     def compares_answers(self) -> bool:
-        """Whether anybody asks for the words of the answer, which is never word for word the same."""
+        """Whether anybody asks for the words of the answer, which is never word for word the
+        same."""
         return not self.below or not all("tool" in score.name for score in self.below)
 
     @property
@@ -108,7 +114,8 @@ class Turn:
 
 @frozen_dataclass
 class Conversation:
-    """The turns that are known, what criteria found of the whole, and where the base's conversation differs."""
+    """The turns that are known, what criteria found of the whole, and where the base's conversation
+    differs."""
 
     turns: tuple[Turn, ...] = ()
     findings: tuple[tuple[str, Finding], ...] = ()
@@ -127,10 +134,13 @@ def of(case: CaseView) -> Conversation:
     expected = (case.case.conversation if case.case else None) or ()
     if trial is None:
         unrun = (
-            Turn(number=at, expected=invocation, actual=None, asked=True) for at, invocation in enumerate(expected, 1)
+            Turn(number=at, expected=invocation, actual=None, asked=True)
+            for at, invocation in enumerate(expected, 1)
         )
         return Conversation(turns=tuple(unrun))
-    recorded_turns = _turns_of(case.report.run, trial.key) if trial.failure is None or case.led else None
+    recorded_turns = (
+        _turns_of(case.report.run, trial.key) if trial.failure is None or case.led else None
+    )
     actual = recorded_turns if trial.failure is None else trial.failure.partial
     sides = _sides(case, trial, actual if recorded_turns is None else recorded_turns)
     divergence = "" if sides is None else _divergence(case, *sides)
@@ -141,7 +151,11 @@ def of(case: CaseView) -> Conversation:
     led = case.case is None or case.case.conversation is None
     uses = case.suite.criteria if case.case is None else case.suite.criteria_of(case.case)
     # compared as it is by default, it finds what the calls, expected beside actual, show anyway
-    trajectory_names = {use.name for use in uses if use.name == TRAJECTORY and not use.options.keys() - {"threshold"}}
+    trajectory_names = {
+        use.name
+        for use in uses
+        if use.name == TRAJECTORY and not use.options.keys() - {"threshold"}
+    }
     turns = (
         Turn(
             number=at + 1,
@@ -150,7 +164,9 @@ def of(case: CaseView) -> Conversation:
             asked=at < len(expected) or led,
             base=base[at] if at < len(base) else None,
             scores=tuple(scores(at, trial=trial, uses=uses)),
-            findings=tuple(pair for pair in _findings(at + 1, trial=trial) if pair[0] not in trajectory_names),
+            findings=tuple(
+                pair for pair in _findings(at + 1, trial=trial) if pair[0] not in trajectory_names
+            ),
         )
         for at in range(max(len(expected), len(actual)))
     )
@@ -161,7 +177,11 @@ def answer_text(content: Content | None) -> str | None:
     """What a message says aloud: its texts without thoughts; None where it has none."""
     if content is None:
         return None
-    texts = [part.text for part in content.parts if isinstance(part, Text) and not part.thought and part.text]
+    texts = [
+        part.text
+        for part in content.parts
+        if isinstance(part, Text) and not part.thought and part.text
+    ]
     return "\n".join(texts) if texts else None
 
 
@@ -176,18 +196,23 @@ def tally(finding: Finding) -> str:
 def call_lines(
     left_calls: Sequence[ToolCall], right_calls: Sequence[ToolCall], *, width: int, most: int
 ) -> tuple[Sequence[call_diff.CallLine], int]:
-    """The difference of calls, wrapped: `most` lines of it around what differs, and how many are left out."""
+    """The difference of calls, wrapped: `most` lines of it around what differs, and how many are
+    left out."""
     lines = [
         call_diff.CallLine(mark=line.mark, text=text)
         for line in call_diff.difference(call_diff.pair(left_calls, right_calls))
-        for text in plain.wrap(plain.flat(line.text or f"    {phrase('equal_arguments', line.equal)}"), width)
+        for text in plain.wrap(
+            plain.flat(line.text or f"    {phrase('equal_arguments', line.equal)}"), width
+        )
     ]
     return diff.nearby(lines, most)
 
 
 def shown_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
     """The findings that say anything."""
-    return [(name, finding) for name, finding in findings if finding.text.strip() or finding.opinions]
+    return [
+        (name, finding) for name, finding in findings if finding.text.strip() or finding.opinions
+    ]
 
 
 def _turns_of(run: Run, key: TrialKey) -> Sequence[Invocation] | None:
@@ -196,7 +221,8 @@ def _turns_of(run: Run, key: TrialKey) -> Sequence[Invocation] | None:
 
 
 def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> Iterator[TurnScore]:
-    """What the criteria gave the turn of this index, counted from 0; nothing of those that gave it no score."""
+    """What the criteria gave the turn of this index, counted from 0; nothing of those that gave it
+    no score."""
     for use in uses:
         grade = trial.grades.get(use.name)
         value = grade.turns[index] if grade is not None and index < len(grade.turns) else None
@@ -217,11 +243,13 @@ def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, 
 
 
 def _base(
-    case: CaseView, trial: GradedTrial, sides: tuple[Sequence[Invocation], Sequence[Invocation]] | None
+    case: CaseView,
+    trial: GradedTrial,
+    sides: tuple[Sequence[Invocation], Sequence[Invocation]] | None,
 ) -> Sequence[Invocation]:
-    """The turns of the base's trial with the number of head's that is shown, else of the first that was kept; () where
-    it is no new failure, or nothing was kept. Where a simulated user led both, those until the conversations diverged.
-    """
+    """The turns of the base's trial with the number of head's that is shown, else of the first that
+    was kept; () where it is no new failure, or nothing was kept. Where a simulated user led both,
+    those until the conversations diverged."""
     comparison = case.report.comparison
     if comparison is None or comparison.base is None or not case.is_new:
         return ()
@@ -229,7 +257,11 @@ def _base(
         if sides is None:
             return ()
         difference = divergence.compare(*sides, hears_calls=True)
-        return sides[0][: len(sides[0]) if difference is None or difference.users is None else difference.users - 1]
+        return sides[0][
+            : len(sides[0])
+            if difference is None or difference.users is None
+            else difference.users - 1
+        ]
     runs = comparison.base.repeats
     for number in (trial.key.number, *range(runs)):
         key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, number=number)
@@ -242,7 +274,8 @@ def _base(
 def _sides(
     case: CaseView, trial: GradedTrial, head: Sequence[Invocation] | None
 ) -> tuple[Sequence[Invocation], Sequence[Invocation]] | None:
-    """The base's and head's turns of the same repeat of a scenario; None where either is not known."""
+    """The base's and head's turns of the same repeat of a scenario; None where either is not
+    known."""
     comparison = case.report.comparison
     if not case.led or head is None or comparison is None or comparison.base is None:
         return None
@@ -251,8 +284,11 @@ def _sides(
 
 
 def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
-    """Where the run that is shown leaves the base's run with the same number, and what either agent said there."""
-    difference = divergence.compare(base, head, hears_calls=case.suite.simulator.include_function_calls)
+    """Where the run that is shown leaves the base's run with the same number, and what either agent
+    said there."""
+    difference = divergence.compare(
+        base, head, hears_calls=case.suite.simulator.include_function_calls
+    )
     if difference is None:
         return phrase("same_conversation")
     if difference.answers is None:
@@ -277,4 +313,6 @@ def _said(turn: Invocation, other: Invocation) -> str:
     if answer == compared:
         calls = ", ".join(call_diff.spell(call) for call in turn.tool_calls)
         return phrase("agent_called", plain.clip_end(calls, QUOTE_WIDTH))
-    return phrase("agent_said", None if answer is None else plain.clip_end(plain.flat(answer), QUOTE_WIDTH))
+    return phrase(
+        "agent_said", None if answer is None else plain.clip_end(plain.flat(answer), QUOTE_WIDTH)
+    )

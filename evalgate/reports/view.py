@@ -1,4 +1,5 @@
-"""One view of a report, built once and shared by all reports: its cases, its counts, and what stands around them."""
+"""One view of a report, built once and shared by all reports: its cases, its counts, and what
+stands around them."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ TITLE_LIMIT = 120
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """A report, its cases in its verdict's order, and totals; `comparison` None also without results of the base."""
+    """A report, its cases in its verdict's order, and totals; `comparison` None also without
+    results of the base."""
 
     report: Report
     cases: tuple[CaseView, ...]
@@ -55,7 +57,8 @@ class View:
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
-        """Why cases do not pass: read from their conversations, which nobody can read any more when the run is over."""
+        """Why cases do not pass: read from their conversations, which nobody can read any more when
+        the run is over."""
         return reports_causes.of(self.cases)
 
     @property
@@ -72,12 +75,18 @@ class View:
     def commit_page(self, commit: str) -> str:
         """The page of a commit; "" where it is not known."""
         links = self.report.links
-        return f"{links.repository}/commit/{commit}" if links.repository and links.commit and commit.isalnum() else ""
+        return (
+            f"{links.repository}/commit/{commit}"
+            if links.repository and links.commit and commit.isalnum()
+            else ""
+        )
 
     def file_page(self, case: CaseView) -> str:
         """The page of the file of a case, at its line; "" where it is not known."""
         links, path = self.report.links, self.report.links.place(case.file)
-        return markdown.file_address(repository=links.repository, commit=links.commit, path=path, line=case.line)
+        return markdown.file_address(
+            repository=links.repository, commit=links.commit, path=path, line=case.line
+        )
 
 
 def of(report: Report) -> View:
@@ -101,8 +110,8 @@ _last: View | None = None
 
 @frozen_dataclass
 class Totals:
-    """Cases by word; tokens and seconds are what the run took of agents, None where nothing is known: on both sides,
-    fresh runs that confirm included, stored results left out."""
+    """Cases by word; tokens and seconds are what the run took of agents, None where nothing is
+    known: on both sides, fresh runs that confirm included, stored results left out."""
 
     cases: CaseCounts
     tokens: int | None
@@ -121,8 +130,8 @@ class Totals:
 
 @frozen_dataclass
 class CriterionTotals:
-    """One criterion of one suite over its cases. `mean`: over the cases that have a value; None where none has.
-    `threshold` None: informational, never decides."""
+    """One criterion of one suite over its cases. `mean`: over the cases that have a value; None
+    where none has. `threshold` None: informational, never decides."""
 
     suite: str
     name: str
@@ -141,12 +150,16 @@ class CriterionTotals:
     @property
     def shown(self) -> str:
         """The mean as it reads."""
-        return words.amount(self.mean) if self.threshold is None else words.score(self.mean, beside=self.threshold)
+        return (
+            words.amount(self.mean)
+            if self.threshold is None
+            else words.score(self.mean, beside=self.threshold)
+        )
 
     @property
     def met(self) -> bool | None:
-        """Whether all of its cases passed: a mean may reach the threshold where some of them do not. None where it
-        decides nothing, or some have no value and none failed."""
+        """Whether all of its cases passed: a mean may reach the threshold where some of them do
+        not. None where it decides nothing, or some have no value and none failed."""
         if self.threshold is None or not self.total:
             return None
         return False if self.failed else None if self.not_evaluated else True
@@ -156,7 +169,11 @@ def count(report: Report) -> Totals:
     """The totals of a report."""
     comparison = report.comparison
     spent = [trial for trial in (*report.run.trials, *report.run.confirmations) if not trial.reused]
-    if comparison is not None and comparison.base is not None and comparison.origin.source is not BaseSource.FILE:
+    if (
+        comparison is not None
+        and comparison.base is not None
+        and comparison.origin.source is not BaseSource.FILE
+    ):
         stored = comparison.origin.source is BaseSource.STORE
         spent += [trial for trial in comparison.base.trials if not stored and not trial.reused]
         spent += [trial for trial in comparison.base.confirmations if not trial.reused]
@@ -178,7 +195,9 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
             for verdict in case.criteria:
                 verdicts_by_name[verdict.name].append(verdict)
         for use in suite.criteria if suite.key in verdicts else ():
-            values = [verdict.value for verdict in verdicts_by_name[use.name] if verdict.value is not None]
+            values = [
+                verdict.value for verdict in verdicts_by_name[use.name] if verdict.value is not None
+            ]
             kinds = [verdict.kind for verdict in verdicts_by_name[use.name]]
             failed = kinds.count(VerdictKind.FAIL)
             # An informational criterion decides nothing: all that it has are values and gaps.
@@ -198,8 +217,8 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
 
 
 def judge_cost(use: JudgeUse, *, is_alone: bool = True) -> str:
-    """`$0.02`, `at least $0.02` or `unknown` if prices are missing; `-` if nothing was paid. Never a false $0.
-    `is_alone`: in a column of its own."""
+    """`$0.02`, `at least $0.02` or `unknown` if prices are missing; `-` if nothing was paid. Never
+    a false $0. `is_alone`: in a column of its own."""
     if use.cost_usd is None:
         return phrase("cost_unknown", is_alone) if use.unpriced else UNKNOWN if is_alone else ""
     return phrase("cost", words.dollars(use.cost_usd), use.unpriced)
@@ -221,7 +240,8 @@ def asked_by(use: JudgeUse) -> str:
 
 
 def judge_row(use: JudgeUse) -> tuple[str, ...]:
-    """The cells of a row after criterion and judge, as `judge_header` names them; `-` where no tokens are known."""
+    """The cells of a row after criterion and judge, as `judge_header` names them; `-` where no
+    tokens are known."""
     return (
         f"{use.calls:,}",
         f"{use.cached:,}",
@@ -235,7 +255,8 @@ def judge_row(use: JudgeUse) -> tuple[str, ...]:
 
 @frozen_dataclass
 class Fact:
-    """One thing by its name; `of`: the criterion that it is about. `base` is "" where there is one side only."""
+    """One thing by its name; `of`: the criterion that it is about. `base` is "" where there is one
+    side only."""
 
     name: str
     head: str
@@ -244,7 +265,8 @@ class Fact:
 
 
 def facts(report: Report) -> tuple[Fact, ...]:
-    """All that is known; what neither side knows is left out. A commit alone is none: it stands above the cases."""
+    """All that is known; what neither side knows is left out. A commit alone is none: it stands
+    above the cases."""
     comparison = report.comparison
     base = None if comparison is None or comparison.problem else comparison.base
     beside = base is not None
@@ -262,7 +284,11 @@ def facts(report: Report) -> tuple[Fact, ...]:
             beside=beside,
         ),
         *(
-            _fact(name, *("" if run is None else _listed(of_run(run)) for run in (report.run, base)), beside=beside)
+            _fact(
+                name,
+                *("" if run is None else _listed(of_run(run)) for run in (report.run, base)),
+                beside=beside,
+            )
             for name, of_run in RUN_FACTS.items()
         ),
         *(_judge(asked_judge, beside=beside) for asked_judge in report.asked[:JUDGES]),
@@ -270,7 +296,9 @@ def facts(report: Report) -> tuple[Fact, ...]:
         _one_fact("statistics", statistics, beside=beside) if statistics else None,
     ]
     present_facts = tuple(fact for fact in candidates if fact is not None)
-    return present_facts if [fact.name for fact in present_facts] != [phrase("fact", "commit")] else ()
+    return (
+        present_facts if [fact.name for fact in present_facts] != [phrase("fact", "commit")] else ()
+    )
 
 
 def _one_fact(name: str, text: str, *, beside: bool, of: str = "") -> Fact:
@@ -288,7 +316,9 @@ def _fact(name: str, head: str, base: str, *, beside: bool) -> Fact | None:
 
 def _environment(about: Mapping[str, str]) -> str:
     """`google-adk 2.13.0, Python 3.11.4, packages 1a2b3c4d5e6f7a8b`, as far as the worker told."""
-    framework = " ".join(part for part in (about.get("framework", ""), about.get("framework_version", "")) if part)
+    framework = " ".join(
+        part for part in (about.get("framework", ""), about.get("framework_version", "")) if part
+    )
     return phrase("environment", framework, about.get("python", ""), about.get("requirements", ""))
 
 
@@ -308,7 +338,9 @@ RUN_FACTS: Final[Mapping[str, Callable[[Run], Iterable[str]]]] = {
 
 def _judge(asked_judge: AskedJudge, *, beside: bool) -> Fact:
     """`gemini-2.5-flash, 5 samples, prompt 3`: the same one judges both sides."""
-    return _one_fact("judge", phrase("judge", asked_judge.judge), beside=beside, of=asked_judge.criterion)
+    return _one_fact(
+        "judge", phrase("judge", asked_judge.judge), beside=beside, of=asked_judge.criterion
+    )
 
 
 def _listed(values: Iterable[str]) -> str:
@@ -317,7 +349,8 @@ def _listed(values: Iterable[str]) -> str:
 
 @frozen_dataclass
 class Remark:
-    """What is to be said beside a line of a file; `line` counts from 1, None where it is not known."""
+    """What is to be said beside a line of a file; `line` counts from 1, None where it is not
+    known."""
 
     level: Severity
     file: str
@@ -327,12 +360,15 @@ class Remark:
 
 
 def remarks(report: Report) -> tuple[Remark, ...]:
-    """Errors for failing cases; warnings for those not measured, those that the base fails as well, those that decide
-    nothing, and for rules of its own by which alone the change passes, where their line is known; worst first."""
+    """Errors for failing cases; warnings for those not measured, those that the base fails as well,
+    those that decide nothing, and for rules of its own by which alone the change passes, where
+    their line is known; worst first."""
     case_views = of(report).cases
     failing = reports_cases.worst_first([case for case in case_views if _has_failed(case)])
     unknown = [
-        case for case in case_views if case.kind is not VerdictKind.PASS and not _has_failed(case) and not case.skipped
+        case
+        for case in case_views
+        if case.kind is not VerdictKind.PASS and not _has_failed(case) and not case.skipped
     ]
     loud = [case for case in failing if not _is_warning(case)]
     quiet = [case for case in failing if _is_warning(case)]
@@ -340,7 +376,11 @@ def remarks(report: Report) -> tuple[Remark, ...]:
     return (
         *(_remark(case, Severity.ERROR, report.links) for case in loud),
         *(_remark(case, Severity.WARNING, report.links) for case in (*unknown, *quiet)),
-        *(_remark_of(edit, report.links) for edit in report.edits.rules() if is_relaxed and edit.place is not None),
+        *(
+            _remark_of(edit, report.links)
+            for edit in report.edits.rules()
+            if is_relaxed and edit.place is not None
+        ),
     )
 
 
@@ -350,7 +390,11 @@ def _remark_of(edit: GateEdit, links: Links) -> Remark:
     message = plain.clip(edits.sentence(Edits(edits=(edit,))), MESSAGE_LIMIT)
     file = links.place(edit.place.file)
     return Remark(
-        level=Severity.WARNING, file=file, line=edit.place.line, title=phrase("relaxed_title"), message=message
+        level=Severity.WARNING,
+        file=file,
+        line=edit.place.line,
+        title=phrase("relaxed_title"),
+        message=message,
     )
 
 
@@ -363,14 +407,22 @@ def _is_warning(case: CaseView) -> bool:
 
 
 def _remark(case: CaseView, level: Severity, links: Links) -> Remark:
-    lines = [f"{plain.label(verdict.name, TITLE_LIMIT)} {reports_cases.against(verdict)}" for verdict in case.failing]
+    lines = [
+        f"{plain.label(verdict.name, TITLE_LIMIT)} {reports_cases.against(verdict)}"
+        for verdict in case.failing
+    ]
     lines.append(case.failure_origin)
     if not case.failing:
-        lines = [wording.why_unmeasured(case), "" if case.failure is None else wording.last_words(case.failure)]
+        lines = [
+            wording.why_unmeasured(case),
+            "" if case.failure is None else wording.last_words(case.failure),
+        ]
     return Remark(
         level=level,
         file=links.place(case.file),
         line=case.line,
-        title=phrase("remark_title", wording.case_word(case), plain.label(case.case_id, TITLE_LIMIT)),
+        title=phrase(
+            "remark_title", wording.case_word(case), plain.label(case.case_id, TITLE_LIMIT)
+        ),
         message=plain.clip("\n".join(line for line in lines if line), MESSAGE_LIMIT),
     )

@@ -1,4 +1,5 @@
-"""Words that several reports share: the verdict, the next step, why a case could not be evaluated."""
+"""Words that several reports share: the verdict, the next step, why a case could not be
+evaluated."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ MARKS: Final[Mapping[VerdictKind, str]] = {
 
 @frozen_dataclass
 class GateAnswer:
-    """One gate's answer, on one line and bounded. `kind` None: it passes because there was nothing to ask."""
+    """One gate's answer, on one line and bounded. `kind` None: it passes because there was nothing
+    to ask."""
 
     question: str
     kind: VerdictKind | None
@@ -68,7 +70,8 @@ LABELS: Final = frozenset(CaseLabel)
 
 
 def bounded(message: str, limit: int) -> str:
-    """A message on one line, at most about `limit` characters of it, what it says to do among them."""
+    """A message on one line, at most about `limit` characters of it, what it says to do among
+    them."""
     return plain.keep_advice(plain.one_line(plain.clip(message, LONGEST)), limit)
 
 
@@ -93,29 +96,32 @@ def case_mark(case: CaseView) -> str:
 
 
 def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
-    """The cases by word, which add up to all: a word, its number, and which of them there are more to say of. What is
-    rare is left out where there is none."""
+    """The cases by word, which add up to all: a word, its number, and which of them there are more
+    to say of. What is rare is left out where there is none."""
     parts = {CaseLabel.PASSED: (CaseLabel.FIXED,), CaseLabel.FAILED: labels.FAILURES[:-1]}
     rows: list[tuple[str, int, str]] = []
     for label in COUNTED:
         count = getattr(cases, label)
         if count or label in ALWAYS_COUNTED:
             numbers = ((part, getattr(cases, part)) for part in parts.get(label, ()))
-            details = ", ".join(phrase("label_count", part, number) for part, number in numbers if number)
+            details = ", ".join(
+                phrase("label_count", part, number) for part, number in numbers if number
+            )
             rows.append((phrase("label_word", label), count, details))
     return tuple(rows)
 
 
 def headline(report: Report) -> str:
-    """The verdict in two or three words; says so where the policy lets a bad one through, and where the change's own
-    rules alone let it pass."""
+    """The verdict in two or three words; says so where the policy lets a bad one through, and where
+    the change's own rules alone let it pass."""
     verdict = report.verdict
     is_shown = not verdict.blocks and verdict.kind is not VerdictKind.PASS
     return phrase("headline", verdict.kind, report.edits.decide and not verdict.blocks, is_shown)
 
 
 def answers(report: Report) -> tuple[GateAnswer, ...]:
-    """The gates' answers where there are two, what blocks first; () where the verdict's reason says it all."""
+    """The gates' answers where there are two, what blocks first; () where the verdict's reason says
+    it all."""
     gates = report.verdict.gates
     if len(gates) < 2:
         return ()
@@ -141,8 +147,11 @@ def failure_sentence(failure: AgentFailure) -> str:
 
 
 def last_words(failure: AgentFailure) -> str:
-    """What the agent left behind where it failed, mostly its standard error: the first and the last lines."""
-    return plain.ends(plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)), lines=12, limit=1_500).strip("\n")
+    """What the agent left behind where it failed, mostly its standard error: the first and the last
+    lines."""
+    return plain.ends(
+        plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)), lines=12, limit=1_500
+    ).strip("\n")
 
 
 UNSCORED: Final = frozenset(
@@ -155,8 +164,8 @@ UNSCORED: Final = frozenset(
 
 
 def passed_unscored(report: Report) -> str:
-    """That cases pass although a criterion of theirs broke down or was judged in part, as they do in ADK, and why the
-    first of them did; "" where none does."""
+    """That cases pass although a criterion of theirs broke down or was judged in part, as they do
+    in ADK, and why the first of them did; "" where none does."""
     passed = {case.key: case for case in report.verdict.cases if case.kind is VerdictKind.PASS}
     without = [
         (key, verdict.name, unmeasured_sentence(verdict))
@@ -171,14 +180,24 @@ def passed_unscored(report: Report) -> str:
         if isinstance(grade, Score) and grade.lacking and trial.key.case in passed
     ]
     kinds = ((without, False), (in_part, True))
-    return " ".join(_passed_as_in_adk(gaps, total=len(passed), is_part=is_part) for gaps, is_part in kinds if gaps)
+    return " ".join(
+        _passed_as_in_adk(gaps, total=len(passed), is_part=is_part)
+        for gaps, is_part in kinds
+        if gaps
+    )
 
 
-def _passed_as_in_adk(gaps: Sequence[tuple[CaseKey, str, str]], *, total: int, is_part: bool) -> str:
+def _passed_as_in_adk(
+    gaps: Sequence[tuple[CaseKey, str, str]], *, total: int, is_part: bool
+) -> str:
     """`gaps`: case, criterion and reason. `is_part`: there is a score, of a part."""
-    names = words.listed(dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps), limit=3)
+    names = words.listed(
+        dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps), limit=3
+    )
     reason = plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip(".")
-    return phrase("passed_unscored", len({key for key, _, _ in gaps}), total, is_part, names, reason)
+    return phrase(
+        "passed_unscored", len({key for key, _, _ in gaps}), total, is_part, names, reason
+    )
 
 
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:
@@ -191,7 +210,8 @@ def unmeasured_sentence(verdict: CriterionVerdict) -> str:
 
 
 def why_unmeasured(case: CaseView) -> str:
-    """The one sentence on a case that could not be evaluated, an agent's failure before a criterion's silence."""
+    """The one sentence on a case that could not be evaluated, an agent's failure before a
+    criterion's silence."""
     if case.failure is not None:
         return failure_sentence(case.failure)
     if not case.trials:
@@ -203,16 +223,20 @@ def why_unmeasured(case: CaseView) -> str:
 
 
 def why(case: CaseView, *, width: int) -> str:
-    """What is wrong with a case, and whose failure it is; "" of one that passed. Names take at most `width`."""
+    """What is wrong with a case, and whose failure it is; "" of one that passed. Names take at most
+    `width`."""
     if not case.failing:
         return "" if case.kind is VerdictKind.PASS else why_unmeasured(case)
-    below = (f"{plain.label(verdict.name, width)} {reports_cases.against(verdict)}" for verdict in case.failing)
+    below = (
+        f"{plain.label(verdict.name, width)} {reports_cases.against(verdict)}"
+        for verdict in case.failing
+    )
     return ", ".join(text for text in (*below, case.failure_origin) if text)
 
 
 def next_step(report: Report, *, lies: Lies = "below") -> str:
-    """What the reader can do about the verdict, names between backticks; "" for a clean pass. `lies`: where the report
-    has its cases, seen from this sentence."""
+    """What the reader can do about the verdict, names between backticks; "" for a clean pass.
+    `lies`: where the report has its cases, seen from this sentence."""
     kind = report.verdict.blocked_by or report.verdict.kind
     match kind:
         case VerdictKind.PASS:
@@ -236,22 +260,32 @@ class Notice:
 
 
 DRIFT = "provider-drift"
-OF_QUARANTINE = frozenset(f"quarantine-{kind}" for kind in ("expires", "expired", "too-long", "broken", "changed-case"))
+OF_QUARANTINE = frozenset(
+    f"quarantine-{kind}" for kind in ("expires", "expired", "too-long", "broken", "changed-case")
+)
 """Codes of what becomes of an entry, and of its case."""
 NOTICED = 5
 """How many cases a notice names."""
 
 
 def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[Notice]:
-    """That the provider's model moved; which cases are quarantined, and how they ended. Names stand between
-    backticks."""
+    """That the provider's model moved; which cases are quarantined, and how they ended. Names stand
+    between backticks."""
     for problem in report.problems:
         if problem.code == DRIFT:
             yield Notice(title=phrase("drift_title"), text=f"{problem.message}. {problem.hint}")
-    quarantined = [(case, case.verdict.quarantine) for case in cases if case.verdict.quarantine is not None]
+    quarantined = [
+        (case, case.verdict.quarantine) for case in cases if case.verdict.quarantine is not None
+    ]
     if quarantined:
         names = (
-            phrase("quarantined_case", plain.quoted(case.case_id), case.kind, plain.quoted(entry.owner), entry.expires)
+            phrase(
+                "quarantined_case",
+                plain.quoted(case.case_id),
+                case.kind,
+                plain.quoted(entry.owner),
+                entry.expires,
+            )
             for case, entry in quarantined
         )
         title = phrase("quarantined_title", len(quarantined))
@@ -287,7 +321,9 @@ def _is_failure(case: CaseVerdict) -> bool:
 def has_failed_base(report: Report) -> bool:
     """Whether the base's own failures are why there is nothing, or too little, to compare with."""
     comparison = report.comparison
-    return comparison is not None and (comparison.base_failed or any(row.base_failed for row in comparison.criteria))
+    return comparison is not None and (
+        comparison.base_failed or any(row.base_failed for row in comparison.criteria)
+    )
 
 
 def _after_pass(report: Report, lies: Lies) -> str:
@@ -313,7 +349,11 @@ def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
     """Whether the base is known to have had each of these failures, or chance alone made them."""
     if report.comparison is None:
         return False
-    old = {case.key for case in report.comparison.cases if case.status is CaseStatus.PAIRED and case.origin in OLD}
+    old = {
+        case.key
+        for case in report.comparison.cases
+        if case.status is CaseStatus.PAIRED and case.origin in OLD
+    }
     return old.issuperset(failed)
 
 
@@ -337,7 +377,9 @@ def _after_fail(report: Report) -> str:
     origins = {case.origin for case in comparison.cases if case.origin} if comparison else set()
     if kinds.get(GateKind.REGRESSION) is VerdictKind.PASS and origins == {FailureOrigin.KNOWN}:
         return phrase("step_pre_existing")
-    if FailureOrigin.NEW not in origins and any(problem.code == DRIFT for problem in report.problems):
+    if FailureOrigin.NEW not in origins and any(
+        problem.code == DRIFT for problem in report.problems
+    ):
         return phrase("step_drift")
     return phrase("step_fail", origins >= {FailureOrigin.NEW, FailureOrigin.KNOWN})
 
@@ -349,10 +391,17 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
         if any(case.quarantined for case in report.verdict.cases):
             return phrase("step_all_quarantined")
         return phrase("step_advisory", lies)
-    threshold = next((gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD), None)
-    unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
+    threshold = next(
+        (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD), None
+    )
+    unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (
+        threshold.kind,
+        threshold.blocked_by,
+    )
     is_whole = all(case.kind is not VerdictKind.NOT_MEASURED for case in report.verdict.cases)
-    if report.run.truncated and (is_whole or (comparison is not None and comparison.problem and not unmeasured)):
+    if report.run.truncated and (
+        is_whole or (comparison is not None and comparison.problem and not unmeasured)
+    ):
         return phrase("step_cut_short")
     if unmeasured or comparison is None:
         return phrase("step_errors", lies)
@@ -360,8 +409,9 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
 
 
 def reproduce(report: Report) -> str:
-    """The command that shows the same locally: where there is a base, with the very commit that was compared with. ""
-    where no command is known. A command that cannot be read as words is returned as it is."""
+    """The command that shows the same locally: where there is a base, with the very commit that was
+    compared with. "" where no command is known. A command that cannot be read as words is returned
+    as it is."""
     command = report.reproduce.strip()
     base = report.comparison.origin.commit if report.comparison is not None else ""
     is_commit = len(base) >= SHA_WIDTH and set(base) <= HEX

@@ -1,4 +1,5 @@
-"""results.json: a measured side with its verdict, written one case a line, read as what anybody may have written."""
+"""results.json: a measured side with its verdict, written one case a line, read as what anybody may
+have written."""
 
 from __future__ import annotations
 
@@ -73,8 +74,12 @@ TrialEntry: Any = entry(
             "a `single` one on head alone.",
         ),
     ),
-    number=(Annotated[int, Field(ge=0, le=MOST_REPEATS)], Field(default=0, description="From 0, in each purpose.")),
-    outcome=(Annotated[JsonObject | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
+    number=(
+        Annotated[int, Field(ge=0, le=MOST_REPEATS)],
+        Field(default=0, description="From 0, in each purpose."),
+    ),
+    # parsed when somebody looks at it
+    outcome=(Annotated[JsonObject | None, Described(OutcomeEntry)], None),
     grades=(
         dict[str, AnyGrade],
         Field(description="By criterion: a score (`value`), or a `reason` why there is none."),
@@ -85,20 +90,33 @@ CriterionEntry: Any = entry(
     CriterionUse,
     doc="A criterion as configured.",
     without={"place"},
-    fingerprint=(str, Field(default="", description="Equal where scores can be compared; thresholds do not count.")),
+    fingerprint=(
+        str,
+        Field(
+            default="", description="Equal where scores can be compared; thresholds do not count."
+        ),
+    ),
     calibration=(
         JudgedWire | None,
-        Field(default=None, description="What human labels say of its judge, where evalgate.yml names a calibration."),
+        Field(
+            default=None,
+            description="What human labels say of its judge, where evalgate.yml names a calibration.",
+        ),
     ),
 )
 AgentEntry: Any = entry(
     "AgentEntry",
     AgentUse,
     doc="The agent of a suite.",
-    about=(dict[str, str], Field(default={}, description="What answered: framework, versions, interpreter.")),
+    about=(
+        dict[str, str],
+        Field(default={}, description="What answered: framework, versions, interpreter."),
+    ),
     inputs=(
         str,
-        Field(default="", description="Equal where it read the same of its checkout; absent: unknown."),
+        Field(
+            default="", description="Equal where it read the same of its checkout; absent: unknown."
+        ),
     ),
 )
 SimulatorEntry: Any = entry(
@@ -116,9 +134,12 @@ class _AnySuite(Entry):
     criteria: list[CriterionEntry]
     criteria_source: CriteriaSource
     simulator: SimulatorEntry | None = Field(
-        default=None, description="Who played the users; absent where every word of theirs is written down."
+        default=None,
+        description="Who played the users; absent where every word of theirs is written down.",
     )
-    problem: str = Field(default="", description="Why nothing of this file could be measured; it then has no cases.")
+    problem: str = Field(
+        default="", description="Why nothing of this file could be measured; it then has no cases."
+    )
 
 
 OF_CASE = "The criteria of a CES evaluation; without them all of its suite."
@@ -150,30 +171,52 @@ ShardEntry: Any = entry(
 )
 
 
-QuarantineEntry: Any = entry("QuarantineEntry", Quarantine, doc="Why a case does not block for a while.")
+QuarantineEntry: Any = entry(
+    "QuarantineEntry", Quarantine, doc="Why a case does not block for a while."
+)
 
 
 class CaseEntry(Entry):
     """One case and its trials."""
 
     case_id: str
-    line: int | None = Field(default=None, description="Line of the case in its evaluation file, from 1.")
-    fingerprint: str = Field(description="Equal for equal content of the case, references and rubrics included.")
-    eval_case: EvalCaseWire | None = Field(default=None, description="The case itself, as ADK's EvalCase.")
-    not_finite: Places = Field(default_factory=list, description=f"Of `eval_case`. {shapes.NOT_FINITE}")
+    line: int | None = Field(
+        default=None, description="Line of the case in its evaluation file, from 1."
+    )
+    fingerprint: str = Field(
+        description="Equal for equal content of the case, references and rubrics included."
+    )
+    eval_case: EvalCaseWire | None = Field(
+        default=None, description="The case itself, as ADK's EvalCase."
+    )
+    not_finite: Places = Field(
+        default_factory=list, description=f"Of `eval_case`. {shapes.NOT_FINITE}"
+    )
     criteria: list[str] = Field(default_factory=list, description=OF_CASE)
     verdict: VerdictKind
     reason: str = ""
-    label: CaseLabel | None = Field(default=None, description="What it is counted as; absent for a plain pass.")
-    quarantined: bool = Field(default=False, description="Shown, but non-blocking (docs/quarantine.md).")
-    quarantine: QuarantineEntry | None = Field(default=None, description="Who sees to it, and until when.")
-    shard: ShardIndex | None = Field(default=None, description="The shard that ran it, where shards were merged.")
+    label: CaseLabel | None = Field(
+        default=None, description="What it is counted as; absent for a plain pass."
+    )
+    quarantined: bool = Field(
+        default=False, description="Shown, but non-blocking (docs/quarantine.md)."
+    )
+    quarantine: QuarantineEntry | None = Field(
+        default=None, description="Who sees to it, and until when."
+    )
+    shard: ShardIndex | None = Field(
+        default=None, description="The shard that ran it, where shards were merged."
+    )
     trials: list[TrialEntry] = Field(default_factory=list)
 
     @model_validator(mode="before")
     @classmethod
     def _with_not_finite(cls, raw: Any) -> Any:
-        if isinstance(raw, dict) and raw.get("not_finite") and isinstance(raw.get("eval_case"), dict):
+        if (
+            isinstance(raw, dict)
+            and raw.get("not_finite")
+            and isinstance(raw.get("eval_case"), dict)
+        ):
             return {**raw, "eval_case": shapes.with_not_finite(raw["eval_case"], raw["not_finite"])}
         return raw
 
@@ -194,10 +237,16 @@ VerdictEntry: Any = entry(
     doc="The answer, and what it is made of.",
     without={"suites", "book", "origins", "open"},
     exit_code=(int, ...),
-    evidence=(float, Field(default=1.0, description="What bets that head is worse made of 1; `needed` blocks.")),
+    evidence=(
+        float,
+        Field(default=1.0, description="What bets that head is worse made of 1; `needed` blocks."),
+    ),
     failing=(
         float,
-        Field(default=1.0, description="The same of cases that fail by themselves, whatever the base does."),
+        Field(
+            default=1.0,
+            description="The same of cases that fail by themselves, whatever the base does.",
+        ),
     ),
     needed=(float, Field(default=20.0, description="How much evidence blocks: 1 / `alpha`.")),
     cases=(
@@ -230,24 +279,42 @@ ResultsFile: Any = entry(
     },
     schema_version=(int, ...),
     evalgate=(str, Field(description="Version of evalgate.")),
-    models=(list[str], Field(default=[], description="Names of the models that answered the agents.")),
+    models=(
+        list[str],
+        Field(default=[], description="Names of the models that answered the agents."),
+    ),
     adk_compat=(bool, False),
-    shard=(ShardEntry | None, Field(default=None, description="The part of a plan that was measured; absent: all.")),
+    shard=(
+        ShardEntry | None,
+        Field(default=None, description="The part of a plan that was measured; absent: all."),
+    ),
     verdict=(VerdictEntry, ...),
     causes=(
         list[FailureCause],
-        Field(default=[], description="`new` first, then the most frequent; each case that does not pass is in one."),
+        Field(
+            default=[],
+            description="`new` first, then the most frequent; each case that does not pass is in one.",
+        ),
     ),
-    comparison=(ComparisonEntry | None, Field(default=None, description="Absent where no base was asked for.")),
+    comparison=(
+        ComparisonEntry | None,
+        Field(default=None, description="Absent where no base was asked for."),
+    ),
     edits=(
         Edits,
         Field(default=Edits(), description="What the change edits of that by which it is judged."),
     ),
     agent_details=(
         Annotated[dict[str, list[JsonObject]], Described(dict[str, list[AgentDetailsWire]])],
-        Field(default={}, description="What agents were told and given; transcripts refer to it by address."),
+        Field(
+            default={},
+            description="What agents were told and given; transcripts refer to it by address.",
+        ),
     ),
-    problems=(list[Problem], Field(default=[], description="What was remarked about the evaluation files and inputs.")),
+    problems=(
+        list[Problem],
+        Field(default=[], description="What was remarked about the evaluation files and inputs."),
+    ),
     suites=(list[SuiteEntry], ...),
 )
 
@@ -264,7 +331,8 @@ _TRIAL: Final = TypeAdapter(GradedTrial)
 
 
 class RawOutcomes(Protocol):
-    """Where outcomes lie as they were written: the journal of a run, or a results.json that was read."""
+    """Where outcomes lie as they were written: the journal of a run, or a results.json that was
+    read."""
 
     def find_json(self, key: TrialKey) -> JsonObject | None:
         """The outcome of a trial as it was written, None where it is unknown."""
@@ -273,7 +341,9 @@ class RawOutcomes(Protocol):
         """What agents were told and given, by the address that outcomes refer to."""
 
 
-def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[FailureCause] = ()) -> Iterator[str]:
+def render_results(
+    report: Report, *, outcomes: RawOutcomes, causes: Sequence[FailureCause] = ()
+) -> Iterator[str]:
     """The pieces of results.json in order; joined they are one JSON document, one line a case.
 
     A run of many cases never stands in memory as JSON.
@@ -295,7 +365,9 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
         causes=list(causes),
         comparison=None,
         edits=report.edits,
-        agent_details={key: shapes.agents_json(agents) for key, agents in sorted(outcomes.agents().items())},
+        agent_details={
+            key: shapes.agents_json(agents) for key, agents in sorted(outcomes.agents().items())
+        },
         problems=list(report.problems),
         suites=[],
     )
@@ -322,7 +394,12 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
         yield from _suite_lines(
-            suite, suite_verdict, report=report, by_case=by_case, outcomes=outcomes, of_cases=of_cases
+            suite,
+            suite_verdict,
+            report=report,
+            by_case=by_case,
+            outcomes=outcomes,
+            of_cases=of_cases,
         )
     yield "\n]}\n"
 
@@ -360,7 +437,9 @@ def _suite_lines(
     if verdict.advisory:
         head["advisory"] = True
     yield _opened(head, "cases")
-    for number, (case, case_verdict) in enumerate(zip(suite.eval_set.cases, verdict.cases, strict=True)):
+    for number, (case, case_verdict) in enumerate(
+        zip(suite.eval_set.cases, verdict.cases, strict=True)
+    ):
         key = (suite.key, case.case_id)
         fields: JsonObject = {
             **_case_head(case),
@@ -370,13 +449,16 @@ def _suite_lines(
             "reason": case_verdict.reason,
             "label": "" if of_cases[key] is CaseLabel.PASSED else of_cases[key].value,
             "quarantined": case_verdict.quarantined,
-            "quarantine": case_verdict.quarantine and shapes.written(QuarantineEntry, case_verdict.quarantine),
+            "quarantine": case_verdict.quarantine
+            and shapes.written(QuarantineEntry, case_verdict.quarantine),
             "shard": report.run.homes.get(key),
             "trials": [_trial(trial, outcomes) for trial in by_case.get(key, ())],
         }
         fields = {name: value for name, value in fields.items() if value}
         text = shapes.encode(fields)
-        if shapes.may_be_not_finite(text) and (places := shapes.not_finite_places(fields["eval_case"])):
+        if shapes.may_be_not_finite(text) and (
+            places := shapes.not_finite_places(fields["eval_case"])
+        ):
             text = shapes.encode({**fields, "not_finite": places})
         yield (",\n" if number else "\n") + text.decode()
     yield "]}"
@@ -388,9 +470,13 @@ def _case_head(case: Case) -> JsonObject:
 
 
 def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
-    fields: JsonObject = _TRIAL.dump_python(trial, mode="json", exclude_defaults=True, exclude={"key", "failure"})
+    fields: JsonObject = _TRIAL.dump_python(
+        trial, mode="json", exclude_defaults=True, exclude={"key", "failure"}
+    )
     key = trial.key
-    fields |= ({} if key.is_first else {"purpose": key.purpose}) | ({"number": key.number} if key.number else {})
+    fields |= ({} if key.is_first else {"purpose": key.purpose}) | (
+        {"number": key.number} if key.number else {}
+    )
     if trial.seconds:
         fields["seconds"] = round(trial.seconds, 4)
     outcome = outcomes.find_json(trial.key)
@@ -438,22 +524,34 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> JsonObject:
     fields = shapes.written(
         CriterionEntry,
         use,
-        fingerprint=fingerprints.of_criterion(use, version=report.version, deviations=report.policy.deviations),
+        fingerprint=fingerprints.of_criterion(
+            use, version=report.version, deviations=report.policy.deviations
+        ),
         calibration=None,
     )
     judged = next(
-        (criterion for criterion in report.judged if (criterion.suite, criterion.criterion) == (suite, use.name)), None
+        (
+            criterion
+            for criterion in report.judged
+            if (criterion.suite, criterion.criterion) == (suite, use.name)
+        ),
+        None,
     )
-    return fields if judged is None else {**fields, "calibration": results_judged.judged_json(judged)}
+    return (
+        fields if judged is None else {**fields, "calibration": results_judged.judged_json(judged)}
+    )
 
 
 # --- reading -------------------------------------------------------------------------------------
 
 
 class StoredOutcomes:
-    """The outcomes of a results.json (`RawOutcomes`, `model.Transcripts`); parsed when they are looked at."""
+    """The outcomes of a results.json (`RawOutcomes`, `model.Transcripts`); parsed when they are
+    looked at."""
 
-    def __init__(self, raw: Mapping[TrialKey, JsonObject], agents: Mapping[str, tuple[AgentDetails, ...]]) -> None:
+    def __init__(
+        self, raw: Mapping[TrialKey, JsonObject], agents: Mapping[str, tuple[AgentDetails, ...]]
+    ) -> None:
         self.raw = raw
         self._agents = dict(agents)
 
@@ -461,7 +559,10 @@ class StoredOutcomes:
     def joined(cls, several: Sequence[StoredOutcomes]) -> StoredOutcomes:
         """Those of several files, which have no trial in common."""
         raw = {key: outcome for part in several for key, outcome in part.raw.items()}
-        return cls(raw, {address: details for part in several for address, details in part.agents().items()})
+        return cls(
+            raw,
+            {address: details for part in several for address, details in part.agents().items()},
+        )
 
     def find(self, key: TrialKey) -> Transcript | None:
         """See `model.Transcripts`; an outcome that cannot be read is none."""
@@ -487,11 +588,11 @@ class StoredOutcomes:
 class Stored:
     """A results.json that was read: its run, its outcomes, and what the file itself says.
 
-    `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be taken over.
-    `comparison`: where the base came from or why there is none, which cases are not paired; what was
-    computed from runs is to be computed from them again. `edits`: what the change edits. `problems`:
-    what was remarked about the evaluation files and the inputs. `file`: where they were read.
-    """
+    `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be
+    taken over. `comparison`: where the base came from or why there is none, which cases are not
+    paired; what was computed from runs is to be computed from them again. `edits`: what the change
+    edits. `problems`: what was remarked about the evaluation files and the inputs. `file`: where
+    they were read."""
 
     run: Run
     outcomes: StoredOutcomes
@@ -505,12 +606,18 @@ class Stored:
 
     def prompt_of(self, suite: str, name: str) -> str:
         """Version of the question to a criterion's judge, "" where the file does not tell."""
-        uses = (use for stored_suite in self.run.suites if stored_suite.key == suite for use in stored_suite.criteria)
+        uses = (
+            use
+            for stored_suite in self.run.suites
+            if stored_suite.key == suite
+            for use in stored_suite.criteria
+        )
         return next((use.prompt_version for use in uses if use.name == name), "")
 
 
 def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
-    """Read a results.json. Raises ConfigError: where it cannot be read, is of another version, or does not fit.
+    """Read a results.json. Raises ConfigError: where it cannot be read, is of another version, or
+    does not fit.
 
     `of`: whose results these are (`the base`), for the message.
     """
@@ -532,19 +639,31 @@ def _read_json(path: Path, *, place: Place, of: str, most_bytes: int) -> Any:
 def _parse(raw: Any, *, place: Place, of: str) -> Stored:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
-        raise _refused("does not fit results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
+        raise _refused(
+            "does not fit results.json: `schema_version` is missing",
+            place=place,
+            of=of,
+            hint=NEEDED,
+        )
     if type(version) is not int or version != SCHEMA_VERSION:
         version_text = repr(version)[:40]
-        reason = f"has schema_version {version_text}; this version of evalgate reads {SCHEMA_VERSION}"
+        reason = (
+            f"has schema_version {version_text}; this version of evalgate reads {SCHEMA_VERSION}"
+        )
         raise _refused(
-            reason, place=place, of=of, hint="Run evalgate again to make a new one: results are not converted."
+            reason,
+            place=place,
+            of=of,
+            hint="Run evalgate again to make a new one: results are not converted.",
         )
     try:
         return _stored(ResultsFile.model_validate(raw), file=place.file)
     except ValidationError as error:
         path, reason = shapes.where(raw, error)
         at = Place(file=place.file, json_path=json_source.path_text(path))
-        raise _refused(f"does not fit results.json: {reason}", place=at, of=of, hint=NEEDED) from error
+        raise _refused(
+            f"does not fit results.json: {reason}", place=at, of=of, hint=NEEDED
+        ) from error
 
 
 def _refused(reason: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
@@ -558,16 +677,25 @@ def _trials(read: Any) -> tuple[dict[TrialKey, JsonObject], list[GradedTrial]]:
     for suite in read.suites:
         for case in suite.cases:
             for trial in case.trials:
-                key = TrialKey(suite=suite.suite, case_id=case.case_id, purpose=trial.purpose, number=trial.number)
+                key = TrialKey(
+                    suite=suite.suite,
+                    case_id=case.case_id,
+                    purpose=trial.purpose,
+                    number=trial.number,
+                )
                 if trial.outcome is not None:
                     raw[key] = trial.outcome
-                graded.append(shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome)))
+                graded.append(
+                    shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome))
+                )
     return raw, graded
 
 
 def _stored(read: Any, *, file: str) -> Stored:
     raw, graded = _trials(read)
-    agents = {address: shapes.parse_agents(details) for address, details in read.agent_details.items()}
+    agents = {
+        address: shapes.parse_agents(details) for address, details in read.agent_details.items()
+    }
     outcomes = StoredOutcomes(raw, agents)
     suites = tuple(_suite(suite) for suite in read.suites)
     keys = [fingerprints.agent_key(suite.agent) for suite in suites]
@@ -582,9 +710,18 @@ def _stored(read: Any, *, file: str) -> Stored:
         models=frozenset(read.models),
         agents={key: suite.agent.about for key, suite in zip(keys, read.suites, strict=True)},
         inputs={key: suite.agent.inputs for key, suite in zip(keys, read.suites, strict=True)},
-        fingerprints={(suite.suite, case.case_id): case.fingerprint for suite in read.suites for case in suite.cases},
+        fingerprints={
+            (suite.suite, case.case_id): case.fingerprint
+            for suite in read.suites
+            for case in suite.cases
+        },
         shard=None if read.shard is None else _read_shard(read.shard),
-        homes={(suite.suite, case.case_id): case.shard for suite in read.suites for case in suite.cases if case.shard},
+        homes={
+            (suite.suite, case.case_id): case.shard
+            for suite in read.suites
+            for case in suite.cases
+            if case.shard
+        },
     )
     return Stored(
         run=run,
@@ -609,11 +746,16 @@ def _failure(outcome: JsonObject | None) -> AgentFailure | None:
 def _suite(suite: Any) -> Suite:
     return Suite(
         key=suite.suite,
-        eval_set=EvalSet(eval_set_id=suite.eval_set_id, cases=tuple(_case(case, suite.suite) for case in suite.cases)),
+        eval_set=EvalSet(
+            eval_set_id=suite.eval_set_id,
+            cases=tuple(_case(case, suite.suite) for case in suite.cases),
+        ),
         criteria=tuple(shapes.restored(CriterionUse, use) for use in suite.criteria),
         criteria_source=suite.criteria_source,
         agent=shapes.restored(AgentUse, suite.agent),
-        simulator=SimulatorUse(model="") if suite.simulator is None else shapes.restored(SimulatorUse, suite.simulator),
+        simulator=SimulatorUse(model="")
+        if suite.simulator is None
+        else shapes.restored(SimulatorUse, suite.simulator),
         problem=suite.problem,
     )
 
@@ -622,7 +764,9 @@ def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
     place, criteria = Place(file=suite, line=case.line), frozenset(case.criteria) or None
     if isinstance(case, PlannedCase) or case.eval_case is None:
         return Case(case_id=case.case_id, conversation=(), place=place, criteria=criteria)
-    return dataclasses.replace(case.eval_case.noun(place=place), case_id=case.case_id, criteria=criteria)
+    return dataclasses.replace(
+        case.eval_case.noun(place=place), case_id=case.case_id, criteria=criteria
+    )
 
 
 def _read_shard(read: Any) -> Shard:
@@ -645,7 +789,14 @@ TOLD: Final = (
 
 def _told(read: Any) -> Comparison:
     cases = tuple(
-        CaseComparison(suite=case.suite, case_id=case.case_id, status=case.status, head=None, base=None, why=case.why)
+        CaseComparison(
+            suite=case.suite,
+            case_id=case.case_id,
+            status=case.status,
+            head=None,
+            base=None,
+            why=case.why,
+        )
         for case in read.cases
         if case.status is not CaseStatus.PAIRED
     )
@@ -668,7 +819,8 @@ MOST_RUNS: Final = 1_000
 
 
 def read_untrusted(path: Path, *, shown_as: str) -> Stored:
-    """`read_results` for a file that anybody may have written. Raises ConfigError alone, whatever is in it."""
+    """`read_results` for a file that anybody may have written. Raises ConfigError alone, whatever
+    is in it."""
     place = Place(file=shown_as)
     raw = _read_json(path, place=place, of="", most_bytes=UNTRUSTED_BYTES)
     validate_untrusted(raw, place)
@@ -678,7 +830,8 @@ def read_untrusted(path: Path, *, shown_as: str) -> Stored:
 
 
 def validate_untrusted(raw: Any, place: Place) -> None:
-    """No deep nest, no huge text, no number that is none or that no arithmetic takes. Raises ConfigError."""
+    """No deep nest, no huge text, no number that is none or that no arithmetic takes. Raises
+    ConfigError."""
     level: list[Any] = [raw]
     nodes = 0
     for _ in range(MOST_DEPTH):
@@ -715,8 +868,14 @@ def _insist_possible(run: Run, place: Place) -> None:
         raise _untrusted(f"has a case of a shard beyond the {run.shards:,} that it names", place)
     if not 1 <= run.repeats <= MOST_RUNS:
         raise _untrusted("has an invalid number of repeats", place)
-    if len(cases) > MOST_CASES or len(cases) * run.repeats > MOST_TRIALS or len(run.trials) > MOST_TRIALS:
-        raise _untrusted(f"has {len(cases):,} cases, each {run.repeats:,} times, which exceeds the limit", place)
+    if (
+        len(cases) > MOST_CASES
+        or len(cases) * run.repeats > MOST_TRIALS
+        or len(run.trials) > MOST_TRIALS
+    ):
+        raise _untrusted(
+            f"has {len(cases):,} cases, each {run.repeats:,} times, which exceeds the limit", place
+        )
     for noun, keys in (
         ("evaluation file", [suite.key for suite in run.suites]),
         ("case", cases),
@@ -733,4 +892,6 @@ def _insist_possible(run: Run, place: Place) -> None:
 
 
 def _untrusted(message: str, place: Place) -> ConfigError:
-    return ConfigError(message, place=place, hint="It is not used because it came from a pull request.")
+    return ConfigError(
+        message, place=place, hint="It is not used because it came from a pull request."
+    )

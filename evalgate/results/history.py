@@ -1,4 +1,5 @@
-"""The history of the base branch: what its last runs did, whether its model moved, how a finished run joins it."""
+"""The history of the base branch: what its last runs did, whether its model moved, how a finished
+run joins it."""
 
 from __future__ import annotations
 
@@ -43,9 +44,11 @@ DRIFT_DAYS: Final = 14
 NEEDED: Final = 20.0 * 31
 """The evidence of a drift: that of one pull request for each look of a month, one a day at most."""
 WINDOWS: Final = (1, 2, 3, 5, 8)
-"""Numbers of last runs that are each compared with as many before them; the purse is split over them."""
+"""Numbers of last runs that are each compared with as many before them; the purse is split over
+them."""
 ENVIRONMENT: Final = ("framework_version", "python", "requirements")
-"""What workers tell of their environment that may change what an agent does though its files are the same."""
+"""What workers tell of their environment that may change what an agent does though its files are
+the same."""
 UNKNOWN: Final = "unknown"
 """The content of a case, where a run does not tell."""
 
@@ -54,11 +57,11 @@ Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 @frozen_dataclass
 class PastRun:
-    """A run of the base branch; `number` counts all that ever were. `at`: ISO 8601, UTC; `means`: by criterion.
+    """A run of the base branch; `number` counts all that ever were. `at`: ISO 8601, UTC; `means`:
+    by criterion.
 
-    `agent`: equal for the same agents in the same environment, "" where that is not known. `drift`: what was found when
-    this run was added.
-    """
+    `agent`: equal for the same agents in the same environment, "" where that is not known. `drift`:
+    what was found when this run was added."""
 
     number: Count
     commit: str
@@ -69,7 +72,8 @@ class PastRun:
 
 
 class PastOutcome(NamedTuple):
-    """What a case did in the run of this number: repeats that passed, that were measured, that were asked for."""
+    """What a case did in the run of this number: repeats that passed, that were measured, that were
+    asked for."""
 
     number: Count
     passes: Count
@@ -81,9 +85,9 @@ class PastOutcome(NamedTuple):
 class CaseHistory:
     """Outcomes of a case, oldest first, since its content or its criteria were last changed.
 
-    `question`: equal for equal content of the case. `fingerprint`: equal for an equal question and equal deciding
-    criteria, thresholds included; outcomes of different ones are never counted together.
-    """
+    `question`: equal for equal content of the case. `fingerprint`: equal for an equal question and
+    equal deciding criteria, thresholds included; outcomes of different ones are never counted
+    together."""
 
     suite: str
     case_id: str
@@ -111,8 +115,8 @@ class PastRuns:
 class History:
     """What the store remembers of base runs, and where a finished run is kept.
 
-    `past` None: nobody knows, as there is no store, or it cannot be read. `problems`: what could not be read.
-    """
+    `past` None: nobody knows, as there is no store, or it cannot be read. `problems`: what could
+    not be read."""
 
     settings: Settings
     context: Context
@@ -130,18 +134,25 @@ class History:
         past = self.past or PastRuns()
         runs = {run.number: run for run in past.runs[-RECENT:]}
         return {
-            key: tuple(_past_case(outcome, runs[outcome.number]) for outcome in case.outcomes if outcome.number in runs)
+            key: tuple(
+                _past_case(outcome, runs[outcome.number])
+                for outcome in case.outcomes
+                if outcome.number in runs
+            )
             for key, case in past.by_case().items()
         }
 
     def drift(self, run: Run, *, deviations: Deviations = OURS) -> Drift | None:
-        """What the unchanged agent of the base branch does otherwise than before, where that is recent; with this run,
-        where it is to be kept."""
+        """What the unchanged agent of the base branch does otherwise than before, where that is
+        recent; with this run, where it is to be kept."""
         past = self.past or PastRuns()
         if self.is_wanted and not self.settings.shard and run.complete and not run.truncated:
             past = update(past, summary_of(run, run.commit, deviations=deviations))
         drift = recent_drift(past)
-        is_recent = drift is not None and (self.context.now - results_stores.moment(drift.since)).days <= DRIFT_DAYS
+        is_recent = (
+            drift is not None
+            and (self.context.now - results_stores.moment(drift.since)).days <= DRIFT_DAYS
+        )
         return drift if is_recent else None
 
     @property
@@ -151,10 +162,17 @@ class History:
         return mode == "always" or (mode == "auto" and self.context.on_base_branch)
 
     def keep(self, report: Report) -> Report:
-        """Keep a complete run on the base branch, whatever its verdict; the report, with what could not be kept."""
+        """Keep a complete run on the base branch, whatever its verdict; the report, with what could
+        not be kept."""
         run, settings, results = report.run, self.settings, report.files.get("results")
         # a shard is no base for anybody
-        if self.store is None or results is None or settings.shard or not self.is_wanted or not run.complete:
+        if (
+            self.store is None
+            or results is None
+            or settings.shard
+            or not self.is_wanted
+            or not run.complete
+        ):
             return report
         if run.truncated:  # it would take the place of a whole run
             self.context.say(f"the results are not stored: {run.truncated}")
@@ -163,19 +181,25 @@ class History:
             self.context.say("the results are not stored: the agent failed in every run")
             return report
         commit = run.commit or (self.repo.head if self.repo is not None else "")
-        revise = add_run(summary_of(run, commit, deviations=report.policy.deviations), warn=self.context.say)
+        revise = add_run(
+            summary_of(run, commit, deviations=report.policy.deviations), warn=self.context.say
+        )
         try:
             self.store.save(commit, Path(results), current_moment=self.context.now, revise=revise)
         except EvalgateError as error:
             message = f"the results were not stored in the {self.store.name}: {error.message}"
-            return replace(report, problems=(*report.problems, errors.warning("not-kept", message, hint=error.hint)))
+            return replace(
+                report,
+                problems=(*report.problems, errors.warning("not-kept", message, hint=error.hint)),
+            )
         self.context.say(f"results of {commit[:7]} stored in the {self.store.name}")
         return report
 
 
 @contextlib.contextmanager
 def opened(settings: Settings, context: Context) -> Iterator[History]:
-    """The store that the settings name and what it remembers, before any agent runs; says what cannot be used."""
+    """The store that the settings name and what it remembers, before any agent runs; says what
+    cannot be used."""
     unknown = History(settings=settings, context=context)
     if not settings.baseline_folder:
         yield unknown
@@ -183,7 +207,10 @@ def opened(settings: Settings, context: Context) -> Iterator[History]:
     with contextlib.ExitStack() as stack:
         try:
             repository = git.open_repository(
-                settings.root, environ=context.environ, token=context.token, under=context.cache / "bases"
+                settings.root,
+                environ=context.environ,
+                token=context.token,
+                under=context.cache / "bases",
             )
             repo = stack.enter_context(repository)
             store = results_stores.opened(settings, repo, root=settings.root, say=context.say)
@@ -197,10 +224,14 @@ def opened(settings: Settings, context: Context) -> Iterator[History]:
             try:
                 past = read_history(store)
             except EvalgateError as error:
-                message = f"the history of base runs in the {store.name} was not read: {error.message}"
+                message = (
+                    f"the history of base runs in the {store.name} was not read: {error.message}"
+                )
                 problems = (errors.warning("history-unread", message),)
                 context.say(message)
-        yield History(settings=settings, context=context, repo=repo, store=store, past=past, problems=problems)
+        yield History(
+            settings=settings, context=context, repo=repo, store=store, past=past, problems=problems
+        )
 
 
 # --- what it says --------------------------------------------------------------------------------
@@ -224,8 +255,11 @@ def is_broken(case: CaseHistory) -> bool:
     return len(measured) == BROKEN_RUNS and not any(outcome.passes for outcome in measured)
 
 
-def trends(past: PastRuns, means: Mapping[str, float], *, recent: int = RECENT) -> tuple[Trend, ...]:
-    """How each criterion of this run went in the last base runs, where at least two of them have it.
+def trends(
+    past: PastRuns, means: Mapping[str, float], *, recent: int = RECENT
+) -> tuple[Trend, ...]:
+    """How each criterion of this run went in the last base runs, where at least two of them have
+    it.
 
     `means`: this run's means, in the order of the answer.
     """
@@ -240,7 +274,9 @@ def trends(past: PastRuns, means: Mapping[str, float], *, recent: int = RECENT) 
         )
         for name, mean in means.items()
     ]
-    return tuple(trend for trend in candidates if sum(mean is not None for mean in trend.means) >= 2)
+    return tuple(
+        trend for trend in candidates if sum(mean is not None for mean in trend.means) >= 2
+    )
 
 
 # --- one run more --------------------------------------------------------------------------------
@@ -253,9 +289,13 @@ def summary_of(run: Run, commit: str, *, deviations: Deviations = OURS) -> PastR
     cases = []
     for key, uses in pairing.uses_by_case(run).items():
         deciding = pairing.deciding(uses)
-        outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in by_case.get(key, ())]
+        outcomes = [
+            pairing.passes(pairing.pattern_of(trial, deciding)) for trial in by_case.get(key, ())
+        ]
         question = run.fingerprints.get(key) or UNKNOWN
-        outcome = PastOutcome(1, outcomes.count(True), len(outcomes) - outcomes.count(None), run.repeats)
+        outcome = PastOutcome(
+            1, outcomes.count(True), len(outcomes) - outcomes.count(None), run.repeats
+        )
         fingerprint = fingerprints.digest([question, rules[key[0]]])
         cases.append(
             CaseHistory(
@@ -266,7 +306,9 @@ def summary_of(run: Run, commit: str, *, deviations: Deviations = OURS) -> PastR
                 outcomes=(outcome,),
             )
         )
-    this = PastRun(number=1, commit=commit, at=run.started_at, means=means_of(run), agent=_agent(run))
+    this = PastRun(
+        number=1, commit=commit, at=run.started_at, means=means_of(run), agent=_agent(run)
+    )
     return PastRuns(runs=(this,), cases=tuple(cases))
 
 
@@ -274,7 +316,9 @@ def _agent(run: Run) -> str:
     """What the agents read and what they ran in, as one; "" where that of one is not known."""
     if not run.inputs or not all(run.inputs.values()):
         return ""
-    ran_in = {key: [about.get(name, "") for name in ENVIRONMENT] for key, about in run.agents.items()}
+    ran_in = {
+        key: [about.get(name, "") for name in ENVIRONMENT] for key, about in run.agents.items()
+    }
     return fingerprints.digest([sorted(run.inputs.items()), ran_in])
 
 
@@ -290,7 +334,8 @@ def means_of(run: Run) -> dict[str, float]:
 
 
 def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
-    """The history with one more run (`summary_of`). The history of a case whose fingerprint changed starts anew."""
+    """The history with one more run (`summary_of`). The history of a case whose fingerprint changed
+    starts anew."""
     number = past.runs[-1].number + 1 if past.runs else 1
     runs = (*past.runs, replace(new.runs[0], number=number))[-last:]
     cases = past.by_case()
@@ -317,8 +362,8 @@ def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
 
 
 def _look(past: PastRuns) -> Drift | None:
-    """Whether the last runs differ from those before, of the same agent: looked at by the first run of a day, once, and
-    since the last drift."""
+    """Whether the last runs differ from those before, of the same agent: looked at by the first run
+    of a day, once, and since the last drift."""
     *earlier_runs, last = past.runs
     if not last.agent or any(run.at[:10] == last.at[:10] for run in earlier_runs):
         return None
@@ -336,10 +381,11 @@ def _look(past: PastRuns) -> Drift | None:
 
 
 def _turn(runs: Sequence[PastRun], outcomes: Sequence[Mapping[CaseKey, float]]) -> Drift | None:
-    """Since when the last runs pass more or less often than those before; None where chance explains it.
+    """Since when the last runs pass more or less often than those before; None where chance
+    explains it.
 
-    The purse over pairs of runs, one before and one after, each run in one pair; half of it bets on a fall.
-    """
+    The purse over pairs of runs, one before and one after, each run in one pair; half of it bets on
+    a fall."""
     best, total = Drift(since="", before=0.0, after=0.0), 0.0
     windows = [window for window in WINDOWS if 2 * window <= len(runs)]
     for window in windows:
@@ -350,7 +396,9 @@ def _turn(runs: Sequence[PastRun], outcomes: Sequence[Mapping[CaseKey, float]]) 
             for key in sorted(new_rates.keys() & old_rates)
         ]
         falls = [old_rate - new_rate for old_rate, new_rate in pairs]
-        evidence = fmean(book.evidence([sign * fall for fall in falls], tolerated=0.0) for sign in (1, -1))
+        evidence = fmean(
+            book.evidence([sign * fall for fall in falls], tolerated=0.0) for sign in (1, -1)
+        )
         total += evidence / len(windows)
         if pairs and evidence > best.evidence:
             old_mean, new_mean = (fmean(values) for values in zip(*pairs, strict=True))
@@ -361,11 +409,16 @@ def _turn(runs: Sequence[PastRun], outcomes: Sequence[Mapping[CaseKey, float]]) 
 def recent_drift(past: PastRuns) -> Drift | None:
     """The last drift that was found, of the agent that the base branch still has."""
     drift_run = next((run for run in reversed(past.runs) if run.drift is not None), None)
-    return drift_run.drift if drift_run is not None and past.runs[-1].agent in ("", drift_run.agent) else None
+    return (
+        drift_run.drift
+        if drift_run is not None and past.runs[-1].agent in ("", drift_run.agent)
+        else None
+    )
 
 
 def drifted_at(past: PastRuns | None) -> datetime | None:
-    """Before when no stored result may be compared with: when the provider last moved; None where it did not."""
+    """Before when no stored result may be compared with: when the provider last moved; None where
+    it did not."""
     drifts = [run.drift for run in (past.runs if past is not None else ()) if run.drift is not None]
     return results_stores.moment(drifts[-1].since) if drifts else None
 
@@ -374,7 +427,14 @@ def _rules(suite: Suite, *, deviations: Deviations) -> list[object]:
     """Equal for equal criteria: what passed a lower threshold has not passed a higher one."""
     uses = sorted(pairing.deciding(suite.criteria), key=lambda use: use.name)
     return [deviations.are_taken_back] + [
-        [use.name, float(use.threshold or 0), dict(use.options), use.code, use.lower_is_better, use.endpoint]
+        [
+            use.name,
+            float(use.threshold or 0),
+            dict(use.options),
+            use.code,
+            use.lower_is_better,
+            use.endpoint,
+        ]
         for use in uses
     ]
 
@@ -383,7 +443,8 @@ def _rules(suite: Suite, *, deviations: Deviations) -> list[object]:
 
 
 class UnreadableHistory(Exception):  # noqa: N818 - it says what is the matter
-    """The text is no history. `newer`: it is one of a later version of evalgate, which must not be overwritten."""
+    """The text is no history. `newer`: it is one of a later version of evalgate, which must not be
+    overwritten."""
 
     def __init__(self, message: str, *, newer: bool = False) -> None:
         super().__init__(message)
@@ -414,7 +475,9 @@ def render_history(past: PastRuns) -> bytes:
 
 
 def _lines(values: Iterable[Any]) -> str:
-    return ",\n".join(json.dumps(value, ensure_ascii=False, separators=(",", ":")) for value in values)
+    return ",\n".join(
+        json.dumps(value, ensure_ascii=False, separators=(",", ":")) for value in values
+    )
 
 
 def parse_history(text: bytes) -> PastRuns:
@@ -425,7 +488,9 @@ def parse_history(text: bytes) -> PastRuns:
     if type(version) is int and version != SCHEMA_VERSION:
         newer = version > SCHEMA_VERSION
         when = "a later" if newer else "an earlier"
-        raise UnreadableHistory(f"schema_version {version} was written by {when} version of evalgate", newer=newer)
+        raise UnreadableHistory(
+            f"schema_version {version} was written by {when} version of evalgate", newer=newer
+        )
     try:
         past = shapes.restored(PastRuns, HistoryFile.model_validate_json(text))
     except ValidationError as error:
@@ -433,7 +498,9 @@ def parse_history(text: bytes) -> PastRuns:
         raise UnreadableHistory(words.fault_with_place(first, steps=4)) from None
     for case in past.cases:
         if any(not passes <= measured <= runs for _, passes, measured, runs in case.outcomes):
-            raise UnreadableHistory(f"{case.case_id[:80]}: more passed than were measured, or more than were asked for")
+            raise UnreadableHistory(
+                f"{case.case_id[:80]}: more passed than were measured, or more than were asked for"
+            )
     by_case = [[outcome.number for outcome in case.outcomes] for case in past.cases]
     for numbers in ([run.number for run in past.runs], *by_case):
         if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
@@ -444,22 +511,24 @@ def parse_history(text: bytes) -> PastRuns:
 def read_history(store: BaselineFolder) -> PastRuns:
     """The history of a store, an empty one where it has none.
 
-    Raises UnavailableError where the store is out of reach or what it has cannot be read: that is not the same as none.
-    """
+    Raises UnavailableError where the store is out of reach or what it has cannot be read: that is
+    not the same as none."""
     stored = store.read(HISTORY)
     if stored is None:
         return PastRuns()
     try:
         return parse_history(stored)
     except UnreadableHistory as error:
-        raise UnavailableError(f"it is damaged: {error}" if not error.newer else str(error)) from error
+        raise UnavailableError(
+            f"it is damaged: {error}" if not error.newer else str(error)
+        ) from error
 
 
 def add_run(run: PastRuns, *, warn: Warn = lambda _: None) -> Revise:
     """What `BaselineFolder.save` makes of the history: this run is added.
 
-    An unreadable history starts anew, with a warning; that of a later evalgate stays as it is, with one.
-    """
+    An unreadable history starts anew, with a warning; that of a later evalgate stays as it is, with
+    one."""
 
     def revise(stored: bytes | None) -> bytes | None:
         try:

@@ -1,11 +1,10 @@
 """The journal: one JSON line per finished trial and grade, so that nothing paid for is lost.
 
-A line is written whole and flushed at once; a line that a kill cut off is dropped when the journal is read again, and
-one that is damaged is passed over.
-Trials and grades are found by content address (`formats.fingerprints`), so a journal made with other cases, other
-criteria or another agent is simply not used. What an agent read of its checkout stands before the trials that it may
-have changed.
-"""
+A line is written whole and flushed at once; a line that a kill cut off is dropped when the journal
+is read again, and one that is damaged is passed over. Trials and grades are found by content
+address (`formats.fingerprints`), so a journal made with other cases, other criteria or another
+agent is simply not used. What an agent read of its checkout stands before the trials that it may
+have changed."""
 
 from __future__ import annotations
 
@@ -38,15 +37,16 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class _Line(NamedTuple):
-    """Where the line of a trial begins, and what it was when it was written or the journal was opened (`_mark_of`)."""
+    """Where the line of a trial begins, and what it was when it was written or the journal was
+    opened (`_mark_of`)."""
 
     where: int
     mark: bytes
 
 
 class Peeked(NamedTuple):
-    """What a journal says of itself: when its run began (ISO 8601), in which workflow run, and whether it came to its
-    end."""
+    """What a journal says of itself: when its run began (ISO 8601), in which workflow run, and
+    whether it came to its end."""
 
     started_at: str
     workflow_run: str
@@ -60,10 +60,10 @@ MOST_FOUND = 8
 class Journal:
     """An append-only file of what happened; also where the transcripts of a run are read from.
 
-    Safe for many threads of one process; one process at a time, which a lock on the file sees to. `damaged`: how many
-    lines of a reopened one could not be read, what they held being unknown. `about`: what its first line says.
-    `redact`: takes secrets out of all that is written, so that what is read from it, by reports too, has none.
-    """
+    Safe for many threads of one process; one process at a time, which a lock on the file sees to.
+    `damaged`: how many lines of a reopened one could not be read, what they held being unknown.
+    `about`: what its first line says. `redact`: takes secrets out of all that is written, so that
+    what is read from it, by reports too, has none."""
 
     def __init__(self, path: Path, *, redact: Callable[[str], str] = str) -> None:
         self.path = path
@@ -97,8 +97,8 @@ class Journal:
 
     @classmethod
     def read(cls, path: Path) -> Journal:
-        """The journal of an earlier run, to be read alone. It lacks trials that secrets were taken out of: they are no
-        longer what the agent said.
+        """The journal of an earlier run, to be read alone. It lacks trials that secrets were taken
+        out of: they are no longer what the agent said.
 
         Raises UnavailableError, also for a journal in another layout than this version writes.
         """
@@ -125,7 +125,8 @@ class Journal:
         return address in self._trials
 
     def trial(self, address: str, key: TrialKey) -> Trial | None:
-        """The trial with this address; None where there is none, or what stands there is no trial or not the whole."""
+        """The trial with this address; None where there is none, or what stands there is no trial
+        or not the whole."""
         if address not in self._trials:
             return None
         raw = self._read(self._trials[address])
@@ -146,7 +147,9 @@ class Journal:
 
     def measured_at(self, address: str) -> str:
         """When the trial with this address was run, ISO 8601; "" where nobody says."""
-        timestamp = self._read(self._trials[address]).get("measured_at") or self.about.get("started_at", "")
+        timestamp = self._read(self._trials[address]).get("measured_at") or self.about.get(
+            "started_at", ""
+        )
         return timestamp if isinstance(timestamp, str) else ""
 
     def grade(self, address: str) -> Grade | None:
@@ -188,12 +191,18 @@ class Journal:
 
     # --- what is new -----------------------------------------------------------------------------
 
-    def add_trial(self, address: str, trial: Trial, *, agent: str = "", measured_at: str = "") -> None:
-        """Keep a finished trial. `agent`: see `add_inputs`. `measured_at`: of one that was taken over, ISO 8601. Raises
-        UnavailableError where the disk takes no more."""
+    def add_trial(
+        self, address: str, trial: Trial, *, agent: str = "", measured_at: str = ""
+    ) -> None:
+        """Keep a finished trial. `agent`: see `add_inputs`. `measured_at`: of one that was taken
+        over, ISO 8601. Raises UnavailableError where the disk takes no more."""
         agents_seen: dict[str, tuple[AgentDetails, ...]] = {}
-        fields = shapes.outcome_json(trial.outcome, agents_seen=agents_seen, address=fingerprints.digest)
-        outcome = self._without_secrets(fields, lambda raw: shapes.parse_outcome(raw, agents_seen={}))
+        fields = shapes.outcome_json(
+            trial.outcome, agents_seen=agents_seen, address=fingerprints.digest
+        )
+        outcome = self._without_secrets(
+            fields, lambda raw: shapes.parse_outcome(raw, agents_seen={})
+        )
         if outcome is not fields:
             outcome["redacted"] = True
         line = {
@@ -216,17 +225,24 @@ class Journal:
             self._found.pop(address, None)
 
     def add_inputs(self, agent: str, inputs: Inputs) -> None:
-        """Keep what an agent asked of its checkout, as far as it is new; before a trial that depends on it. Raises
-        UnavailableError where the disk takes no more."""
+        """Keep what an agent asked of its checkout, as far as it is new; before a trial that
+        depends on it. Raises UnavailableError where the disk takes no more."""
         with self._lock:
             last = self.inputs.get(agent, Inputs())
-            more = {name: text for name, text in inputs.answers.items() if last.answers.get(name) != text}
+            more = {
+                name: text
+                for name, text in inputs.answers.items()
+                if last.answers.get(name) != text
+            }
             if more or inputs.environment != last.environment:
                 self._append({"inputs": agent, "environment": inputs.environment, "answers": more})
-                self.inputs[agent] = Inputs(environment=inputs.environment, answers={**last.answers, **more})
+                self.inputs[agent] = Inputs(
+                    environment=inputs.environment, answers={**last.answers, **more}
+                )
 
     def add_grade(self, address: str, grade: Grade) -> None:
-        """Keep a grade, known from then on. Raises UnavailableError where the disk takes no more."""
+        """Keep a grade, known from then on. Raises UnavailableError where the disk takes no
+        more."""
         grade = self.without_secrets(grade)
         self._append({"grade": address, **shapes.grade_json(grade)})
         with self._lock:
@@ -253,17 +269,23 @@ class Journal:
     # --- the file --------------------------------------------------------------------------------
 
     def _add_agents(self, address: str, agents: tuple[AgentDetails, ...]) -> None:
-        with self._lock:  # until it is written: no other thread's trial may stand before what it refers to
+        # until it is written: no other thread's trial may stand before what it refers to
+        with self._lock:
             if address not in self._agents_written:
                 fields = {"details": shapes.agents_json(agents)}
-                fields = self._without_secrets(fields, lambda raw: shapes.parse_agents(raw["details"]))
+                fields = self._without_secrets(
+                    fields, lambda raw: shapes.parse_agents(raw["details"])
+                )
                 self._append({"agents": address, **fields})
                 self._agents_written.add(address)
                 agents = shapes.parse_agents(fields["details"])
                 self._agents[address] = agents
 
-    def _without_secrets(self, fields: JsonObject, parse: Callable[[JsonObject], object]) -> JsonObject:
-        """The same where it has none, or one that is a word of the layout. As text: a secret may stand at any depth."""
+    def _without_secrets(
+        self, fields: JsonObject, parse: Callable[[JsonObject], object]
+    ) -> JsonObject:
+        """The same where it has none, or one that is a word of the layout. As text: a secret may
+        stand at any depth."""
         if self._redact is str:
             return fields
         text = shapes.encode(fields).decode()
@@ -274,7 +296,9 @@ class Journal:
         for as_text in (True, False):
             with suppress(ValueError, KeyError, RecursionError):
                 read: JsonObject = (
-                    json.loads(clean) if as_text else mapped_json(json.loads(text), self._clean, key=self._redact)
+                    json.loads(clean)
+                    if as_text
+                    else mapped_json(json.loads(text), self._clean, key=self._redact)
                 )
                 parse(read)
                 if read.get("kind") == fields.get("kind"):
@@ -305,7 +329,8 @@ class Journal:
         self._end = end
 
     def _append(self, value: Json) -> _Line:
-        """Write a line. Raises UnavailableError, also where others wrote to the file; the line stands there then."""
+        """Write a line. Raises UnavailableError, also where others wrote to the file; the line
+        stands there then."""
         line = shapes.encode(value)
         data = line + b"\n"
         with self._lock:
@@ -373,14 +398,16 @@ class Journal:
                 self.about = self.about or line
             else:
                 return False
-        except (KeyError, TypeError, AttributeError, ValueError):  # pydantic's ValidationError is a ValueError
+        # pydantic's ValidationError is a ValueError
+        except (KeyError, TypeError, AttributeError, ValueError):
             return False
         return True
 
     def _remember_trial(self, place: _Line, line: JsonObject) -> None:
         outcome = line["outcome"]
         for address in outcome.get("agents", ()):
-            if address and address not in self._agents:  # its line is damaged: what it was told is part of the trial
+            # its line is damaged: what it was told is part of the trial
+            if address and address not in self._agents:
                 raise KeyError(address)
         agent, count = line.get("asked", ("", 0))
         if len(self.inputs.get(agent, Inputs()).answers) < count:  # a line of them is damaged
@@ -395,14 +422,15 @@ class Journal:
         if not all(isinstance(text, str) for text in answers.values()):
             raise TypeError(agent)
         last = self.inputs.get(agent, Inputs(environment=environment))
-        if last.environment != environment:  # it ran in two environments: nobody knows which trial in which
+        # it ran in two environments: nobody knows which trial in which
+        if last.environment != environment:
             environment = ""
         self.inputs[agent] = Inputs(environment=environment, answers={**last.answers, **answers})
 
 
 def peek(path: Path) -> Peeked | None:
-    """What the first and the last line of a journal say, without reading the others; None where there is none, or
-    something else in its place."""
+    """What the first and the last line of a journal say, without reading the others; None where
+    there is none, or something else in its place."""
     if path.is_symlink() or not path.is_file():
         return None
     try:
@@ -435,15 +463,19 @@ def is_free(path: Path) -> bool:
 
 
 def _open_alone(path: Path) -> FileIO:
-    """The file, made where there is none, for the only process that writes it. Raises UnavailableError.
+    """The file, made where there is none, for the only process that writes it. Raises
+    UnavailableError.
 
     The lock ends with the process, however it ends.
     """
     try:
         output.make_folder(path.parent)
         # unbuffered: after a failed write nothing waits in memory for a second failure
-        # made where it is missing, and never emptied: another process may have it since a moment ago
-        file = FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666))
+        # made where it is missing, and never emptied: another process may have it since a moment
+        # ago
+        file = FileIO(
+            path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666)
+        )
     except OSError as error:
         raise not_written(path, error) from error
     try:
@@ -456,11 +488,11 @@ def _open_alone(path: Path) -> FileIO:
 
 
 def _read_lines(path: Path) -> Iterator[tuple[_Line, JsonObject | None]]:
-    """Every line that ends, and what it holds (None: it is damaged); what a kill cut off stands behind the last. Raises
-    OSError.
+    """Every line that ends, and what it holds (None: it is damaged); what a kill cut off stands
+    behind the last. Raises OSError.
 
-    What stands before a NUL byte is no part of a line: whoever empties the file under its writer leaves a hole of them.
-    """
+    What stands before a NUL byte is no part of a line: whoever empties the file under its writer
+    leaves a hole of them."""
     offset = 0
     with path.open("rb") as file:
         for data in file:
@@ -485,7 +517,9 @@ def not_written(path: Path, error: OSError) -> UnavailableError:
         hint = f"{note} The disk failed: see the system log, then continue with --resume."
     else:
         hint = f"Make the folder {path.parent} writable, or set `output` to another folder."
-    return UnavailableError(f"cannot write the journal {path}: {error.strerror or error}", hint=hint)
+    return UnavailableError(
+        f"cannot write the journal {path}: {error.strerror or error}", hint=hint
+    )
 
 
 def _not_read(path: Path, error: OSError) -> UnavailableError:
@@ -515,8 +549,8 @@ def _lock(file: FileIO, path: Path) -> None:
 
 
 def _parsed(line: bytes) -> Any:
-    """JSON by pydantic's reader, which is the faster; what it refuses (half an emoji, 200 levels) by Python's. Raises
-    ValueError, RecursionError."""
+    """JSON by pydantic's reader, which is the faster; what it refuses (half an emoji, 200 levels)
+    by Python's. Raises ValueError, RecursionError."""
     try:
         return from_json(line)
     except ValueError:

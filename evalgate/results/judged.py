@@ -33,7 +33,9 @@ class JudgeWire(CalibrationShape):
     """Who judged."""
 
     model: str = Field(description="As ADK writes it.")
-    prompt_version: str = Field(default="", description="Of the question; empty where it is not known.")
+    prompt_version: str = Field(
+        default="", description="Of the question; empty where it is not known."
+    )
     num_samples: int = 1
     config: JsonObject = Field(default_factory=dict, description="judge_model_config.")
 

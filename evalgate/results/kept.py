@@ -1,4 +1,5 @@
-"""Runs at a terminal, kept: `.evalgate/runs/<time>-<commit>` has the files of each, and run.json says what it was."""
+"""Runs at a terminal, kept: `.evalgate/runs/<time>-<commit>` has the files of each, and run.json
+says what it was."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ STAMP = "%Y%m%dT%H%M%SZ"
 
 
 class About(BaseModel):
-    """What run.json says of a kept run. `selected`: by paths, ids or a pattern, so that it may be a part of what there
-    is. `shown_in`: the output folder that its files were put into; "" where these are of a run of more cases. `cases`:
-    how each ended, by suite and id."""
+    """What run.json says of a kept run. `selected`: by paths, ids or a pattern, so that it may be a
+    part of what there is. `shown_in`: the output folder that its files were put into; "" where
+    these are of a run of more cases. `cases`: how each ended, by suite and id."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,7 +48,11 @@ class About(BaseModel):
 
     def kinds(self) -> dict[CaseKey, VerdictKind]:
         """How each case ended, by suite and id."""
-        return {(suite, case): kind for suite, cases in self.cases.items() for case, kind in cases.items()}
+        return {
+            (suite, case): kind
+            for suite, cases in self.cases.items()
+            for case, kind in cases.items()
+        }
 
     def keys(self) -> set[CaseKey]:
         """The cases, by suite and id."""
@@ -74,7 +79,9 @@ def runs(root: Path) -> list[KeptRun]:
         with suppress(OSError, ValueError, ValidationError):
             file = folder / ABOUT
             if file.stat().st_size <= LONGEST_ABOUT and (folder / RESULTS).is_file():
-                kept_runs.append(KeptRun(folder=folder, about=About.model_validate_json(file.read_bytes())))
+                kept_runs.append(
+                    KeptRun(folder=folder, about=About.model_validate_json(file.read_bytes()))
+                )
     return kept_runs
 
 
@@ -85,7 +92,13 @@ def of_cases(root: Path) -> dict[CaseKey, tuple[PastCase, ...]]:
         about = run.about
         for key, kind in about.kinds().items():
             text = kind.value.replace("_", " ")
-            past = PastCase(at=about.started_at, commit=about.commit, kind=kind, where="this computer", said=text)
+            past = PastCase(
+                at=about.started_at,
+                commit=about.commit,
+                kind=kind,
+                where="this computer",
+                said=text,
+            )
             past_cases.setdefault(key, []).append(past)
     return {key: tuple(cases) for key, cases in past_cases.items()}
 
@@ -100,8 +113,8 @@ def write(
     moment: datetime,
     redact: Callable[[str], str],
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
-    """`output.write_all` into a folder of this run alone, secrets taken out; and into the folder `to`, where that does
-    not have the results of more cases than these."""
+    """`output.write_all` into a folder of this run alone, secrets taken out; and into the folder
+    `to`, where that does not have the results of more cases than these."""
     texts = ((name, file_name, map(redact, pieces)) for name, file_name, pieces in texts)
     try:
         folder = _made(root, report.run.commit, moment)
@@ -116,8 +129,12 @@ def write(
         about = about.model_copy(update={"shown_in": str(to)})
         files, more = _shown(files, to)
         problems = (*problems, *more)
-    problem = output.write_file(folder / ABOUT, [about.model_dump_json(exclude_defaults=True) + "\n"])
-    _remove_old([folder, *(run.folder for run in earlier)], [about, *(run.about for run in earlier)])
+    problem = output.write_file(
+        folder / ABOUT, [about.model_dump_json(exclude_defaults=True) + "\n"]
+    )
+    _remove_old(
+        [folder, *(run.folder for run in earlier)], [about, *(run.about for run in earlier)]
+    )
     return files, (*problems, *([problem] if problem is not None else ()))
 
 
@@ -149,7 +166,8 @@ def _made(root: Path, commit: str, moment: datetime) -> Path:
 
 
 def _may_replace(about: About, earlier: Sequence[KeptRun], to: Path) -> bool:
-    """Whether the files of the folder may be those of this run: not a part in place of the whole."""
+    """Whether the files of the folder may be those of this run: not a part in place of the
+    whole."""
     if not (to / RESULTS).exists():
         return True
     there = next((run.about for run in earlier if run.about.shown_in == str(to)), None)
@@ -186,8 +204,11 @@ def _shown(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Pro
 
 
 def _remove_old(folders: Sequence[Path], abouts: Sequence[About]) -> None:
-    """Keep the newest runs within the bounds, and the newest of all cases, however many of a part came after it."""
-    complete_index = next((at for at, about in enumerate(abouts) if about.complete and not about.selected), 0)
+    """Keep the newest runs within the bounds, and the newest of all cases, however many of a part
+    came after it."""
+    complete_index = next(
+        (at for at, about in enumerate(abouts) if about.complete and not about.selected), 0
+    )
     size = 0
     for at, folder in enumerate(folders):
         size += _size(folder)

@@ -1,4 +1,5 @@
-"""One word for each case, and how many cases each word has: the counts of every report, which add up."""
+"""One word for each case, and how many cases each word has: the counts of every report, which add
+up."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class CaseLabel(enum.StrEnum):
     FIXED = "fixed"  # it passes, and the base fails
     NEW = "new"  # it fails, and the base passes
     PRE_EXISTING = "pre_existing"  # it fails, and the base fails too
-    MIXED = "mixed"  # it fails, its runs differ, and no rerun was to tell whether that was an accident
+    # it fails, its runs differ, and no rerun was to tell whether that was an accident
+    MIXED = "mixed"
     NO_BASE = "no_base"  # it fails, and the base's outcome is not known
     NOT_CONFIRMED = "not_confirmed"  # it fails, and too few reruns could be measured to tell
     FAILED = "failed"  # it fails, and there is no base to tell more
@@ -44,13 +46,21 @@ OF_ORIGIN: Mapping[FailureOrigin, CaseLabel] = {
 }
 
 FAILURES = (
-    *(CaseLabel.NEW, CaseLabel.PRE_EXISTING, CaseLabel.MIXED, CaseLabel.NO_BASE, CaseLabel.NOT_CONFIRMED),
+    *(
+        CaseLabel.NEW,
+        CaseLabel.PRE_EXISTING,
+        CaseLabel.MIXED,
+        CaseLabel.NO_BASE,
+        CaseLabel.NOT_CONFIRMED,
+    ),
     CaseLabel.FAILED,
 )
 """The words of a case that failed, flaky and quarantined ones aside."""
 
 
-def label(case: CaseVerdict, *, origin: FailureOrigin | None = None, is_fixed: bool = False) -> CaseLabel:
+def label(
+    case: CaseVerdict, *, origin: FailureOrigin | None = None, is_fixed: bool = False
+) -> CaseLabel:
     """The word for a case; `origin`: whose failure it is, where there is a base to tell."""
     if case.quarantined:
         return CaseLabel.QUARANTINED
@@ -70,7 +80,9 @@ def label(case: CaseVerdict, *, origin: FailureOrigin | None = None, is_fixed: b
 def of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, CaseLabel]:
     """The word for every case of a verdict."""
     has_base = comparison is not None and comparison.base is not None
-    compared = {case.key: case for case in comparison.cases} if comparison is not None and has_base else {}
+    compared = (
+        {case.key: case for case in comparison.cases} if comparison is not None and has_base else {}
+    )
     labels = {}
     for case in verdict.cases:
         beside = compared.get(case.key)
@@ -84,9 +96,9 @@ def of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, Case
 
 @frozen_dataclass
 class CaseCounts:
-    """How many cases each word has. `passed`, `failed`, `flaky`, `quarantined`, `inconclusive` and `not_measured` add
-    up to `total`; `fixed` ones are among those that passed, and the others among those that failed, which they need
-    not add up to where there is no base."""
+    """How many cases each word has. `passed`, `failed`, `flaky`, `quarantined`, `inconclusive` and
+    `not_measured` add up to `total`; `fixed` ones are among those that passed, and the others among
+    those that failed, which they need not add up to where there is no base."""
 
     total: int = 0
     passed: int = 0

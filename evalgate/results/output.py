@@ -1,4 +1,5 @@
-"""The files of a run: written whole or not at all; what cannot be written is a warning, never another verdict."""
+"""The files of a run: written whole or not at all; what cannot be written is a warning, never
+another verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ RESULTS, BASE_RESULTS = "results.json", "base.json"
 def write_all(
     texts: Iterable[tuple[str, str, Iterable[str]]], folder: Path
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
-    """Write texts (name, file name, pieces) into `folder`: the paths by name, and a warning for each that failed."""
+    """Write texts (name, file name, pieces) into `folder`: the paths by name, and a warning for
+    each that failed."""
     files, problems = {}, []
     with suppress(OSError):  # told of the files
         make_folder(folder)
@@ -32,14 +34,16 @@ def write_all(
 
 
 def make_folder(folder: Path) -> None:
-    """The folder that a run writes to. One that it makes itself ignores itself, so that no commit takes it along."""
+    """The folder that a run writes to. One that it makes itself ignores itself, so that no commit
+    takes it along."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
-    """Write a file whole or not at all: beside its place first, then moved there. Readable by all."""
+    """Write a file whole or not at all: beside its place first, then moved there. Readable by
+    all."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +52,9 @@ def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
         beside.chmod(0o644)
         beside.replace(path)
     except OSError as error:
-        return errors.warning("not-written", f"cannot be written: {error.strerror or error}", Place(file=str(path)))
+        return errors.warning(
+            "not-written", f"cannot be written: {error.strerror or error}", Place(file=str(path))
+        )
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
@@ -61,7 +67,8 @@ def append_summary(text: str, *, path: Path) -> Problem | None:
 
 
 def append_outputs(outputs: Mapping[str, str], *, path: Path) -> Problem | None:
-    """Append step outputs (GITHUB_OUTPUT), each under a delimiter that its value cannot contain by guessing."""
+    """Append step outputs (GITHUB_OUTPUT), each under a delimiter that its value cannot contain by
+    guessing."""
     pieces = []
     for name, value in outputs.items():
         delimiter = f"evalgate_{secrets.token_hex(16)}"
@@ -70,12 +77,17 @@ def append_outputs(outputs: Mapping[str, str], *, path: Path) -> Problem | None:
 
 
 def hand_over(workspace: Path) -> None:
-    """Give what a container's root and the users of foreign code wrote to the owner of the workspace: later steps must
-    read it, the next checkout must be able to remove it. What the agents left behind (caches) is given back too."""
+    """Give what a container's root and the users of foreign code wrote to the owner of the
+    workspace: later steps must read it, the next checkout must be able to remove it. What the
+    agents left behind (caches) is given back too."""
     owner = workspace.stat()
     if os.geteuid() != 0 or owner.st_uid == 0:
         return
-    paths = (Path(parent) / name for parent, folders, files in os.walk(workspace) for name in (*folders, *files))
+    paths = (
+        Path(parent) / name
+        for parent, folders, files in os.walk(workspace)
+        for name in (*folders, *files)
+    )
     for path in (workspace, *paths):
         with suppress(OSError):  # vanished meanwhile, or a file system without owners
             status = path.lstat()
@@ -90,5 +102,7 @@ def _append(path: Path, text: str) -> Problem | None:
         with path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
     except OSError as error:
-        return errors.warning("not-written", f"cannot be written: {error.strerror or error}", Place(file=str(path)))
+        return errors.warning(
+            "not-written", f"cannot be written: {error.strerror or error}", Place(file=str(path))
+        )
     return None

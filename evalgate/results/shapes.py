@@ -1,8 +1,9 @@
-"""The serialized form of the nouns, made from the nouns themselves, and the few places where JSON needs another one.
+"""The serialized form of the nouns, made from the nouns themselves, and the few places where JSON
+needs another one.
 
-A noun is written by its own fields, defaults left out. Conversations have ADK's form (`wire.invocations`), so that they
-can be pasted into an evaluation file; what agents were told stands in a table beside them.
-"""
+A noun is written by its own fields, defaults left out. Conversations have ADK's form
+(`wire.invocations`), so that they can be pasted into an evaluation file; what agents were told
+stands in a table beside them."""
 
 from __future__ import annotations
 
@@ -52,9 +53,13 @@ AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
 Address: TypeAlias = Callable[[Any], str]
 Places: TypeAlias = list[list[str | int]]
 
-CONFIG: Final = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), ser_json_inf_nan="strings")
+CONFIG: Final = ConfigDict(
+    extra="forbid", frozen=True, protected_namespaces=(), ser_json_inf_nan="strings"
+)
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-NOT_FINITE: Final = "Paths of texts (`NaN`, `Infinity`, `-Infinity`) that stand for the numbers that JSON has not."
+NOT_FINITE: Final = (
+    "Paths of texts (`NaN`, `Infinity`, `-Infinity`) that stand for the numbers that JSON has not."
+)
 NAMES: Final = ("NaN", "Infinity", "-Infinity")
 """How numbers are written that JSON has not: pydantic's words, which every float is read from."""
 MOST_STEPS: Final = 100_000
@@ -63,20 +68,26 @@ _MARKS: Final = (b'"NaN"', b'Infinity"')
 
 
 class Entry(BaseModel):
-    """Something that stands in a file of ours; unknown keys are refused, since every layout has its version."""
+    """Something that stands in a file of ours; unknown keys are refused, since every layout has its
+    version."""
 
     model_config = CONFIG
 
 
-def entry(name: str, noun: type, *, doc: str, without: Collection[str] = (), **more: Any) -> type[Entry]:
-    """The fields of a noun but those in `without`; `more` stands beside them, or in place of one of them."""
+def entry(
+    name: str, noun: type, *, doc: str, without: Collection[str] = (), **more: Any
+) -> type[Entry]:
+    """The fields of a noun but those in `without`; `more` stands beside them, or in place of one of
+    them."""
     hints = typing.get_type_hints(noun, include_extras=True)
     fields = {
         field.name: (hints[field.name], _default(field, hints[field.name]))
         for field in dataclasses.fields(noun)
         if field.name not in without
     }
-    model: type[Entry] = create_model(name, __base__=Entry, __doc__=doc, __module__=__name__, **(fields | more))
+    model: type[Entry] = create_model(
+        name, __base__=Entry, __doc__=doc, __module__=__name__, **(fields | more)
+    )
     return model
 
 
@@ -89,8 +100,11 @@ def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
 
 
 def written(shape: type[Entry], noun: Any, **more: Any) -> JsonObject:
-    """A noun as JSON-ready values in this shape, without defaults; `more`: fields that are not the noun's."""
-    values = {name: more[name] if name in more else getattr(noun, name) for name in shape.model_fields}
+    """A noun as JSON-ready values in this shape, without defaults; `more`: fields that are not the
+    noun's."""
+    values = {
+        name: more[name] if name in more else getattr(noun, name) for name in shape.model_fields
+    }
     return shape.model_construct(**values).model_dump(mode="json", exclude_defaults=True)
 
 
@@ -108,7 +122,8 @@ def encode(value: Any) -> bytes:
     try:
         return to_json(value, inf_nan_mode="strings")
     except PydanticSerializationError:
-        # lone surrogates come in agents' answers: escaped they survive, in UTF-8 they cannot; or very deep values
+        # lone surrogates come in agents' answers: escaped they survive, in UTF-8 they cannot; or
+        # very deep values
         text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
         if "NaN" in text or "Infinity" in text:
             document = json.loads(text, parse_constant=str)
@@ -151,7 +166,8 @@ def _kind_of_grade(value: Any) -> str:
 
 
 AnyGrade: TypeAlias = Annotated[
-    Annotated[Score, Tag("score")] | Annotated[NotEvaluated, Tag("not_evaluated")], Discriminator(_kind_of_grade)
+    Annotated[Score, Tag("score")] | Annotated[NotEvaluated, Tag("not_evaluated")],
+    Discriminator(_kind_of_grade),
 ]
 _GRADE: Final[TypeAdapter[Grade]] = TypeAdapter(AnyGrade, config=CONFIG)
 
@@ -171,26 +187,32 @@ def parse_grade(raw: Any) -> Grade:
 
 
 class OutcomeEntry(Entry):
-    """What the agent did, or how it failed. `agents`: for each invocation the address of its agents in the table."""
+    """What the agent did, or how it failed. `agents`: for each invocation the address of its agents
+    in the table."""
 
     kind: Literal["transcript"] | FailureKind
     invocations: list[InvocationWire] = Field(default_factory=list, description="Of a transcript.")
     final_state: JsonObject | None = None
-    ended_by: Ending | None = Field(default=None, description="How a conversation with a simulated user ended.")
+    ended_by: Ending | None = Field(
+        default=None, description="How a conversation with a simulated user ended."
+    )
     isolated: bool = Field(default=False, description="Whether each turn had a session of its own.")
     agents: list[str] = Field(default_factory=list)
     times: list[list[float]] = Field(
-        default_factory=list, description="For each turn, when its events came: seconds since it began."
+        default_factory=list,
+        description="For each turn, when its events came: seconds since it began.",
     )
     traces: list[list[JsonObject]] = Field(
         default_factory=list,
         description="Of each turn, the one that failed too, what was recorded of it, where `--trace` asked for it.",
     )
     calls: list[list[CallTime]] = Field(
-        default_factory=list, description="Of a CES evaluation: how long each call of a model or a tool took, by turn."
+        default_factory=list,
+        description="Of a CES evaluation: how long each call of a model or a tool took, by turn.",
     )
     states: list[JsonObject | None] = Field(
-        default_factory=list, description="Of a CES evaluation: the session's state at the end of each turn."
+        default_factory=list,
+        description="Of a CES evaluation: the session's state at the end of each turn.",
     )
     model_calls: list[list[EventWire]] = Field(
         default_factory=list,
@@ -199,10 +221,14 @@ class OutcomeEntry(Entry):
     message: str = Field(default="", description="Of a failure.")
     turn: int | None = None
     detail: str = ""
-    partial: list[InvocationWire] = Field(default_factory=list, description="The turns before the failure.")
+    partial: list[InvocationWire] = Field(
+        default_factory=list, description="The turns before the failure."
+    )
     retry_after_s: float | None = None
     not_finite: Places = Field(default_factory=list, description=NOT_FINITE)
-    redacted: bool = Field(default=False, description="Secrets were taken out: not to be scored anew.")
+    redacted: bool = Field(
+        default=False, description="Secrets were taken out: not to be scored anew."
+    )
 
 
 class Described:
@@ -211,11 +237,15 @@ class Described:
     def __init__(self, shape: Any) -> None:
         self.shape = shape
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         """Whatever the annotated type is."""
         return handler(source)
 
-    def __get_pydantic_json_schema__(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        self, _: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         """That of the shape."""
         adapter: TypeAdapter[Any] = TypeAdapter(self.shape)
         return handler(adapter.core_schema)
@@ -224,9 +254,9 @@ class Described:
 def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> JsonObject:
     """An outcome as compact JSON-ready values.
 
-    What the agents were told is the same in almost every turn of a run, and long: it is written once, in a table.
-    Every invocation's agents are put into `agents_seen` under `address(agents)`, and the outcome refers to them.
-    """
+    What the agents were told is the same in almost every turn of a run, and long: it is written
+    once, in a table. Every invocation's agents are put into `agents_seen` under `address(agents)`,
+    and the outcome refers to them."""
     fields: JsonObject
     failed: tuple[Json, ...] = ()
     if isinstance(outcome, Transcript):
@@ -242,7 +272,9 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
         if any(turn.agents for turn in turns):
             fields["agents"] = [_remember(turn.agents, agents_seen, address) for turn in turns]
     else:
-        failure_fields = {name: getattr(outcome, name) for name in ("message", "turn", "detail", "retry_after_s")}
+        failure_fields = {
+            name: getattr(outcome, name) for name in ("message", "turn", "detail", "retry_after_s")
+        }
         fields = {"kind": outcome.kind.value} | {
             name: value for name, value in failure_fields.items() if value not in (None, "")
         }
@@ -256,17 +288,28 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
 
 
 def _beside(turns: Sequence[Invocation], *, failed: Sequence[Json]) -> JsonObject:
-    """What a turn has beside its form as google-adk's: a list for each turn, where any of them has something; with the
-    trace of one that `failed` after them."""
+    """What a turn has beside its form as google-adk's: a list for each turn, where any of them has
+    something; with the trace of one that `failed` after them."""
     lists: dict[str, list[list[Any]]] = {
-        "times": [[event.at for event in turn.events or () if event.at is not None] for turn in turns],
-        "calls": [[dataclasses.asdict(call) for call in turn.timings.calls] if turn.timings else [] for turn in turns],
+        "times": [
+            [event.at for event in turn.events or () if event.at is not None] for turn in turns
+        ],
+        "calls": [
+            [dataclasses.asdict(call) for call in turn.timings.calls] if turn.timings else []
+            for turn in turns
+        ],
         "traces": [
-            list(map(dict, trace)) for trace in (*(turn.trace for turn in turns), *([failed] if failed else ()))
+            list(map(dict, trace))
+            for trace in (*(turn.trace for turn in turns), *([failed] if failed else ()))
         ],
         "model_calls": [
-            [adk_shapes.event_json(Event(author="", usage=usage, model_version=name)) for usage, name in model_calls]
-            for model_calls in (() if turn.model_calls == turn.told_calls else turn.model_calls for turn in turns)
+            [
+                adk_shapes.event_json(Event(author="", usage=usage, model_version=name))
+                for usage, name in model_calls
+            ]
+            for model_calls in (
+                () if turn.model_calls == turn.told_calls else turn.model_calls for turn in turns
+            )
         ],
     }
     return {name: rows for name, rows in lists.items() if any(rows)}
@@ -279,11 +322,15 @@ def _with_beside(turn: Invocation, read: OutcomeEntry, at: int) -> Invocation:
     if times:
         turn = _timed(turn, times)
     if calls and turn.timings:
-        turn = dataclasses.replace(turn, timings=dataclasses.replace(turn.timings, calls=tuple(calls)))
+        turn = dataclasses.replace(
+            turn, timings=dataclasses.replace(turn.timings, calls=tuple(calls))
+        )
     if not trace and not model_calls:
         return turn
     events = (event.noun() for event in model_calls)
-    spent = tuple((event.usage, event.model_version or "") for event in events if event.usage is not None)
+    spent = tuple(
+        (event.usage, event.model_version or "") for event in events if event.usage is not None
+    )
     return dataclasses.replace(turn, trace=tuple(trace), model_calls=spent)
 
 
@@ -292,7 +339,9 @@ def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
     if raw.get("not_finite"):
         raw = with_not_finite(raw, raw["not_finite"])
     read = OutcomeEntry.model_validate(raw)
-    turns = tuple(turn.noun() for turn in (read.invocations if read.kind == "transcript" else read.partial))
+    turns = tuple(
+        turn.noun() for turn in (read.invocations if read.kind == "transcript" else read.partial)
+    )
     turns = tuple(_with_beside(turn, read, at) for at, turn in enumerate(turns))
     if read.kind != "transcript":
         return AgentFailure(
@@ -311,7 +360,10 @@ def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
         )
     if read.states:
         pairs = zip(turns, read.states, strict=False)
-        turns = tuple(turn if state is None else dataclasses.replace(turn, state=state) for turn, state in pairs)
+        turns = tuple(
+            turn if state is None else dataclasses.replace(turn, state=state)
+            for turn, state in pairs
+        )
     return Transcript(
         invocations=turns,
         final_state=read.final_state,
@@ -326,7 +378,9 @@ def _timed(turn: Invocation, times: Sequence[float]) -> Invocation:
     events = turn.events or ()
     if len(times) != len(events) or not events:
         return turn
-    timed = tuple(dataclasses.replace(event, at=at) for event, at in zip(events, times, strict=True))
+    timed = tuple(
+        dataclasses.replace(event, at=at) for event, at in zip(events, times, strict=True)
+    )
     return dataclasses.replace(turn, events=timed)
 
 
@@ -362,7 +416,8 @@ def may_be_not_finite(encoded: bytes) -> bool:
 
 
 def not_finite_places(value: Any) -> Places:
-    """Paths of the numbers in a JSON-ready value that are not finite; of absurdly many only the first."""
+    """Paths of the numbers in a JSON-ready value that are not finite; of absurdly many only the
+    first."""
     paths: Places = []
     steps = 0
     waiting: list[tuple[Any, Any]] = [((), value)]  # a path is its last step and the path before it
@@ -384,8 +439,8 @@ def not_finite_places(value: Any) -> Places:
 
 
 def with_not_finite(value: JsonObject, at: Any) -> JsonObject:
-    """`value` with the numbers back in the places `at`; a place that holds no such text (anybody may have written the
-    file) stays as it is."""
+    """`value` with the numbers back in the places `at`; a place that holds no such text (anybody
+    may have written the file) stays as it is."""
     document: JsonObject = json.loads(json.dumps(value))
     for path in at if isinstance(at, list) else ():
         here: Any = document

@@ -1,4 +1,5 @@
-"""Shards: which cases each machine runs, whether results belong together, and all of them as one run."""
+"""Shards: which cases each machine runs, whether results belong together, and all of them as one
+run."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ Value = TypeVar("Value")
 
 
 def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
-    """The shard that `shard` names (`2/8`), None where this machine runs everything. Raises ConfigError."""
+    """The shard that `shard` names (`2/8`), None where this machine runs everything. Raises
+    ConfigError."""
     if not settings.shard:
         return None
     index, count = (int(number) for number in settings.shard.split("/"))
@@ -61,7 +63,9 @@ def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
         suites,
         index=index,
         of=count,
-        durations=read_durations(settings.root / durations_file, shown_as=durations_file) if durations_file else {},
+        durations=read_durations(settings.root / durations_file, shown_as=durations_file)
+        if durations_file
+        else {},
         settings=[str(settings.runs), settings.skip_judged, of_agents(settings)],
     )
 
@@ -109,14 +113,16 @@ def plan(
     )
 
 
-def divide(cases: Iterable[CaseKey], *, of: int, durations: Mapping[CaseKey, float]) -> dict[CaseKey, int]:
-    """Which of `of` shards, from 1, each case belongs to; every case to exactly one, in any order of `cases`.
+def divide(
+    cases: Iterable[CaseKey], *, of: int, durations: Mapping[CaseKey, float]
+) -> dict[CaseKey, int]:
+    """Which of `of` shards, from 1, each case belongs to; every case to exactly one, in any order
+    of `cases`.
 
-    The longest case goes first, always to the shard with the least to do (then with the fewest cases, then the first);
-    cases of equal length are taken in the order of a hash of their names. `durations`: seconds; a case without a usable
-    one counts as the median of the others, so that without any all cases count alike and no two shards differ by more
-    than one case.
-    """
+    The longest case goes first, always to the shard with the least to do (then with the fewest
+    cases, then the first); cases of equal length are taken in the order of a hash of their names.
+    `durations`: seconds; a case without a usable one counts as the median of the others, so that
+    without any all cases count alike and no two shards differ by more than one case."""
     keys = set(cases)
     usable_durations = {
         key: seconds
@@ -129,7 +135,10 @@ def divide(cases: Iterable[CaseKey], *, of: int, durations: Mapping[CaseKey, flo
     homes: dict[CaseKey, int] = {}
     for key in sorted(
         lengths,
-        key=lambda key: (-lengths[key], hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).digest()),
+        key=lambda key: (
+            -lengths[key],
+            hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).digest(),
+        ),
     ):
         busy, count, index = heapq.heappop(shards)
         homes[key] = index
@@ -145,7 +154,9 @@ def own(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
     shard_suites = []
     for suite in suites:
         cases = tuple(
-            case for case in suite.eval_set.cases if shard.homes.get((suite.key, case.case_id), 1) == shard.index
+            case
+            for case in suite.eval_set.cases
+            if shard.homes.get((suite.key, case.case_id), 1) == shard.index
         )
         if cases:
             shard_suites.append(suite.with_cases(cases))
@@ -159,7 +170,8 @@ def note(shard: Shard) -> Problem:
     return errors.note("part-of-a-plan", message, hint=hint)
 
 
-# --- how long cases take ---------------------------------------------------------------------------
+# --- how long cases take
+# ---------------------------------------------------------------------------
 
 
 def durations_of(run: Run) -> dict[CaseKey, float]:
@@ -185,7 +197,9 @@ def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     try:
         raw = json.loads(path.read_bytes())
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror or error}", place=place, hint=hint) from error
+        raise ConfigError(
+            f"cannot be read: {error.strerror or error}", place=place, hint=hint
+        ) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"is not JSON: {error}", place=place, hint=hint) from error
     if isinstance(raw, dict) and "schema_version" in raw:
@@ -195,7 +209,11 @@ def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     except ValidationError as error:
         hint = "Use a results.json, or a durations.json written by `evalgate merge`."
         raise ConfigError("has no seconds by suite and case", place=place, hint=hint) from error
-    return {(suite, case_id): seconds for suite, cases in read.items() for case_id, seconds in cases.items()}
+    return {
+        (suite, case_id): seconds
+        for suite, cases in read.items()
+        for case_id, seconds in cases.items()
+    }
 
 
 # --- shards that were run ------------------------------------------------------------------------
@@ -204,8 +222,8 @@ def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
 def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
     """The shards among results, in their order in the plan.
 
-    Raises ConfigError where one is no shard, where two are the same shard, or where they are not of one plan.
-    """
+    Raises ConfigError where one is no shard, where two are the same shard, or where they are not of
+    one plan."""
     parts: dict[int, Stored] = {}
     for stored in stored_results:
         if stored.run.shard is None:
@@ -234,8 +252,8 @@ def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
 
 
 def insist_of_run(stored: Stored, *, run: str, commit: str) -> None:
-    """Raises ConfigError for results that the workflow run `run` has not written in this attempt or before, or that say
-    another commit than `commit` ("": any); the command line says none."""
+    """Raises ConfigError for results that the workflow run `run` has not written in this attempt or
+    before, or that say another commit than `commit` ("": any); the command line says none."""
     results_run = stored.run
     if not context.is_of_run(results_run.workflow_run, run):
         other = (
@@ -260,8 +278,13 @@ def shard_of(part: Stored) -> Shard:
 
 def _insist_whole(part: Stored, shard: Shard) -> None:
     """Raises ConfigError where a shard has not all its own cases, or others."""
-    has, shard_cases = _cases(part.run.suites).keys(), {key for key, home in shard.homes.items() if home == shard.index}
-    if not 1 <= shard.index <= shard.of or any(not 1 <= home <= shard.of for home in shard.homes.values()):
+    has, shard_cases = (
+        _cases(part.run.suites).keys(),
+        {key for key, home in shard.homes.items() if home == shard.index},
+    )
+    if not 1 <= shard.index <= shard.of or any(
+        not 1 <= home <= shard.of for home in shard.homes.values()
+    ):
         raise ConfigError(f"has an invalid shard {shard}", place=Place(file=part.file))
     strangers = sorted((has - shard_cases) & set(shard.homes)) or sorted(shard_cases - has)
     if strangers:
@@ -278,7 +301,11 @@ def _difference(a: Stored, b: Stored) -> str:
         ("of runs with different numbers of shards", first.of, other.of),
         ("of runs with a different `seed`", a.run.seed, b.run.seed),
         ("of runs with different `runs`", a.run.repeats, b.run.repeats),
-        ("of runs with and without `adk-compat`", a.deviations.are_taken_back, b.deviations.are_taken_back),
+        (
+            "of runs with and without `adk-compat`",
+            a.deviations.are_taken_back,
+            b.deviations.are_taken_back,
+        ),
     ):
         if left_value != right:
             return f"are {difference} ({left_value} and {right})"
@@ -312,10 +339,9 @@ def _cases(suites: Iterable[Suite]) -> dict[CaseKey, Case]:
 def join(parts: Sequence[Stored]) -> Stored:
     """One side's shards (at least one, as `parts_of` gives them) as one, in the order of the plan.
 
-    Nothing in it tells in which order they were given or which machine ran what; a case of a missing shard has no
-    trials. Times: the earliest start, the longest shard. Raises ConfigError where they were compared with different
-    commits.
-    """
+    Nothing in it tells in which order they were given or which machine ran what; a case of a
+    missing shard has no trials. Times: the earliest start, the longest shard. Raises ConfigError
+    where they were compared with different commits."""
     first = parts[0]
     outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
     comparisons = [part.comparison for part in parts if part.comparison is not None]
@@ -326,7 +352,9 @@ def join(parts: Sequence[Stored]) -> Stored:
         criteria=_merged(part.criteria for part in parts),
         deviations=first.deviations,
         comparison=join_comparisons(comparisons, planned=_cases(shard_of(first).plan)),
-        edits=Edits(edits=tuple(dict.fromkeys(edit for part in parts for edit in part.edits.edits))),
+        edits=Edits(
+            edits=tuple(dict.fromkeys(edit for part in parts for edit in part.edits.edits))
+        ),
         problems=tuple(_problems(parts)),
     )
 
@@ -346,7 +374,9 @@ def _joined(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
     first = runs[0]
     has = {key: case for run in runs for key, case in _cases(run.suites).items()}
     suites = tuple(
-        suite.with_cases(tuple(has.get((suite.key, case.case_id), case) for case in suite.eval_set.cases))
+        suite.with_cases(
+            tuple(has.get((suite.key, case.case_id), case) for case in suite.eval_set.cases)
+        )
         for suite in shard.plan
     )
     states = {run.dirty for run in runs}
@@ -354,7 +384,9 @@ def _joined(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
         suites=suites,
         trials=_in_order(runs, shard),
         confirmations=tuple(
-            sorted((trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key)
+            sorted(
+                (trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key
+            )
         ),
         transcripts=outcomes,
         repeats=first.repeats,
@@ -377,14 +409,19 @@ def _joined(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
     )
 
 
-def join_comparisons(comparisons: Sequence[Comparison], *, planned: Container[CaseKey]) -> Comparison | None:
-    """What the shards tell of the base, as one: None where no shard was compared, without `base` in any case.
+def join_comparisons(
+    comparisons: Sequence[Comparison], *, planned: Container[CaseKey]
+) -> Comparison | None:
+    """What the shards tell of the base, as one: None where no shard was compared, without `base` in
+    any case.
 
     Raises ConfigError where they were compared with different commits.
     """
     if not comparisons:
         return None
-    commits = sorted({comparison.origin.commit for comparison in comparisons if comparison.origin.commit})
+    commits = sorted(
+        {comparison.origin.commit for comparison in comparisons if comparison.origin.commit}
+    )
     if len(commits) > 1:
         raise ConfigError(
             f"the shards were compared with different commits: {words.listed(commit[:12] for commit in commits)}",
@@ -403,7 +440,9 @@ def join_comparisons(comparisons: Sequence[Comparison], *, planned: Container[Ca
         no_agent=all(comparison.no_agent for comparison in comparisons),
         base_failed=all(comparison.base_failed for comparison in comparisons),
         cases=tuple(standings[key] for key in sorted(standings)),
-        unchanged=tuple(sorted(set.intersection(*(set(comparison.unchanged) for comparison in comparisons)))),
+        unchanged=tuple(
+            sorted(set.intersection(*(set(comparison.unchanged) for comparison in comparisons)))
+        ),
         edited=tuple(sorted({key for comparison in comparisons for key in comparison.edited})),
         is_past=any(comparison.is_past for comparison in comparisons),
     )
@@ -458,16 +497,21 @@ def _origin(origins: Sequence[BaseOrigin]) -> BaseOrigin:
 
 
 def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
-    """What the shards remarked about the evaluation files, each of them about all; which are missing; how they differ
-    where they should not."""
+    """What the shards remarked about the evaluation files, each of them about all; which are
+    missing; how they differ where they should not."""
     for part in parts:
         yield from (problem for problem in part.problems if problem != note(shard_of(part)))
     shard, there = shard_of(parts[0]), {shard_of(part).index for part in parts}
     for index in range(1, shard.of + 1):
         if index not in there:
             lost = words.counted(sum(home == index for home in shard.homes.values()), "case")
-            yield errors.warning("shard-missing", f"shard {index}/{shard.of} has no results: {lost} not measured")
+            yield errors.warning(
+                "shard-missing", f"shard {index}/{shard.of} has no results: {lost} not measured"
+            )
     every = [part.run.agents for part in parts]
-    if any(len({repr(agents[key]) for agents in every if agents.get(key)}) > 1 for key in _merged(every)):
+    if any(
+        len({repr(agents[key]) for agents in every if agents.get(key)}) > 1
+        for key in _merged(every)
+    ):
         message = "the shards ran in different environments: the agents' versions differ"
         yield errors.warning("shards-differ", message)

@@ -1,9 +1,9 @@
-"""The store: journals of earlier runs, in which a trial is looked up by its address before an agent is asked.
+"""The store: journals of earlier runs, in which a trial is looked up by its address before an agent
+is asked.
 
-A journal is believed where its name holds the keyed hash of its bytes, and its first line says that it was written for
-the same pull request, branch or folder (docs/decisions/020-stored-heads.md). Where there is a witness, who needs no
-key, it says that of the hash as well.
-"""
+A journal is believed where its name holds the keyed hash of its bytes, and its first line says that
+it was written for the same pull request, branch or folder (docs/decisions/020-stored-heads.md).
+Where there is a witness, who needs no key, it says that of the hash as well."""
 
 from __future__ import annotations
 
@@ -51,15 +51,19 @@ class Store:
     folder: Path
     scope: str  # what this run is of
     believed: Sequence[str]  # the scopes whose journals count, nearest first
-    key: bytes = field(repr=False)  # of the hash: who does not have it can write no journal that is believed
+    # of the hash: who does not have it can write no journal that is believed
+    key: bytes = field(repr=False)
     witness: Witness | None = None
     workflow_run: str = ""
     commit: str = ""
 
     @contextmanager
-    def opened(self, scratch: Path, *, oldest: datetime, say: Callable[[str], None]) -> Iterator[list[EarlierSide]]:
-        """The journals that are believed, nearest scope and newest first; what cannot be read is said and passed over.
-        `scratch`: where they are unpacked. `oldest`: from when on a trial counts."""
+    def opened(
+        self, scratch: Path, *, oldest: datetime, say: Callable[[str], None]
+    ) -> Iterator[list[EarlierSide]]:
+        """The journals that are believed, nearest scope and newest first; what cannot be read is
+        said and passed over. `scratch`: where they are unpacked. `oldest`: from when on a trial
+        counts."""
         entries: list[EarlierSide] = []
         with ExitStack() as stack:
             for name in sorted(self._names(), reverse=True):
@@ -73,7 +77,8 @@ class Store:
             yield sorted(entries, key=lambda entry: self.believed.index(entry.scope))
 
     def put(self, journal: Path, *, side: int, started_at: datetime) -> None:
-        """Keep a journal, of a run that began then and ended in whatever way. Raises UnavailableError."""
+        """Keep a journal, of a run that began then and ended in whatever way. Raises
+        UnavailableError."""
         about = {
             "journal": VERSION,
             "evalgate": __version__,
@@ -99,7 +104,9 @@ class Store:
             packed.replace(place)
             self._remove_old()
         except OSError as error:
-            raise UnavailableError(f"cannot write {self.folder}: {error.strerror or error}") from error
+            raise UnavailableError(
+                f"cannot write {self.folder}: {error.strerror or error}"
+            ) from error
         finally:
             plain.unlink(missing_ok=True)
             packed.unlink(missing_ok=True)
@@ -129,9 +136,15 @@ class Store:
             data = path.read_bytes()
             mac = self._mac(data)
             is_own = hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), mac)
-            scope = self.witness.scope(mac, _token(path)) if is_own and self.witness is not None else None
+            scope = (
+                self.witness.scope(mac, _token(path))
+                if is_own and self.witness is not None
+                else None
+            )
             if not is_own or scope == "":
-                say(f"{path} was ignored: this repository's runs did not write it, or with another key")
+                say(
+                    f"{path} was ignored: this repository's runs did not write it, or with another key"
+                )
                 return None
             stores.unpack(data, to)
             journal = Journal.read(to)
@@ -149,8 +162,8 @@ class Store:
 
 @frozen_dataclass
 class EarlierSide:
-    """What one side of an earlier run measured. `oldest`: from when on its trials count; `is_continued`: whether the
-    run was interrupted, and this one continues it."""
+    """What one side of an earlier run measured. `oldest`: from when on its trials count;
+    `is_continued`: whether the run was interrupted, and this one continues it."""
 
     journal: Journal
     oldest: datetime
@@ -179,15 +192,23 @@ class EarlierSide:
 def _token(path: Path) -> str:
     """The witness's word that lies beside a journal; "" without one."""
     place = path.with_suffix(WITNESSED)
-    is_token = place.is_file() and not place.is_symlink() and place.stat().st_size <= MOST_TOKEN_BYTES
+    is_token = (
+        place.is_file() and not place.is_symlink() and place.stat().st_size <= MOST_TOKEN_BYTES
+    )
     return place.read_text(encoding="ascii", errors="replace") if is_token else ""
 
 
 def of_workflow(
-    environ: Environ, cache: Path, *, key: bytes, workflow_run: str, commit: str, witness: Witness | None = None
+    environ: Environ,
+    cache: Path,
+    *,
+    key: bytes,
+    workflow_run: str,
+    commit: str,
+    witness: Witness | None = None,
 ) -> Store | None:
-    """For the job of a workflow; None elsewhere. A pull request believes what runs of its base branch wrote as well.
-    `witness`: needed only without a `key`."""
+    """For the job of a workflow; None elsewhere. A pull request believes what runs of its base
+    branch wrote as well. `witness`: needed only without a `key`."""
     repository, ref = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_REF", "")
     if not (workflow_run and repository and ref):
         return None
@@ -207,4 +228,6 @@ def of_workflow(
 def of_checkout(root: Path, cache: Path, *, key: bytes, commit: str) -> Store:
     """For runs of one person in one folder, whatever branch is checked out there."""
     scope = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return Store(folder=cache / FOLDER / scope, scope=scope, believed=[scope], key=key, commit=commit)
+    return Store(
+        folder=cache / FOLDER / scope, scope=scope, believed=[scope], key=key, commit=commit
+    )

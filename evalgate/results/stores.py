@@ -1,4 +1,5 @@
-"""Stored results of runs on the base branch: where they are kept, the nearest that there are, how old they are."""
+"""Stored results of runs on the base branch: where they are kept, the nearest that there are, how
+old they are."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def made_now(commit: str, current_moment: datetime) -> RunName:
 
 
 def parse_names(names: Iterable[str]) -> list[RunName]:
-    """The runs among file names of `runs`, oldest first; other files and impossible times are skipped."""
+    """The runs among file names of `runs`, oldest first; other files and impossible times are
+    skipped."""
     entries = []
     for name in names:
         if match := _NAME.fullmatch(name):
@@ -90,7 +92,8 @@ def parse_names(names: Iterable[str]) -> list[RunName]:
 
 
 def pick(entries: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[int, RunName]]:
-    """The runs of `candidates` with their distances: nearest commit first, newest run of a commit first."""
+    """The runs of `candidates` with their distances: nearest commit first, newest run of a commit
+    first."""
     by_commit: dict[str, list[RunName]] = {}
     for entry in entries:
         by_commit.setdefault(entry.commit, []).append(entry)
@@ -102,16 +105,19 @@ def pick(entries: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[in
 
 
 def pick_removed(entries: Iterable[RunName], *, keep: int, new: RunName) -> list[RunName]:
-    """What goes when `new` comes: the oldest runs of its commit beyond `RUNS_OF_COMMIT`, and the oldest beyond `keep`;
-    never `new` itself."""
+    """What goes when `new` comes: the oldest runs of its commit beyond `RUNS_OF_COMMIT`, and the
+    oldest beyond `keep`; never `new` itself."""
     other_entries = sorted(entry for entry in entries if entry != new)
-    repeated = [entry for entry in other_entries if entry.commit == new.commit and entry < new][: -RUNS_OF_COMMIT + 1]
+    repeated = [entry for entry in other_entries if entry.commit == new.commit and entry < new][
+        : -RUNS_OF_COMMIT + 1
+    ]
     remaining_entries = [entry for entry in other_entries if entry not in set(repeated)]
     return [*repeated, *remaining_entries[: max(len(remaining_entries) + 1 - max(keep, 1), 0)]]
 
 
 def pack(results: Path, to: Path) -> None:
-    """Compress results.json, always to the same bytes. Raises UnavailableError where it is unreadable or too large."""
+    """Compress results.json, always to the same bytes. Raises UnavailableError where it is
+    unreadable or too large."""
     try:
         with (
             results.open("rb") as source,
@@ -130,10 +136,11 @@ def pack(results: Path, to: Path) -> None:
 
 
 def unpack(data: bytes, to: Path, *, most_bytes: int = MOST_BYTES) -> None:
-    """Write what `data` holds, compressed as `pack` does, to a new file. Raises Unreadable, OSError.
+    """Write what `data` holds, compressed as `pack` does, to a new file. Raises Unreadable,
+    OSError.
 
-    Only one JSON object passes, by its first character (who reads it checks the rest), and at most `most_bytes`.
-    """
+    Only one JSON object passes, by its first character (who reads it checks the rest), and at most
+    `most_bytes`."""
     if len(data) > MOST_PACKED_BYTES:
         raise Unreadable(f"is larger than {size(MOST_PACKED_BYTES)}")
     unpacker = zlib.decompressobj(wbits=31)
@@ -160,7 +167,8 @@ def unpack(data: bytes, to: Path, *, most_bytes: int = MOST_BYTES) -> None:
 HISTORY = "history.json"
 
 Revise = Callable[[bytes | None], bytes | None]
-"""From the history that is stored (None: none) to the one to store beside the run; None: leave it."""
+"""From the history that is stored (None: none) to the one to store beside the run; None: leave
+it."""
 
 Warn = Callable[[str], None]
 """Told of what was found in a store and ignored, in a sentence."""
@@ -170,9 +178,8 @@ Warn = Callable[[str], None]
 class StoredRun:
     """Results of an earlier run, as they lie on disk.
 
-    `commit`: what was run; `saved_at`: ISO 8601, UTC; `distance`: steps back from the commit that was looked for;
-    `path`: results.json, plain, ours to read and not to be trusted.
-    """
+    `commit`: what was run; `saved_at`: ISO 8601, UTC; `distance`: steps back from the commit that
+    was looked for; `path`: results.json, plain, ours to read and not to be trusted."""
 
     commit: str
     saved_at: str
@@ -185,13 +192,15 @@ LEFTOVER_S = 86400.0
 
 
 class BaselineFolder:
-    """A folder that keeps results of runs on the base branch; a data branch of earlier versions, checked out, is one.
+    """A folder that keeps results of runs on the base branch; a data branch of earlier versions,
+    checked out, is one.
 
-    Writers take turns; readers need not wait, since every file appears whole. Every method raises UnavailableError
-    where the folder cannot be used.
-    """
+    Writers take turns; readers need not wait, since every file appears whole. Every method raises
+    UnavailableError where the folder cannot be used."""
 
-    def __init__(self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Warn = lambda _: None) -> None:
+    def __init__(
+        self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Warn = lambda _: None
+    ) -> None:
         """`folder` need not exist; unpacked results go to `scratch`, which the caller removes."""
         self._folder = folder
         self._scratch = scratch
@@ -204,7 +213,8 @@ class BaselineFolder:
         return f"folder {self._folder}"
 
     def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
-        """Readable results of `candidates` (commit SHAs), the nearest first, each read when it is asked for."""
+        """Readable results of `candidates` (commit SHAs), the nearest first, each read when it is
+        asked for."""
         with _unavailable(self._folder):
             self._scratch.mkdir(parents=True, exist_ok=True)
             for distance, entry in pick(self._entries(), candidates):
@@ -218,7 +228,9 @@ class BaselineFolder:
                     path.unlink(missing_ok=True)
                     self._warn(f"{entry.name} in the {self.name} was ignored: it {error}")
                 else:
-                    yield StoredRun(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
+                    yield StoredRun(
+                        commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path
+                    )
 
     def read(self, name: str) -> bytes | None:
         """A file beside the runs (`history.json`), None where there is none."""
@@ -228,8 +240,11 @@ class BaselineFolder:
             except Unreadable as error:
                 raise UnavailableError(f"{name} in the {self.name} {error}") from error
 
-    def save(self, commit: str, results: Path, *, current_moment: datetime, revise: Revise | None = None) -> None:
-        """Keep the results of `commit`, and the history that `revise` makes; drop the oldest runs."""
+    def save(
+        self, commit: str, results: Path, *, current_moment: datetime, revise: Revise | None = None
+    ) -> None:
+        """Keep the results of `commit`, and the history that `revise` makes; drop the oldest
+        runs."""
         entry = made_now(commit, current_moment)
         runs = self._folder / RUNS
         with _unavailable(self._folder):
@@ -260,7 +275,9 @@ class BaselineFolder:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        lock = os.open(self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        lock = os.open(
+            self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666
+        )
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -269,7 +286,8 @@ class BaselineFolder:
 
 
 def _fresh(folder: Path) -> Path:
-    """A name in `folder` for a file that is not yet whole; it gets the usual rights, so that later steps can read."""
+    """A name in `folder` for a file that is not yet whole; it gets the usual rights, so that later
+    steps can read."""
     return folder / f".new-{secrets.token_hex(8)}"
 
 
@@ -306,7 +324,9 @@ def _unavailable(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UnavailableError(f"cannot use the folder of base results {folder}: {error.strerror or error}") from error
+        raise UnavailableError(
+            f"cannot use the folder of base results {folder}: {error.strerror or error}"
+        ) from error
 
 
 DAY_S = 86_400
@@ -324,9 +344,11 @@ class Found:
     distance: int
 
 
-def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]) -> BaselineFolder | None:
-    """The store that the settings name, but no folder that the commit brings along: a change could write what it is
-    compared with."""
+def opened(
+    settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]
+) -> BaselineFolder | None:
+    """The store that the settings name, but no folder that the commit brings along: a change could
+    write what it is compared with."""
     if not settings.baseline_folder:
         return None
     folder = root / settings.baseline_folder
@@ -336,9 +358,11 @@ def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[s
     return BaselineFolder(folder, scratch=repo.folder / "stored", warn=say)
 
 
-def find(store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
-    """The usable results nearest to the commit, on it or on one of its first-parent ancestors. What is passed over, or
-    wrong with the store, is said, and the next nearest is taken."""
+def find(
+    store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]
+) -> Found | None:
+    """The usable results nearest to the commit, on it or on one of its first-parent ancestors. What
+    is passed over, or wrong with the store, is said, and the next nearest is taken."""
     return next(_usable(store, _candidates(repo, sha, say=say), say=say), None)
 
 
@@ -362,8 +386,11 @@ def moment(written: str) -> datetime:
     return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
 
 
-def _usable(store: BaselineFolder, candidates: Sequence[str], *, say: Callable[[str], None]) -> Iterator[Found]:
-    """What one store has, the nearest first; a run that cannot be compared with hides no earlier one."""
+def _usable(
+    store: BaselineFolder, candidates: Sequence[str], *, say: Callable[[str], None]
+) -> Iterator[Found]:
+    """What one store has, the nearest first; a run that cannot be compared with hides no earlier
+    one."""
     try:
         for stored_run in itertools.islice(store.find(candidates), MOST_PASSED_OVER):
             try:
@@ -385,21 +412,31 @@ def _usable(store: BaselineFolder, candidates: Sequence[str], *, say: Callable[[
                         distance=stored_run.distance,
                     )
                     continue
-            say(f"the results of {stored_run.commit[:12]} in the {store.name} were skipped: {reason}")
+            say(
+                f"the results of {stored_run.commit[:12]} in the {store.name} were skipped: {reason}"
+            )
     except EvalgateError as error:
         say(f"the {store.name} was not used: {error.message}")
 
 
 def has_conversation(run: Run) -> bool:
-    """Whether at least one conversation came to its end: without, nothing can be compared with the run."""
+    """Whether at least one conversation came to its end: without, nothing can be compared with the
+    run."""
     return any(trial.failure is None for trial in run.trials)
 
 
-def aged(origin: BaseOrigin, *, settings: Settings, current_moment: datetime, notes: Iterable[str] = ()) -> BaseOrigin:
-    """The origin with the age of its results, a note where they are older than `max_baseline_age`, and `notes`."""
+def aged(
+    origin: BaseOrigin, *, settings: Settings, current_moment: datetime, notes: Iterable[str] = ()
+) -> BaseOrigin:
+    """The origin with the age of its results, a note where they are older than `max_baseline_age`,
+    and `notes`."""
     measured, most = moment(origin.measured_at), settings.max_baseline_age
     if measured == NEVER:
         return replace(origin, notes=(*origin.notes, *notes))
     age_days = max(0.0, (current_moment - measured).total_seconds() / DAY_S)
     old = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})"
-    return replace(origin, age_days=age_days, notes=(*origin.notes, *([old] if age_days > most else ()), *notes))
+    return replace(
+        origin,
+        age_days=age_days,
+        notes=(*origin.notes, *([old] if age_days > most else ()), *notes),
+    )

@@ -15,7 +15,11 @@ def share_of(limits: AgentBudget, shard: Shard) -> AgentBudget:
     """The part of one machine, which may be 0; the parts add up to the whole."""
 
     def part(total: int | None) -> int | None:
-        return None if total is None else total * shard.index // shard.of - total * (shard.index - 1) // shard.of
+        return (
+            None
+            if total is None
+            else total * shard.index // shard.of - total * (shard.index - 1) // shard.of
+        )
 
     usd = None if limits.usd is None else limits.usd / shard.of
     parts = {"agent_calls": part(limits.agent_calls), "tokens": part(limits.tokens), "usd": usd}
@@ -23,10 +27,11 @@ def share_of(limits: AgentBudget, shard: Shard) -> AgentBudget:
 
 
 class Budget:
-    """Safe for many threads. Trials under way when a bound is met are let end: they are paid for already.
+    """Safe for many threads. Trials under way when a bound is met are let end: they are paid for
+    already.
 
-    `ended`: why no further trial may begin; `truncated`: why the last one that could not begin did not; else "".
-    """
+    `ended`: why no further trial may begin; `truncated`: why the last one that could not begin did
+    not; else ""."""
 
     def __init__(self, limits: AgentBudget) -> None:
         self._limits = limits
@@ -50,8 +55,8 @@ class Budget:
             return not self.ended
 
     def keep_back(self, trials: int) -> None:
-        """Let the first runs end while there is room for so many, or for half of all. Confirming a failure is worth
-        more than the last of the first runs, which `release` ends."""
+        """Let the first runs end while there is room for so many, or for half of all. Confirming a
+        failure is worth more than the last of the first runs, which `release` ends."""
         self._kept_back = trials
 
     def release(self) -> None:
@@ -83,7 +88,9 @@ class Budget:
         with self._lock:
             is_over = limits.agent_calls is not None and self._calls + trials > limits.agent_calls
             # what they will take is not known
-            return not (self.ended or is_over or limits.tokens is not None or limits.usd is not None)
+            return not (
+                self.ended or is_over or limits.tokens is not None or limits.usd is not None
+            )
 
     def spend(self, outcome: Outcome) -> None:
         """Count what the model calls of a trial took."""
@@ -103,23 +110,33 @@ class Budget:
 
 
 def tokens_of(calls: Iterable[tuple[Usage, str]]) -> int | None:
-    """All tokens of model calls, of each the larger of the total that it told and that of its parts; None where none
-    told any."""
+    """All tokens of model calls, of each the larger of the total that it told and that of its
+    parts; None where none told any."""
     totals = [
-        max(count for count in (usage.total_tokens, sum(part_counts) if part_counts else None) if count is not None)
+        max(
+            count
+            for count in (usage.total_tokens, sum(part_counts) if part_counts else None)
+            if count is not None
+        )
         for usage, _ in calls
-        if (part_counts := [count for count in _parts(usage) if count is not None]) or usage.total_tokens is not None
+        if (part_counts := [count for count in _parts(usage) if count is not None])
+        or usage.total_tokens is not None
     ]
     return sum(totals) if totals else None
 
 
 def _parts(usage: Usage) -> tuple[int | None, ...]:
-    return usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens
+    return (
+        usage.prompt_tokens,
+        usage.tool_use_prompt_tokens,
+        usage.candidates_tokens,
+        usage.thoughts_tokens,
+    )
 
 
 def calls_of(outcome: Outcome) -> list[tuple[Usage, str]]:
-    """What each model call of a trial took, and the model: as the events tell of a turn or, where that is more, as the
-    models' answers did before the agent made events of them."""
+    """What each model call of a trial took, and the model: as the events tell of a turn or, where
+    that is more, as the models' answers did before the agent made events of them."""
     return [
         call
         for turn in _turns(outcome)

@@ -21,9 +21,8 @@ BYTECODE = (".pyc", "__pycache__")
 class SideInputs:
     """The inputs of a side's agents, as far as they have run; safe to use from many threads.
 
-    Everything that a process of an agent read since it began counts for each of its trials: workers keep prompts in
-    memory. Where nobody saw what was read, everything was.
-    """
+    Everything that a process of an agent read since it began counts for each of its trials: workers
+    keep prompts in memory. Where nobody saw what was read, everything was."""
 
     tree: Snapshot
     uses: Mapping[str, AgentUse]  # by `agent_key`
@@ -31,7 +30,8 @@ class SideInputs:
     environment_of: Callable[[Agent], str]
     watches: Callable[[], Sequence[Watch]] = tuple
     depends_on: Sequence[str] = ()  # globs: what counts where everything would
-    trusts_workers: bool = False  # whether a worker's word is enough: many programs read a person's own checkout
+    # whether a worker's word is enough: many programs read a person's own checkout
+    trusts_workers: bool = False
     known: dict[str, Inputs] = field(default_factory=dict)
 
     def of(self, agent: str) -> Inputs:
@@ -49,15 +49,20 @@ class SideInputs:
         return self.known[agent]
 
     def _is_elsewhere(self, agent: str) -> bool:
-        """Whether nobody can tell what the agent is: a service changes without any file, unless a person says which."""
+        """Whether nobody can tell what the agent is: a service changes without any file, unless a
+        person says which."""
         return agents_module.is_remote(self.uses[agent]) and not self.depends_on
 
     def stands(self, agent: str, inputs: Inputs, *, is_continued: bool = False) -> bool:
-        """Whether an agent that once had these inputs has the same here and today; it is started, to tell what it runs
-        in. `is_continued`: in the run that this one continues."""
+        """Whether an agent that once had these inputs has the same here and today; it is started,
+        to tell what it runs in. `is_continued`: in the run that this one continues."""
         if is_continued and agent in self.agents and self._is_elsewhere(agent):
             return True
-        if not inputs.is_known or agent not in self.agents or self.tree.first_difference(inputs.answers) is not None:
+        if (
+            not inputs.is_known
+            or agent not in self.agents
+            or self.tree.first_difference(inputs.answers) is not None
+        ):
             return False
         try:
             self.agents[agent].start()
@@ -83,20 +88,41 @@ class SideInputs:
         questions = frozenset[str]() if claim is None else claim.questions
         if claim is None or claim.is_opaque:
             questions |= {NAMES}
-        return questions | self._seen(agent, frozenset().union(*(watch.opened() for watch in watches)))
+        return questions | self._seen(
+            agent, frozenset().union(*(watch.opened() for watch in watches))
+        )
 
     def _seen(self, agent: str, paths: frozenset[str]) -> frozenset[str]:
         """What was opened, as far as it may be of this agent, as questions."""
         inputs = {key: other.inputs() for key, other in self.agents.items()}
-        claims = {key: _paths(claim.questions) if claim else frozenset[str]() for key, claim in inputs.items()}
+        claims = {
+            key: _paths(claim.questions) if claim else frozenset[str]()
+            for key, claim in inputs.items()
+        }
         opaque = [key for key, claim in inputs.items() if claim is None or claim.is_opaque]
         attributed = watching.attributed(paths, claims, opaque)[agent]
-        # bytecode is its worker's to tell apart; an import lists folders to find a module, which a worker asks for
-        unexplained = (path for path in attributed - claims[agent] if not path.endswith(BYTECODE) or not claims[agent])
-        is_folder = {path: self.tree.answer(question("name", path)) == "folder" for path in unexplained}
+        # bytecode is its worker's to tell apart; an import lists folders to find a module, which a
+        # worker asks for
+        unexplained = (
+            path
+            for path in attributed - claims[agent]
+            if not path.endswith(BYTECODE) or not claims[agent]
+        )
+        is_folder = {
+            path: self.tree.answer(question("name", path)) == "folder" for path in unexplained
+        }
         # all names count already for an opaque agent
-        folders = () if agent in opaque else (question("folder", path) for path, folder in is_folder.items() if folder)
-        return frozenset((*folders, *(question("file", path) for path, folder in is_folder.items() if not folder)))
+        folders = (
+            ()
+            if agent in opaque
+            else (question("folder", path) for path, folder in is_folder.items() if folder)
+        )
+        return frozenset(
+            (
+                *folders,
+                *(question("file", path) for path, folder in is_folder.items() if not folder),
+            )
+        )
 
 
 def _paths(questions: Iterable[str]) -> frozenset[str]:

@@ -1,5 +1,6 @@
-"""Taking over what an earlier run knows: its transcripts where the agent was asked the same, its grades where the
-criterion is the same too. What is taken over is as good as measured; the rest is measured or graded anew."""
+"""Taking over what an earlier run knows: its transcripts where the agent was asked the same, its
+grades where the criterion is the same too. What is taken over is as good as measured; the rest is
+measured or graded anew."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ from evalgate.runner.trials import Task
 
 @dataclass(slots=True, kw_only=True)
 class TakenOver:
-    """The trials that were taken over, each with when its run began (ISO 8601), and the cases that a stored run cannot
-    be compared in."""
+    """The trials that were taken over, each with when its run began (ISO 8601), and the cases that
+    a stored run cannot be compared in."""
 
     keys: dict[TrialKey, str] = field(default_factory=dict)
     unpaired: dict[tuple[str, str], CaseStatus] = field(default_factory=dict)
@@ -49,43 +50,56 @@ class TakenOver:
 def take_results(
     stored: Stored, tasks: Iterable[Task], side: Side, *, renamed: Mapping[str, str] | None = None
 ) -> TakenOver:
-    """Put the trials of results.json for these tasks into the side's journal, under the addresses where it looks for
-    them.
+    """Put the trials of results.json for these tasks into the side's journal, under the addresses
+    where it looks for them.
 
-    A trial in which the agent failed is not taken over: what was broken may work now. `renamed`: the stored run's name
-    of an evaluation file by ours, where they differ.
-    """
-    cases = {(suite.key, case.case_id): case for suite in stored.run.suites for case in suite.eval_set.cases}
+    A trial in which the agent failed is not taken over: what was broken may work now. `renamed`:
+    the stored run's name of an evaluation file by ours, where they differ."""
+    cases = {
+        (suite.key, case.case_id): case
+        for suite in stored.run.suites
+        for case in suite.eval_set.cases
+    }
     graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
     takeover = TakenOver()
     for task in tasks:
         key = task.key
         stored_key = key.renamed(renamed or {})
-        standing = _standing(cases.get((stored_key.suite, stored_key.case_id)), task, stored_key, stored, side)
+        standing = _standing(
+            cases.get((stored_key.suite, stored_key.case_id)), task, stored_key, stored, side
+        )
         if standing is not CaseStatus.PAIRED:
             takeover.unpaired[task.key.case] = standing
             continue
         stored_trial = graded.get(stored_key)
-        if stored_trial is not None and stored_trial.failure is None and _keep(stored_trial, task, stored, side):
+        if (
+            stored_trial is not None
+            and stored_trial.failure is None
+            and _keep(stored_trial, task, stored, side)
+        ):
             takeover.keys[task.key] = stored.run.started_at
     return takeover
 
 
 def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> TakenOver:
-    """Put what earlier runs measured of the suite's agent, where it has the same inputs, into the side's journal: the
-    first runs of every case, and its reruns as far as they go. Another question or seed has another address. A trial in
-    which the agent failed is run again."""
+    """Put what earlier runs measured of the suite's agent, where it has the same inputs, into the
+    side's journal: the first runs of every case, and its reruns as far as they go. Another question
+    or seed has another address. A trial in which the agent failed is run again."""
     takeover, agent = TakenOver(), fingerprints.agent_key(suite.agent)
     nothing = Inputs()
     entries = [
         entry
         for entry in entries
-        if side.inputs.stands(agent, entry.journal.inputs.get(agent, nothing), is_continued=entry.is_continued)
+        if side.inputs.stands(
+            agent, entry.journal.inputs.get(agent, nothing), is_continued=entry.is_continued
+        )
     ]
     for case in suite.eval_set.cases if entries else ():
         for purpose in Purpose:
             for number in range(repeats) if purpose is Purpose.FIRST else itertools.count():
-                key = TrialKey(suite=suite.key, case_id=case.case_id, purpose=purpose, number=number)
+                key = TrialKey(
+                    suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
+                )
                 is_taken = _take(entries, Task(key=key, suite=suite, case=case), side, takeover)
                 if not (is_taken or key.is_first):
                     break
@@ -121,18 +135,23 @@ def marked(run: Run, takeover: TakenOver) -> Run:
     if not takeover.keys:
         return run
     trials, confirmations = (
-        tuple(replace(trial, reused=True) if trial.key in takeover.keys else trial for trial in every)
+        tuple(
+            replace(trial, reused=True) if trial.key in takeover.keys else trial for trial in every
+        )
         for every in (run.trials, run.confirmations)
     )
     return replace(run, trials=trials, confirmations=confirmations)
 
 
-def _standing(stored_case: Case | None, task: Task, stored_key: TrialKey, stored: Stored, side: Side) -> CaseStatus:
+def _standing(
+    stored_case: Case | None, task: Task, stored_key: TrialKey, stored: Stored, side: Side
+) -> CaseStatus:
     if stored_case is None:
         return CaseStatus.NEW
     if _same_case(stored_key, task, stored, side):
         return CaseStatus.PAIRED
-    if task.case.scenario is not None:  # who plays the user is part of the question, and told by the fingerprint alone
+    # who plays the user is part of the question, and told by the fingerprint alone
+    if task.case.scenario is not None:
         return CaseStatus.CHANGED
     same = fingerprints.of_task(stored_case) == fingerprints.of_task(task.case)
     return CaseStatus.PAIRED if same else CaseStatus.CHANGED
@@ -146,16 +165,22 @@ def _keep(stored_trial: GradedTrial, task: Task, stored: Stored, side: Side) -> 
     addresses = side.addresses(task)
     if side.journal.knows(addresses.trial):
         return True
-    trial = Trial(key=task.key, outcome=outcome, seconds=stored_trial.seconds, attempts=stored_trial.attempts)
+    trial = Trial(
+        key=task.key, outcome=outcome, seconds=stored_trial.seconds, attempts=stored_trial.attempts
+    )
     side.journal.add_trial(addresses.trial, trial, measured_at=stored.run.started_at)
     if _same_case(stored_trial.key, task, stored, side):
         for use in task.suite.criteria:
             grade = stored_trial.grades.get(use.name)
-            # one that only computes, or a custom metric whose own code may have changed, is cheap to run again
+            # one that only computes, or a custom metric whose own code may have changed, is cheap
+            # to run again
             if use.name not in addresses.grades or use.code is not None:
                 continue
             setting = stored.criteria.get((stored_trial.key.suite, use.name))
-            if isinstance(grade, Score) and setting == side.criterion_prints[task.suite.key, use.name]:
+            if (
+                isinstance(grade, Score)
+                and setting == side.criterion_prints[task.suite.key, use.name]
+            ):
                 side.journal.add_grade(addresses.grades[use.name], grade)
     return True
 

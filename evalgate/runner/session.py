@@ -1,4 +1,5 @@
-"""Measuring one side, or both side by side: trials and grades, from the journals where they are known, into Runs."""
+"""Measuring one side, or both side by side: trials and grades, from the journals where they are
+known, into Runs."""
 
 from __future__ import annotations
 
@@ -73,14 +74,18 @@ def grade(
     keep: Keep = lambda _name, _score: None,
     show: Callable[[Grade], Grade] = lambda grade: grade,
 ) -> GradedTrial:
-    """The grades of a trial, as `show` gives them to readers. An agent that failed leaves every criterion not
-    evaluated."""
+    """The grades of a trial, as `show` gives them to readers. An agent that failed leaves every
+    criterion not evaluated."""
     outcome, grades = trial.outcome, dict[str, Grade]()
     match outcome:
         case AgentFailure(kind=FailureKind.SIMULATOR, message=message):
-            grades = dict.fromkeys(criteria, NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=message))
+            grades = dict.fromkeys(
+                criteria, NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=message)
+            )
         case AgentFailure(message=message):
-            unknown = NotEvaluated(reason=Reason.AGENT_FAILED, message=f"the agent failed: {message}")
+            unknown = NotEvaluated(
+                reason=Reason.AGENT_FAILED, message=f"the agent failed: {message}"
+            )
             grades = dict.fromkeys(criteria, unknown)
         case Transcript():
             evidence = TrialView(
@@ -91,9 +96,15 @@ def grade(
                 ended_by=outcome.ended_by,
                 repeat=trial.key.repeat,
             )
-            stored_grades = {name: criterion_grade for name in criteria if (criterion_grade := find(name)) is not None}
+            stored_grades = {
+                name: criterion_grade
+                for name in criteria
+                if (criterion_grade := find(name)) is not None
+            }
             judged = {use.name for use in task.suite.criteria if use.is_judged}
-            remaining_criteria = {name: criterion for name, criterion in criteria.items() if name not in stored_grades}
+            remaining_criteria = {
+                name: criterion for name, criterion in criteria.items() if name not in stored_grades
+            }
             new_grades = _grade_all(remaining_criteria, evidence, judged=judged)
             for name in criteria:
                 criterion_grade = stored_grades.get(name) or new_grades[name]
@@ -101,7 +112,9 @@ def grade(
                     criterion_grade, Score
                 ):  # why there was none may be cured when the run is resumed
                     keep(name, criterion_grade)
-                grades[name] = criterion_grade if name in stored_grades else _as_kept(criterion_grade)
+                grades[name] = (
+                    criterion_grade if name in stored_grades else _as_kept(criterion_grade)
+                )
     return GradedTrial(
         key=trial.key,
         failure=outcome if isinstance(outcome, AgentFailure) else None,
@@ -115,14 +128,19 @@ def grade(
 def _grade_all(
     criteria: Mapping[str, Criterion], evidence: TrialView, *, judged: Container[str]
 ) -> Mapping[str, Grade]:
-    """The grades by name. Criteria that ask a judge do so at the same time: the slowest is as long as all of them."""
+    """The grades by name. Criteria that ask a judge do so at the same time: the slowest is as long
+    as all of them."""
     judged_names = [name for name in criteria if name in judged]
     if len(judged_names) < 2:
         return {name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items()}
     with ThreadPoolExecutor(max_workers=len(judged_names), thread_name_prefix="grade") as pool:
-        under_way = {name: pool.submit(_grade_one, name, criteria[name], evidence) for name in judged_names}
+        under_way = {
+            name: pool.submit(_grade_one, name, criteria[name], evidence) for name in judged_names
+        }
         other_grades = {
-            name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items() if name not in under_way
+            name: _grade_one(name, criterion, evidence)
+            for name, criterion in criteria.items()
+            if name not in under_way
         }
         return other_grades | {name: future.result() for name, future in under_way.items()}
 
@@ -131,15 +149,21 @@ def _grade_one(name: str, criterion: Criterion, evidence: TrialView) -> Grade:
     try:
         grade = criterion(evidence)
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
-        grade = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}")
+        grade = NotEvaluated(
+            reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}"
+        )
     if isinstance(grade, Score) and not grade.is_number:
-        grade = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {grade.value}, not a valid score")
+        grade = NotEvaluated(
+            reason=Reason.CRITERION_FAILED, message=f"{name} gave {grade.value}, not a valid score"
+        )
     return grade
 
 
 def _as_kept(grade: Grade) -> Grade:
     """The grade, as one value with all equal ones: most have nothing but a number."""
-    if grade.findings or (isinstance(grade, Score) and (grade.breakdown or grade.lacking or grade.passed is not None)):
+    if grade.findings or (
+        isinstance(grade, Score) and (grade.breakdown or grade.lacking or grade.passed is not None)
+    ):
         return grade
     if isinstance(grade, Score):
         return _plain(Score, value=grade.value, turns=grade.turns)
@@ -154,7 +178,8 @@ def _plain(make: Callable[..., Grade], **fields: Any) -> Grade:
 
 @frozen_dataclass
 class Addresses:
-    """Where the journal of a side keeps a trial, and by criterion name those of its grades that are kept."""
+    """Where the journal of a side keeps a trial, and by criterion name those of its grades that are
+    kept."""
 
     trial: str
     grades: Mapping[str, str]
@@ -167,11 +192,11 @@ MOST_FILES = 500
 class Side:
     """One side of a run: serves one trial after another, on any thread, and keeps what came of it.
 
-    `agents`: by `AgentUse.key`. `criteria`: of every suite, by name, in the suite's order; grades of those that only
-    compute are computed again rather than kept in `journal`, which holds what is known of this side. `inputs`: what its
-    agents read and run in. `skipped`: cases (suite key, case id) that this side does not run. `shared`: suites of which
-    it runs nothing and has what the side before it gave, since both have the same agent.
-    """
+    `agents`: by `AgentUse.key`. `criteria`: of every suite, by name, in the suite's order; grades
+    of those that only compute are computed again rather than kept in `journal`, which holds what is
+    known of this side. `inputs`: what its agents read and run in. `skipped`: cases (suite key, case
+    id) that this side does not run. `shared`: suites of which it runs nothing and has what the side
+    before it gave, since both have the same agent."""
 
     def __init__(
         self,
@@ -206,9 +231,11 @@ class Side:
             for suite in suites
             for use in suite.criteria
         }
-        # the others ask nobody and run no code but ours: they give the same at any time, and cost nothing
+        # the others ask nobody and run no code but ours: they give the same at any time, and cost
+        # nothing
         self._kept = {
-            suite.key: [use.name for use in suite.criteria if use.code is not None or use.is_judged] for suite in suites
+            suite.key: [use.name for use in suite.criteria if use.code is not None or use.is_judged]
+            for suite in suites
         }
 
     def addresses(self, task: Task) -> Addresses:
@@ -223,22 +250,31 @@ class Side:
         )
         prints = self.criterion_prints
         grades = {
-            name: fingerprints.of_grade(trial=trial, case=case, criterion=prints[task.suite.key, name])
+            name: fingerprints.of_grade(
+                trial=trial, case=case, criterion=prints[task.suite.key, name]
+            )
             for name in self._kept[task.suite.key]
         }
         return Addresses(trial=trial, grades=grades)
 
     def descriptions(self) -> dict[str, AgentDescription]:
         """What the agents are made of, as far as that is known, by `agent_key`."""
-        descriptions = {key: agent.description() or AgentDescription() for key, agent in self.agents.items()}
-        full_descriptions = {
-            key: replace(description, files=self._files_of(key)) for key, description in descriptions.items()
+        descriptions = {
+            key: agent.description() or AgentDescription() for key, agent in self.agents.items()
         }
-        return {key: description for key, description in full_descriptions.items() if description != AgentDescription()}
+        full_descriptions = {
+            key: replace(description, files=self._files_of(key))
+            for key, description in descriptions.items()
+        }
+        return {
+            key: description
+            for key, description in full_descriptions.items()
+            if description != AgentDescription()
+        }
 
     def _files_of(self, agent: str) -> Mapping[str, str]:
-        """The files that an agent read on any side, as they are on this one; where nobody saw which, all of the
-        checkout; none where there are too many to list."""
+        """The files that an agent read on any side, as they are on this one; where nobody saw
+        which, all of the checkout; none where there are too many to list."""
         inputs = [side.journal.inputs.get(agent, Inputs()) for side in self._session.sides]
         questions = {question for side in inputs for question in side.answers}
         if not (self.shared or self.journal.inputs.get(agent, Inputs()).is_known):
@@ -246,10 +282,15 @@ class Side:
         if system_inputs.EVERYTHING in questions:
             questions = set(self.inputs.tree.contents())
         files = sorted(question for question in questions if question.startswith("file "))
-        return system_inputs.files_of(self.inputs.tree.answers(files)) if len(files) <= MOST_FILES else {}
+        return (
+            system_inputs.files_of(self.inputs.tree.answers(files))
+            if len(files) <= MOST_FILES
+            else {}
+        )
 
     def serve(self, task: Task) -> None:
-        """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""
+        """Keep the graded trial of a task; none where the end of the run or of the budget cut it
+        off."""
         session, journal, addresses = self._session, self.journal, self.addresses(task)
         grade_addresses = addresses.grades
         is_again = task.key in self.again
@@ -267,14 +308,30 @@ class Side:
                 trial = journal.trial(addresses.trial, task.key) or trial  # as it may be shown
         outcome = trial.outcome
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-        # what does not apply to the case is not paid for; what costs nothing is computed, and shown in results.json
-        idle = {use.name for use in task.suite.criteria if use.is_judged and not use.applies_to(task.case)}
-        self.models.update(event.model_version for turn in turns for event in turn.events or () if event.model_version)
+        # what does not apply to the case is not paid for; what costs nothing is computed, and shown
+        # in results.json
+        idle = {
+            use.name
+            for use in task.suite.criteria
+            if use.is_judged and not use.applies_to(task.case)
+        }
+        self.models.update(
+            event.model_version
+            for turn in turns
+            for event in turn.events or ()
+            if event.model_version
+        )
         graded = grade(
             trial,
             task,
-            {name: criterion for name, criterion in self._criteria[task.suite.key].items() if name not in idle},
-            find=lambda name: journal.grade(grade_addresses[name]) if name in grade_addresses else None,
+            {
+                name: criterion
+                for name, criterion in self._criteria[task.suite.key].items()
+                if name not in idle
+            },
+            find=lambda name: (
+                journal.grade(grade_addresses[name]) if name in grade_addresses else None
+            ),
             # a judge that was cut off may have left a part of a score
             keep=lambda name, score: (
                 journal.add_grade(grade_addresses[name], score)
@@ -284,7 +341,8 @@ class Side:
             show=journal.without_secrets,
         )
         if session.stop.is_set() and any(
-            name not in idle and journal.grade(grade_addresses[name]) is None for name in grade_addresses
+            name not in idle and journal.grade(grade_addresses[name]) is None
+            for name in grade_addresses
         ):
             return
         if task.key.is_first:
@@ -295,7 +353,8 @@ class Side:
         self._tell(task, trial, graded, is_known=is_known)
 
     def keep(self, address: str, trial: Trial, agent: str, *, measured_at: str = "") -> None:
-        """Put a trial of an agent into the journal, behind what the agent read. Raises UnavailableError."""
+        """Put a trial of an agent into the journal, behind what the agent read. Raises
+        UnavailableError."""
         self.journal.add_inputs(agent, self.inputs.of(agent))
         self.journal.add_trial(address, trial, agent=agent, measured_at=measured_at)
 
@@ -332,12 +391,13 @@ FEW = 0.25
 
 
 class Session:
-    """`sides` that are measured together: the same cases, the same criteria, trials of all sides interleaved.
+    """`sides` that are measured together: the same cases, the same criteria, trials of all sides
+    interleaved.
 
-    All are there before the first run. Trials that a side's journal holds are not run again, grades that it holds are
-    not asked for again. When `stop` is set (Ctrl-C), what is running ends and the Runs are marked incomplete; when the
-    budget is spent, no trial is begun any more and the Runs are marked truncated.
-    """
+    All are there before the first run. Trials that a side's journal holds are not run again, grades
+    that it holds are not asked for again. When `stop` is set (Ctrl-C), what is running ends and the
+    Runs are marked incomplete; when the budget is spent, no trial is begun any more and the Runs
+    are marked truncated."""
 
     def __init__(
         self,
@@ -352,7 +412,9 @@ class Session:
         self.settings = settings
         self.watcher = watcher
         self.stop = threading.Event()
-        self.budget = Budget(settings.budget if shard is None else budget.share_of(settings.budget, shard))
+        self.budget = Budget(
+            settings.budget if shard is None else budget.share_of(settings.budget, shard)
+        )
         self.sides: list[Side] = []
         self.prints = fingerprints.CaseFingerprints()
         self._panel = panel
@@ -374,8 +436,9 @@ class Session:
         self._cut_off = False
 
     def first(self, repeats: int, *, confirming: int = 0) -> None:
-        """Run every case `repeats` times. `confirming`: how many runs a budget keeps back once one fails. Raises
-        UnavailableError when a journal cannot be written: what cannot be kept must not be paid for."""
+        """Run every case `repeats` times. `confirming`: how many runs a budget keeps back once one
+        fails. Raises UnavailableError when a journal cannot be written: what cannot be kept must
+        not be paid for."""
         self._repeats = repeats
         self._confirming = confirming
         self._carry_out(trials.first_rounds(repeats), only=None)
@@ -388,15 +451,23 @@ class Session:
         self.budget.keep_back(self._confirming)
 
     def _once_more(self) -> None:
-        """Run the few trials again, once, that a provider failed: at the end, when it may have recovered. With many
-        runs some fail nearly always, and one that is missing leaves its case not measured. Where most fail it is an
-        outage, and within a bound on runs there may be none left for the others."""
-        lost = [{key for key, trial in side.graded.items() if _is_outage(trial)} for side in self.sides]
+        """Run the few trials again, once, that a provider failed: at the end, when it may have
+        recovered. With many runs some fail nearly always, and one that is missing leaves its case
+        not measured. Where most fail it is an outage, and within a bound on runs there may be none
+        left for the others."""
+        lost = [
+            {key for key, trial in side.graded.items() if _is_outage(trial)} for side in self.sides
+        ]
         count, every = sum(map(len, lost)), sum(len(side.graded) for side in self.sides)
         is_few = 0 < count <= max(1, every * FEW)
-        if not (is_few and self.settings.retries and self.budget.has_room(count)) or self.stop.is_set():
+        if (
+            not (is_few and self.settings.retries and self.budget.has_room(count))
+            or self.stop.is_set()
+        ):
             return
-        self.watcher.say(f"{words.counted(count, 'run')} lost to rate limits or lost connections: trying once more")
+        self.watcher.say(
+            f"{words.counted(count, 'run')} lost to rate limits or lost connections: trying once more"
+        )
         for side, keys in zip(self.sides, lost, strict=True):
             side.again = frozenset(keys)
         self._carry_out(
@@ -410,7 +481,9 @@ class Session:
         """Give what the first side did to those that share it."""
         for number, side in enumerate(self.sides):
             if number != task.side and task.suite.key in side.shared:
-                suite = next(candidate for candidate in side.suites if candidate.key == task.suite.key)
+                suite = next(
+                    candidate for candidate in side.suites if candidate.key == task.suite.key
+                )
                 side.take(replace(task, suite=suite, side=number), trial, graded)
 
     def share_suite(self, suite: str) -> None:
@@ -422,25 +495,33 @@ class Session:
                 second.graded[key] = replace(graded, reused=True)
 
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
-        """Fresh runs that are in no mean: of each case a pair, or head alone; whether any ended. Raises as `first`.
+        """Fresh runs that are in no mean: of each case a pair, or head alone; whether any ended.
+        Raises as `first`.
 
-        Those of a case are numbered one by one, pairs and others apart, so that a run that is repeated finds them
-        again.
-        """
+        Those of a case are numbered one by one, pairs and others apart, so that a run that is
+        repeated finds them again."""
         served_count = self._served()
         missing_keys: set[tuple[int, TrialKey]] = set()
         for rerun, count in Counter(reruns).items():
             purpose = Purpose.PAIR if rerun.is_pair else Purpose.SINGLE
             sides = self.sides[: 2 if rerun.is_pair else 1]
             done = [
-                {trial.key for trial in side.fresh.get(rerun.key, ()) if trial.key.purpose is purpose} for side in sides
+                {
+                    trial.key
+                    for trial in side.fresh.get(rerun.key, ())
+                    if trial.key.purpose is purpose
+                }
+                for side in sides
             ]
             # what one side lacks of a pair is run first
             first = len(set.intersection(*done))
             for side, known_keys in enumerate(done):
                 suite, case_id = rerun.key
                 numbers = range(first, first + count)
-                keys = {TrialKey(suite=suite, case_id=case_id, purpose=purpose, number=number) for number in numbers}
+                keys = {
+                    TrialKey(suite=suite, case_id=case_id, purpose=purpose, number=number)
+                    for number in numbers
+                }
                 missing_keys |= {(side, key) for key in keys - known_keys}
         cases = frozenset(rerun.key for rerun in reruns)
         self._carry_out(
@@ -470,7 +551,9 @@ class Session:
             transcripts=side.journal,
             repeats=self._repeats,
             confirmations=tuple(
-                sorted(itertools.chain.from_iterable(side.fresh.values()), key=lambda trial: trial.key)
+                sorted(
+                    itertools.chain.from_iterable(side.fresh.values()), key=lambda trial: trial.key
+                )
             ),
             truncated=self.budget.truncated,
             seed=self.settings.seed,
@@ -480,7 +563,9 @@ class Session:
             agents={key: dict(agent.about()) for key, agent in side.agents.items()},
             fingerprints=side.fingerprints,
             judges=self.judge_uses() if side is self.sides[0] else (),
-            inputs={key: fingerprints.of_inputs(inputs) for key, inputs in side.journal.inputs.items()},
+            inputs={
+                key: fingerprints.of_inputs(inputs) for key, inputs in side.journal.inputs.items()
+            },
             models=frozenset(side.models),
             descriptions=side.descriptions(),
             shard=self._shard,
@@ -494,20 +579,25 @@ class Session:
         wants: Callable[[Task], bool] = lambda _: True,
         reason: str = "",
     ) -> None:
-        """Run the trials of these rounds on all sides, in a fair order, but for those that a side does not run.
-        `reason`: what they are for, where they are not the first."""
+        """Run the trials of these rounds on all sides, in a fair order, but for those that a side
+        does not run. `reason`: what they are for, where they are not the first."""
         every: list[Task] = []
         for task in trials.tasks([side.suites for side in self.sides], rounds, only=only):
             side = self.sides[task.side]
-            is_left = task.suite.key in side.shared or (task.suite.key, task.case.case_id) in side.skipped
+            is_left = (
+                task.suite.key in side.shared or (task.suite.key, task.case.case_id) in side.skipped
+            )
             if wants(task) and not is_left:
                 every.append(task)
         served_count = self._served()
         if self.stop.is_set():
             self._cut_off = self._cut_off or bool(every)
             return
-        # where all is recorded, threads would only take turns at one interpreter, which costs half as much again
-        self._asks = self._asks or any(agents.is_asked(suite.agent) for side in self.sides for suite in side.suites)
+        # where all is recorded, threads would only take turns at one interpreter, which costs half
+        # as much again
+        self._asks = self._asks or any(
+            agents.is_asked(suite.agent) for side in self.sides for suite in side.suites
+        )
         at_once = self.settings.concurrency if self._asks else 1
         self.watcher.begin(trials=len(every), done=0, reason=reason)
         try:
@@ -527,17 +617,24 @@ class Session:
             self.watcher.say("Interrupted. Completed runs are saved; continue with --resume")
         finally:
             self.watcher.end()
-            self._cut_off = self._cut_off or (self.stop.is_set() and self._served() - served_count < len(every))
+            self._cut_off = self._cut_off or (
+                self.stop.is_set() and self._served() - served_count < len(every)
+            )
 
     def _order(self, every: Sequence[Task], *, at_once: int) -> Abreast:
-        known_keys: set[tuple[int, TrialKey]] = set()  # where no agent is asked: the trial is known, or nobody is there
+        # where no agent is asked: the trial is known, or nobody is there
+        known_keys: set[tuple[int, TrialKey]] = set()
         suites = [suite for side in self.sides for suite in side.suites]
-        if any(side.journal.trials for side in self.sides) or any(suite.agent.is_absent for suite in suites):
+        if any(side.journal.trials for side in self.sides) or any(
+            suite.agent.is_absent for suite in suites
+        ):
             for task in every:
                 side = self.sides[task.side]
                 if task.suite.agent.is_absent or side.journal.knows(side.addresses(task).trial):
                     known_keys.add((task.side, task.key))
-        trial_counts = Counter(task.side for task in every if (task.side, task.key) not in known_keys)
+        trial_counts = Counter(
+            task.side for task in every if (task.side, task.key) not in known_keys
+        )
         return Abreast(
             every,
             trial_counts=[trial_counts[number] for number in range(len(self.sides))],

@@ -1,4 +1,5 @@
-"""One trial, from its first turn to its outcome, and which is next where sides are measured together."""
+"""One trial, from its first turn to its outcome, and which is next where sides are measured
+together."""
 
 from __future__ import annotations
 
@@ -39,13 +40,15 @@ from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass
 
 
-def talk(conversation: Conversation, user: UserSimulator, done: list[Invocation], watch: Stopwatch) -> Transcript:
-    """Let them talk until the user stops. Every turn is put into `done` as it ends, so that a failure loses none.
+def talk(
+    conversation: Conversation, user: UserSimulator, done: list[Invocation], watch: Stopwatch
+) -> Transcript:
+    """Let them talk until the user stops. Every turn is put into `done` as it ends, so that a
+    failure loses none.
 
-    `watch` times the agent's part: not the wait for a free worker or for a provider, not the start of a worker, not
-    what a simulated user takes to think. Raises AgentFailed; where the user could say nothing, with the kind SIMULATOR,
-    which is never the agent's.
-    """
+    `watch` times the agent's part: not the wait for a free worker or for a provider, not the start
+    of a worker, not what a simulated user takes to think. Raises AgentFailed; where the user could
+    say nothing, with the kind SIMULATOR, which is never the agent's."""
     while True:
         user_message = user.next_message(done)
         match user_message:
@@ -55,9 +58,13 @@ def talk(conversation: Conversation, user: UserSimulator, done: list[Invocation]
             case Stop():
                 with watch:
                     state = conversation.finish()
-                return Transcript(invocations=tuple(done), final_state=state, ended_by=user_message.ended_by)
+                return Transcript(
+                    invocations=tuple(done), final_state=state, ended_by=user_message.ended_by
+                )
             case SimulatorFailure():
-                failure = AgentFailure(kind=FailureKind.SIMULATOR, message=user_message.message, turn=len(done) + 1)
+                failure = AgentFailure(
+                    kind=FailureKind.SIMULATOR, message=user_message.message, turn=len(done) + 1
+                )
                 raise AgentFailed(failure)
             case _:
                 assert_never(user_message)
@@ -100,18 +107,19 @@ def tasks(
 ) -> Iterator[Task]:
     """The trials of these rounds of every case, or of those in `only` (suite key, case id).
 
-    The order is fair: all cases once, then all a second time, and each case on one side right after the other, so that
-    a drifting provider or a budget that runs out hits all cases and both sides alike. The `coin` says which side of a
-    pair comes first: that alone makes the bets of the purse fair. Sides have the same suites, in the same order, with
-    the same cases.
-    """
+    The order is fair: all cases once, then all a second time, and each case on one side right after
+    the other, so that a drifting provider or a budget that runs out hits all cases and both sides
+    alike. The `coin` says which side of a pair comes first: that alone makes the bets of the purse
+    fair. Sides have the same suites, in the same order, with the same cases."""
     for purpose, number in rounds:
         for suites in zip(*sides, strict=True):
             for cases in zip(*(suite.eval_set.cases for suite in suites), strict=True):
                 order = list(enumerate(zip(suites, cases, strict=True)))
                 for side, (suite, case) in order if coin() < HEADS else reversed(order):
                     if only is None or (suite.key, case.case_id) in only:
-                        key = TrialKey(suite=suite.key, case_id=case.case_id, purpose=purpose, number=number)
+                        key = TrialKey(
+                            suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
+                        )
                         yield Task(key=key, suite=suite, case=case, side=side)
 
 
@@ -127,13 +135,13 @@ def map_bounded(
     stop: threading.Event,
     abort: Callable[[], None],
 ) -> Generator[Result, None, None]:
-    """Apply `function` to `items` on `threads` threads, yielding results as they come, but for None.
+    """Apply `function` to `items` on `threads` threads, yielding results as they come, but for
+    None.
 
-    A thread takes its next item when it is done with the last, so no more than `threads` are under way. When `stop`
-    is set no further item is begun. When anything is raised here (by `function`, by Ctrl-C, by closing this
-    generator), `stop` is set and `abort` is called, which makes what is running end soon; all threads have ended
-    when the exception leaves.
-    """
+    A thread takes its next item when it is done with the last, so no more than `threads` are under
+    way. When `stop` is set no further item is begun. When anything is raised here (by `function`,
+    by Ctrl-C, by closing this generator), `stop` is set and `abort` is called, which makes what is
+    running end soon; all threads have ended when the exception leaves."""
     source, taking = iter(items), threading.Lock()
     results: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
@@ -148,7 +156,8 @@ def map_bounded(
                 if result is not None:  # every one of them wakes the thread that asked
                     results.put(result)
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
-            stop.set()  # here, so that no other thread begins what is lost, however late that one hears of it
+            # here, so that no other thread begins what is lost, however late that one hears of it
+            stop.set()
             results.put(error)
         finally:
             results.put(_LEFT)
@@ -175,8 +184,8 @@ def map_bounded(
 
 
 def _next(results: queue.SimpleQueue[Any]) -> Any:
-    """The next of `results`. Another thread may take the signal of a Ctrl-C; Python acts on it in this one, once its
-    wait ends, so no wait is long."""
+    """The next of `results`. Another thread may take the signal of a Ctrl-C; Python acts on it in
+    this one, once its wait ends, so no wait is long."""
     while True:
         with suppress(queue.Empty):
             return results.get(timeout=WAIT_S)
@@ -186,10 +195,9 @@ def _next(results: queue.SimpleQueue[Any]) -> Any:
 class TrialRunner:
     """Runs one trial at a time with the agent that its suite names.
 
-    `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`: set when the
-    run is to end, which also cuts pauses short. `simulate` makes the user of a trial. `pace` decides when a try starts.
-    `said`: what was told, once.
-    """
+    `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`:
+    set when the run is to end, which also cuts pauses short. `simulate` makes the user of a trial.
+    `pace` decides when a try starts. `said`: what was told, once."""
 
     retries: int
     stop: threading.Event
@@ -200,14 +208,18 @@ class TrialRunner:
     said: set[str] = field(default_factory=set)
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
-        """The trial, however it ended, with the agent's own time; never raises for what an agent does. `agents`: by
-        `agent_key`."""
+        """The trial, however it ended, with the agent's own time; never raises for what an agent
+        does. `agents`: by `agent_key`."""
         watch, attempts = Stopwatch(), 0
         key = fingerprints.agent_key(task.suite.agent)
         while True:
             attempts += 1
             outcome = self.pace(key, lambda: self._attempt(task, agents[key], watch))
-            if not isinstance(outcome, AgentFailure) or outcome.kind not in INFRASTRUCTURE or attempts > self.retries:
+            if (
+                not isinstance(outcome, AgentFailure)
+                or outcome.kind not in INFRASTRUCTURE
+                or attempts > self.retries
+            ):
                 break
             # no shorter than the provider asks for, within the ceiling
             backoff_s = min(self.pause_s * 2 ** (attempts - 1), BACKOFF_CEILING_S)
@@ -237,18 +249,22 @@ class TrialRunner:
             )
 
 
-NAIVELY: Final = (
-    "This agent cannot be told what was said before (docs/agent-protocol.md): goldens run in one session (NAIVE)"
-)
+NAIVELY: Final = "This agent cannot be told what was said before (docs/agent-protocol.md): goldens run in one session (NAIVE)"
 
 
 def converse(
-    agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch, *, say: Callable[[str], None] = lambda _: None
+    agent: Agent,
+    task: Task,
+    user: UserSimulator,
+    watch: Stopwatch,
+    *,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises AgentFailed.
+    """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises
+    AgentFailed.
 
-    A case that is `isolated` has a session for each turn, where the agent can be told what was said before; else one.
-    """
+    A case that is `isolated` has a session for each turn, where the agent can be told what was said
+    before; else one."""
     done: list[Invocation] = []
     try:
         if task.case.isolated:
@@ -260,19 +276,29 @@ def converse(
     except AgentFailed as failed:
         failure = failed.failure
         turn = failure.turn
-        # a driver that tells what was answered and names no turn: all were, and ending the session went wrong
-        if turn is None and failure.kind not in {FailureKind.INSTALL, FailureKind.START} and not failure.partial:
+        # a driver that tells what was answered and names no turn: all were, and ending the session
+        # went wrong
+        if (
+            turn is None
+            and failure.kind not in {FailureKind.INSTALL, FailureKind.START}
+            and not failure.partial
+        ):
             turn = len(done) + 1
         raise AgentFailed(replace(failure, turn=turn, partial=tuple(done))) from failed
 
 
-def _turn_by_turn(agent: Agent, task: Task, done: list[Invocation], watch: Stopwatch) -> Transcript | None:
-    """The conversation with each turn in a session of its own, after the expected turns before it; None where the agent
-    takes no such turns. Raises AgentFailed."""
+def _turn_by_turn(
+    agent: Agent, task: Task, done: list[Invocation], watch: Stopwatch
+) -> Transcript | None:
+    """The conversation with each turn in a session of its own, after the expected turns before it;
+    None where the agent takes no such turns. Raises AgentFailed."""
     state: Json | None = None
     turns = task.case.conversation or ()
     for number, turn in enumerate(turns):
-        history = tuple(_answered(earlier_turn, number=place) for place, earlier_turn in enumerate(turns[:number]))
+        history = tuple(
+            _answered(earlier_turn, number=place)
+            for place, earlier_turn in enumerate(turns[:number])
+        )
         case = replace(task.case, setups=(task.case.setup_of(number),), history=history)
         try:
             with agent.converse(case, task.key) as conversation:
@@ -283,12 +309,15 @@ def _turn_by_turn(agent: Agent, task: Task, done: list[Invocation], watch: Stopw
                     state = conversation.finish()
         except AgentFailed as failed:
             raise AgentFailed(replace(failed.failure, turn=number + 1, partial=())) from failed
-        done.append(replace(invocation, state=state if invocation.state is None else invocation.state))
+        done.append(
+            replace(invocation, state=state if invocation.state is None else invocation.state)
+        )
     return Transcript(invocations=tuple(done), final_state=state, isolated=True)
 
 
 def _answered(turn: Invocation, *, number: int) -> Invocation:
-    """An expected turn with an answer to each call, and an id for both: models refuse a call that nothing answers."""
+    """An expected turn with an answer to each call, and an id for both: models refuse a call that
+    nothing answers."""
     remaining_responses = list(turn.tool_responses)
     events = []
     for place, event in enumerate(turn.events or ()):
@@ -310,23 +339,30 @@ def _answered(turn: Invocation, *, number: int) -> Invocation:
             )
             if answer is not None:
                 remaining_responses.remove(answer)
-            tool_response = ToolResponse(name=call.name, response=answer.response if answer else {}, id=call_id)
+            tool_response = ToolResponse(
+                name=call.name, response=answer.response if answer else {}, id=call_id
+            )
             full_call = replace(call, id=call_id)
-            content = replace(event.content or Content(), parts=(*parts[:index], full_call, *parts[index + 1 :]))
+            content = replace(
+                event.content or Content(), parts=(*parts[:index], full_call, *parts[index + 1 :])
+            )
             events[-1] = replace(event, content=content)
             parts = content.parts
-            events.append(Event(author=event.author, content=Content(parts=(tool_response,), role="user")))
+            events.append(
+                Event(author=event.author, content=Content(parts=(tool_response,), role="user"))
+            )
     return replace(turn, events=tuple(events))
 
 
 LEAD = 2
-"""How many times the trials at once a side may be ahead of another: a side that is slower is not to be starved, and
-a drifting provider, or a budget that runs out, is to hit both alike."""
+"""How many times the trials at once a side may be ahead of another: a side that is slower is not to
+be starved, and a drifting provider, or a budget that runs out, is to hit both alike."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """A side. `left`: trials of it that are still to be run, known ones not counted; `begun`: those that were begun."""
+    """A side. `left`: trials of it that are still to be run, known ones not counted; `begun`: those
+    that were begun."""
 
     left: int
     waiting: deque[tuple[int, Task]] = field(default_factory=deque)
@@ -335,13 +371,15 @@ class _Lane:
 
 
 class Abreast(Iterator[Task]):
-    """Hands out the tasks of sides that are measured together, to many threads; each is given back by `done`.
+    """Hands out the tasks of sides that are measured together, to many threads; each is given back
+    by `done`.
 
-    An agent that holds eight conversations answers each later than one that holds two, where both are bound by their
-    processor. So no side has more than its share of `at_once` under way while another runs or is about to, nor while it
-    catches up with one that is through; in one queue for all, the side that happens to be slower gathers ever more.
-    Trials that are `known` are handed out as they come and count as nothing. A thread that finds all shares taken
-    waits; `stop` ends that once a task is given back.
+    An agent that holds eight conversations answers each later than one that holds two, where both
+    are bound by their processor. So no side has more than its share of `at_once` under way while
+    another runs or is about to, nor while it catches up with one that is through; in one queue for
+    all, the side that happens to be slower gathers ever more. Trials that are `known` are handed
+    out as they come and count as nothing. A thread that finds all shares taken waits; `stop` ends
+    that once a task is given back.
 
     `tasks`: of all sides, in a fair order. `left`: how many of them each side has to run.
     """
@@ -365,7 +403,8 @@ class Abreast(Iterator[Task]):
         self._running: set[int] = set()
 
     def __next__(self) -> Task:
-        """The next task; waits for one that may begin. Raises StopIteration when there is none left, or at `stop`."""
+        """The next task; waits for one that may begin. Raises StopIteration when there is none
+        left, or at `stop`."""
         with self._changed:
             while not self._stop.is_set():
                 waiting = [lane for lane in self._lanes if self._fill(lane)]
@@ -375,7 +414,9 @@ class Abreast(Iterator[Task]):
                 foremost = waiting[0].waiting[0][0]
                 for lane in waiting:
                     order, task = lane.waiting[0]
-                    if order - foremost <= self._lead and self._begin(lane, task, foremost=foremost):
+                    if order - foremost <= self._lead and self._begin(
+                        lane, task, foremost=foremost
+                    ):
                         lane.waiting.popleft()
                         return task
                 self._changed.wait()
@@ -403,7 +444,9 @@ class Abreast(Iterator[Task]):
         if self._known(task):
             return True
         other_lanes = [other for other in self._lanes if other is not lane]
-        if lane.under_way >= self._share and any(self._abreast(lane, other, foremost) for other in other_lanes):
+        if lane.under_way >= self._share and any(
+            self._abreast(lane, other, foremost) for other in other_lanes
+        ):
             return False
         lane.left -= 1
         lane.begun += 1
@@ -412,7 +455,8 @@ class Abreast(Iterator[Task]):
         return True
 
     def _abreast(self, lane: _Lane, other: _Lane, foremost: int) -> bool:
-        """Whether the other side runs, is about to, or was faster and waits, or is through before this one."""
+        """Whether the other side runs, is about to, or was faster and waits, or is through before
+        this one."""
         if other.under_way or lane.begun < other.begun:
             return True
         if not other.waiting:

@@ -1,7 +1,7 @@
 """Who a simulated user can be: ADK's three built-in personas in our words, each a set of habits.
 
-A habit says how it is lived, for the simulated user, and how it is broken, for the judge of the simulated user.
-"""
+A habit says how it is lived, for the simulated user, and how it is broken, for the judge of the
+simulated user."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ _ANSWERS_THE_RELEVANT = PersonaBehavior(
         "Say so where the plan does not hold the answer; never make one up.",
         "Leave questions that have nothing to do with the plan's goals unanswered.",
     ),
-    violation_rubrics=("The message goes along with a question that has nothing to do with the plan's goals.",),
+    violation_rubrics=(
+        "The message goes along with a question that has nothing to do with the plan's goals.",
+    ),
 )
 
 _ANSWERS_EVERYTHING = PersonaBehavior(
@@ -92,8 +94,12 @@ _CORRECTS = PersonaBehavior(
 _NEVER_CORRECTS = PersonaBehavior(
     name="Leaves mistakes uncorrected",
     description="What the agent gets wrong is not put right; it ends the conversation.",
-    instructions=("Where the agent says something false or senseless, end the conversation with {{ stop_signal }}.",),
-    violation_rubrics=("The agent made a mistake or took something for granted, and the message corrects it.",),
+    instructions=(
+        "Where the agent says something false or senseless, end the conversation with {{ stop_signal }}.",
+    ),
+    violation_rubrics=(
+        "The agent made a mistake or took something for granted, and the message corrects it.",
+    ),
 )
 
 _ONE_MORE_TRY = PersonaBehavior(
@@ -197,12 +203,24 @@ BUILT_IN: Final[Mapping[str, Persona]] = {
             persona_id="NOVICE",
             description="Somebody with a problem that they only half understand, who leans on the agent. There is "
             "patience for its questions, and no knowledge to notice or mend its mistakes.",
-            behaviors=(_BARE_GOALS, _NEVER_CORRECTS, _ANSWERS_EVERYTHING, _ENDS_AFTER_A_FAILURE, _CHATTY),
+            behaviors=(
+                _BARE_GOALS,
+                _NEVER_CORRECTS,
+                _ANSWERS_EVERYTHING,
+                _ENDS_AFTER_A_FAILURE,
+                _CHATTY,
+            ),
         ),
         Persona(
             persona_id="EVALUATOR",
             description="Somebody who tries out whether the agent can reach the goals of the plan.",
-            behaviors=(_FULL_REQUESTS, _ANSWERS_THE_RELEVANT, _ENDS_AFTER_A_FAILURE, _NEVER_CORRECTS, _CHATTY),
+            behaviors=(
+                _FULL_REQUESTS,
+                _ANSWERS_THE_RELEVANT,
+                _ENDS_AFTER_A_FAILURE,
+                _NEVER_CORRECTS,
+                _CHATTY,
+            ),
         ),
     )
 }
@@ -221,16 +239,27 @@ def resolve(persona: Persona) -> Persona:
 
 def instructions(persona: Persona, *, stop_signal: str) -> str:
     """How the persona behaves, to whoever plays it."""
-    return _described(persona, [behavior.instructions for behavior in persona.behaviors], stop_signal=stop_signal)
+    return _described(
+        persona, [behavior.instructions for behavior in persona.behaviors], stop_signal=stop_signal
+    )
 
 
 def violations(persona: Persona, *, stop_signal: str) -> str:
     """How the persona's habits are broken, to whoever judges one that plays it."""
-    return _described(persona, [behavior.violation_rubrics for behavior in persona.behaviors], stop_signal=stop_signal)
+    return _described(
+        persona,
+        [behavior.violation_rubrics for behavior in persona.behaviors],
+        stop_signal=stop_signal,
+    )
 
 
 def _described(persona: Persona, points: list[tuple[str, ...]], *, stop_signal: str) -> str:
     lines = [persona.description]
     for behavior, behavior_points in zip(persona.behaviors, points, strict=True):
-        lines += ["", f"## {behavior.name}", behavior.description, *(f"- {point}" for point in behavior_points)]
+        lines += [
+            "",
+            f"## {behavior.name}",
+            behavior.description,
+            *(f"- {point}" for point in behavior_points),
+        ]
     return "\n".join(_PLACEHOLDER.sub(lambda _: stop_signal, line) for line in lines)

@@ -1,8 +1,7 @@
 """What whoever plays a simulated user is told, and when its reply ends the conversation.
 
-The conversation stands in the prompt as JSON lines, so that no message can pass for its neighbour, and each prompt is
-built on the last one: a turn costs as much as it is long.
-"""
+The conversation stands in the prompt as JSON lines, so that no message can pass for its neighbour,
+and each prompt is built on the last one: a turn costs as much as it is long."""
 
 from __future__ import annotations
 
@@ -57,7 +56,8 @@ How to read what follows:
 
 
 class Script:
-    """The prompts of one conversation. `add` every turn, in order; `question` asks for the message after them."""
+    """The prompts of one conversation. `add` every turn, in order; `question` asks for the message
+    after them."""
 
     def __init__(
         self,
@@ -82,7 +82,9 @@ class Script:
         if self._persona is not None:
             texts["user_persona"] = personas.instructions(self._persona, stop_signal=stop_signal)
         self._before = "\n\n".join(  # the conversation, with `_CODE` in place of the code
-            prompting.between(Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE)
+            prompting.between(
+                Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE
+            )
             for name, text in texts.items()
         )
         self._hashed = hashlib.blake2b(self._before.encode(), digest_size=16)
@@ -96,7 +98,8 @@ class Script:
             return
         entries = _entries(invocation, include_calls=self._include_calls)
         lines = "".join(
-            prompting.reveal(json.dumps(entry, ensure_ascii=False, default=str)) + "\n" for entry in entries
+            prompting.reveal(json.dumps(entry, ensure_ascii=False, default=str)) + "\n"
+            for entry in entries
         )
         self._conversation += lines
         self._hashed.update(f"{len(lines)}:".encode() + lines.encode())
@@ -114,7 +117,10 @@ class Script:
             return Question(system="", prompt=self._render(values), version=VERSION)
         code = prompting.pick_code(self._codes(), (self._before, self._conversation))
         pieces = self._before.replace(_CODE, code)
-        marks = (prompting.begin_line("conversation", code), prompting.end_line("conversation", code))
+        marks = (
+            prompting.begin_line("conversation", code),
+            prompting.end_line("conversation", code),
+        )
         conversation = f"{marks[0]}\n{self._conversation}{marks[1]}"
         task = f"Write the user's message number {self._turns + 1}, or {self._stop_signal} if the conversation is over."
         prompt = f"The code of this message is {code}\n\n{pieces}\n\n{conversation}\n\n{task}\n"
@@ -134,8 +140,8 @@ _CODE: Final = "\0"
 def ends(reply: str, *, stop_signal: str, as_adk: bool = False) -> bool:
     """Whether a reply ends the conversation: it holds the stop signal, in any case.
 
-    A signal in quotes with further words behind it is spoken of and not given; ADK takes it for given (`as_adk`).
-    """
+    A signal in quotes with further words behind it is spoken of and not given; ADK takes it for
+    given (`as_adk`)."""
     if as_adk:
         return stop_signal.lower() in reply.lower()
     for match in re.finditer(re.escape(stop_signal.strip()), reply, re.IGNORECASE):
@@ -146,7 +152,9 @@ def ends(reply: str, *, stop_signal: str, as_adk: bool = False) -> bool:
     return False
 
 
-_QUOTES = frozenset({'""', "''", "``", "\u201c\u201d", "\u2018\u2019", "\u00ab\u00bb", "()", "[]", "\u201e\u201c"})
+_QUOTES = frozenset(
+    {'""', "''", "``", "\u201c\u201d", "\u2018\u2019", "\u00ab\u00bb", "()", "[]", "\u201e\u201c"}
+)
 
 
 def _system(persona: Persona | None, *, stop_signal: str) -> str:
@@ -199,4 +207,6 @@ def _in_template(persona: Persona) -> SimpleNamespace:
         )
         for behavior in persona.behaviors
     ]
-    return SimpleNamespace(id=persona.persona_id, description=persona.description, behaviors=behaviors)
+    return SimpleNamespace(
+        id=persona.persona_id, description=persona.description, behaviors=behaviors
+    )

@@ -1,4 +1,5 @@
-"""Who plays the simulated users of a run, what is missing for it, and what a poor one or an endless one means."""
+"""Who plays the simulated users of a run, what is missing for it, and what a poor one or an endless
+one means."""
 
 from __future__ import annotations
 
@@ -62,15 +63,22 @@ class UserSimulator(Protocol):
     """One simulated user in one conversation."""
 
     def next_message(self, history: Sequence[Invocation]) -> Said:
-        """What the user says after `history`, which is the same conversation at every call, grown by a turn."""
+        """What the user says after `history`, which is the same conversation at every call, grown
+        by a turn."""
 
 
 class LlmUser:
-    """See UserSimulator. At the turn limit it is asked once more whether it would end here, so that a conversation that
-    is over is not taken for one that was cut; ADK cuts without asking."""
+    """See UserSimulator. At the turn limit it is asked once more whether it would end here, so that
+    a conversation that is over is not taken for one that was cut; ADK cuts without asking."""
 
     def __init__(
-        self, scenario: ConversationScenario, use: SimulatorUse, *, panel: JudgePanel, draw: int, deviations: Deviations
+        self,
+        scenario: ConversationScenario,
+        use: SimulatorUse,
+        *,
+        panel: JudgePanel,
+        draw: int,
+        deviations: Deviations,
     ) -> None:
         """Raises TemplateError."""
         self._scenario = scenario
@@ -89,14 +97,20 @@ class LlmUser:
 
     def next_message(self, history: Sequence[Invocation]) -> Said:
         """The starting prompt, if there is one, then what the model says."""
-        limits = [limit for limit in (self._scenario.max_turns, self._use.max_turns) if limit is not None]
+        limits = [
+            limit for limit in (self._scenario.max_turns, self._use.max_turns) if limit is not None
+        ]
         at_limit = bool(limits) and len(history) >= min(limits)
         if at_limit and not (self._deviations.last_question and history):
             return Stop(ended_by=Ending.TURN_LIMIT)
         if not history and self._scenario.starting_prompt:
             return _message(self._scenario.starting_prompt)
         message = self._ask(history)
-        return Stop(ended_by=Ending.TURN_LIMIT) if at_limit and not isinstance(message, Stop) else message
+        return (
+            Stop(ended_by=Ending.TURN_LIMIT)
+            if at_limit and not isinstance(message, Stop)
+            else message
+        )
 
     def _ask(self, history: Sequence[Invocation]) -> Said:
         for invocation in history[self._told :]:
@@ -116,13 +130,17 @@ class LlmUser:
             )
             reply = self._panel.ask(request)
         except JudgeFailed as failed:
-            return SimulatorFailure(message=f"{self._use.model} {failed.failure.kind.value}: {failed.failure.message}")
+            return SimulatorFailure(
+                message=f"{self._use.model} {failed.failure.kind.value}: {failed.failure.message}"
+            )
         except TemplateError as error:
             return SimulatorFailure(message=str(error))
         text = reply.text.strip()
         if not text:
             return SimulatorFailure(message=f"{self._use.model} sent an empty response")
-        if prompt.ends(text, stop_signal=self._use.stop_signal, as_adk=not self._deviations.quoted_signal):
+        if prompt.ends(
+            text, stop_signal=self._use.stop_signal, as_adk=not self._deviations.quoted_signal
+        ):
             return Stop(ended_by=Ending.STOP_SIGNAL)
         return _message(text)
 
@@ -167,11 +185,12 @@ def begin(
     draw: int = 0,
     deviations: Deviations = OURS,
 ) -> UserSimulator:
-    """The user of one conversation: one who says what was written down, or one who follows a scenario.
+    """The user of one conversation: one who says what was written down, or one who follows a
+    scenario.
 
-    `panel` None: nobody may be asked. `draw`: which of the replies to one question is meant, a number for the run's
-    seed and the repeat, so that repeats have users of their own and both sides of a comparison the same ones.
-    """
+    `panel` None: nobody may be asked. `draw`: which of the replies to one question is meant, a
+    number for the run's seed and the repeat, so that repeats have users of their own and both sides
+    of a comparison the same ones."""
     if case.scenario is None:
         return StaticUser(case.conversation or ())
     if panel is None:
@@ -191,7 +210,8 @@ REPEATS: Final = 10_000_000
 
 
 def settle(suites: Iterable[Suite], settings: Settings) -> tuple[Suite, ...]:
-    """The suites with scenarios, told who plays the user and what its faults mean; the others as they are."""
+    """The suites with scenarios, told who plays the user and what its faults mean; the others as
+    they are."""
     return tuple(_settle(suite, settings) if has_scenarios(suite) else suite for suite in suites)
 
 
@@ -207,7 +227,9 @@ def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
 
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
     """A problem for each model that could not be asked to play a user. Asks nobody."""
-    reasons = clients.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
+    reasons = clients.missing(
+        simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ
+    )
     hint = "Fix its configuration, or use recorded replies (evalgate.yml: `judge: {replay: FILE}`)."
     return [
         errors.error("simulator-credentials", f"simulated user `{model}`: {reason}", hint=hint)
@@ -216,10 +238,13 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> l
 
 
 def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
-    """Makes the user of each trial; without a panel those of scenarios say that nobody may be asked."""
+    """Makes the user of each trial; without a panel those of scenarios say that nobody may be
+    asked."""
 
     def simulate(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:
-        draw = (settings.seed * len(Purpose) + list(Purpose).index(key.purpose)) * REPEATS + key.number
+        draw = (
+            settings.seed * len(Purpose) + list(Purpose).index(key.purpose)
+        ) * REPEATS + key.number
         return begin(case, suite.simulator, panel=panel, draw=draw, deviations=settings.deviations)
 
     return simulate
@@ -232,14 +257,20 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     # judged by the user's stop signal; below its threshold the test was broken
     by_policy = deviations.poor_quality and rule.on_poor_quality == "not_measured"
     uses = [
-        replace(use, options={**signal, **use.options}, on_the_test=by_policy) if Need.SCENARIO in use.needs else use
+        replace(use, options={**signal, **use.options}, on_the_test=by_policy)
+        if Need.SCENARIO in use.needs
+        else use
         for use in suite.criteria
     ]
     on_limit = rule.on_turn_limit if deviations.turn_limit else "pass"
     if not any(use.name == ENDED for use in uses):
-        first_informational = next((place for place, use in enumerate(uses) if use.informational), len(uses))
+        first_informational = next(
+            (place for place, use in enumerate(uses) if use.informational), len(uses)
+        )
         defaults = any(use.where_applicable for use in uses)
-        ended = CriterionUse(name=ENDED, threshold=1.0, needs=frozenset({Need.SCENARIO}), where_applicable=defaults)
+        ended = CriterionUse(
+            name=ENDED, threshold=1.0, needs=frozenset({Need.SCENARIO}), where_applicable=defaults
+        )
         uses.insert(first_informational, ended)
     passes = on_limit == "pass"
     for place, use in enumerate(uses):
@@ -261,4 +292,6 @@ def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> Simula
     limit = rule.max_allowed_invocations
     max_turns = use.max_turns if limit is None else None if limit < 0 else limit
     config = {**written, **(rule.config or {})}
-    return replace(use, model=model, config=config, max_turns=max_turns, prompt_version=prompt.VERSION)
+    return replace(
+        use, model=model, config=config, max_turns=max_turns, prompt_version=prompt.VERSION
+    )

@@ -1,10 +1,9 @@
 """Git, run safely on the user's repository, which is only ever read.
 
-Commands are bounded, never prompt, run in an environment of ours, and no error of theirs shows a secret. What we fetch
-and check out lies in a private repository that borrows the user's objects: no setting of the user's repository is in
-force there but those that are taken over here, so that none can run a command
-(docs/decisions/008-private-repository.md).
-"""
+Commands are bounded, never prompt, run in an environment of ours, and no error of theirs shows a
+secret. What we fetch and check out lies in a private repository that borrows the user's objects: no
+setting of the user's repository is in force there but those that are taken over here, so that none
+can run a command (docs/decisions/008-private-repository.md)."""
 
 from __future__ import annotations
 
@@ -40,7 +39,8 @@ KEPT = (
     *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "*_proxy", "*_PROXY"),
 )
-"""The user's own, and trusted as such. GIT_DIR, GIT_INDEX_FILE and their like (set in hooks) must not get through."""
+"""The user's own, and trusted as such. GIT_DIR, GIT_INDEX_FILE and their like (set in hooks) must
+not get through."""
 
 FIXED = {
     "LC_ALL": "C",  # git's words are read
@@ -59,7 +59,8 @@ HARDENED: Sequence[tuple[str, str]] = (
     ("safe.directory", "*"),
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
-    ("core.alternateRefsCommand", "true"),  # else git asks the user's repository for its refs, under its config
+    # else git asks the user's repository for its refs, under its config
+    ("core.alternateRefsCommand", "true"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("fetch.recurseSubmodules", "false"),
@@ -78,7 +79,9 @@ HARDENED: Sequence[tuple[str, str]] = (
 def git_environment(environ: Environ) -> dict[str, str]:
     """The environment that git gets, settings apart (`with_settings`)."""
     variables = {
-        name: value for name, value in environ.items() if any(fnmatch.fnmatchcase(name, pattern) for pattern in KEPT)
+        name: value
+        for name, value in environ.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in KEPT)
     }
     return {**variables, **FIXED}
 
@@ -87,13 +90,17 @@ def given_settings(environ: Environ) -> Iterator[tuple[str, str]]:
     """The settings that a user hands to every git by GIT_CONFIG_COUNT."""
     count = environ.get("GIT_CONFIG_COUNT", "")
     for number in range(int(count) if count.isdecimal() and len(count) < 4 else 0):
-        key, value = environ.get(f"GIT_CONFIG_KEY_{number}"), environ.get(f"GIT_CONFIG_VALUE_{number}")
+        key, value = (
+            environ.get(f"GIT_CONFIG_KEY_{number}"),
+            environ.get(f"GIT_CONFIG_VALUE_{number}"),
+        )
         if key and value is not None:
             yield key, value
 
 
 def with_settings(environment: Environ, settings: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """`environment` with settings that git (2.31 and newer) reads from it; the last of a key wins."""
+    """`environment` with settings that git (2.31 and newer) reads from it; the last of a key
+    wins."""
     numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings):
         numbered[f"GIT_CONFIG_KEY_{number}"] = key
@@ -102,7 +109,8 @@ def with_settings(environment: Environ, settings: Sequence[tuple[str, str]]) -> 
 
 
 def token_settings(token: str, *, server: str) -> list[tuple[str, str]]:
-    """The header that shows `token` to `server` (`https://github.com`) alone, in place of headers set before."""
+    """The header that shows `token` to `server` (`https://github.com`) alone, in place of headers
+    set before."""
     key = f"http.{server.rstrip('/')}/.extraheader"
     return [(key, ""), (key, f"Authorization: Basic {basic(token)}")]
 
@@ -133,7 +141,8 @@ class Complaint(enum.Enum):
 
 
 class GitFailed(UnavailableError):  # noqa: N818 - it says what happened
-    """A git command that did not do what was asked; the message holds git's own words, secrets taken out."""
+    """A git command that did not do what was asked; the message holds git's own words, secrets
+    taken out."""
 
     hints: ClassVar[Mapping[Complaint, str]] = {
         Complaint.CREDENTIALS: "Give the job a token that can read the repository (`permissions: contents: read`), "
@@ -190,15 +199,18 @@ _COMPLAINTS: Sequence[tuple[Complaint, re.Pattern[str]]] = (
 
 def parse_complaint(words: str) -> Complaint:
     """What git's standard error (LC_ALL=C) amounts to; the first row of the table that fits."""
-    return next((complaint for complaint, pattern in _COMPLAINTS if pattern.search(words)), Complaint.OTHER)
+    return next(
+        (complaint for complaint, pattern in _COMPLAINTS if pattern.search(words)), Complaint.OTHER
+    )
 
 
 @frozen_dataclass
 class Git:
-    """How git is run: its environment without GIT_CONFIG_*, its settings, and what no error may show.
+    """How git is run: its environment without GIT_CONFIG_*, its settings, and what no error may
+    show.
 
-    `settings` reach git by environment alone, so that neither a process list nor a file shows a token.
-    """
+    `settings` reach git by environment alone, so that neither a process list nor a file shows a
+    token."""
 
     environment: Environ
     settings: Sequence[tuple[str, str]] = ()
@@ -211,7 +223,8 @@ class Git:
         timeout_s: float = LOCAL_TIMEOUT_S,
         settings: Sequence[tuple[str, str]] = (),
     ) -> bytes:
-        """What `git ARGUMENTS` writes. Raises GitFailed for a nonzero exit, too long a time or too much output."""
+        """What `git ARGUMENTS` writes. Raises GitFailed for a nonzero exit, too long a time or too
+        much output."""
         name = f"git {next((argument for argument in arguments if not argument.startswith('-')), '')}".strip()
         output = bytearray()
         full = with_settings(self.environment, [*self.settings, *settings])
@@ -242,7 +255,9 @@ class Git:
 
     def redacted(self, text: str) -> str:
         """`text` without tokens, and without user names and passwords in URLs."""
-        hidden = redact.redactor({f"SECRET_{name}": value for name, value in self.secrets.items()})(text)
+        hidden = redact.redactor({f"SECRET_{name}": value for name, value in self.secrets.items()})(
+            text
+        )
         return re.sub(r"(?<=://)[^/@\s']+@", "***@", hidden)
 
 
@@ -266,7 +281,8 @@ _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def is_full_sha(text: str) -> bool:
-    """Whether `text` is a whole object name, SHA-1 or SHA-256, and not the zero that stands for none."""
+    """Whether `text` is a whole object name, SHA-1 or SHA-256, and not the zero that stands for
+    none."""
     return bool(_OBJECT_NAME.fullmatch(text)) and bool(text.strip("0"))
 
 
@@ -274,9 +290,8 @@ def is_full_sha(text: str) -> bool:
 class UserRepository:
     """A user's repository.
 
-    `git_dir` is that of this working tree, `common_dir` that which holds objects and branches (they differ in a
-    linked working tree).
-    """
+    `git_dir` is that of this working tree, `common_dir` that which holds objects and branches (they
+    differ in a linked working tree)."""
 
     working_tree: Path
     git_dir: Path
@@ -285,7 +300,8 @@ class UserRepository:
 
 @frozen_dataclass
 class Remote:
-    """Where more commits come from. `headers`: credentials that actions/checkout left, as settings of git."""
+    """Where more commits come from. `headers`: credentials that actions/checkout left, as settings
+    of git."""
 
     name: str = ""
     url: str = field(default="", repr=False)  # may hold a password
@@ -305,7 +321,9 @@ def find_source(root: Path) -> UserRepository:
             pointer = git_dir / "commondir"
             common = git_dir
             if pointer.is_file():
-                common = (git_dir / pointer.read_text(encoding="utf-8", errors="surrogateescape").strip()).resolve()
+                common = (
+                    git_dir / pointer.read_text(encoding="utf-8", errors="surrogateescape").strip()
+                ).resolve()
             return UserRepository(working_tree=folder, git_dir=git_dir, common_dir=common)
     raise UnavailableError(
         f"{root} is not in a git repository, so there is no base to compare with",
@@ -314,7 +332,8 @@ def find_source(root: Path) -> UserRepository:
 
 
 def _git_folder(working_tree: Path) -> Path | None:
-    """The git directory of a working tree, through a `.git` file where it is one; None where there is none."""
+    """The git directory of a working tree, through a `.git` file where it is one; None where there
+    is none."""
     git_dir = working_tree / ".git"
     if git_dir.is_file():
         with git_dir.open(encoding="utf-8", errors="surrogateescape") as file:
@@ -326,7 +345,8 @@ def _git_folder(working_tree: Path) -> Path | None:
 
 
 def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[tuple[str, str]]:
-    """The repository's own settings, what it includes too; reading them runs nothing. Raises GitFailed."""
+    """The repository's own settings, what it includes too; reading them runs nothing. Raises
+    GitFailed."""
     files = [["--local"]]
     if (git_dir / "config.worktree").is_file():
         files.append(["--file", str(git_dir / "config.worktree")])
@@ -340,22 +360,30 @@ def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[tuple[str,
 
 
 def parse_remote(settings: Iterable[tuple[str, str]], *, working_tree: Path) -> Remote:
-    """The remote `origin`, else the only one; of its settings what we take over, and nothing that could run."""
+    """The remote `origin`, else the only one; of its settings what we take over, and nothing that
+    could run."""
     last: dict[str, str] = {}
     headers = []
     for key, value in settings:
         last[key] = value
         if key == "http.extraheader" or (key.startswith("http.") and key.endswith(".extraheader")):
             headers.append((key, value))
-    names = [key.removeprefix("remote.").removesuffix(".url") for key in last if re.fullmatch(r"remote\..*\.url", key)]
+    names = [
+        key.removeprefix("remote.").removesuffix(".url")
+        for key in last
+        if re.fullmatch(r"remote\..*\.url", key)
+    ]
     name = "origin" if "origin" in names else names[0] if len(names) == 1 else ""
     if not name:
         return Remote()
     partial = [(f"remote.origin.{key}", last.get(f"remote.{name}.{key}", "")) for key in _PARTIAL]
     url = last[f"remote.{name}.url"]
-    if ":" not in url.partition("/")[0] and not url.startswith("/"):  # neither a URL nor ssh's `host:path`
+    # neither a URL nor ssh's `host:path`
+    if ":" not in url.partition("/")[0] and not url.startswith("/"):
         url = str((working_tree / url).resolve())
-    return Remote(name=name, url=url, headers=tuple(headers), partial=tuple(partial) if partial[0][1] else ())
+    return Remote(
+        name=name, url=url, headers=tuple(headers), partial=tuple(partial) if partial[0][1] else ()
+    )
 
 
 _PARTIAL = ("promisor", "partialclonefilter")
@@ -363,9 +391,14 @@ _PARTIAL = ("promisor", "partialclonefilter")
 
 def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
     """The commit that is checked out; "" on a branch without any. Raises GitFailed."""
-    # `--symbolic-full-name` and peeling are left out: they would look at objects, in the user's repository
+    # `--symbolic-full-name` and peeling are left out: they would look at objects, in the user's
+    # repository
     try:
-        name = git.run(f"--git-dir={git_dir}", "rev-parse", "HEAD", cwd=str(cwd)).decode("ascii", "replace").strip()
+        name = (
+            git.run(f"--git-dir={git_dir}", "rev-parse", "HEAD", cwd=str(cwd))
+            .decode("ascii", "replace")
+            .strip()
+        )
     except GitFailed as error:
         if error.complaint is not Complaint.MISSING:
             raise
@@ -374,8 +407,8 @@ def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
 
 
 def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
-    """The commit that is checked out where `root` lies, and whether files below `root` differ from it; "" and None
-    where that cannot be told."""
+    """The commit that is checked out where `root` lies, and whether files below `root` differ from
+    it; "" and None where that cannot be told."""
     commit = ""
     git = Git(environment=git_environment(environ), settings=_LOOKING)
     try:
@@ -399,9 +432,12 @@ def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
 
 
 def _without_filters(git: Git, place: Sequence[str], *, cwd: str) -> list[tuple[str, str]]:
-    """Settings that take their programs from the filters that the repository's configuration names."""
+    """Settings that take their programs from the filters that the repository's configuration
+    names."""
     try:
-        output = git.run(*place, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", cwd=cwd)
+        output = git.run(
+            *place, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", cwd=cwd
+        )
     except GitFailed:  # it names none
         return []
     names = {os.fsdecode(key).rpartition(".")[0] for key in output.split(b"\0") if key}
@@ -424,8 +460,8 @@ _PREFIX = "evalgate-base-"
 def private_folder(under: Path) -> Iterator[Path]:
     """A fresh folder in `under`, removed at the end; folders that a killed run left there go first.
 
-    A lock beside it says that its process lives; the system lets go of it however that ends. Raises UnavailableError.
-    """
+    A lock beside it says that its process lives; the system lets go of it however that ends. Raises
+    UnavailableError."""
     name = f"{_PREFIX}{uuid.uuid4().hex[:12]}"
     try:
         under.mkdir(parents=True, exist_ok=True)
@@ -440,7 +476,9 @@ def private_folder(under: Path) -> Iterator[Path]:
         lock.acquire()  # before the folder is there, so that none is ever without
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise UnavailableError(f"cannot make a folder for the base in {under}: {error.strerror or error}") from error
+        raise UnavailableError(
+            f"cannot make a folder for the base in {under}: {error.strerror or error}"
+        ) from error
     try:
         yield folder
     finally:
@@ -484,9 +522,9 @@ Settings = Sequence[tuple[str, str]]
 class Repository:
     """What is asked for commits, and what they are fetched into.
 
-    `prefix`: where evalgate's root lies below the top of the working tree, "" for the top itself; `folder`: private,
-    gone at the end; `ways`: settings with which the remote is asked, one after the other.
-    """
+    `prefix`: where evalgate's root lies below the top of the working tree, "" for the top itself;
+    `folder`: private, gone at the end; `ways`: settings with which the remote is asked, one after
+    the other."""
 
     prefix: str
     source: UserRepository
@@ -506,13 +544,16 @@ class Repository:
         return self.git.run(f"--git-dir={self.git_dir}", *arguments, cwd=str(self.folder))
 
     def run_with_remote(self, *arguments: str, timeout_s: float = NETWORK_TIMEOUT_S) -> bytes:
-        """As `run_bytes`, with the remote `origin` at hand: with the credentials of the checkout, else with the token.
+        """As `run_bytes`, with the remote `origin` at hand: with the credentials of the checkout,
+        else with the token.
 
         Raises GitFailed, that of the last way.
         """
         if not self.remote.url:
             raise GitFailed(
-                command=f"git {arguments[0]}", words="the repository has no remote", complaint=Complaint.MISSING
+                command=f"git {arguments[0]}",
+                words="the repository has no remote",
+                complaint=Complaint.MISSING,
             )
         for number, way in enumerate(self.ways):
             try:
@@ -538,7 +579,8 @@ class Repository:
         self.run_with_remote("fetch", *quiet, *options, "origin", *specs)
 
     def resolve(self, name: str) -> str | None:
-        """The commit that a name (branch, tag, SHA, `HEAD~2`) stands for here; None where it stands for none."""
+        """The commit that a name (branch, tag, SHA, `HEAD~2`) stands for here; None where it stands
+        for none."""
         if not name or name.startswith("-") or "\0" in name or "\n" in name:
             return None
         try:
@@ -556,20 +598,28 @@ class Repository:
 
 
 @contextmanager
-def open_repository(root: Path, *, environ: Environ, token: str | None, under: Path) -> Iterator[Repository]:
-    """The repository that `root` lies in, for as long as the block lasts; what is private lies in `under`: a bare
-    repository with the same branches, which borrows the user's objects.
+def open_repository(
+    root: Path, *, environ: Environ, token: str | None, under: Path
+) -> Iterator[Repository]:
+    """The repository that `root` lies in, for as long as the block lasts; what is private lies in
+    `under`: a bare repository with the same branches, which borrows the user's objects.
 
-    The user's settings are read now and never again: open it before an agent runs. Raises UnavailableError.
-    """
+    The user's settings are read now and never again: open it before an agent runs. Raises
+    UnavailableError."""
     source = find_source(root)
     with private_folder(under) as folder:
         environment, git_settings = git_environment(environ), [*given_settings(environ), *HARDENED]
-        listed = tuple(_read_settings(Git(environment=environment, settings=git_settings), source.git_dir, cwd=folder))
+        listed = tuple(
+            _read_settings(
+                Git(environment=environment, settings=git_settings), source.git_dir, cwd=folder
+            )
+        )
         settings, remote = dict(listed), parse_remote(listed, working_tree=source.working_tree)
         is_sparse = settings.get("core.sparsecheckout", "").lower() == "true"
         if is_sparse:  # a checkout of the base shares it
-            cone = "true" if settings.get("core.sparsecheckoutcone", "").lower() == "true" else "false"
+            cone = (
+                "true" if settings.get("core.sparsecheckoutcone", "").lower() == "true" else "false"
+            )
             git_settings += [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", cone)]
         git = Git(environment=environment, settings=git_settings, secrets=_secrets(remote, token))
         is_sha256 = settings.get("extensions.objectformat", "").lower() == "sha256"
@@ -580,7 +630,10 @@ def open_repository(root: Path, *, environ: Environ, token: str | None, under: P
         if is_sparse:
             (git_dir / "info").mkdir(exist_ok=True)
             with suppress(FileNotFoundError):
-                shutil.copyfile(source.git_dir / "info" / "sparse-checkout", git_dir / "info" / "sparse-checkout")
+                shutil.copyfile(
+                    source.git_dir / "info" / "sparse-checkout",
+                    git_dir / "info" / "sparse-checkout",
+                )
         ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
         if token:
             server = environ.get("GITHUB_SERVER_URL") or GITHUB
@@ -600,29 +653,38 @@ def open_repository(root: Path, *, environ: Environ, token: str | None, under: P
 
 
 def _made(git: Git, folder: Path, source: UserRepository, *, object_format: str) -> Path:
-    """A bare repository in `folder` that borrows the objects of the source and has its branches. Raises GitFailed."""
+    """A bare repository in `folder` that borrows the objects of the source and has its branches.
+    Raises GitFailed."""
     git_dir = folder / "repository.git"
     kind = f"--object-format={object_format}"
     git.run("init", "--bare", "--quiet", "--template=", kind, str(git_dir), cwd=str(folder))
     (git_dir / "objects" / "info").mkdir(exist_ok=True)
-    (git_dir / "objects" / "info" / "alternates").write_bytes(quoted_path(source.common_dir / "objects"))
+    (git_dir / "objects" / "info" / "alternates").write_bytes(
+        quoted_path(source.common_dir / "objects")
+    )
     with suppress(FileNotFoundError):
         shutil.copyfile(source.common_dir / "shallow", git_dir / "shallow")
     each_ref = (f"--git-dir={source.git_dir}", "for-each-ref", "--format=%(objectname) %(refname)")
     refs = git.run(*each_ref, cwd=str(folder)).split(b"\n")
-    (git_dir / "packed-refs").write_bytes(b"".join(line + b"\n" for line in refs if _REF.fullmatch(line)))
+    (git_dir / "packed-refs").write_bytes(
+        b"".join(line + b"\n" for line in refs if _REF.fullmatch(line))
+    )
     return git_dir
 
 
 def quoted_path(path: Path) -> bytes:
     """A path as a line of `objects/info/alternates`, quoted as in C."""
     data = str(path).encode("utf-8", "surrogateescape")
-    plain = b"".join(bytes([byte]) if 32 <= byte < 127 and byte not in b'"\\' else b"\\%03o" % byte for byte in data)
+    plain = b"".join(
+        bytes([byte]) if 32 <= byte < 127 and byte not in b'"\\' else b"\\%03o" % byte
+        for byte in data
+    )
     return b'"' + plain + b'"\n'
 
 
 def over_https(url: str, *, server: str) -> str:
-    """An ssh address of `server` as the https address that a token opens; any other address as it is."""
+    """An ssh address of `server` as the https address that a token opens; any other address as it
+    is."""
     host = urlsplit(server).hostname or ""
     match = re.fullmatch(r"(?:ssh://)?(?:[^@/]+@)?([^:/@]+)(?::\d+/|[:/])(.+)", url)
     if match is None or "://" in url.removeprefix("ssh://") or match[1] != host:
@@ -631,14 +693,24 @@ def over_https(url: str, *, server: str) -> str:
 
 
 def _secrets(remote: Remote, token: str | None) -> dict[str, str]:
-    """What no error may show: the token, as it stands and as git sends it, and headers of the checkout."""
-    secrets_by_name = {f"header {number}": value for number, (_, value) in enumerate(remote.headers) if value}
-    secrets_by_name |= {
-        f"credential {number}": value.split()[-1] for number, (_, value) in enumerate(remote.headers) if value
+    """What no error may show: the token, as it stands and as git sends it, and headers of the
+    checkout."""
+    secrets_by_name = {
+        f"header {number}": value for number, (_, value) in enumerate(remote.headers) if value
     }
-    user_and_password = urlsplit(remote.url).netloc.rpartition("@")[0] if "://" in remote.url else ""
+    secrets_by_name |= {
+        f"credential {number}": value.split()[-1]
+        for number, (_, value) in enumerate(remote.headers)
+        if value
+    }
+    user_and_password = (
+        urlsplit(remote.url).netloc.rpartition("@")[0] if "://" in remote.url else ""
+    )
     if user_and_password:
-        secrets_by_name |= {"address": user_and_password, "password": user_and_password.rpartition(":")[2]}
+        secrets_by_name |= {
+            "address": user_and_password,
+            "password": user_and_password.rpartition(":")[2],
+        }
     if token:
         secrets_by_name |= {"token": token, "basic": basic(token)}
     return secrets_by_name
@@ -647,9 +719,8 @@ def _secrets(remote: Remote, token: str | None) -> dict[str, str]:
 def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...]:
     """`sha` and its first-parent ancestors, nearest first: where a base result may be stored.
 
-    A shallow checkout is deepened; where that fails, those are returned that are here. Raises GitFailed for an
-    unknown `sha`.
-    """
+    A shallow checkout is deepened; where that fails, those are returned that are here. Raises
+    GitFailed for an unknown `sha`."""
     arguments = ("rev-list", "--first-parent", f"--max-count={limit}", sha, "--")
     commits = repo.run(*arguments).split()
     if len(commits) < limit and repo.is_shallow and repo.remote.url:
@@ -662,9 +733,12 @@ def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...
 
 
 def is_committed(place: Path, repo: Repository) -> bool:
-    """Whether the commit has files in `place`, or a submodule, a link or a file of its own on the way to it."""
+    """Whether the commit has files in `place`, or a submodule, a link or a file of its own on the
+    way to it."""
     top = repo.source.working_tree.resolve()
-    return bool(repo.head) and any(_has(way, top, repo) for way in _ways(place) if way.is_relative_to(top))
+    return bool(repo.head) and any(
+        _has(way, top, repo) for way in _ways(place) if way.is_relative_to(top)
+    )
 
 
 def _ways(place: Path) -> set[Path]:
@@ -676,7 +750,9 @@ def _has(way: Path, top: Path, repo: Repository) -> bool:
     if way == top:
         return True
     paths = list(itertools.accumulate(way.relative_to(top).parts, "{}/{}".format))
-    listed = repo.run_bytes("--literal-pathspecs", "ls-tree", "--full-tree", "-z", repo.head, "--", *paths)
+    listed = repo.run_bytes(
+        "--literal-pathspecs", "ls-tree", "--full-tree", "-z", repo.head, "--", *paths
+    )
     for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         about, _, path = entry.partition("\t")
         # git lists what is beside a path that is not there as well
@@ -686,8 +762,8 @@ def _has(way: Path, top: Path, repo: Repository) -> bool:
 
 
 def first_committed(places: Iterable[Path], root: Path, environ: Environ) -> Path | None:
-    """The first of the places that the commit has files in, in the repository that `root` lies in: a change may have
-    written them. Where git cannot tell, the commit may have them."""
+    """The first of the places that the commit has files in, in the repository that `root` lies in:
+    a change may have written them. Where git cannot tell, the commit may have them."""
     try:
         top = find_source(root).working_tree.resolve()
     except UnavailableError:  # not in a repository: nothing is committed

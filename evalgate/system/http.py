@@ -1,5 +1,6 @@
-"""One HTTP request and its answer, bounded in time and size, careful with headers; how long a server asks to wait; a
-token of Google Cloud's, by google-auth, fetched when it is first needed and kept until it expires."""
+"""One HTTP request and its answer, bounded in time and size, careful with headers; how long a
+server asks to wait; a token of Google Cloud's, by google-auth, fetched when it is first needed and
+kept until it expires."""
 
 from __future__ import annotations
 
@@ -65,8 +66,8 @@ class Answer:
 
 
 def bounded(most_bytes: int) -> Callable[[Any], None]:
-    """A hook for clients of other libraries (`event_hooks` of httpx): their responses are read up to so many bytes,
-    unpacked, and reading on raises ExchangeFailed."""
+    """A hook for clients of other libraries (`event_hooks` of httpx): their responses are read up
+    to so many bytes, unpacked, and reading on raises ExchangeFailed."""
 
     def bound(response: Any) -> None:
         read = response.iter_bytes
@@ -91,33 +92,46 @@ def _too_large(most_bytes: int) -> ExchangeFailed:
 class Exchange:
     """A connection to speak over, kept open between requests; for one thread at a time.
 
-    Proxies and certificates come from `environment` (HTTP_PROXY, HTTPS_PROXY, NO_PROXY, REQUESTS_CA_BUNDLE); this
-    process's own environment and ~/.netrc are not looked at. Redirects to another host get none of the headers.
-    """
+    Proxies and certificates come from `environment` (HTTP_PROXY, HTTPS_PROXY, NO_PROXY,
+    REQUESTS_CA_BUNDLE); this process's own environment and ~/.netrc are not looked at. Redirects to
+    another host get none of the headers."""
 
-    def __init__(self, *, environment: Environ, headers: Mapping[str, str], most_bytes: int) -> None:
+    def __init__(
+        self, *, environment: Environ, headers: Mapping[str, str], most_bytes: int
+    ) -> None:
         self._environment = environment
         self._headers = dict(headers)
         self._most_bytes = most_bytes
         self._session: requests.Session | None = None
 
     def request(
-        self, method: str, url: str, *, body: Any = None, timeout_s: float, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        body: Any = None,
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send JSON (or nothing) and read the whole answer; `headers` come on top. Raises ExchangeFailed."""
+        """Send JSON (or nothing) and read the whole answer; `headers` come on top. Raises
+        ExchangeFailed."""
         deadline = time.monotonic() + timeout_s
         home = origin(url)
         all_headers = {**self._headers, **(headers or {})}
         for _ in range(MOST_REDIRECTS + 1):
             sent = all_headers if origin(url) == home else {}
-            answer = self.send(method, url, body=body, headers=sent, timeout_s=deadline - time.monotonic())
+            answer = self.send(
+                method, url, body=body, headers=sent, timeout_s=deadline - time.monotonic()
+            )
             target = answer.headers.get("location")
             if answer.status not in REDIRECTS or not target:
                 return answer
             url = urljoin(url, target)
             if answer.status == 303:
                 method, body = "GET", None
-        raise ExchangeFailed(Fault.REDIRECTS, f"more than {MOST_REDIRECTS} redirects, the last to {url}")
+        raise ExchangeFailed(
+            Fault.REDIRECTS, f"more than {MOST_REDIRECTS} redirects, the last to {url}"
+        )
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -125,16 +139,24 @@ class Exchange:
             self._session.close()
 
     def send(
-        self, method: str, url: str, *, body: Any = None, timeout_s: float, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        body: Any = None,
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """The same for one request, whose answer may be a redirect; `headers` in place of those of the exchange."""
+        """The same for one request, whose answer may be a redirect; `headers` in place of those of
+        the exchange."""
         import requests  # noqa: PLC0415 - see above
         import urllib3  # noqa: PLC0415 - requests brings it
 
         if self._session is None:
             self._session = requests.Session()
             self._session.trust_env = False
-            # Redirects are followed here, by hand; requests would still read their bodies whole and parse their target.
+            # Redirects are followed here, by hand; requests would still read their bodies whole and
+            # parse their target.
             self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]  # noqa: ARG005
         if timeout_s <= 0:
             raise ExchangeFailed(Fault.TIMEOUT, "no time left for the request")
@@ -154,7 +176,9 @@ class Exchange:
                 stream=True,
                 allow_redirects=False,
                 proxies=_proxies(url, self._environment),
-                verify=self._environment.get("REQUESTS_CA_BUNDLE") or self._environment.get("SSL_CERT_FILE") or True,
+                verify=self._environment.get("REQUESTS_CA_BUNDLE")
+                or self._environment.get("SSL_CERT_FILE")
+                or True,
             ) as response:
                 content = self._read(response, deadline)
                 names = {name.lower(): value for name, value in response.headers.items()}
@@ -163,10 +187,16 @@ class Exchange:
             raise ExchangeFailed(Fault.UNREACHABLE, f"no connection: {_plain(error)}") from None
         except requests.Timeout:
             raise ExchangeFailed(Fault.TIMEOUT, "the request timed out") from None
-        except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
+        except (
+            requests.exceptions.InvalidURL,
+            requests.exceptions.InvalidSchema,
+            requests.exceptions.MissingSchema,
+        ):
             raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is not an HTTP URL") from None
         except requests.exceptions.InvalidHeader as error:
-            raise ExchangeFailed(Fault.INVALID, f"a header cannot be sent: {_plain(error)}") from None
+            raise ExchangeFailed(
+                Fault.INVALID, f"a header cannot be sent: {_plain(error)}"
+            ) from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             if "timed out" in str(error).lower():
                 raise ExchangeFailed(Fault.TIMEOUT, "the request timed out") from None
@@ -174,7 +204,8 @@ class Exchange:
 
     def _read(self, response: requests.Response, deadline: float) -> bytes:
         content = bytearray()
-        # Not `iter_content`: that waits until a chunk is full, and an endpoint that trickles never fills one.
+        # Not `iter_content`: that waits until a chunk is full, and an endpoint that trickles never
+        # fills one.
         while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
             content += chunk
             if len(content) > self._most_bytes:
@@ -218,12 +249,17 @@ def _plain(error: BaseException) -> str:
     text = str(error)
     if text.startswith("<") and "object at 0x" in text:
         text = text.partition(">: ")[2] or text
-    text = text.partition("): ")[2] or text if "object at 0x" in text or text.startswith("HTTP") else text
+    text = (
+        text.partition("): ")[2] or text
+        if "object at 0x" in text or text.startswith("HTTP")
+        else text
+    )
     return " ".join(text.split())[:300] or type(error).__name__
 
 
 def parse_retry_after(headers: Mapping[str, str], *, current_moment: datetime) -> float | None:
-    """Seconds to wait by `Retry-After` (RFC 9110: seconds or a date) or `retry-after-ms`; None where unsaid.
+    """Seconds to wait by `Retry-After` (RFC 9110: seconds or a date) or `retry-after-ms`; None
+    where unsaid.
 
     Header names in lower case. A date in the past is 0.
     """
@@ -262,7 +298,8 @@ class NoToken(Exception):  # noqa: N818 - it says what happened
 
 
 class GoogleToken:
-    """The token of the credentials that the environment names, else of the machine's own; for any thread."""
+    """The token of the credentials that the environment names, else of the machine's own; for any
+    thread."""
 
     def __init__(self, environment: Environ) -> None:
         self._path = environment.get("GOOGLE_APPLICATION_CREDENTIALS", "")

@@ -1,19 +1,24 @@
-"""What an agent may ask of its checkout, and the answers of a checkout as it lay on disk at one moment.
+"""What an agent may ask of its checkout, and the answers of a checkout as it lay on disk at one
+moment.
 
-A question is one text: `names`, `everything`, or `KIND PATH`. PATH is relative to the top of the checkout, posix, "."
-for the top; see `spelling`. Kinds:
+A question is one text: `names`, `everything`, or `KIND PATH`. PATH is relative to the top of the
+checkout, posix, "." for the top; see `spelling`. Kinds:
 
-- `file`: content and executable bit, also through links; "absent", "folder" or "other" where it is no file.
-- `name`: whether it is there, and what: "file", "folder", "other", "absent", for a link its target and what is there.
+- `file`: content and executable bit, also through links; "absent", "folder" or "other" where it is
+  no file.
+- `name`: whether it is there, and what: "file", "folder", "other", "absent", for a link its target
+  and what is there.
 - `folder`: the names in it, with what they are. `entries`: their contents as well.
-- `module`: FOLDER/STEM: the names in FOLDER that are STEM or begin with `STEM.`, which an import looks for.
+- `module`: FOLDER/STEM: the names in FOLDER that are STEM or begin with `STEM.`, which an import
+  looks for.
 - `packages`: the names in the folder that describe installed packages (`NAME.dist-info`).
 - `glob`: the files that match lines of a .gitignore, with their contents.
-- `pyc`: content where it may run in place of a source that says something else; "source" for all other bytecode.
+- `pyc`: content where it may run in place of a source that says something else; "source" for all
+  other bytecode.
 
-`names` are all files in the checkout; `everything` is their contents as well. Both leave out `.git`, environments,
-the folders that are set apart, and bytecode that Python wrote. Questions of a place in one of these have no answer.
-"""
+`names` are all files in the checkout; `everything` is their contents as well. Both leave out
+`.git`, environments, the folders that are set apart, and bytecode that Python wrote. Questions of a
+place in one of these have no answer."""
 
 from __future__ import annotations
 
@@ -50,10 +55,14 @@ class Unknown(Exception):  # noqa: N818 - it says what is the matter
 
 
 def spelling(path: str) -> str:
-    """A path as questions spell it: where it has `%` or what cannot be printed, its bytes are percent-encoded."""
+    """A path as questions spell it: where it has `%` or what cannot be printed, its bytes are
+    percent-encoded."""
     if path.isprintable() and "%" not in path:
         return path
-    return "".join(chr(byte) if 32 <= byte < 127 and byte != 37 else f"%{byte:02X}" for byte in os.fsencode(path))
+    return "".join(
+        chr(byte) if 32 <= byte < 127 and byte != 37 else f"%{byte:02X}"
+        for byte in os.fsencode(path)
+    )
 
 
 def question(kind: str, path: str) -> str:
@@ -62,7 +71,8 @@ def question(kind: str, path: str) -> str:
 
 
 def parse(question: str) -> tuple[str, str]:
-    """Kind and path of a question; the path is "" for `names` and `everything`. Raises ValueError."""
+    """Kind and path of a question; the path is "" for `names` and `everything`. Raises
+    ValueError."""
     kind, _, text = question.partition(" ")
     if question in (NAMES, EVERYTHING):
         return question, ""
@@ -78,7 +88,11 @@ def parse(question: str) -> tuple[str, str]:
 
 def files_of(answers: Mapping[str, str]) -> dict[str, str]:
     """The files whose content was asked for and is there, each with 12 hex digits over it."""
-    pairs = ((text.removeprefix("file "), answer) for text, answer in answers.items() if text.startswith("file "))
+    pairs = (
+        (text.removeprefix("file "), answer)
+        for text, answer in answers.items()
+        if text.startswith("file ")
+    )
     return {
         os.fsdecode(unquote_to_bytes(path)): answer[:12]
         for path, answer in pairs
@@ -89,11 +103,10 @@ def files_of(answers: Mapping[str, str]) -> dict[str, str]:
 class Snapshot:
     """The checkout at `top`, as it lies on disk at the moment of construction.
 
-    `apart`: folders that are no part of it, absolute or relative to the top. `environments`: relative paths of the
-    folders that were left out since they have a `pyvenv.cfg`. `is_aside`: whether a file does not count among `names`:
-    nobody looks for it without opening it. `is_committed`: whether a commit has files in a
-    folder, which could hide behind such a file.
-    """
+    `apart`: folders that are no part of it, absolute or relative to the top. `environments`:
+    relative paths of the folders that were left out since they have a `pyvenv.cfg`. `is_aside`:
+    whether a file does not count among `names`: nobody looks for it without opening it.
+    `is_committed`: whether a commit has files in a folder, which could hide behind such a file."""
 
     def __init__(
         self,
@@ -133,14 +146,23 @@ class Snapshot:
         return {question: self.answer(question) for question in questions}
 
     def first_difference(self, answers: Mapping[str, str]) -> str | None:
-        """The first question to which this tree gives another answer: those about names come first."""
+        """The first question to which this tree gives another answer: those about names come
+        first."""
         order = sorted(
-            answers, key=lambda question: (question == EVERYTHING, question.startswith((FILE, "entries")), question)
+            answers,
+            key=lambda question: (
+                question == EVERYTHING,
+                question.startswith((FILE, "entries")),
+                question,
+            ),
         )
-        return next((question for question in order if self.answer(question) != answers[question]), None)
+        return next(
+            (question for question in order if self.answer(question) != answers[question]), None
+        )
 
     def differing(self, other: Snapshot) -> Iterator[str]:
-        """The files that one of two checkouts lacks, or that differ; as `everything` counts them."""
+        """The files that one of two checkouts lacks, or that differ; as `everything` counts
+        them."""
         for path in sorted({*self._files(), *other._files()}):
             text = question(FILE, path)
             if self.answer(text) != other.answer(text):
@@ -152,7 +174,11 @@ class Snapshot:
 
     def _files(self) -> Iterator[str]:
         for folder in self._folders:
-            yield from (_join(folder, name) for name in self._visible(folder) if self._folders[folder][name] != FOLDER)
+            yield from (
+                _join(folder, name)
+                for name in self._visible(folder)
+                if self._folders[folder][name] != FOLDER
+            )
 
     # --- the names ---
 
@@ -180,7 +206,8 @@ class Snapshot:
                     waiting.append(place)
 
     def _find(self, path: str, *, follows: bool = True) -> tuple[str, str]:
-        """What a path leads to, and its normal path; the absolute path where that is OUTSIDE. Raises Unknown."""
+        """What a path leads to, and its normal path; the absolute path where that is OUTSIDE.
+        Raises Unknown."""
         parts, folder, links = path.split("/")[::-1], ".", 0
         while parts:
             part = parts.pop()
@@ -226,10 +253,15 @@ class Snapshot:
         kinds = self._names(folder)
         for name in sorted(names):
             kind = kinds[name].removeprefix(APART)
-            yield from (name, kind, self._target_kind(_join(folder, name)) if kind.startswith(LINK) else "")
+            yield from (
+                name,
+                kind,
+                self._target_kind(_join(folder, name)) if kind.startswith(LINK) else "",
+            )
 
     def _listed(self, path: str) -> tuple[str, str]:
-        """What a path leads to, and the folder that it is. Raises Unknown for one outside the checkout."""
+        """What a path leads to, and the folder that it is. Raises Unknown for one outside the
+        checkout."""
         kind, folder = self._find(path)
         if kind == OUTSIDE:
             raise Unknown
@@ -238,12 +270,15 @@ class Snapshot:
     def _visible(self, folder: str) -> list[str]:
         """The names that are part of the checkout, in order."""
         names = self._names(folder).items()
-        return sorted(name for name, kind in names if not kind.startswith(APART) and name != "__pycache__")
+        return sorted(
+            name for name, kind in names if not kind.startswith(APART) and name != "__pycache__"
+        )
 
     # --- the contents ---
 
     def _content(self, place: str) -> str:
-        """Digest and executable bit of a file at an absolute place without links. Raises Unknown, OSError."""
+        """Digest and executable bit of a file at an absolute place without links. Raises Unknown,
+        OSError."""
         if place not in self._contents:
             digest, size = hashlib.sha256(), 0
             descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -260,7 +295,9 @@ class Snapshot:
                 os.close(descriptor)
             if status.st_ctime_ns >= self._moment:
                 raise Unknown
-            self._contents[place] = digest.hexdigest()[:32] + ("x" if status.st_mode & stat.S_IXUSR else "")
+            self._contents[place] = digest.hexdigest()[:32] + (
+                "x" if status.st_mode & stat.S_IXUSR else ""
+            )
         return self._contents[place]
 
     def _file(self, path: str) -> str:
@@ -276,7 +313,11 @@ class Snapshot:
         kind = self._find(path, follows=False)[0]
         if kind == OUTSIDE:
             raise Unknown
-        return f"{kind}\n{self._target_kind(path)}" if kind.startswith(LINK) else kind.removeprefix(APART)
+        return (
+            f"{kind}\n{self._target_kind(path)}"
+            if kind.startswith(LINK)
+            else kind.removeprefix(APART)
+        )
 
     def _folder(self, path: str) -> str:
         kind, folder = self._listed(path)
@@ -300,19 +341,29 @@ class Snapshot:
                 stems.setdefault(name.partition(".")[0], []).append(name)
             self._stems[folder] = stems
         near = self._stems[folder].get(stem.partition(".")[0], ())
-        modules = [name for name in near if name.startswith(f"{stem}.") and name.endswith(MODULE_ENDS)]
+        modules = [
+            name for name in near if name.startswith(f"{stem}.") and name.endswith(MODULE_ENDS)
+        ]
         return "\0".join(self._described(folder, [*({stem} & {*near}), *modules]))
 
     def _packages(self, path: str) -> str:
         kind, folder = self._listed(path)
         if kind != FOLDER:
             return ""
-        names = [name for name in self._names(folder) if name.lower().endswith(PACKAGE_ENDS) or name == "egg-info"]
+        names = [
+            name
+            for name in self._names(folder)
+            if name.lower().endswith(PACKAGE_ENDS) or name == "egg-info"
+        ]
         return "\0".join(self._described(folder, names))
 
     def _glob(self, lines: str) -> str:
         globs = pathspec.GitIgnoreSpec.from_lines(lines.split("\n"))
-        return _digest(f"{path}\0{self._file(path)}" for path in sorted(self._files()) if globs.match_file(path))
+        return _digest(
+            f"{path}\0{self._file(path)}"
+            for path in sorted(self._files())
+            if globs.match_file(path)
+        )
 
     def _pyc(self, path: str) -> str:
         kind, place = self._find(path)
@@ -327,7 +378,11 @@ class Snapshot:
                 is_cache = _split(folder)[1] == "__pycache__"
                 for name in self._visible(folder):
                     place = _join(folder, name)
-                    if is_cache and name.endswith(".pyc") and not _is_hash_based(f"{self._top}/{place}"):
+                    if (
+                        is_cache
+                        and name.endswith(".pyc")
+                        and not _is_hash_based(f"{self._top}/{place}")
+                    ):
                         continue
                     if self._folders[folder][name] == FOLDER:  # a commit has none without a file
                         continue
@@ -354,9 +409,12 @@ _KINDS: Final[Mapping[str, Callable[[Snapshot, str], str]]] = {
 
 
 def _moment() -> int:
-    """Nanoseconds now by the clock that stamps files; whatever was written before has an earlier stamp."""
+    """Nanoseconds now by the clock that stamps files; whatever was written before has an earlier
+    stamp."""
     is_linux = sys.platform == "linux"
-    clock = functools.partial(time.clock_gettime_ns, LINUX_COARSE_CLOCK) if is_linux else time.time_ns
+    clock = (
+        functools.partial(time.clock_gettime_ns, LINUX_COARSE_CLOCK) if is_linux else time.time_ns
+    )
     begun = time.time_ns()  # a stamp may be as fine as this, or as coarse as the other
     while (moment := clock()) <= begun:
         time.sleep(0.001)

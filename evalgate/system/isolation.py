@@ -1,9 +1,9 @@
-"""Other users for code that is not ours: who it runs as, what it owns, what is closed to it, how all of it ends.
+"""Other users for code that is not ours: who it runs as, what it owns, what is closed to it, how
+all of it ends.
 
-An agent, a custom metric, an installer and the hooks of what it builds are code of the change. Each side's run as users
-of their own, without capabilities and new privileges, in a copy of the checkout and with a home of their own. See
-docs/security.md and docs/decisions/015-another-user.md.
-"""
+An agent, a custom metric, an installer and the hooks of what it builds are code of the change. Each
+side's run as users of their own, without capabilities and new privileges, in a copy of the checkout
+and with a home of their own. See docs/security.md and docs/decisions/015-another-user.md."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where our own helpers are looked for, never the PATH that agents get."""
 
 FIRST_UID, LAST_UID = 64001, 64900
-"""Numbers of users and groups that few systems give away; those that are somebody's are passed over."""
+"""Numbers of users and groups that few systems give away; those that are somebody's are passed
+over."""
 
 ROLES = ("head", "base", "metrics")
 UIDS_PER_RUN = 2 * len(ROLES)
 NOBODYS_UID = LAST_UID + UIDS_PER_RUN
-"""Which no gate gives to anybody: what is tried as this user is not ended with another gate's agents."""
+"""Which no gate gives to anybody: what is tried as this user is not ended with another gate's
+agents."""
 IMAGE = Path("/opt/evalgate")
 """Where the Dockerfile puts us."""
 
@@ -57,14 +59,23 @@ WRITES = (
 """What Landlock refuses outside a role's own folders; reading is a matter of modes."""
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - everybody's
-"""Locks and queues between processes lie there under random names, and nothing else will do for them; /tmp and /var/tmp
-are closed, where each role would else find what another has put under a name that it uses."""
+"""Locks and queues between processes lie there under random names, and nothing else will do for
+them; /tmp and /var/tmp are closed, where each role would else find what another has put under a
+name that it uses."""
 
 NEVER_COPIED = (".git", "gha-creds-*.json", ".git-credentials", ".netrc", "_netrc", ".pypirc")
 """Names in a checkout that may hold credentials of the job; a `.env` stays: agents load it."""
 
-CREDENTIAL_FILES = ("KUBECONFIG", "NETRC", "*CREDS*", "PIP_CONFIG_FILE", "UV_CONFIG_FILE", "NPM_CONFIG_USERCONFIG")
-"""Variables, besides those that are named like secrets, whose values are paths of credential files."""
+CREDENTIAL_FILES = (
+    "KUBECONFIG",
+    "NETRC",
+    "*CREDS*",
+    "PIP_CONFIG_FILE",
+    "UV_CONFIG_FILE",
+    "NPM_CONFIG_USERCONFIG",
+)
+"""Variables, besides those that are named like secrets, whose values are paths of credential
+files."""
 
 OWN_VARIABLES = ("HOME", "TMPDIR", "TEMP", "TMP", "USER", "LOGNAME", "XDG_*")
 
@@ -75,7 +86,8 @@ class NotPossible(UnavailableError):  # noqa: N818 - it says what is the matter
 
 @frozen_dataclass
 class Account:
-    """A user that only foreign code runs as. `home` is its own; `prefix` starts a command as this user."""
+    """A user that only foreign code runs as. `home` is its own; `prefix` starts a command as this
+    user."""
 
     uid: int
     gid: int
@@ -90,16 +102,22 @@ class Account:
 
     def environment(self) -> dict[str, str]:
         """What is its own of an environment."""
-        return {"HOME": str(self.home), "TMPDIR": str(self.home / "tmp"), "USER": "agent", "LOGNAME": "agent"}
+        return {
+            "HOME": str(self.home),
+            "TMPDIR": str(self.home / "tmp"),
+            "USER": "agent",
+            "LOGNAME": "agent",
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateCopies:
-    """The copies of the checkouts `tops` that processes of `account` see, below `folder`; made when first asked for.
+    """The copies of the checkouts `tops` that processes of `account` see, below `folder`; made when
+    first asked for.
 
-    `left_out`: files and folders in the checkouts that are not copied. `ready`: called with a checkout and its copy
-    when that is made, before any process knows its path; whoever needs it adds to the list.
-    """
+    `left_out`: files and folders in the checkouts that are not copied. `ready`: called with a
+    checkout and its copy when that is made, before any process knows its path; whoever needs it
+    adds to the list."""
 
     account: Account
     folder: Path
@@ -111,11 +129,14 @@ class PrivateCopies:
     _copies: dict[Path, Path] = field(default_factory=dict)
 
     def placed(self, path: str) -> str:
-        """The path in the private copy, which is made when it is first asked for; others stay as they are."""
+        """The path in the private copy, which is made when it is first asked for; others stay as
+        they are."""
         normal_path = Path(os.path.normpath(path))
         top = next((folder for folder in self.tops if normal_path.is_relative_to(folder)), None)
         if top is None or any(
-            normal_path.is_relative_to(place) for place in self.left_out if place.is_relative_to(top)
+            normal_path.is_relative_to(place)
+            for place in self.left_out
+            if place.is_relative_to(top)
         ):
             return path
         return str(self._copy_of(top) / normal_path.relative_to(top))
@@ -140,13 +161,13 @@ class PrivateCopies:
 
 @dataclass(frozen=True, kw_only=True)
 class Sandbox:
-    """What the foreign code of one role runs in: a user for agents, another for installers, folders of its own.
+    """What the foreign code of one role runs in: a user for agents, another for installers, folders
+    of its own.
 
-    `cache`: the folder of its environments, which installers fill and nobody may write afterwards, and of their seals,
-    which not even installers may write. `copies`: what its processes see of the checkouts; `closed`: places that are
-    closed to them. `installing`: held while a process of the installer runs, and until what it made is sealed, which
-    ends all of them.
-    """
+    `cache`: the folder of its environments, which installers fill and nobody may write afterwards,
+    and of their seals, which not even installers may write. `copies`: what its processes see of the
+    checkouts; `closed`: places that are closed to them. `installing`: held while a process of the
+    installer runs, and until what it made is sealed, which ends all of them."""
 
     agent: Account
     installer: Account
@@ -156,23 +177,30 @@ class Sandbox:
     copies: PrivateCopies
     installing: threading.RLock = field(default_factory=threading.RLock)
 
-    def environment(self, variables: Mapping[str, str], account: Account | None = None) -> dict[str, str]:
-        """`variables` as its processes are to see it: a home of their own, paths that lead into the copy, and files that
-        are named there and closed to them (credentials, as `env` grants them) as copies that they can read."""
+    def environment(
+        self, variables: Mapping[str, str], account: Account | None = None
+    ) -> dict[str, str]:
+        """`variables` as its processes are to see it: a home of their own, paths that lead into the
+        copy, and files that are named there and closed to them (credentials, as `env` grants them)
+        as copies that they can read."""
         account = account or self.agent
-        shared_variables = {name: value for name, value in variables.items() if not _matches(name, OWN_VARIABLES)}
-        return {name: self._own_value(name, value) for name, value in shared_variables.items()} | account.environment()
+        shared_variables = {
+            name: value for name, value in variables.items() if not _matches(name, OWN_VARIABLES)
+        }
+        return {
+            name: self._own_value(name, value) for name, value in shared_variables.items()
+        } | account.environment()
 
     def reachable(self, path: Path) -> Path:
-        """A file or folder of this program where processes of the sandbox reach it: itself, or a copy that is theirs to
-        read and nobody's to write. Raises OSError."""
+        """A file or folder of this program where processes of the sandbox reach it: itself, or a
+        copy that is theirs to read and nobody's to write. Raises OSError."""
         if not _is_root() or self._is_reachable(path):
             return path
         return self._linked(path, self._granted_place(path))
 
     def reachable_python(self, python: str) -> str:
-        """A Python of the machine where processes of the sandbox can start it, with what it is made of. One in a
-        checkout is that of the copy. Raises OSError."""
+        """A Python of the machine where processes of the sandbox can start it, with what it is made
+        of. One in a checkout is that of the copy. Raises OSError."""
         path = Path(python)
         home, base = path.parent.parent, path.resolve()
         is_made = (home / "pyvenv.cfg").is_file()
@@ -190,7 +218,8 @@ class Sandbox:
         return str(copy / "bin" / path.name)
 
     def _reachable_base(self, base: Path) -> Path:
-        """A Python that nobody else may enter, with its standard library, without what else lies beside it."""
+        """A Python that nobody else may enter, with its standard library, without what else lies
+        beside it."""
         prefix = base.parent.parent
         if any(prefix.glob("lib/libpython3*.so*")) and b"$ORIGIN" not in base.read_bytes():
             raise OSError(f"it looks for its library in {prefix} alone")
@@ -200,8 +229,10 @@ class Sandbox:
         return copy / base.relative_to(prefix)
 
     def _granted_place(self, path: Path) -> Path:
-        """Where a copy of something lies that the agent may read, in a folder that it cannot write."""
-        place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]  # another one may have the same name
+        """Where a copy of something lies that the agent may read, in a folder that it cannot
+        write."""
+        # another one may have the same name
+        place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
         return self.folder / "granted" / f"{place}-{path.name}"
 
     def _linked(self, source: Path, to: Path) -> Path:
@@ -212,7 +243,8 @@ class Sandbox:
         return to
 
     def seal(self, folder: Path) -> None:
-        """End the installers and give what they made to root, so that nobody changes it any more."""
+        """End the installers and give what they made to root, so that nobody changes it any
+        more."""
         if not _is_root():
             return  # agents have it read-only
         end_all([self.installer.uid])
@@ -226,7 +258,9 @@ class Sandbox:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755 if afresh else 0o700)
         if _is_root() and folder.stat().st_uid != self.installer.uid:
-            _run_tool("chown", "-hR", f"{self.installer.uid}:{self.installer.gid}", "--", str(folder))
+            _run_tool(
+                "chown", "-hR", f"{self.installer.uid}:{self.installer.gid}", "--", str(folder)
+            )
 
     def _own_value(self, name: str, value: str) -> str:
         """A value with the paths in it as they are here: one, or several as in PATH."""
@@ -237,19 +271,26 @@ class Sandbox:
                 if self._can_be_granted(Path(os.path.normpath(value))):
                     return str(self._granted(Path(value)))
         parts = value.split(os.pathsep)
-        return os.pathsep.join(self.copies.placed(part) if part.startswith("/") else part for part in parts)
+        return os.pathsep.join(
+            self.copies.placed(part) if part.startswith("/") else part for part in parts
+        )
 
     def _can_be_granted(self, path: Path) -> bool:
-        """A file that is closed, and no link in a checkout, which the change could have set to any file of ours."""
-        is_link = path.resolve() != path and any(path.is_relative_to(top) for top in self.copies.tops)
+        """A file that is closed, and no link in a checkout, which the change could have set to any
+        file of ours."""
+        is_link = path.resolve() != path and any(
+            path.is_relative_to(top) for top in self.copies.tops
+        )
         return path.is_file() and not is_link and not self._is_open(path)
 
     def _is_reachable(self, path: Path) -> bool:
-        """Whether processes of the sandbox reach a file: it is open, or an environment that was made for them."""
+        """Whether processes of the sandbox reach a file: it is open, or an environment that was
+        made for them."""
         return path.resolve().is_relative_to(self.cache) or self._is_open(path)
 
     def _is_open(self, path: Path) -> bool:
-        """Whether everybody can read a file, by the modes on the way, and it is in no place that is closed."""
+        """Whether everybody can read a file, by the modes on the way, and it is in no place that is
+        closed."""
         if any(path.resolve().is_relative_to(place) for place in self.closed):
             return False
         return bool(path.stat().st_mode & 0o004) and all(
@@ -282,9 +323,12 @@ class Isolation:
     def end_all(self) -> None:
         """End every process of these users. Raises UnavailableError where one cannot be ended."""
         if not _is_root():
-            return  # each has a process namespace of its own, which ends with the program that made it
+            # each has a process namespace of its own, which ends with the program that made it
+            return
         sandboxes = (self.head, self.base, self.metrics)
-        end_all([account.uid for sandbox in sandboxes for account in (sandbox.agent, sandbox.installer)])
+        end_all(
+            [account.uid for sandbox in sandboxes for account in (sandbox.agent, sandbox.installer)]
+        )
 
 
 def in_image() -> bool:
@@ -298,13 +342,14 @@ def is_account(uid: int) -> bool:
 
 
 def _is_root() -> bool:
-    """Whether there are other users for foreign code; else it has namespaces of its own (bubblewrap)."""
+    """Whether there are other users for foreign code; else it has namespaces of its own
+    (bubblewrap)."""
     return os.geteuid() == 0
 
 
 def why_not() -> str:
-    """Why foreign code cannot be kept apart here; "" where it can: as another user where we are root, else in
-    namespaces of its own."""
+    """Why foreign code cannot be kept apart here; "" where it can: as another user where we are
+    root, else in namespaces of its own."""
     if not _is_root():
         bwrap = _tool("bwrap")
         if bwrap is None:
@@ -314,8 +359,16 @@ def why_not() -> str:
     setpriv = _tool("setpriv")
     if setpriv is None:
         return "there is no `setpriv` (util-linux)"
-    complaint = "" if landlock_rights() else _ran((*_dropping(setpriv, NOBODYS_UID, NOBODYS_UID), "--", "/bin/true"))
-    return f"the system refuses it ({complaint}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP" if complaint else ""
+    complaint = (
+        ""
+        if landlock_rights()
+        else _ran((*_dropping(setpriv, NOBODYS_UID, NOBODYS_UID), "--", "/bin/true"))
+    )
+    return (
+        f"the system refuses it ({complaint}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
+        if complaint
+        else ""
+    )
 
 
 @contextmanager
@@ -327,21 +380,25 @@ def opened(
     environ: Environ,
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Isolation]:
-    """Sandboxes for the checkouts at `roots`, for as long as the block lasts; at its end nobody of theirs is alive.
+    """Sandboxes for the checkouts at `roots`, for as long as the block lasts; at its end nobody of
+    theirs is alive.
 
-    `cache`: the folder that outlives a run, in which each side has a folder of its own; `private`: files and folders in
-    the checkouts that are not copied. Checkouts, caches and what the runner mounts are closed meanwhile. Raises
-    NotPossible; UnavailableError at the end where a process cannot be ended.
-    """
+    `cache`: the folder that outlives a run, in which each side has a folder of its own; `private`:
+    files and folders in the checkouts that are not copied. Checkouts, caches and what the runner
+    mounts are closed meanwhile. Raises NotPossible; UnavailableError at the end where a process
+    cannot be ended."""
     reason = why_not()
     if reason:
         raise NotPossible(f"agents cannot be isolated: {reason}", hint="See docs/security.md.")
-    tops = tuple(sorted({top_of(root) for root in roots}, key=lambda top: -len(top.parts)))  # one may lie in another
+    # one may lie in another
+    tops = tuple(sorted({top_of(root) for root in roots}, key=lambda top: -len(top.parts)))
     is_ours, cache = in_image() and _is_root(), cache.resolve()
     with ExitStack() as stack:
         first = stack.enter_context(_free_uids()) if _is_root() else 0
         folder = stack.enter_context(_own_folder(is_ours))
-        caches = {role: (OUTSIDE if _is_root() and not is_ours else cache) / role for role in ROLES[:2]}
+        caches = {
+            role: (OUTSIDE if _is_root() and not is_ours else cache) / role for role in ROLES[:2]
+        }
         places = _closed_places(tops, cache, environ, is_ours)
         private_paths = {Path(os.path.normpath(path)) for path in private}
         left_out = frozenset({cache, *private_paths, *credential_files(environ)} - {*tops})
@@ -349,9 +406,16 @@ def opened(
         for number, role in enumerate(ROLES):
             role_folder, cached = folder / role, caches["head" if role == "metrics" else role]
             agent, installer = _accounts(role_folder, cached, first + 2 * number, places)
-            copies = PrivateCopies(account=agent, folder=role_folder / "tree", tops=tops, left_out=left_out, say=say)
+            copies = PrivateCopies(
+                account=agent, folder=role_folder / "tree", tops=tops, left_out=left_out, say=say
+            )
             sandboxes[role] = Sandbox(
-                agent=agent, installer=installer, folder=role_folder, cache=cached, closed=places, copies=copies
+                agent=agent,
+                installer=installer,
+                folder=role_folder,
+                cache=cached,
+                closed=places,
+                copies=copies,
             )
         isolation = Isolation(**sandboxes)
         if _is_root():
@@ -360,8 +424,11 @@ def opened(
         yield isolation
 
 
-def _accounts(folder: Path, cache: Path, uid: int, places: Sequence[Path]) -> tuple[Account, Account]:
-    """For agents and for installers, with their folders and what starts a command so; `places` are closed to both."""
+def _accounts(
+    folder: Path, cache: Path, uid: int, places: Sequence[Path]
+) -> tuple[Account, Account]:
+    """For agents and for installers, with their folders and what starts a command so; `places` are
+    closed to both."""
     uid, gid = (uid, uid) if _is_root() else (os.geteuid(), os.getegid())
     cache.mkdir(mode=0o755, parents=True, exist_ok=True)
     for path in (folder, folder / "tree", folder / "granted"):
@@ -371,7 +438,9 @@ def _accounts(folder: Path, cache: Path, uid: int, places: Sequence[Path]) -> tu
     for name in ("home", "installer"):
         installs = name == "installer"
         if _is_root():
-            prefix = _prefix(uid + installs, gid, writable=(folder, cache) if installs else (folder,))
+            prefix = _prefix(
+                uid + installs, gid, writable=(folder, cache) if installs else (folder,)
+            )
         else:
             (cache / SEALS).mkdir(exist_ok=True)
             prefix = _namespaces(folder, cache, places, installs=installs)
@@ -382,8 +451,8 @@ def _accounts(folder: Path, cache: Path, uid: int, places: Sequence[Path]) -> tu
 
 @contextmanager
 def _own_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
-    """Where the sandboxes lie, open to pass through. In a container its place never changes: environments in the cache
-    may name it."""
+    """Where the sandboxes lie, open to pass through. In a container its place never changes:
+    environments in the cache may name it."""
     if is_ours:
         IN_IMAGE.mkdir(mode=0o711, parents=True, exist_ok=True)
         yield IN_IMAGE  # it goes with the container
@@ -398,9 +467,9 @@ def _own_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
 
 @contextmanager
 def _free_uids() -> Iterator[int]:
-    """The first of `UIDS_PER_RUN` numbers that are nobody's and that no other gate on this machine uses. The name of an
-    abstract socket is the lock: the system lets go of it however we end. What a killed gate left running keeps its
-    numbers: nobody can tell that it is not somebody else's."""
+    """The first of `UIDS_PER_RUN` numbers that are nobody's and that no other gate on this machine
+    uses. The name of an abstract socket is the lock: the system lets go of it however we end. What
+    a killed gate left running keeps its numbers: nobody can tell that it is not somebody else's."""
     for first in range(FIRST_UID, LAST_UID, UIDS_PER_RUN):
         mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -412,7 +481,9 @@ def _free_uids() -> Iterator[int]:
             if _is_free(range(first, first + UIDS_PER_RUN)):
                 yield first
                 return
-    message = f"agents cannot run as another user: all numbers from {FIRST_UID} to {LAST_UID} are taken"
+    message = (
+        f"agents cannot run as another user: all numbers from {FIRST_UID} to {LAST_UID} are taken"
+    )
     raise NotPossible(message, hint="See docs/security.md.")
 
 
@@ -436,17 +507,29 @@ def _dropping(setpriv: str, uid: int, gid: int) -> tuple[str, ...]:
 
 @functools.cache
 def landlock_rights() -> str:
-    """What Landlock can refuse here, as setpriv writes it; "" where setpriv or the kernel does not know it."""
+    """What Landlock can refuse here, as setpriv writes it; "" where setpriv or the kernel does not
+    know it."""
     setpriv = _tool("setpriv") or ""
     for rights in (WRITES, WRITES.removesuffix(",truncate")):  # which older kernels do not know
-        if not _ran((*_dropping(setpriv, NOBODYS_UID, NOBODYS_UID), *_confined(rights, ()), "--", "/bin/true")):
+        if not _ran(
+            (
+                *_dropping(setpriv, NOBODYS_UID, NOBODYS_UID),
+                *_confined(rights, ()),
+                "--",
+                "/bin/true",
+            )
+        ):
             return rights
     return ""
 
 
 def _confined(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
     rules = (f"--landlock-rule=path-beneath:{rights}:{place}" for place in writable)
-    return (f"--landlock-access=fs:{rights}", *rules, "--landlock-rule=path-beneath:write-file:/dev")
+    return (
+        f"--landlock-access=fs:{rights}",
+        *rules,
+        "--landlock-rule=path-beneath:write-file:/dev",
+    )
 
 
 def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
@@ -470,15 +553,28 @@ NAMESPACES = (
 )
 
 
-def _namespaces(folder: Path, cache: Path, places: Sequence[Path], *, installs: bool) -> tuple[str, ...]:
-    """What starts a command with a file system of its own: all is read-only, `places` and HOME are empty but for the
-    interpreters that are there, only the role's own folder can be written."""
+def _namespaces(
+    folder: Path, cache: Path, places: Sequence[Path], *, installs: bool
+) -> tuple[str, ...]:
+    """What starts a command with a file system of its own: all is read-only, `places` and HOME are
+    empty but for the interpreters that are there, only the role's own folder can be written."""
     bwrap = _tool("bwrap")
     assert bwrap is not None, "as `why_not` found"
-    hidden = dict.fromkeys(str(place) for place in (Path.home(), *places, Path("/run"), Path("/tmp"), Path("/var/tmp")))  # noqa: S108 - everybody's
+    hidden = dict.fromkeys(
+        str(place)
+        for place in (Path.home(), *places, Path("/run"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - everybody's
+    )
     python = shutil.which("python3")
-    prefixes = [sys.prefix, sys.base_prefix, *([str(Path(python).resolve().parent.parent)] if python else [])]
-    candidates = [*prefixes, str(Path(__file__).parent.parent), *os.environ.get("PATH", "").split(":")]
+    prefixes = [
+        sys.prefix,
+        sys.base_prefix,
+        *([str(Path(python).resolve().parent.parent)] if python else []),
+    ]
+    candidates = [
+        *prefixes,
+        str(Path(__file__).parent.parent),
+        *os.environ.get("PATH", "").split(":"),
+    ]
     readable = [
         path
         for path in dict.fromkeys(candidates)
@@ -496,7 +592,8 @@ def _namespaces(folder: Path, cache: Path, places: Sequence[Path], *, installs: 
 
 
 def memory_prefix(limit: int) -> tuple[str, ...]:
-    """What bounds the private memory of a command before another user's rights are taken: () where nothing can."""
+    """What bounds the private memory of a command before another user's rights are taken: () where
+    nothing can."""
     prlimit = _tool("prlimit")
     return () if prlimit is None else (prlimit, f"--data={limit}:{limit}", "--")
 
@@ -514,18 +611,26 @@ def _ran(command: Sequence[str]) -> str:
     """Run one of the system's own programs; "" where it did what was asked, else what it said."""
     try:
         done = subprocess.run(
-            command, env={"PATH": SYSTEM_PATH, "LC_ALL": "C"}, capture_output=True, text=True, check=False, timeout=3600
+            command,
+            env={"PATH": SYSTEM_PATH, "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=3600,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return "" if done.returncode == 0 else done.stderr.strip()[-500:] or f"exit code {done.returncode}"
+    return (
+        "" if done.returncode == 0 else done.stderr.strip()[-500:] or f"exit code {done.returncode}"
+    )
 
 
 def _run_tool(name: str, *arguments: str) -> None:
     complaint = _ran((_tool(name) or name, *arguments))
     if complaint:
         raise UnavailableError(
-            f"the checkout cannot be prepared for its processes: {complaint}", hint="Is the disk full?"
+            f"the checkout cannot be prepared for its processes: {complaint}",
+            hint="Is the disk full?",
         )
 
 
@@ -536,18 +641,21 @@ END_S = 10.0
 
 
 def end_all(uids: Collection[int]) -> None:
-    """End every process of these users, however it was started. Raises UnavailableError where one is left."""
+    """End every process of these users, however it was started. Raises UnavailableError where one
+    is left."""
     deadline = time.monotonic() + END_S
     # killed before they are looked for: who always forks may never be seen
     while not _kill_all_of(uids) or running(uids):
         if time.monotonic() > deadline:
-            raise UnavailableError("processes of an agent cannot be ended", hint="See docs/security.md.")
+            raise UnavailableError(
+                "processes of an agent cannot be ended", hint="See docs/security.md."
+            )
         time.sleep(0.005)
 
 
 def running(uids: Collection[int], *, by: Collection[str] = ("Uid:",)) -> frozenset[int]:
-    """Processes that one of these users is, or may become; those that have ended are left out. `by`: the lines of
-    /proc/PID/status that tell whose a process is."""
+    """Processes that one of these users is, or may become; those that have ended are left out.
+    `by`: the lines of /proc/PID/status that tell whose a process is."""
     pids = set()
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
@@ -560,7 +668,9 @@ def running(uids: Collection[int], *, by: Collection[str] = ("Uid:",)) -> frozen
 def _numbers(pid: str, lines: Collection[str]) -> set[int]:
     status = Path("/proc", pid, "status").read_text(encoding="utf-8", errors="replace")
     fields = (line.partition("\t") for line in status.splitlines())
-    return {int(number) for name, _, numbers in fields if name in lines for number in numbers.split()}
+    return {
+        int(number) for name, _, numbers in fields if name in lines for number in numbers.split()
+    }
 
 
 def _has_ended(pid: str) -> bool:
@@ -569,10 +679,11 @@ def _has_ended(pid: str) -> bool:
 
 
 def _kill_all_of(uids: Collection[int]) -> bool:
-    """All at once, as these users themselves: one after the other, they could outrun us. False where one of them was
-    faster, and ended who was to do it."""
+    """All at once, as these users themselves: one after the other, they could outrun us. False
+    where one of them was faster, and ended who was to do it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the child calls nothing that takes a lock
+        # the child calls nothing that takes a lock
+        warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
         code = 1
@@ -605,7 +716,8 @@ COMMAND_FILES = (
     "GITHUB_EVENT_PATH",
 )
 MOUNTED = (Path("/github"), Path("/run"), Path("/root"))
-"""In a container: what the runner mounts, and the folder of the Docker socket, which is the container's own."""
+"""In a container: what the runner mounts, and the folder of the Docker socket, which is the
+container's own."""
 
 
 def _closed_places(
@@ -614,7 +726,8 @@ def _closed_places(
     environ: Environ,
     is_ours: bool,  # noqa: FBT001 - private
 ) -> tuple[Path, ...]:
-    """The checkouts, the cache, and in a workflow the folders of the command files, of HOME and of the runner."""
+    """The checkouts, the cache, and in a workflow the folders of the command files, of HOME and of
+    the runner."""
     places = [Path(environ[name]).parent for name in COMMAND_FILES if environ.get(name)]
     if environ.get("RUNNER_TEMP"):
         places.append(Path(environ["RUNNER_TEMP"]))
@@ -622,19 +735,24 @@ def _closed_places(
         places.append(Path(environ["HOME"]))
     if is_ours:
         places += MOUNTED
-    (cache / "verdicts").mkdir(parents=True, exist_ok=True)  # closed now, rather than made readable later
+    # closed now, rather than made readable later
+    (cache / "verdicts").mkdir(parents=True, exist_ok=True)
     (cache / "bases").mkdir(parents=True, exist_ok=True)
     (cache / "kept").mkdir(parents=True, exist_ok=True)
     shared_places = {Path("/"), Path("/tmp"), Path("/var/tmp")}  # noqa: S108 - everybody's
     return tuple(
-        dict.fromkeys(place.resolve() for place in (*places, *tops, cache) if place.resolve() not in shared_places)
+        dict.fromkeys(
+            place.resolve()
+            for place in (*places, *tops, cache)
+            if place.resolve() not in shared_places
+        )
     )
 
 
 @contextmanager
 def closed(places: Sequence[Path], *, keep: Sequence[Path] = ()) -> Iterator[None]:
-    """While the block lasts, nobody but owners (and root) reaches `places`; the folders `keep` in them stay reachable
-    by name, and what lies beside the way to them is closed each for itself."""
+    """While the block lasts, nobody but owners (and root) reaches `places`; the folders `keep` in
+    them stay reachable by name, and what lies beside the way to them is closed each for itself."""
     former: list[tuple[Path, int]] = []
     try:
         for place in places:
@@ -671,8 +789,8 @@ def _close(path: Path, keep: Sequence[Path], former: list[tuple[Path, int]]) -> 
 
 
 def _link_tree(source: Path, to: Path) -> None:
-    """The same files at another place, in folders that everybody may enter: links, which take no room and no time, or
-    copies on another file system. Raises OSError."""
+    """The same files at another place, in folders that everybody may enter: links, which take no
+    room and no time, or copies on another file system. Raises OSError."""
     if source.is_dir():
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(source, to, symlinks=True, copy_function=_link, ignore=ignored)
@@ -684,7 +802,11 @@ def _link_tree(source: Path, to: Path) -> None:
 
 def _link(source: str, to: str) -> None:
     status = Path(source).stat(follow_symlinks=False)
-    if stat.S_ISREG(status.st_mode) and status.st_mode & 0o044 == 0o044 and not status.st_mode & 0o022:
+    if (
+        stat.S_ISREG(status.st_mode)
+        and status.st_mode & 0o044 == 0o044
+        and not status.st_mode & 0o022
+    ):
         with suppress(OSError):
             os.link(source, to)
             return
@@ -696,7 +818,10 @@ def _set_base(environment: Path, name: str, base: Path) -> None:
     """Let an environment, a copy of ours, be one of another Python."""
     settings = environment / "pyvenv.cfg"
     lines = settings.read_text(encoding="utf-8").splitlines()
-    new_lines = [f"home = {base.parent}" if line.partition("=")[0].strip() == "home" else line for line in lines]
+    new_lines = [
+        f"home = {base.parent}" if line.partition("=")[0].strip() == "home" else line
+        for line in lines
+    ]
     settings.unlink()  # it may be a link to the user's own
     settings.write_text("\n".join(new_lines) + "\n", encoding="utf-8")
     for program in {"python", "python3", name}:
@@ -709,7 +834,8 @@ def _set_base(environment: Path, name: str, base: Path) -> None:
 
 
 def top_of(root: Path) -> Path:
-    """The checkout that a folder lies in: the nearest folder with a `.git`, else the folder itself."""
+    """The checkout that a folder lies in: the nearest folder with a `.git`, else the folder
+    itself."""
     start = root.resolve()
     return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
 
@@ -739,7 +865,8 @@ BLOCK_BYTES = 64 * 1024
 
 
 def _copy_folder(source: Path, to: Path, left_out: Collection[Path], uid: int, gid: int) -> None:
-    """A copy that belongs to a user and its group, without `left_out` and what is never copied; links stay links.
+    """A copy that belongs to a user and its group, without `left_out` and what is never copied;
+    links stay links.
 
     Nobody reaches it before it is whole. Raises OSError.
     """
@@ -766,7 +893,10 @@ def _copy_entries(source: str, to: str, apart: Collection[str], owner: tuple[int
                     _own(folder, entry.stat(), owner)
             elif entry.is_file():  # no pipe, no socket
                 creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-                with _opened(entry.path, os.O_RDONLY) as reading, _opened(copy, creating) as writing:
+                with (
+                    _opened(entry.path, os.O_RDONLY) as reading,
+                    _opened(copy, creating) as writing,
+                ):
                     while block := os.read(reading, BLOCK_BYTES):
                         while block:
                             block = block[os.write(writing, block) :]
@@ -786,7 +916,8 @@ def _own(copy: int, status: os.stat_result, owner: tuple[int, int]) -> None:
     """Whose it is, its mode and its times."""
     os.fchown(copy, *owner)
     mode = status.st_mode & 0o700 | 0o600
-    os.fchmod(copy, mode | mode >> 3)  # installers are in the group: builds of local packages write beside them
+    # installers are in the group: builds of local packages write beside them
+    os.fchmod(copy, mode | mode >> 3)
     os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 

@@ -1,8 +1,9 @@
-"""Who may talk to a server on the loopback interface: who has the token of its start, and no page of another origin.
+"""Who may talk to a server on the loopback interface: who has the token of its start, and no page
+of another origin.
 
-An ASGI application around another one. A browser on this machine would carry any page's requests here: so the Origin
-must be ours, the Host must be this machine by a name that no stranger's DNS can hand out, and the token must be there.
-"""
+An ASGI application around another one. A browser on this machine would carry any page's requests
+here: so the Origin must be ours, the Host must be this machine by a name that no stranger's DNS can
+hand out, and the token must be there."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from urllib.parse import parse_qs
 HOST: Final = "127.0.0.1"
 NAMES: Final = (HOST, "localhost")
 OURS: Final = ("same-origin", "none")
-"""What a browser says of requests of our own page, and of an address that somebody typed (Sec-Fetch-Site)."""
+"""What a browser says of requests of our own page, and of an address that somebody typed
+(Sec-Fetch-Site)."""
 
 ELSEWHERE: Final = "this server answers its own pages on this machine, and nobody else\n"
 
@@ -34,9 +36,8 @@ def new_token() -> str:
 class Guard:
     """Lets requests through to `app` that come from this machine with the token.
 
-    `cookie`: what the token is called in a browser, which gets it by opening `/?token=...` once; "" where clients
-    send it as a bearer token alone.
-    """
+    `cookie`: what the token is called in a browser, which gets it by opening `/?token=...` once; ""
+    where clients send it as a bearer token alone."""
 
     def __init__(self, app: App, *, port: int, token: str, cookie: str = "") -> None:
         self._app = app
@@ -50,7 +51,11 @@ class Guard:
         if scope["type"] == "http":
             status, headers, text = self._refusal(scope)
             if status:
-                headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store"), *headers]
+                headers = [
+                    (b"content-type", b"text/plain; charset=utf-8"),
+                    (b"cache-control", b"no-store"),
+                    *headers,
+                ]
                 await send({"type": "http.response.start", "status": status, "headers": headers})
                 await send({"type": "http.response.body", "body": text.encode()})
                 return
@@ -59,7 +64,8 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> tuple[int, list[tuple[bytes, bytes]], str]:
-        """The status, headers and text of an answer that the application does not give; 0 where it does."""
+        """The status, headers and text of an answer that the application does not give; 0 where it
+        does."""
         headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         hosts = _all(headers, b"host")
         is_other = any(origin not in self._origins for origin in _all(headers, b"origin"))
@@ -69,20 +75,28 @@ class Guard:
             cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
             return (
                 303,
-                [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"referrer-policy", b"no-referrer")],
+                [
+                    (b"location", b"/"),
+                    (b"set-cookie", cookie.encode()),
+                    (b"referrer-policy", b"no-referrer"),
+                ],
                 "",
             )
         if not any(self._is_token(token) for token in self._given(headers)):
             if self._cookie:
-                return 403, [], "the token is missing: open the address that was printed at the start\n"
+                return (
+                    403,
+                    [],
+                    "the token is missing: open the address that was printed at the start\n",
+                )
             return 401, [(b"www-authenticate", b"Bearer")], "the token of this start is missing\n"
         if any(site not in OURS for site in _all(headers, b"sec-fetch-site")):
             return 403, [], ELSEWHERE
         return 0, [], ""
 
     def _brings_token(self, scope: Scope) -> bool:
-        """Whether it is the address that was printed, which a browser may be led to from anywhere: an editor's terminal
-        is a page, too."""
+        """Whether it is the address that was printed, which a browser may be led to from anywhere:
+        an editor's terminal is a page, too."""
         if not self._cookie or scope["path"] != "/" or scope["method"] != "GET":
             return False
         tokens = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])

@@ -1,5 +1,5 @@
-"""One child process, bounded: its group, its output, its memory, its end; what hooks of builds leave running; and this
-process's own habits and streams."""
+"""One child process, bounded: its group, its output, its memory, its end; what hooks of builds
+leave running; and this process's own habits and streams."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class Tail:
         return bytes(self._kept[-self._limit :])
 
     def text(self, *, limit: int | None = None) -> str:
-        """The tail as text of at most `limit` bytes, whole lines where something was cut off in front."""
+        """The tail as text of at most `limit` bytes, whole lines where something was cut off in
+        front."""
         tail = self.kept()
         cut = self.total > len(tail)
         if limit is not None and len(tail) > limit:
@@ -120,10 +121,10 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 class _Guard:
     """Ends the process groups of our children when we are killed ourselves and cannot do it.
 
-    A shell of a few hundred kilobytes waits at the end of a pipe that only we hold. While children live it is told of
-    each group; when the pipe closes without a farewell, it kills what is left. (PR_SET_PDEATHSIG is no help: it fires
-    when the *thread* that started the child ends, and it reaches neither grandchildren nor other systems.)
-    """
+    A shell of a few hundred kilobytes waits at the end of a pipe that only we hold. While children
+    live it is told of each group; when the pipe closes without a farewell, it kills what is left.
+    (PR_SET_PDEATHSIG is no help: it fires when the *thread* that started the child ends, and it
+    reaches neither grandchildren nor other systems.)"""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -161,7 +162,8 @@ class _Guard:
         shell = self._shell
         if shell is None or shell.stdin is None:
             return
-        with suppress(OSError):  # somebody ended the shell; the next group gets a new one, told of all
+        # somebody ended the shell; the next group gets a new one, told of all
+        with suppress(OSError):
             shell.stdin.write(lines.encode())
             shell.stdin.flush()
             if self._groups:
@@ -188,18 +190,30 @@ class ChildStartError(Exception):
 
 
 def _start(
-    command: Sequence[str], *, prefix: Sequence[str], cwd: str, environment: Environ, reads_input: bool
+    command: Sequence[str],
+    *,
+    prefix: Sequence[str],
+    cwd: str,
+    environment: Environ,
+    reads_input: bool,
 ) -> subprocess.Popen[bytes]:
     """The process, in a session of its own, with pipes. Raises ChildStartError."""
     full_command, place, variables = list(command), cwd, dict(environment)
     if prefix:
         if problem := _start_problem(command, cwd=cwd, environment=environment):
-            raise ChildStartError(problem)  # which the program of the prefix would tell in its own words
-        # the programs of the prefix still have our rights: the command's folder, and what loads code into whatever is
-        # started, come behind them
+            # which the program of the prefix would tell in its own words
+            raise ChildStartError(problem)
+        # the programs of the prefix still have our rights: the command's folder, and what loads
+        # code into whatever is started, come behind them
         late = {name: value for name, value in environment.items() if LOADING.match(name)}
         variables = {name: value for name, value in environment.items() if name not in late}
-        full_command = [*prefix, ENV, f"--chdir={cwd}", *(f"{name}={value}" for name, value in late.items()), *command]
+        full_command = [
+            *prefix,
+            ENV,
+            f"--chdir={cwd}",
+            *(f"{name}={value}" for name, value in late.items()),
+            *command,
+        ]
         place = "/"
     try:
         return subprocess.Popen(
@@ -215,16 +229,22 @@ def _start(
     except (OSError, ValueError, IndexError) as error:
         problem = ""
         if isinstance(error, FileNotFoundError):
-            problem = _start_problem(command, cwd=cwd, environment=environment) or f"{command[0]}: {_NO_LOADER}"
+            problem = (
+                _start_problem(command, cwd=cwd, environment=environment)
+                or f"{command[0]}: {_NO_LOADER}"
+            )
         name = command[0] if command else "(empty command)"
-        raise ChildStartError(problem or f"{name}: {getattr(error, 'strerror', None) or error}") from None
+        raise ChildStartError(
+            problem or f"{name}: {getattr(error, 'strerror', None) or error}"
+        ) from None
 
 
 _NO_LOADER = "the file exists, but its loader does not; it may be built for another system"
 
 
 def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) -> str:
-    """Why a command cannot be started, as far as that can be told beforehand; "" where nothing is known."""
+    """Why a command cannot be started, as far as that can be told beforehand; "" where nothing is
+    known."""
     if not command:
         return "(empty command): list index out of range"
     if not Path(cwd).is_dir():
@@ -246,10 +266,16 @@ def _interpreter_problem(program: Path) -> str:
     with suppress(OSError), open(program, "rb", opener=_at_once) as file:
         first = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
     interpreter = first[2:].split()[:1] if first.startswith(b"#!") else []
-    if not interpreter or (Path(os.fsdecode(interpreter[0])).exists() and not first.endswith(b"\r")):
+    if not interpreter or (
+        Path(os.fsdecode(interpreter[0])).exists() and not first.endswith(b"\r")
+    ):
         return ""
     interpreter_line = first.removeprefix(b"#!").decode("utf-8", "replace").strip()
-    reason = " (the line ends in CR LF, as on Windows: save the file with LF)" if first.endswith(b"\r") else ""
+    reason = (
+        " (the line ends in CR LF, as on Windows: save the file with LF)"
+        if first.endswith(b"\r")
+        else ""
+    )
     return f"the file exists, but the interpreter in its first line does not: {interpreter_line}{reason}"
 
 
@@ -259,7 +285,8 @@ def _at_once(path: str, flags: int) -> int:
 
 
 def _limit_memory(pid: int, limit: int) -> bool:
-    """Bound the private memory of a running process in bytes; False where the system does not do that."""
+    """Bound the private memory of a running process in bytes; False where the system does not do
+    that."""
     if resource is None or not hasattr(resource, "prlimit"):
         return False
     try:
@@ -307,10 +334,10 @@ class Ended:
 class Child:
     """A running child process and the one thread that listens to it, from `listen` on.
 
-    Standard error is drained into `stderr`, a tail. `memory_bytes` bounds private memory (RLIMIT_DATA, which
-    unlike RLIMIT_AS leaves alone what Node and JVMs merely reserve); `memory_capped` says whether the system took it.
-    `prefix` starts the command as another user (`isolation.Account`).
-    """
+    Standard error is drained into `stderr`, a tail. `memory_bytes` bounds private memory
+    (RLIMIT_DATA, which unlike RLIMIT_AS leaves alone what Node and JVMs merely reserve);
+    `memory_capped` says whether the system took it. `prefix` starts the command as another user
+    (`isolation.Account`)."""
 
     def __init__(
         self,
@@ -323,13 +350,21 @@ class Child:
         prefix: Sequence[str] = (),
     ) -> None:
         """Start the command. Raises ChildStartError."""
-        limiting = isolation.memory_prefix(memory_bytes) if prefix and memory_bytes is not None else ()
+        limiting = (
+            isolation.memory_prefix(memory_bytes) if prefix and memory_bytes is not None else ()
+        )
         self._process = _start(
-            command, prefix=(*limiting, *prefix), cwd=cwd, environment=environment, reads_input=reads_input
+            command,
+            prefix=(*limiting, *prefix),
+            cwd=cwd,
+            environment=environment,
+            reads_input=reads_input,
         )
         self.pid = self._process.pid
         _GUARD.guard(self.pid)
-        self.memory_capped = bool(limiting) or (memory_bytes is not None and _limit_memory(self.pid, memory_bytes))
+        self.memory_capped = bool(limiting) or (
+            memory_bytes is not None and _limit_memory(self.pid, memory_bytes)
+        )
         self.stderr = Tail(limit=TAIL_BYTES)
         self._signals: list[tuple[float, signal.Signals]] = []
         self._ended: Ended | None = None
@@ -345,8 +380,11 @@ class Child:
 
     # --- what others may call, from any thread ---
 
-    def listen(self, on_output: Callable[[bytes], None], on_end: Callable[[Ended], None] = lambda _: None) -> None:
-        """Give each chunk of standard output to `on_output`, and the end to `on_end`; neither may block.
+    def listen(
+        self, on_output: Callable[[bytes], None], on_end: Callable[[Ended], None] = lambda _: None
+    ) -> None:
+        """Give each chunk of standard output to `on_output`, and the end to `on_end`; neither may
+        block.
 
         An empty chunk says that standard output was closed.
         Both are called in the child's own thread.
@@ -356,7 +394,8 @@ class Child:
         self._thread.start()
 
     def write(self, data: bytes, *, timeout_s: float) -> None:
-        """Give `data` to its standard input. Raises ChildClosed, or TimeoutError where it does not read in time.
+        """Give `data` to its standard input. Raises ChildClosed, or TimeoutError where it does not
+        read in time.
 
         After a TimeoutError a part may have been written: the child is of no use any more.
         """
@@ -382,7 +421,8 @@ class Child:
             self._writing.release()
 
     def end(self, *, patience_s: float = 0.0, grace_s: float = KILL_GRACE_S) -> None:
-        """Close its input, ask its group to end (SIGTERM) after `patience_s`, kill it `grace_s` later. Returns at once.
+        """Close its input, ask its group to end (SIGTERM) after `patience_s`, kill it `grace_s`
+        later. Returns at once.
 
         Only ever hastens an end that is already on its way.
         """
@@ -396,7 +436,8 @@ class Child:
                     os.write(self._wake_write, b"!")
 
     def wait(self, timeout_s: float | None = None) -> Ended | None:
-        """Wait until it has ended, is reaped and its pipes are closed; None when that takes longer."""
+        """Wait until it has ended, is reaped and its pipes are closed; None when that takes
+        longer."""
         self._thread.join(timeout_s)
         return None if self._thread.is_alive() else self._ended
 
@@ -429,7 +470,11 @@ class Child:
     def _read_output(self) -> None:
         """Hand on what it says until it has ended, and send the signals that are due."""
         poll = select.poll()
-        streams = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
+        streams = [
+            pipe.fileno()
+            for pipe in (self._process.stdout, self._process.stderr)
+            if pipe is not None
+        ]
         feeds = dict(zip(streams, (self._on_output, self.stderr.feed), strict=True))
         exit_fds = []  # readable when the child ends, where the system has such a thing
         with suppress(AttributeError, OSError):
@@ -455,8 +500,8 @@ class Child:
             os.close(fd)
 
     def _read_from(self, fd: int, feeds: Mapping[int, Callable[[bytes], None]]) -> bool:
-        """Hand on what is there; False at its end. Before a word on standard output comes all that was said on
-        standard error before it: it may explain the word."""
+        """Hand on what is there; False at its end. Before a word on standard output comes all that
+        was said on standard error before it: it may explain the word."""
         chunk = _read(fd)
         errors = self._process.stderr.fileno() if self._process.stderr is not None else fd
         if chunk is not None and fd != errors and errors in feeds:
@@ -466,8 +511,13 @@ class Child:
         return chunk != b""
 
     def _send_due_signals(self) -> None:
-        if self._leaving.is_set() and self._process.stdin is not None and not self._process.stdin.closed:
-            with self._writing, suppress(OSError):  # a writer leaves within a tick: it sees `_leaving`
+        if (
+            self._leaving.is_set()
+            and self._process.stdin is not None
+            and not self._process.stdin.closed
+        ):
+            # a writer leaves within a tick: it sees `_leaving`
+            with self._writing, suppress(OSError):
                 self._process.stdin.close()
         moment = time.monotonic()
         for item in [item for item in self._signals if item[0] <= moment]:
@@ -475,7 +525,8 @@ class Child:
             self._signal_group(item[1])
 
     def _signal_group(self, number: signal.Signals) -> None:
-        # Only called before it is reaped: until then the dead leader keeps the group's number from being given away.
+        # Only called before it is reaped: until then the dead leader keeps the group's number from
+        # being given away.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
@@ -527,12 +578,17 @@ def run_to_end(
 ) -> Finished:
     """Run a command without input, at most `timeout_s` long, and keep the tails of what it says.
 
-    `watch` is given the child's number, and what it has said on standard error, every second. Raises ChildStartError.
-    """
+    `watch` is given the child's number, and what it has said on standard error, every second.
+    Raises ChildStartError."""
     began = time.monotonic()
     stdout = Tail(limit=TAIL_BYTES)
     child = Child(
-        command, cwd=cwd, environment=environment, memory_bytes=memory_bytes, reads_input=False, prefix=prefix
+        command,
+        cwd=cwd,
+        environment=environment,
+        memory_bytes=memory_bytes,
+        reads_input=False,
+        prefix=prefix,
     )
     child.listen(stdout.feed)
     timed_out = False
@@ -560,22 +616,24 @@ def run_to_end(
 
 
 def collect_seldom() -> None:
-    """Look seldom for garbage that only a search finds; to be called before all that is heavy is imported.
+    """Look seldom for garbage that only a search finds; to be called before all that is heavy is
+    imported.
 
-    What importing and a run make is mostly kept to their end, and looking through it again and again takes a tenth of
-    the one and a twentieth of the other; so does a last look when all is over.
-    """
+    What importing and a run make is mostly kept to their end, and looking through it again and
+    again takes a tenth of the one and a twentieth of the other; so does a last look when all is
+    over."""
     gc.set_threshold(50_000, 20, 20)
     atexit.register(gc.freeze)
 
 
 def close_to_others() -> bool:
-    """Keep the agent, which runs beside us as the same user, from reading our environment and memory.
+    """Keep the agent, which runs beside us as the same user, from reading our environment and
+    memory.
 
-    Closes /proc/PID/environ, /proc/PID/mem and debuggers to other processes without CAP_SYS_PTRACE, which containers
-    do not have by default; False where the system knows no such thing. Children are open again as soon as they run a
-    program of their own. Source: prctl(2), PR_SET_DUMPABLE (4).
-    """
+    Closes /proc/PID/environ, /proc/PID/mem and debuggers to other processes without CAP_SYS_PTRACE,
+    which containers do not have by default; False where the system knows no such thing. Children
+    are open again as soon as they run a program of their own. Source: prctl(2), PR_SET_DUMPABLE
+    (4)."""
     try:
         return bool(ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0)
     except (OSError, AttributeError, TypeError):  # no Linux
@@ -583,7 +641,8 @@ def close_to_others() -> bool:
 
 
 def keep_streams(wrapper: type[io.TextIOWrapper] = io.TextIOWrapper) -> None:
-    """From the first write that fails, what would be written is dropped. `wrapper`: makes text of bytes."""
+    """From the first write that fails, what would be written is dropped. `wrapper`: makes text of
+    bytes."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -593,7 +652,8 @@ def keep_streams(wrapper: type[io.TextIOWrapper] = io.TextIOWrapper) -> None:
 
 
 class _Output(io.FileIO):
-    """A descriptor that takes everything. Whatever but a reader who has seen enough is told on standard error, once."""
+    """A descriptor that takes everything. Whatever but a reader who has seen enough is told on
+    standard error, once."""
 
     _is_lost = False
 
@@ -605,12 +665,15 @@ class _Output(io.FileIO):
                 self._is_lost = True
                 if error.errno != errno.EPIPE:
                     with suppress(OSError):
-                        os.write(2, f"evalgate: output cannot be written: {error.strerror}\n".encode())
+                        os.write(
+                            2, f"evalgate: output cannot be written: {error.strerror}\n".encode()
+                        )
         return memoryview(data).nbytes
 
 
 def _opened(stream: TextIO | None, number: int, wrapper: type[io.TextIOWrapper]) -> TextIO:
-    """The same stream, of its descriptor; one that was closed when Python started is written to nowhere."""
+    """The same stream, of its descriptor; one that was closed when Python started is written to
+    nowhere."""
     raw = _Output(number if stream is None else stream.fileno(), "w", closefd=False)
     if not isinstance(stream, io.TextIOWrapper):
         return wrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
@@ -630,8 +693,8 @@ GRACE_S = 5.0
 
 
 class Orphans:
-    """Ends what is left of an installer's children while it waits, as it does as long as they hold the pipe that a hook
-    wrote to. Linux alone: elsewhere nothing is found."""
+    """Ends what is left of an installer's children while it waits, as it does as long as they hold
+    the pipe that a hook wrote to. Linux alone: elsewhere nothing is found."""
 
     def __init__(self, program: str) -> None:
         """`program`: as the installer was started, behind whatever drops its rights."""
@@ -639,7 +702,8 @@ class Orphans:
         self._since: float | None = None
 
     def look(self, pid: int) -> None:
-        """To be called every second or so; `pid`: of the child that is the installer, or will start it."""
+        """To be called every second or so; `pid`: of the child that is the installer, or will start
+        it."""
         orphans = self._left(pid)
         if not orphans:
             self._since = None
@@ -652,15 +716,26 @@ class Orphans:
 
     def _left(self, pid: int) -> set[int]:
         parents = dict(_running())
-        above = {child: parent for child, parent in parents.items() if child == pid or pid in _above(child, parents)}
-        installer = next((child for child in above if _first_argument(child) == self._program), None)
+        above = {
+            child: parent
+            for child, parent in parents.items()
+            if child == pid or pid in _above(child, parents)
+        }
+        installer = next(
+            (child for child in above if _first_argument(child) == self._program), None
+        )
         if installer is None or installer in parents.values():
             return set()
         other_pids = parents.keys() - {installer, os.getpid(), *_above(installer, parents)}
         user, pipes = _user(installer), _pipes(installer)
-        # of another user's processes nobody sees the pipes, and all of an installer's user are its own
+        # of another user's processes nobody sees the pipes, and all of an installer's user are its
+        # own
         is_apart = user != os.getuid()
-        return {other for other in other_pids if (is_apart and _user(other) == user) or pipes & _pipes(other)}
+        return {
+            other
+            for other in other_pids
+            if (is_apart and _user(other) == user) or pipes & _pipes(other)
+        }
 
 
 def _running() -> Iterator[tuple[int, int]]:

@@ -1,4 +1,5 @@
-"""Which Python runs an agent: one that the user names, one made by uv from its requirements, or one that is there.
+"""Which Python runs an agent: one that the user names, one made by uv from its requirements, or one
+that is there.
 
 What its folder says of both is read by `python_needs`.
 """
@@ -39,7 +40,8 @@ _ABOUT = (
 
 
 class InstallFailed(Exception):  # noqa: N818 - it says what happened
-    """The agent's environment cannot be made; `detail`: the installer's own words, secrets taken out."""
+    """The agent's environment cannot be made; `detail`: the installer's own words, secrets taken
+    out."""
 
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
@@ -55,10 +57,10 @@ CHECK_TIMEOUT_S = 60.0
 class Wanted:
     """What is known of the agent's environment.
 
-    `folder`: the agent's, `root`: the checkout's, both absolute. `python`: a path, a command, a version or "auto".
-    `requirements`: files and specifiers that the user lists. `framework`: the module without which no Python will do,
-    as one that is on PATH anyway is asked for it; "" for any.
-    """
+    `folder`: the agent's, `root`: the checkout's, both absolute. `python`: a path, a command, a
+    version or "auto". `requirements`: files and specifiers that the user lists. `framework`: the
+    module without which no Python will do, as one that is on PATH anyway is asked for it; "" for
+    any."""
 
     folder: str
     root: str
@@ -69,13 +71,13 @@ class Wanted:
 
 @frozen_dataclass
 class World:
-    """Where it is made: the `environment` of the agent, the absolute path of a `cache` folder, `log` for progress.
+    """Where it is made: the `environment` of the agent, the absolute path of a `cache` folder,
+    `log` for progress.
 
-    `install_environment`: the agent's and the settings of package installers (UV_*, PIP_*), which may hold credentials
-    of a package index and are for installing children only. `sandbox`: what all of it runs in, as other users;
-    `metrics`: what custom metrics run in. None: they run as we do. `tell_time`: is told what making it took. `seals`:
-    of the environments in the cache.
-    """
+    `install_environment`: the agent's and the settings of package installers (UV_*, PIP_*), which
+    may hold credentials of a package index and are for installing children only. `sandbox`: what
+    all of it runs in, as other users; `metrics`: what custom metrics run in. None: they run as we
+    do. `tell_time`: is told what making it took. `seals`: of the environments in the cache."""
 
     environment: Environ
     cache: str
@@ -89,8 +91,8 @@ class World:
 
 @frozen_dataclass
 class Interpreter:
-    """The Python to start; `import_roots`: folders of the project's own code; `origin`: one line for people;
-    `fingerprint`: of what it was made of, "" where that is not known."""
+    """The Python to start; `import_roots`: folders of the project's own code; `origin`: one line
+    for people; `fingerprint`: of what it was made of, "" where that is not known."""
 
     python: str
     origin: str
@@ -100,7 +102,8 @@ class Interpreter:
 
 @frozen_dataclass
 class _About:
-    """A Python, as it says itself: its own path, its version, and all that packages are built for."""
+    """A Python, as it says itself: its own path, its version, and all that packages are built
+    for."""
 
     python: str
     version: str
@@ -108,7 +111,8 @@ class _About:
 
 
 def provide(request: Wanted, world: World) -> Interpreter:
-    """The agent's interpreter, made first where that is needed; the order is that of docs/agents/environments.md.
+    """The agent's interpreter, made first where that is needed; the order is that of
+    docs/agents/environments.md.
 
     Raises InstallFailed.
     """
@@ -125,7 +129,8 @@ def provide(request: Wanted, world: World) -> Interpreter:
         return _found(request, rules, world)
     if version:
         version_rule = PythonRule(
-            specifier=python_needs.version_specifier(version), said=f'`python: "{version}"` (as configured)'
+            specifier=python_needs.version_specifier(version),
+            said=f'`python: "{version}"` (as configured)',
         )
         rules = (version_rule, *rules)
     base = _about(path, world) if path else _chosen(rules, world)
@@ -141,7 +146,8 @@ def provide(request: Wanted, world: World) -> Interpreter:
 
 
 def needs_of(request: Wanted) -> Needs | None:
-    """What an environment is made from for it; None where none is made: it is there, or nothing says what it needs."""
+    """What an environment is made from for it; None where none is made: it is there, or nothing
+    says what it needs."""
     if request.requirements:
         return python_needs.named_needs(request.requirements, request.root)
     return None if _is_named(request) else python_needs.nearest_needs(request.folder, request.root)
@@ -159,22 +165,31 @@ def _named(python: str, root: str, world: World) -> str:
         return str(path)
     command = shutil.which(python, path=world.environment.get("PATH"))
     if command is None:
-        raise InstallFailed(f"the Python {python!r} does not exist, neither in the checkout nor on PATH")
+        raise InstallFailed(
+            f"the Python {python!r} does not exist, neither in the checkout nor on PATH"
+        )
     return command
 
 
 def _found(request: Wanted, rules: Sequence[PythonRule], world: World) -> Interpreter:
-    """Without requirements: a `.venv` from the agent's folder up to the checkout's root, else PATH, where the framework
-    can be imported."""
+    """Without requirements: a `.venv` from the agent's folder up to the checkout's root, else PATH,
+    where the framework can be imported."""
     folder, root = Path(request.folder), Path(request.root)
     places = [place for place in (folder, *folder.parents) if place.is_relative_to(root)]
-    local_pythons = [str(path) for place in places if (path := place / ".venv" / "bin" / "python").is_file()]
+    local_pythons = [
+        str(path) for place in places if (path := place / ".venv" / "bin" / "python").is_file()
+    ]
     looked = list(dict.fromkeys([*local_pythons, *_on_path(world)]))
     for python in looked:
         if not request.framework or _can_import(python, request.framework, request.root, world):
             if rules:
-                _tell_misfit(_about(python, world), rules, world, subject=f"the agent runs in {python},")
-            return Interpreter(python=python, origin=f"{python}, from PATH (the checkout does not say what to install)")
+                _tell_misfit(
+                    _about(python, world), rules, world, subject=f"the agent runs in {python},"
+                )
+            return Interpreter(
+                python=python,
+                origin=f"{python}, from PATH (the checkout does not say what to install)",
+            )
     condition = f"that has {request.framework}" if request.framework else "at all"
     start = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else request.folder
     raise InstallFailed(
@@ -185,7 +200,9 @@ def _found(request: Wanted, rules: Sequence[PythonRule], world: World) -> Interp
 
 
 def _on_path(world: World) -> list[str]:
-    on_path = [shutil.which(name, path=world.environment.get("PATH")) for name in ("python3", "python")]
+    on_path = [
+        shutil.which(name, path=world.environment.get("PATH")) for name in ("python3", "python")
+    ]
     return [python for python in on_path if python]
 
 
@@ -202,11 +219,15 @@ def _asked(command: Sequence[str], world: World, *, cwd: str) -> process.Finishe
     """What a Python says of itself, run as the agent is. Raises ChildStartError."""
     sandbox = world.sandbox
     if sandbox is None:
-        return process.run_to_end(command, cwd=cwd, environment=world.environment, timeout_s=CHECK_TIMEOUT_S)
+        return process.run_to_end(
+            command, cwd=cwd, environment=world.environment, timeout_s=CHECK_TIMEOUT_S
+        )
     try:
         python = sandbox.reachable_python(command[0])
     except OSError as error:
-        message = f"{command[0]} lies where the agent's user may not go, and cannot be copied: {error}"
+        message = (
+            f"{command[0]} lies where the agent's user may not go, and cannot be copied: {error}"
+        )
         raise process.ChildStartError(message) from error
     return process.run_to_end(
         [python, *command[1:]],
@@ -217,7 +238,8 @@ def _asked(command: Sequence[str], world: World, *, cwd: str) -> process.Finishe
     )
 
 
-# --- which Python an environment is made with -----------------------------------------------------------
+# --- which Python an environment is made with
+# -----------------------------------------------------------
 
 
 def _chosen(rules: Sequence[PythonRule], world: World) -> _About:
@@ -239,7 +261,9 @@ def _chosen(rules: Sequence[PythonRule], world: World) -> _About:
         elif not fitting or _can_fit([*fitting, pin]):
             fitting.append(pin)
         else:
-            world.log(f"warning: {pin.said} does not fit {_said(fitting)}, which decides; correct .python-version")
+            world.log(
+                f"warning: {pin.said} does not fit {_said(fitting)}, which decides; correct .python-version"
+            )
     preferred = {"UV_PYTHON_PREFERENCE", "UV_MANAGED_PYTHON"} & world.install_environment.keys()
     for python in [] if preferred else _on_path(world):
         with contextlib.suppress(InstallFailed):  # a shim of pyenv without a version behind it
@@ -253,18 +277,23 @@ def _chosen(rules: Sequence[PythonRule], world: World) -> _About:
 
 def _can_fit(rules: Sequence[PythonRule]) -> bool:
     """Whether any Python fits all of them. Raises InstallFailed where one is no specifier."""
-    return bool(_fitting([f"3.{minor}.{patch}" for minor in range(6, 30) for patch in range(40)], rules))
+    return bool(
+        _fitting([f"3.{minor}.{patch}" for minor in range(6, 30) for patch in range(40)], rules)
+    )
 
 
 def _fitting(versions: Iterable[str], rules: Iterable[PythonRule]) -> list[str]:
-    """Those of the versions that fit all the rules. Raises InstallFailed where one is no specifier."""
+    """Those of the versions that fit all the rules. Raises InstallFailed where one is no
+    specifier."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - as filelock
 
     for rule in rules:
         try:
             versions = SpecifierSet(rule.specifier).filter(versions, prereleases=True)
         except InvalidSpecifier as error:
-            raise InstallFailed(f"{rule.said} is not a version specifier such as `>=3.10,<3.13`") from error
+            raise InstallFailed(
+                f"{rule.said} is not a version specifier such as `>=3.10,<3.13`"
+            ) from error
     return list(versions)
 
 
@@ -281,12 +310,14 @@ def _tell_misfit(about: _About, rules: Sequence[PythonRule], world: World, *, su
         return
     if broken:
         fix = "set `python` to a version that fits, or change the rule"
-        world.log(f"warning: {subject} Python {about.version}, which does not fit {_said(broken)}; {fix}")
+        world.log(
+            f"warning: {subject} Python {about.version}, which does not fit {_said(broken)}; {fix}"
+        )
 
 
 def _installed(request: str, world: World, *, managed: Path | None = None) -> str:
-    """The Python that uv finds for a specifier, "" for none; `managed`: only in the folder of those that it
-    downloaded."""
+    """The Python that uv finds for a specifier, "" for none; `managed`: only in the folder of those
+    that it downloaded."""
     settings = {"PATH": _search_path(world.environment)}
     if managed is not None:
         settings = {"UV_PYTHON_INSTALL_DIR": str(managed), "UV_PYTHON_PREFERENCE": "only-managed"}
@@ -298,8 +329,14 @@ def _installed(request: str, world: World, *, managed: Path | None = None) -> st
 def _search_path(environment: Environ) -> str:
     """PATH, and behind it where pyenv and GitHub's runners keep Pythons that are not on it."""
     pyenv = environment.get("PYENV_ROOT") or f"{environment.get('HOME', '')}/.pyenv"
-    folders = [*Path(pyenv, "versions").glob("3.*/bin"), *Path("/opt/hostedtoolcache/Python").glob("3.*/x64/bin")]
-    numbers = {path: [int(digits) for digits in re.findall(r"\d+", str(path).partition("3.")[2])] for path in folders}
+    folders = [
+        *Path(pyenv, "versions").glob("3.*/bin"),
+        *Path("/opt/hostedtoolcache/Python").glob("3.*/x64/bin"),
+    ]
+    numbers = {
+        path: [int(digits) for digits in re.findall(r"\d+", str(path).partition("3.")[2])]
+        for path in folders
+    }
     newest = sorted(folders, key=lambda path: numbers[path], reverse=True)
     return os.pathsep.join([environment.get("PATH", ""), *map(str, newest)])
 
@@ -317,7 +354,9 @@ def _downloaded(request: str, rules_text: str, world: World) -> str:
         if done.returncode != 0:
             fix = "install one, or name a mirror in UV_PYTHON_INSTALL_MIRROR"
             message = f"{reason}, and uv could not download one; {fix}"
-            raise InstallFailed(message, _last_lines(done, world.install_environment or world.environment))
+            raise InstallFailed(
+                message, _last_lines(done, world.install_environment or world.environment)
+            )
         return ""
 
     def find() -> str:
@@ -327,7 +366,8 @@ def _downloaded(request: str, rules_text: str, world: World) -> str:
     return find()
 
 
-# --- environments that uv makes -----------------------------------------------------------------------
+# --- environments that uv makes
+# -----------------------------------------------------------------------
 
 
 def _made(needs: Needs, base: _About, world: World) -> str:
@@ -342,15 +382,19 @@ def _made(needs: Needs, base: _About, world: World) -> str:
     def fill() -> str:
         locked = needs.text.count("[[package]]") if needs.kind is NeedKind.LOCK else 0
         many = f", {locked} packages locked" if locked else ""
-        world.log(f"installing the agent's environment from {needs} with uv (Python {base.version}{many}) ...")
+        world.log(
+            f"installing the agent's environment from {needs} with uv (Python {base.version}{many}) ..."
+        )
         began = time.monotonic()
         count, left_out = _install(needs, base, folder, world)
-        world.log(f"installed {count} package{'s' if count != 1 else ''} in {time.monotonic() - began:.0f} s")
+        world.log(
+            f"installed {count} package{'s' if count != 1 else ''} in {time.monotonic() - began:.0f} s"
+        )
         return left_out
 
     def is_whole() -> bool:
-        """A seal alone is not enough: the Python that it was made with may be gone, or be one of the cache that nobody
-        has looked at."""
+        """A seal alone is not enough: the Python that it was made with may be gone, or be one of
+        the cache that nobody has looked at."""
         base, cache = python.resolve(), _cache(world).resolve()
         is_known = not base.is_relative_to(cache) or any(
             base.is_relative_to(sealed_folder.resolve()) for sealed_folder in world.seals.verified
@@ -367,12 +411,14 @@ def _cache(world: World) -> Path:
     return Path(world.cache) if world.sandbox is None else world.sandbox.cache
 
 
-def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Callable[[], bool]) -> str:
+def _once(
+    folder: Path, world: World, *, fill: Callable[[], str], is_whole: Callable[[], bool]
+) -> str:
     """Have `folder` filled unless that was done before; what `fill` had to say of it then.
 
-    It is filled by one process at a time, and sealed as the last step: what has no seal was interrupted or is not ours,
-    what differs from its seal was changed, and both are made anew. Raises InstallFailed.
-    """
+    It is filled by one process at a time, and sealed as the last step: what has no seal was
+    interrupted or is not ours, what differs from its seal was changed, and both are made anew.
+    Raises InstallFailed."""
 
     def compare() -> str:
         """Why it has to be made; "" where it can be used."""
@@ -400,7 +446,9 @@ def _fill_afresh(folder: Path, world: World, fill: Callable[[], str]) -> str:
     sandbox = world.sandbox
     seals.remove(folder)
     if os.path.lexists(folder):
-        with tempfile.TemporaryDirectory(prefix="old-", dir=folder.parent, ignore_cleanup_errors=True) as old:
+        with tempfile.TemporaryDirectory(
+            prefix="old-", dir=folder.parent, ignore_cleanup_errors=True
+        ) as old:
             folder.rename(Path(old, folder.name))  # what cannot be removed is in nobody's way there
     if sandbox is not None:
         sandbox.make_folder(folder, afresh=True)
@@ -443,15 +491,26 @@ def _about(base: str, world: World) -> _About:
         raise InstallFailed(f"cannot start the Python {base}: {error}") from error
     lines = finished.stdout_tail.strip().splitlines()[-5:]
     if finished.returncode != 0 or len(lines) < 5:
-        raise InstallFailed(f"{base} is not a working Python", _last_lines(finished, world.environment))
+        raise InstallFailed(
+            f"{base} is not a working Python", _last_lines(finished, world.environment)
+        )
     # that of Debian's unreleased builds ends in "+"
     return _About(python=lines[1], version=lines[0].rstrip("+"), whole=" ".join(lines[2:]))
 
 
 def _install(needs: Needs, base: _About, folder: Path, world: World) -> tuple[int, str]:
-    """Make the environment; how many packages it has, and what was left out of it. Raises InstallFailed."""
-    _run(["venv", "--no-config", "--no-project", "--clear", "--python", base.python, str(folder)], needs, folder, world)
-    extra = [*(f"extra {name}" for name in needs.extras), *(f"group {name}" for name in needs.groups)]
+    """Make the environment; how many packages it has, and what was left out of it. Raises
+    InstallFailed."""
+    _run(
+        ["venv", "--no-config", "--no-project", "--clear", "--python", base.python, str(folder)],
+        needs,
+        folder,
+        world,
+    )
+    extra = [
+        *(f"extra {name}" for name in needs.extras),
+        *(f"group {name}" for name in needs.groups),
+    ]
     with _nothing_left_beside(needs):
         try:
             return _run(_command(needs, folder, world, complete=True), needs, folder, world), ""
@@ -482,7 +541,8 @@ def _nothing_left_beside(needs: Needs) -> Iterator[None]:
 
 
 def _command(needs: Needs, folder: Path, world: World, *, complete: bool) -> list[str]:
-    """What installs the needs into the environment; `complete`: with extras and groups. Raises InstallFailed."""
+    """What installs the needs into the environment; `complete`: with extras and groups. Raises
+    InstallFailed."""
     python = f"{folder}/bin/python"
     extras, groups = (needs.extras, needs.groups) if complete else ((), ())
     chosen = [part for name in extras for part in ("--extra", name)]
@@ -492,7 +552,14 @@ def _command(needs: Needs, folder: Path, world: World, *, complete: bool) -> lis
     if needs.kind is NeedKind.LOCK:
         chosen += [part for name in groups for part in ("--group", name)]
         return [
-            *("sync", "--project", needs.folder, "--frozen", "--no-install-project", "--no-install-workspace"),
+            *(
+                "sync",
+                "--project",
+                needs.folder,
+                "--frozen",
+                "--no-install-project",
+                "--no-install-workspace",
+            ),
             *("--no-default-groups", *afresh, *chosen, "--python", python),
         ]
     pip = ["pip", "install", *afresh, "--python", python]
@@ -506,7 +573,8 @@ def _command(needs: Needs, folder: Path, world: World, *, complete: bool) -> lis
 def _of_poetry(
     needs: Needs, folder: Path, world: World, *, extras: Iterable[str], groups: Iterable[str]
 ) -> Iterator[str]:
-    """The files of requirements and constraints that a Poetry project stands for, written into the environment."""
+    """The files of requirements and constraints that a Poetry project stands for, written into the
+    environment."""
     place = Path(needs.folder)
     try:
         lines = python_needs.poetry_requirements(place, extras=[*extras], groups=[*groups])
@@ -514,11 +582,14 @@ def _of_poetry(
     except python_needs.PoetryFailed as error:
         raise InstallFailed(f"{needs} cannot be read as a project of Poetry: {error}") from error
     if world.sandbox is not None:  # a path beside the project is one in the copy
-        lines = [line.replace(needs.root, world.sandbox.copies.placed(needs.root)) for line in lines]
+        lines = [
+            line.replace(needs.root, world.sandbox.copies.placed(needs.root)) for line in lines
+        ]
     for option, name, text in (("-r", "requirements", lines), ("-c", "constraints", pins)):
         file = folder / f"poetry-{name}.txt"
         file.unlink(missing_ok=True)
-        with file.open("x", encoding="utf-8") as out:  # whatever a build has put there may lead elsewhere
+        # whatever a build has put there may lead elsewhere
+        with file.open("x", encoding="utf-8") as out:
             os.fchmod(out.fileno(), 0o644)
             out.writelines(f"{line}\n" for line in text)
         yield from (option, str(file))
@@ -530,9 +601,13 @@ def _run(command: Sequence[str], needs: Needs, folder: Path, world: World) -> in
     finished = _uv(command, world, cwd=needs.folder, settings=settings)
     detail = _last_lines(finished, world.install_environment or world.environment)
     if finished.timed_out:
-        raise InstallFailed(f"installing {needs} took longer than {INSTALL_TIMEOUT_S:.0f} s", detail)
+        raise InstallFailed(
+            f"installing {needs} took longer than {INSTALL_TIMEOUT_S:.0f} s", detail
+        )
     if finished.returncode != 0:
-        cause = _cause(detail) or f"`{' '.join(['uv', *command[:2]])}` ended with {finished.returncode}"
+        cause = (
+            _cause(detail) or f"`{' '.join(['uv', *command[:2]])}` ended with {finished.returncode}"
+        )
         raise InstallFailed(f"installing {needs} failed: {cause}", detail)
     counted = _INSTALLED.search(finished.stderr_tail)
     return int(counted[1]) if counted else 0
@@ -553,8 +628,11 @@ def _cause(detail: str) -> str:
     return _COULD_NOT.sub("", sentence, count=1).replace(" : ", ": ").replace(":: ", ": ")
 
 
-def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str, str]) -> process.Finished:
-    """Run uv as installers run, with these settings besides theirs. Raises InstallFailed where it cannot start."""
+def _uv(
+    command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str, str]
+) -> process.Finished:
+    """Run uv as installers run, with these settings besides theirs. Raises InstallFailed where it
+    cannot start."""
     import uv  # noqa: PLC0415 - as filelock
 
     try:
@@ -565,14 +643,19 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
             "evalgate again, or set python."
         ) from error
     environment = world.install_environment or world.environment
-    settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"} | dict(settings)
+    settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"} | dict(
+        settings
+    )
     full_command, sandbox, prefix = [program, *command], world.sandbox, tuple[str, ...]()
     if sandbox is not None:
         full_command[0] = str(sandbox.reachable(Path(program)))
-        cache = sandbox.folder / "uv"  # of this run: what a hook leaves there is installed in none after it
+        # of this run: what a hook leaves there is installed in none after it
+        cache = sandbox.folder / "uv"
         sandbox.make_folder(cache, afresh=False)
         settings = sandbox.environment(settings, sandbox.installer) | {"UV_CACHE_DIR": str(cache)}
-        full_command = [sandbox.copies.placed(part) if part.startswith("/") else part for part in full_command]
+        full_command = [
+            sandbox.copies.placed(part) if part.startswith("/") else part for part in full_command
+        ]
         cwd, prefix = sandbox.copies.placed(cwd), sandbox.installer.prefix
     settings["UV_NO_PROGRESS"] = "1"
     settings["UV_LINK_MODE"] = "copy"  # who edits a file of an environment edits none of uv's cache
@@ -586,12 +669,19 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
         if time.monotonic() - last_report >= SILENCE_S:
             last_report = time.monotonic()
             last = _shown(stderr.strip().rpartition("\n")[2], environment)
-            world.log(f"still installing after {last_report - began:.0f} s{f': {last}' if last else ''}")
+            world.log(
+                f"still installing after {last_report - began:.0f} s{f': {last}' if last else ''}"
+            )
 
     try:
         with _alone(world):
             return process.run_to_end(
-                full_command, cwd=cwd, environment=settings, timeout_s=INSTALL_TIMEOUT_S, prefix=prefix, watch=watch
+                full_command,
+                cwd=cwd,
+                environment=settings,
+                timeout_s=INSTALL_TIMEOUT_S,
+                prefix=prefix,
+                watch=watch,
             )
     except process.ChildStartError as error:
         raise InstallFailed(f"uv cannot be started: {error}") from error

@@ -23,8 +23,8 @@ from urllib.parse import unquote
 from evalgate.values import Json, frozen_dataclass
 
 FOR_EVALUATION = ("dev", "eval", "evals", "evaluation")
-"""Extras and dependency groups that are installed with the agent where it has them: `adk eval` is run with them, and an
-agent may import what only they hold."""
+"""Extras and dependency groups that are installed with the agent where it has them: `adk eval` is
+run with them, and an agent may import what only they hold."""
 
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
 _LOCAL_PATHS = (
@@ -33,8 +33,8 @@ _LOCAL_PATHS = (
     re.compile(r"""@\s*(?P<path>(?:file:|\.{0,2}/)[^\s;,"'\[\]]+)"""),
     re.compile(r"""\b(?:path|directory)\s*=\s*["'](?P<path>[^"']+)["']"""),
 )
-"""How requirements, tables of TOML and locks name what is installed from a folder or a file. Members of a workspace are
-not installed."""
+"""How requirements, tables of TOML and locks name what is installed from a folder or a file.
+Members of a workspace are not installed."""
 _OWN_FOLDER = re.compile(r"^/*\$\{?(?:PROJECT_ROOT|PWD)\}?/")
 _LEFT_BESIDE = frozenset({".git", "__pycache__", "node_modules"})
 _PIN = re.compile(r"(?:c?python[-@]?)?(\d+(?:\.\d+){0,2})", re.IGNORECASE)
@@ -55,11 +55,11 @@ class NeedKind(enum.StrEnum):
 
 @frozen_dataclass
 class Needs:
-    """What to install. `root`: the checkout's; `folder`: where paths in it start; `files`, `specifiers`: the needs.
+    """What to install. `root`: the checkout's; `folder`: where paths in it start; `files`,
+    `specifiers`: the needs.
 
-    `extras` and `groups`: those of the project that are installed as well, where that is possible. `text`: all that
-    decides the outcome, to be hashed.
-    """
+    `extras` and `groups`: those of the project that are installed as well, where that is possible.
+    `text`: all that decides the outcome, to be hashed."""
 
     kind: NeedKind
     root: str
@@ -72,8 +72,8 @@ class Needs:
 
     @property
     def import_roots(self) -> tuple[str, ...]:
-        """Where a project's own code is imported from: the project is never installed, since that would write into its
-        tree, and keep old code in the cache."""
+        """Where a project's own code is imported from: the project is never installed, since that
+        would write into its tree, and keep old code in the cache."""
         is_project = self.kind not in (NeedKind.REQUIREMENTS, NeedKind.NAMED)
         folders = (Path(self.folder, "src"), Path(self.folder)) if is_project else ()
         return tuple(str(folder) for folder in folders if folder.is_dir())
@@ -84,15 +84,18 @@ class Needs:
         return any(line.startswith(LOCAL) for line in self.text.splitlines())
 
     def __str__(self) -> str:
-        return ", ".join((*(os.path.relpath(file, self.root) for file in self.files), *self.specifiers))
+        return ", ".join(
+            (*(os.path.relpath(file, self.root) for file in self.files), *self.specifiers)
+        )
 
 
 @frozen_dataclass
 class PythonRule:
-    """Versions of Python that fit, as a specifier (">=3.10,<3.13"), and where that is `said`, in words.
+    """Versions of Python that fit, as a specifier (">=3.10,<3.13"), and where that is `said`, in
+    words.
 
-    A pin (`.python-version`) is what the author works with; the other rules are what installers hold to.
-    """
+    A pin (`.python-version`) is what the author works with; the other rules are what installers
+    hold to."""
 
     specifier: str
     said: str
@@ -100,10 +103,14 @@ class PythonRule:
 
 
 def named_needs(requirements: Sequence[str], root: str) -> Needs:
-    """The needs that a user lists: names of files below `root`, all else specifiers (`google-adk>=2`)."""
+    """The needs that a user lists: names of files below `root`, all else specifiers
+    (`google-adk>=2`)."""
     files = [Path(root, entry) for entry in requirements if _is_file(entry, root)]
     specifiers = [entry for entry in requirements if not _is_file(entry, root)]
-    texts = [_file_text(file, root) for file in files] + [*specifiers, *_local_content(specifiers, Path(root), root)]
+    texts = [_file_text(file, root) for file in files] + [
+        *specifiers,
+        *_local_content(specifiers, Path(root), root),
+    ]
     return Needs(
         kind=NeedKind.NAMED,
         root=root,
@@ -122,11 +129,19 @@ def nearest_needs(folder: str, root: str) -> Needs | None:
             return needs
         file = place / "requirements.txt"
         if file.is_file():
-            return replace(named_needs([str(file)], root), kind=NeedKind.REQUIREMENTS, folder=str(place))
-        text = "\n".join(_text(place / name) for name in ("setup.py", "setup.cfg", "pyproject.toml"))
-        setup = [file for name in ("setup.py", "pyproject.toml") if (file := place / name).is_file()]
+            return replace(
+                named_needs([str(file)], root), kind=NeedKind.REQUIREMENTS, folder=str(place)
+            )
+        text = "\n".join(
+            _text(place / name) for name in ("setup.py", "setup.cfg", "pyproject.toml")
+        )
+        setup = [
+            file for name in ("setup.py", "pyproject.toml") if (file := place / name).is_file()
+        ]
         if setup and "install_requires" in text:
-            return Needs(kind=NeedKind.SETUP, root=root, folder=str(place), files=(str(setup[0]),), text=text)
+            return Needs(
+                kind=NeedKind.SETUP, root=root, folder=str(place), files=(str(setup[0]),), text=text
+            )
     return None
 
 
@@ -154,7 +169,9 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
     if "project" in tables:
         for above in _upward(place, root):
             lock = above / "uv.lock"
-            if lock.is_file() and (above == place or "tool.uv.workspace" in _text(above / "pyproject.toml")):
+            if lock.is_file() and (
+                above == place or "tool.uv.workspace" in _text(above / "pyproject.toml")
+            ):
                 kind, file, text = NeedKind.LOCK, lock, f"{_text(lock)}\n{text}"
                 break
     if kind is NeedKind.POETRY:
@@ -162,7 +179,15 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
     text = "\n".join((text, *_local_content(text.splitlines(), place, str(root))))
     extras, groups = _for_evaluation(tables)
     files = (str(file),)
-    return Needs(kind=kind, root=str(root), folder=str(place), files=files, extras=extras, groups=groups, text=text)
+    return Needs(
+        kind=kind,
+        root=str(root),
+        folder=str(place),
+        files=files,
+        extras=extras,
+        groups=groups,
+        text=text,
+    )
 
 
 def _for_evaluation(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -173,7 +198,9 @@ def _for_evaluation(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
     groups |= {"dev"} if "dev-dependencies" in uv or "dev-dependencies" in poetry else set()
     by_default = uv.get("default-groups", ())
     evaluation_groups = {*FOR_EVALUATION, *(by_default if isinstance(by_default, list) else ())}
-    chosen = groups if by_default == "all" else {name for name in groups if name in evaluation_groups}
+    chosen = (
+        groups if by_default == "all" else {name for name in groups if name in evaluation_groups}
+    )
     return tuple(sorted(extras & {*FOR_EVALUATION})), tuple(sorted(chosen))
 
 
@@ -189,7 +216,8 @@ def _text(file: Path) -> str:
     if not file.is_file():
         return ""
     raw = file.read_bytes()
-    is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's `>` writes it
+    # as PowerShell's `>` writes it
+    is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return raw.decode("utf-16" if is_utf16 else "utf-8-sig", errors="replace")
 
 
@@ -198,7 +226,8 @@ def _is_file(entry: str, root: str) -> bool:
 
 
 def _file_text(file: Path, root: str) -> str:
-    """The text of a requirements file with those that it includes; an absent one is the installer's to report."""
+    """The text of a requirements file with those that it includes; an absent one is the installer's
+    to report."""
     files: set[Path] = set()
     texts: list[str] = []
     queue = [file]
@@ -207,13 +236,16 @@ def _file_text(file: Path, root: str) -> str:
             current = queue.pop(0).resolve()
             if current in files or not current.is_file():
                 continue
-        except (OSError, ValueError, RuntimeError):  # no path at all, or links in a circle: uv says so
+        # no path at all, or links in a circle: uv says so
+        except (OSError, ValueError, RuntimeError):
             continue
         files.add(current)
         text = _text(current)
         lines = text.splitlines()
         texts += [text, *_local_content(lines, current.parent, root)]
-        queue += [current.parent / match.group(1) for line in lines if (match := _INCLUDED.match(line))]
+        queue += [
+            current.parent / match.group(1) for line in lines if (match := _INCLUDED.match(line))
+        ]
     return "\n".join(texts)
 
 
@@ -222,9 +254,9 @@ LOCAL = "local: "
 
 
 def _local_content(lines: Sequence[str], folder: Path, root: str) -> Iterator[str]:
-    """The checkout's own path where something local is installed, since another checkout needs another environment,
-    and digests of all that is: of its files, or of their names where they are used in place; also of what it needs
-    itself. `folder`: where relative paths start."""
+    """The checkout's own path where something local is installed, since another checkout needs
+    another environment, and digests of all that is: of its files, or of their names where they are
+    used in place; also of what it needs itself. `folder`: where relative paths start."""
     if not any(pattern.search(line) for line in lines for pattern in _LOCAL_PATHS):
         return
     yield f"{LOCAL}{root}"
@@ -242,20 +274,26 @@ def _local_content(lines: Sequence[str], folder: Path, root: str) -> Iterator[st
 
 def _local_places(lines: Sequence[str], folder: Path) -> Iterator[tuple[Path, bool]]:
     for line in lines:
-        for match in itertools.chain.from_iterable(pattern.finditer(line) for pattern in _LOCAL_PATHS):
+        for match in itertools.chain.from_iterable(
+            pattern.finditer(line) for pattern in _LOCAL_PATHS
+        ):
             text = unquote(match["path"]).removeprefix("file:")
             text = _OWN_FOLDER.sub("", f"/{text.lstrip('/')}" if text.startswith("//") else text)
-            with suppress(OSError, ValueError, RuntimeError):  # no path at all, or links in a circle
+            # no path at all, or links in a circle
+            with suppress(OSError, ValueError, RuntimeError):
                 place = (folder / text).resolve()
                 if place.exists():
                     yield place, "edited" in match.groupdict()
 
 
 def _digest(place: Path, *, is_edited: bool) -> str:
-    """16 hex digits over the content of a file, or over all files of a folder by their names; of one that is used in
-    place over the content of those right in it alone, which say how it is built."""
+    """16 hex digits over the content of a file, or over all files of a folder by their names; of
+    one that is used in place over the content of those right in it alone, which say how it is
+    built."""
     digest = hashlib.sha256()
-    for above, folders, files in os.walk(place) if place.is_dir() else [(str(place.parent), [], [place.name])]:
+    for above, folders, files in (
+        os.walk(place) if place.is_dir() else [(str(place.parent), [], [place.name])]
+    ):
         folders[:] = sorted(name for name in folders if not _is_left_beside(Path(above, name)))
         for name in sorted(files):
             file = Path(above, name)
@@ -267,30 +305,51 @@ def _digest(place: Path, *, is_edited: bool) -> str:
 
 
 def _is_left_beside(folder: Path) -> bool:
-    """Whether a folder is none of a package's own: an environment, a cache, what a build or a run leaves. Tools mark
-    theirs with a .gitignore of `*`."""
+    """Whether a folder is none of a package's own: an environment, a cache, what a build or a run
+    leaves. Tools mark theirs with a .gitignore of `*`."""
     is_named = folder.name in _LEFT_BESIDE or folder.name.endswith(".egg-info")
-    return is_named or (folder / "pyvenv.cfg").exists() or _text(folder / ".gitignore").strip() == "*"
+    return (
+        is_named or (folder / "pyvenv.cfg").exists() or _text(folder / ".gitignore").strip() == "*"
+    )
 
 
-# --- which Python -------------------------------------------------------------------------------------
+# --- which Python
+# -------------------------------------------------------------------------------------
 
 
 def python_rules(folder: str, root: str, needs: Needs | None) -> tuple[PythonRule, ...]:
-    """Which Python the project asks for: `requires-python` and its like down from the folder of the needs, their lock,
-    and the nearest `.python-version`."""
-    top = Path(needs.folder) if needs is not None and Path(folder).is_relative_to(needs.folder) else Path(root)
-    files = (
-        place / name for place in _upward(Path(folder), top) for name in ("pyproject.toml", "setup.cfg", "setup.py")
+    """Which Python the project asks for: `requires-python` and its like down from the folder of the
+    needs, their lock, and the nearest `.python-version`."""
+    top = (
+        Path(needs.folder)
+        if needs is not None and Path(folder).is_relative_to(needs.folder)
+        else Path(root)
     )
-    rules = [*itertools.islice((rule for file in files if (rule := _required(file, root)) is not None), 1)]
+    files = (
+        place / name
+        for place in _upward(Path(folder), top)
+        for name in ("pyproject.toml", "setup.cfg", "setup.py")
+    )
+    rules = [
+        *itertools.islice(
+            (rule for file in files if (rule := _required(file, root)) is not None), 1
+        )
+    ]
     if needs is not None and needs.kind in (NeedKind.LOCK, NeedKind.POETRY):
         is_poetry = needs.kind is NeedKind.POETRY
         file = Path(needs.folder, "poetry.lock") if is_poetry else Path(needs.files[0])
         for value in _LOCKED_PYTHON.findall(_text(file))[-1:]:
             specifier = poetry_specifier(value) if is_poetry else value
             if not any(_parts(rule.specifier) >= _parts(specifier) for rule in rules):
-                rules.append(_rule(specifier, "python-versions" if is_poetry else "requires-python", value, file, root))
+                rules.append(
+                    _rule(
+                        specifier,
+                        "python-versions" if is_poetry else "requires-python",
+                        value,
+                        file,
+                        root,
+                    )
+                )
     return (*rules, *_pin(Path(folder), Path(root)))
 
 
@@ -301,7 +360,11 @@ def _parts(specifier: str) -> set[str]:
 def _required(file: Path, root: str) -> PythonRule | None:
     if file.name != "pyproject.toml":
         match = _SETUP_PYTHON.search(_text(file))
-        return None if match is None else _rule(match[1].strip(), "python_requires", match[1].strip(), file, root)
+        return (
+            None
+            if match is None
+            else _rule(match[1].strip(), "python_requires", match[1].strip(), file, root)
+        )
     try:
         tables = tomllib.loads(_text(file))
     except tomllib.TOMLDecodeError:
@@ -311,15 +374,22 @@ def _required(file: Path, root: str) -> PythonRule | None:
         return _rule(value, "requires-python", value, file, root)
     value = _table(tables, "tool", "poetry", "dependencies").get("python")
     value = value.get("version") if isinstance(value, dict) else value
-    return _rule(poetry_specifier(value), "python", value, file, root) if isinstance(value, str) else None
+    return (
+        _rule(poetry_specifier(value), "python", value, file, root)
+        if isinstance(value, str)
+        else None
+    )
 
 
 def _rule(specifier: str, name: str, value: str, file: Path, root: str) -> PythonRule:
-    return PythonRule(specifier=specifier, said=f'`{name} = "{value}"` ({os.path.relpath(file, root)})')
+    return PythonRule(
+        specifier=specifier, said=f'`{name} = "{value}"` ({os.path.relpath(file, root)})'
+    )
 
 
 def _pin(folder: Path, root: Path) -> Iterator[PythonRule]:
-    """The nearest `.python-version`, as pyenv and uv read it; the name of an environment there fits every version."""
+    """The nearest `.python-version`, as pyenv and uv read it; the name of an environment there fits
+    every version."""
     for place in _upward(folder, root):
         file = place / ".python-version"
         if file.is_file():
@@ -328,7 +398,9 @@ def _pin(folder: Path, root: Path) -> Iterator[PythonRule]:
             match = _PIN.fullmatch(first)
             specifier = version_specifier(match[1]) if match else ""
             if first:
-                yield PythonRule(specifier=specifier, said=f"`{first}` ({file.relative_to(root)})", is_pin=True)
+                yield PythonRule(
+                    specifier=specifier, said=f"`{first}` ({file.relative_to(root)})", is_pin=True
+                )
             return
 
 
@@ -337,7 +409,8 @@ def version_specifier(version: str) -> str:
     return f"=={version}" if version.count(".") == 2 else f"=={version}.*"
 
 
-# --- Poetry -----------------------------------------------------------------------------------------
+# --- Poetry
+# -----------------------------------------------------------------------------------------
 
 
 class PoetryFailed(Exception):  # noqa: N818 - it says what is the matter
@@ -345,7 +418,8 @@ class PoetryFailed(Exception):  # noqa: N818 - it says what is the matter
 
 
 def poetry_specifier(constraint: str) -> str:
-    """A constraint of Poetry ("^3.11") as a poetry_specifier (">=3.11,<4.0"); as it stands where it is none."""
+    """A constraint of Poetry ("^3.11") as a poetry_specifier (">=3.11,<4.0"); as it stands where it
+    is none."""
     from poetry.core.constraints.version import parse_constraint  # noqa: PLC0415 - 0.1 s that nothing else needs
     from poetry.core.version.helpers import format_python_constraint  # noqa: PLC0415 - as above
 
@@ -356,26 +430,37 @@ def poetry_specifier(constraint: str) -> str:
     return {"*": "", "<empty>": constraint}.get(specifier, specifier)
 
 
-def poetry_requirements(folder: Path, *, extras: Collection[str] = (), groups: Collection[str] = ()) -> list[str]:
-    """The lines of a poetry_requirements file for the project in `folder`, with the named extras and groups.
+def poetry_requirements(
+    folder: Path, *, extras: Collection[str] = (), groups: Collection[str] = ()
+) -> list[str]:
+    """The lines of a poetry_requirements file for the project in `folder`, with the named extras
+    and groups.
 
     Raises PoetryFailed.
     """
     from poetry.core.factory import Factory  # noqa: PLC0415 - as above
 
-    logging.getLogger("poetry").addHandler(logging.NullHandler())  # else its advice goes to standard error
+    # else its advice goes to standard error
+    logging.getLogger("poetry").addHandler(logging.NullHandler())
     try:
         package = Factory().create_poetry(folder).package
         optional = {
-            dependency.name for name, listed in package.extras.items() if name in extras for dependency in listed
+            dependency.name
+            for name, listed in package.extras.items()
+            if name in extras
+            for dependency in listed
         }
         dependencies = [
-            dependency for dependency in package.requires if not dependency.is_optional() or dependency.name in optional
+            dependency
+            for dependency in package.requires
+            if not dependency.is_optional() or dependency.name in optional
         ]
         for name in groups:
             if package.has_dependency_group(name):
                 dependencies += package.dependency_group(name).dependencies
-        return list(dict.fromkeys(dependency.to_pep_508(with_extras=False) for dependency in dependencies))
+        return list(
+            dict.fromkeys(dependency.to_pep_508(with_extras=False) for dependency in dependencies)
+        )
     except Exception as error:  # what it does with tables of a stranger is not known
         raise PoetryFailed(" ".join(str(error).split()) or type(error).__name__) from error
 
@@ -383,8 +468,8 @@ def poetry_requirements(folder: Path, *, extras: Collection[str] = (), groups: C
 def poetry_pins(folder: Path) -> Iterator[str]:
     """The versions in `poetry.lock`, as the lines of a constraints file.
 
-    A package with several versions is left to the installer where the lock does not say when each applies.
-    """
+    A package with several versions is left to the installer where the lock does not say when each
+    applies."""
     try:
         text = (folder / "poetry.lock").read_text("utf-8")
     except OSError:
@@ -395,7 +480,9 @@ def poetry_pins(folder: Path) -> Iterator[str]:
         sources = [package.get("source", {}).get("type", "legacy") for package in packages]
         pins = [f"{package['name']}=={package['version']}" for package in packages]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise PoetryFailed(f"poetry.lock: {' '.join(str(error).split()) or type(error).__name__}") from error
+        raise PoetryFailed(
+            f"poetry.lock: {' '.join(str(error).split()) or type(error).__name__}"
+        ) from error
     for package, pin, source in zip(packages, pins, sources, strict=True):
         markers = package.get("markers", "")
         if source != "legacy":

@@ -27,13 +27,16 @@ def is_named(name: str) -> bool:
 
 
 def redactor_of_files(environment: Mapping[str, str]) -> Callable[[str], str]:
-    """`redactor` for texts that others made, where a secret may be spelled as in JSON, HTML, an address or Markdown."""
+    """`redactor` for texts that others made, where a secret may be spelled as in JSON, HTML, an
+    address or Markdown."""
     ways: tuple[Callable[[str], str], ...] = (_in_json, html.escape, quote)
     secrets = _secrets(environment)
     take_out = _redactor(secrets | {way(secret) for secret in secrets for way in ways})
     if not secrets:
         return take_out
-    escaped = re.compile("|".join(_in_markdown(secret) for secret in sorted(secrets, key=len, reverse=True)))
+    escaped = re.compile(
+        "|".join(_in_markdown(secret) for secret in sorted(secrets, key=len, reverse=True))
+    )
     bare = {_bare(secret) for secret in secrets}
 
     def without(text: str) -> str:
@@ -45,13 +48,15 @@ def redactor_of_files(environment: Mapping[str, str]) -> Callable[[str], str]:
 
 
 def redactor(environment: Mapping[str, str]) -> Callable[[str], str]:
-    """A function that writes `***` over the values of variables that are named like secrets, and over passwords in
-    addresses; each line of a long one counts, and what a cut left of one. Short ones would hide innocent words."""
+    """A function that writes `***` over the values of variables that are named like secrets, and
+    over passwords in addresses; each line of a long one counts, and what a cut left of one. Short
+    ones would hide innocent words."""
     return _redactor(_secrets(environment))
 
 
 _BETWEEN = "[\\\\\u200b]*"
-"""What our Markdown puts before and between characters, so that nothing is a mark, a link or a mention."""
+"""What our Markdown puts before and between characters, so that nothing is a mark, a link or a
+mention."""
 
 
 def _bare(text: str) -> str:
@@ -62,7 +67,8 @@ def _bare(text: str) -> str:
 
 
 def _in_markdown(text: str) -> str:
-    """A pattern for a text in our Markdown: each character as it is, or as HTML or a span has it."""
+    """A pattern for a text in our Markdown: each character as it is, or as HTML or a span has
+    it."""
     ways = ({character, html.escape(character), f"<span>{character}</span>"} for character in text)
     return _BETWEEN.join(f"(?:{'|'.join(map(re.escape, sorted(way)))})" for way in ways)
 
@@ -76,7 +82,8 @@ def _secrets(environment: Mapping[str, str]) -> set[str]:
     # a service account's key, whose lines nobody sees before it is read
     secrets += [secret for value in secrets for secret in _in_object(value)]
     passwords = (password for value in environment.values() for password in PASSWORD.findall(value))
-    secrets += [password for password in passwords if not password.isalpha()]  # `postgres` is a word
+    # `postgres` is a word
+    secrets += [password for password in passwords if not password.isalpha()]
     lines = {line.strip() for secret in secrets for line in (secret, *secret.splitlines())}
     return {line for line in lines if len(line) >= SHORTEST_SECRET}
 
@@ -87,7 +94,9 @@ def _in_object(text: str) -> Iterator[str]:
     except (ValueError, RecursionError):
         return
     if isinstance(value, dict):
-        yield from (secret for name, secret in value.items() if is_named(name) and isinstance(secret, str))
+        yield from (
+            secret for name, secret in value.items() if is_named(name) and isinstance(secret, str)
+        )
 
 
 def _redactor(secrets: Collection[str]) -> Callable[[str], str]:
@@ -95,7 +104,9 @@ def _redactor(secrets: Collection[str]) -> Callable[[str], str]:
         return str
     longest_first = sorted(secrets, key=lambda value: (-len(value), value))
     pattern = re.compile("|".join(re.escape(value) for value in longest_first))
-    long = [value for value in longest_first if len(value) > SHORTEST_PART and not _PLACE.match(value)]
+    long = [
+        value for value in longest_first if len(value) > SHORTEST_PART and not _PLACE.match(value)
+    ]
     return lambda text: _without_parts(pattern.sub(MARK, text), long)
 
 
@@ -125,7 +136,9 @@ def _ended(text: str, secret: str) -> Iterator[tuple[int, int]]:
     end = 0
     while (position := text.find(secret[-SHORTEST_PART:], end)) >= 0:
         start, end = position, position + SHORTEST_PART
-        while start > 0 and end - start < len(secret) and text[start - 1] == secret[start - 1 - end]:
+        while (
+            start > 0 and end - start < len(secret) and text[start - 1] == secret[start - 1 - end]
+        ):
             start -= 1
         if start == 0 or _CUT_BEFORE.search(text[max(start - 5, 0) : start]):
             yield start, end

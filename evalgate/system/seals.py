@@ -1,9 +1,9 @@
 """What an environment consisted of when it was installed, and whether it still does.
 
-A seal lies beside the environments, in a folder of its own that neither agents nor installers of a sandbox can write.
-It lists every entry below the environment, and has a digest of the list and, where there is a key, a signature of it. A
-gate with a key believes its signature alone. See docs/decisions/028-sealed-environments.md.
-"""
+A seal lies beside the environments, in a folder of its own that neither agents nor installers of a
+sandbox can write. It lists every entry below the environment, and has a digest of the list and,
+where there is a key, a signature of it. A gate with a key believes its signature alone. See
+docs/decisions/028-sealed-environments.md."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ NO_SEAL = "has no valid seal (its installation was interrupted, or is none of ou
 
 @frozen_dataclass
 class Seals:
-    """`key`: what seals are signed with, which no agent sees; empty for none. `verified`: the environments that this
-    run has compared with their seals, or made, and the notes of their installation."""
+    """`key`: what seals are signed with, which no agent sees; empty for none. `verified`: the
+    environments that this run has compared with their seals, or made, and the notes of their
+    installation."""
 
     key: bytes = field(default=b"", repr=False)
     verified: dict[Path, str] = field(default_factory=dict)
@@ -64,22 +65,34 @@ def remove(folder: Path) -> None:
 
 
 def compare(folder: Path, *, key: bytes) -> tuple[str, str]:
-    """What is wrong with the environment in `folder`, as the end of a sentence, "" where it is as it was sealed; and
-    what there was to say of its installation. Bytecode that Python has added since then is removed."""
+    """What is wrong with the environment in `folder`, as the end of a sentence, "" where it is as
+    it was sealed; and what there was to say of its installation. Bytecode that Python has added
+    since then is removed."""
     seal = _read(folder, key)
     if seal is None:
         return NO_SEAL, ""
     sealed_entries, entries = seal["entries"], _entries(folder)
-    for path in sorted(entries.keys() - sealed_entries.keys(), reverse=True):  # what lies in a folder before the folder
-        if _is_bytecode(path, entries) and _remove(folder / path, is_folder=entries[path] == "folder"):
+    # what lies in a folder before the folder
+    for path in sorted(entries.keys() - sealed_entries.keys(), reverse=True):
+        if _is_bytecode(path, entries) and _remove(
+            folder / path, is_folder=entries[path] == "folder"
+        ):
             del entries[path]
     differences = [
-        path for path in entries.keys() | sealed_entries.keys() if entries.get(path) != sealed_entries.get(path)
+        path
+        for path in entries.keys() | sealed_entries.keys()
+        if entries.get(path) != sealed_entries.get(path)
     ]
     if not differences:
         return "", seal["note"]
     first = min(differences)
-    verb = "changed" if first in entries and first in sealed_entries else "added" if first in entries else "removed"
+    verb = (
+        "changed"
+        if first in entries and first in sealed_entries
+        else "added"
+        if first in entries
+        else "removed"
+    )
     return f"differs from what was installed ({first} was {verb})", ""
 
 
@@ -132,12 +145,13 @@ def _remove(path: Path, *, is_folder: bool) -> bool:
     return True
 
 
-# --- what there is ----------------------------------------------------------------------------------
+# --- what there is
+# ----------------------------------------------------------------------------------
 
 
 def _entries(folder: Path) -> dict[str, str]:
-    """All that lies below `folder` by relative path: its kind and, of files, whether they can be run, their size and
-    digest; of links, where they lead."""
+    """All that lies below `folder` by relative path: its kind and, of files, whether they can be
+    run, their size and digest; of links, where they lead."""
     top = str(folder)
     if not folder.is_dir() or folder.is_symlink():
         return {}
@@ -149,7 +163,8 @@ def _entries(folder: Path) -> dict[str, str]:
 
 
 def _scan(top: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Absolute paths below a folder, with what the system knows of them; what vanishes meanwhile is left out."""
+    """Absolute paths below a folder, with what the system knows of them; what vanishes meanwhile is
+    left out."""
     folders = [top]
     while folders:
         try:
@@ -184,14 +199,14 @@ def _describe(path: str, status: os.stat_result) -> str:
 
 
 def _is_of_others(status: os.stat_result) -> bool:
-    """Whether foreign code could change it: by its mode, or by its owner. Of interest to root alone, whose programs
-    that unpack caches keep both."""
+    """Whether foreign code could change it: by its mode, or by its owner. Of interest to root
+    alone, whose programs that unpack caches keep both."""
     return os.geteuid() == 0 and bool(status.st_mode & 0o022 or isolation.is_account(status.st_uid))
 
 
 def _content(path: str, size: int) -> str:
-    """A digest of a file of `size` bytes; of what the standard library has, BLAKE2 is the fastest where the processor
-    has no instructions for SHA-256."""
+    """A digest of a file of `size` bytes; of what the standard library has, BLAKE2 is the fastest
+    where the processor has no instructions for SHA-256."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         digest = hashlib.blake2b(digest_size=32)

@@ -1,20 +1,24 @@
-"""Which files of a checkout any process opened, whatever language it is written in: by inotify, which Linux alone has.
+"""Which files of a checkout any process opened, whatever language it is written in: by inotify,
+which Linux alone has.
 
-The kernel reports each open of a file and of a folder in a watched folder: reads, writes, `mmap` (by its open),
-programs and libraries that are started, paths relative to a descriptor, `/proc/self/fd`. It reports the name in the
-checkout, not the process. The rules for a caller:
+The kernel reports each open of a file and of a folder in a watched folder: reads, writes, `mmap`
+(by its open), programs and libraries that are started, paths relative to a descriptor,
+`/proc/self/fd`. It reports the name in the checkout, not the process. The rules for a caller:
 
-- A read counts under the name at the time of the entry: a file that is renamed counts as opened, since it may be read
-  under its next name, and files of a renamed folder have their first path.
-- A file in `__pycache__` counts as its source, too: Python compares size and time of the source and does not open it.
-  A cache of that kind elsewhere (PYTHONPYCACHEPREFIX) is not seen.
-- An open through a link is reported at its target. What a link points at, which names there are, sizes and modes are
-  asked without an open (`readlink`, `stat`): a caller counts all of them as read.
-- A hard link is reported under the name that was used: not the file's first name, if a process gave it a second one.
-- A folder that appears later is watched as soon as its event is read. What was opened in it before did not exist at the
-  entry, so that no commit decides its content.
-- A descriptor from outside and a folder in `apart` are not seen, nor what a process reads in a mount of its own that
-  copies from the checkout (an overlay in a user namespace), nor by `open_by_handle_at`, which takes root.
+- A read counts under the name at the time of the entry: a file that is renamed counts as opened,
+  since it may be read under its next name, and files of a renamed folder have their first path.
+- A file in `__pycache__` counts as its source, too: Python compares size and time of the source and
+  does not open it. A cache of that kind elsewhere (PYTHONPYCACHEPREFIX) is not seen.
+- An open through a link is reported at its target. What a link points at, which names there are,
+  sizes and modes are asked without an open (`readlink`, `stat`): a caller counts all of them as
+  read.
+- A hard link is reported under the name that was used: not the file's first name, if a process gave
+  it a second one.
+- A folder that appears later is watched as soon as its event is read. What was opened in it before
+  did not exist at the entry, so that no commit decides its content.
+- A descriptor from outside and a folder in `apart` are not seen, nor what a process reads in a
+  mount of its own that copies from the checkout (an overlay in a user namespace), nor by
+  `open_by_handle_at`, which takes root.
 - What this process reads counts as well: close the watch first.
 """
 
@@ -42,14 +46,17 @@ if sys.platform == "linux":
     OPENS = int(flags.OPEN | flags.MOVED_FROM)
     ARRIVALS = int(flags.CREATE | flags.MOVED_TO)
     LOSSES = int(flags.Q_OVERFLOW | flags.UNMOUNT)
-    # without IN_EXCL_UNLINK, which would hide the open of a file by /proc/self/fd after its name is removed
+    # without IN_EXCL_UNLINK, which would hide the open of a file by /proc/self/fd after its name is
+    # removed
     MASK = OPENS | ARRIVALS | int(flags.ONLYDIR | flags.DONT_FOLLOW)
 
 HEADER = struct.Struct("iIII")
-"""Of an event: watch, mask, cookie, length of the name with its padding (`struct inotify_event`)."""
+"""Of an event: watch, mask, cookie, length of the name with its padding (`struct
+inotify_event`)."""
 BUFFER_BYTES = 1 << 20
 PAUSE_S = 0.005
-"""Between two reads: one wakes the thread for many events. The queue of 16,384 lasts for 3 million opens a second."""
+"""Between two reads: one wakes the thread for many events. The queue of 16,384 lasts for 3 million
+opens a second."""
 DRAIN_S = 10.0
 """How long the kernel's queue may take to be read."""
 MOST_PATHS, MOST_CHARACTERS = 1_000_000, 100_000_000
@@ -68,9 +75,8 @@ ABSENT = (FileNotFoundError, NotADirectoryError)
 class Watch:
     """What is opened in the checkout `top` while the block lasts; no call raises.
 
-    `apart`: files and folders that do not count, as paths relative to `top` with slashes. `why_lost`: "" while all
-    opens are known, else a sentence, which stays.
-    """
+    `apart`: files and folders that do not count, as paths relative to `top` with slashes.
+    `why_lost`: "" while all opens are known, else a sentence, which stays."""
 
     def __init__(self, top: Path, apart: Collection[str] = ()) -> None:
         self.why_lost = ""
@@ -100,12 +106,18 @@ class Watch:
             self._lose_by(error)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
     def opened(self) -> frozenset[str]:
-        """The files and folders that were opened before this call, relative to the top, which is "."; with the sources
-        of files in `__pycache__`, whether they exist or not. After `close`, what was opened by then."""
+        """The files and folders that were opened before this call, relative to the top, which is
+        "."; with the sources of files in `__pycache__`, whether they exist or not. After `close`,
+        what was opened by then."""
         with self._draining:
             self._drain()
         with self._changed:
@@ -130,7 +142,8 @@ class Watch:
     # --- beginning ----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Watch every folder. The folders are listed before the first watch: our own opens are no events."""
+        """Watch every folder. The folders are listed before the first watch: our own opens are no
+        events."""
         if sys.platform != "linux":
             raise ImportError("inotify")
         samples: dict[int, str] = {}
@@ -143,12 +156,15 @@ class Watch:
             self._add(folder)
         if not self._folders:
             raise NotADirectoryError(errno.ENOTDIR, "the checkout is not there")
-        self._reader = threading.Thread(target=self._read, args=(self._inotify.fileno(),), daemon=True)
+        self._reader = threading.Thread(
+            target=self._read, args=(self._inotify.fileno(),), daemon=True
+        )
         self._reader.start()
         self._try(samples.values())
 
     def _listed(self, folder: str, samples: dict[int, str] | None = None) -> Iterator[str]:
-        """`folder` and those below it that are to be watched. `samples`, by device: the last file that was found there.
+        """`folder` and those below it that are to be watched. `samples`, by device: the last file
+        that was found there.
 
         Raises OSError.
         """
@@ -163,13 +179,20 @@ class Watch:
             if samples is not None:
                 files = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
                 device = os.lstat(self._full(folder)).st_dev
-                samples[device] = _join(folder, files[0].name) if files else samples.get(device, folder)
+                samples[device] = (
+                    _join(folder, files[0].name) if files else samples.get(device, folder)
+                )
             yield folder
-            folders = (_join(folder, entry.name) for entry in entries if entry.is_dir(follow_symlinks=False))
+            folders = (
+                _join(folder, entry.name)
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False)
+            )
             pending += (path for path in folders if path not in self._apart)
 
     def _add(self, folder: str) -> bool:
-        """Watch a folder; whether it was not watched yet. One that was renamed keeps its first path. Raises OSError."""
+        """Watch a folder; whether it was not watched yet. One that was renamed keeps its first
+        path. Raises OSError."""
         inotify = self._inotify
         try:
             watch = inotify.add_watch(self._full(folder), MASK) if inotify else -1
@@ -181,8 +204,8 @@ class Watch:
         return True
 
     def _try(self, samples: Iterable[str]) -> None:
-        """Open a file of each file system: one without a lasting identity of folders reports nothing (9p without a
-        cache makes another inode for each lookup)."""
+        """Open a file of each file system: one without a lasting identity of folders reports
+        nothing (9p without a cache makes another inode for each lookup)."""
         paths = []
         for path in samples:
             with suppress(OSError):
@@ -249,14 +272,16 @@ class Watch:
                 self._characters += len(path)
 
     def _watch_later(self, folder: str) -> None:
-        """Watch a folder that has appeared, and what lies in it. Nothing is lost where it cannot be entered."""
+        """Watch a folder that has appeared, and what lies in it. Nothing is lost where it cannot be
+        entered."""
         with suppress(PermissionError):
             if self._add(folder):
                 for path in self._listed(folder):
                     self._add(path)
 
     def _drain(self) -> None:
-        """Wait until all that the kernel has queued is taken. The queue is in order: it is when an open of ours is."""
+        """Wait until all that the kernel has queued is taken. The queue is in order: it is when an
+        open of ours is."""
         with self._changed:
             if self._reader is None or self._is_ended or self.why_lost:
                 return
@@ -290,12 +315,15 @@ def attributed(
 ) -> dict[str, frozenset[str]]:
     """What was opened, by agent, where several run in one checkout.
 
-    `claims`: what the tracers of an agent's workers saw, by agent. `opaque`: agents of which no tracer sees all. What
-    is claimed counts for the agents that claim it and for the opaque ones; all else counts for every agent.
-    """
+    `claims`: what the tracers of an agent's workers saw, by agent. `opaque`: agents of which no
+    tracer sees all. What is claimed counts for the agents that claim it and for the opaque ones;
+    all else counts for every agent."""
     union = frozenset().union(*claims.values())
     agents = claims.keys() | set(opaque)
-    return {agent: (union | files) if agent in opaque else claims[agent] | (files - union) for agent in sorted(agents)}
+    return {
+        agent: (union | files) if agent in opaque else claims[agent] | (files - union)
+        for agent in sorted(agents)
+    }
 
 
 def _join(folder: str, name: str) -> str:
@@ -303,9 +331,13 @@ def _join(folder: str, name: str) -> str:
 
 
 def _sources(path: str) -> Iterator[str]:
-    """The modules that a file in `__pycache__` may be compiled from: the name's part before any of its dots."""
+    """The modules that a file in `__pycache__` may be compiled from: the name's part before any of
+    its dots."""
     package, _, name = path.rpartition("/")
     if name.endswith(".pyc") and (package == "__pycache__" or package.endswith("/__pycache__")):
         parts = name.split(".")[:-1]
         for count in range(1, len(parts)):
-            yield _join(package.removesuffix("__pycache__").removesuffix("/"), ".".join(parts[:count]) + ".py")
+            yield _join(
+                package.removesuffix("__pycache__").removesuffix("/"),
+                ".".join(parts[:count]) + ".py",
+            )

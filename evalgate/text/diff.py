@@ -17,10 +17,12 @@ MAX_WORDS = 600
 CLIP = 6_000
 CONTEXT_LINES = 2
 MOST_PAIRS = 20_000
-"""Of equal words; texts with more say the same few words again and again, and are shown side by side."""
+"""Of equal words; texts with more say the same few words again and again, and are shown side by
+side."""
 LONG_LINE, MOST_ROWS = 160, 2_000
 _SENTENCES = re.compile(r"(?<=[.!?]) ")
-# Scripts that are written without blanks (kana, Han, Thai, Lao, Khmer, Burmese) differ by the character.
+# Scripts that are written without blanks (kana, Han, Thai, Lao, Khmer, Burmese) differ by the
+# character.
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]|\w(?:(?!"
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\w)*|\s+|[^\w\s]"
@@ -55,7 +57,8 @@ class Wording:
 
 
 def compare(expected: str, actual: str) -> Wording:
-    """The word difference of two texts, which are clipped around it first: a text of megabytes is no reading matter."""
+    """The word difference of two texts, which are clipped around it first: a text of megabytes is
+    no reading matter."""
     left, right = (_WORD.findall(text) for text in excerpts(expected, actual, CLIP))
     left, right = _excerpts(left, right, MAX_WORDS, gap=lambda _: [" [...] "])
     if left != right and _pairs(left, right) > MOST_PAIRS:
@@ -71,16 +74,25 @@ def compare(expected: str, actual: str) -> Wording:
 
 
 def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
-    """The lines of two texts, each a piece; of what is the same in both only what stands beside a change. A long line
-    is parted at the ends of its sentences."""
+    """The lines of two texts, each a piece; of what is the same in both only what stands beside a
+    change. A long line is parted at the ends of its sentences."""
     left, right = (_rows(plain.visible(text)) for text in (old_text, new_text))
     if _pairs(left, right) > MOST_PAIRS:
-        return [*(DiffPiece(mark="-", text=row) for row in left), *(DiffPiece(mark="+", text=row) for row in right)]
+        return [
+            *(DiffPiece(mark="-", text=row) for row in left),
+            *(DiffPiece(mark="+", text=row) for row in right),
+        ]
     pieces: list[DiffPiece] = []
     last = 0
-    for group in SequenceMatcher(None, left, right, autojunk=False).get_grouped_opcodes(CONTEXT_LINES):
+    for group in SequenceMatcher(None, left, right, autojunk=False).get_grouped_opcodes(
+        CONTEXT_LINES
+    ):
         skipped = group[0][1] - last
-        pieces += [DiffPiece(mark="=", text=f"[... {words.counted(skipped, 'line')} left out ...]")] if skipped else []
+        pieces += (
+            [DiffPiece(mark="=", text=f"[... {words.counted(skipped, 'line')} left out ...]")]
+            if skipped
+            else []
+        )
         for tag, start, end, other_start, other_end in group:
             if tag == "equal":
                 pieces += [DiffPiece(mark="=", text=row) for row in left[start:end]]
@@ -92,18 +104,23 @@ def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
 
 
 def _rows(text: str) -> list[str]:
-    rows = (row for line in text.splitlines() for row in (_SENTENCES.split(line) if len(line) > LONG_LINE else [line]))
+    rows = (
+        row
+        for line in text.splitlines()
+        for row in (_SENTENCES.split(line) if len(line) > LONG_LINE else [line])
+    )
     return list(rows)[:MOST_ROWS]
 
 
 def excerpts(expected: str, actual: str, limit: int) -> tuple[str, str]:
-    """About `limit` characters of both texts, nothing hidden in them, so that the first place where they differ is
-    among these: only what is the same in both is left out before it."""
+    """About `limit` characters of both texts, nothing hidden in them, so that the first place where
+    they differ is among these: only what is the same in both is left out before it."""
     return _excerpts(plain.visible(expected), plain.visible(actual), limit, gap=_gap)
 
 
 def nearby(lines: Sequence[Line], limit: int) -> tuple[Sequence[Line], int]:
-    """`limit` lines of a difference from shortly before its first mark on, and how many others are left out."""
+    """`limit` lines of a difference from shortly before its first mark on, and how many others are
+    left out."""
     first = next((at for at, line in enumerate(lines) if line.mark.strip(" =")), 0)
     start = max(min(first - CONTEXT_LINES, len(lines) - limit), 0)
     return lines[start : start + limit], max(len(lines) - limit, 0)
@@ -112,7 +129,9 @@ def nearby(lines: Sequence[Line], limit: int) -> tuple[Sequence[Line], int]:
 Some = TypeVar("Some", str, list[str])
 
 
-def _excerpts(left: Some, right: Some, limit: int, *, gap: Callable[[int], Some]) -> tuple[Some, Some]:
+def _excerpts(
+    left: Some, right: Some, limit: int, *, gap: Callable[[int], Some]
+) -> tuple[Some, Some]:
     if max(len(left), len(right)) <= limit:
         return left, right
     room = limit // 4
@@ -141,20 +160,28 @@ def _common(left: Some, right: Some) -> int:
 
 
 def _pairs(left: Sequence[str], right: Sequence[str]) -> int:
-    """How often a word of one text is the same as one of the other, which is what a comparison costs."""
+    """How often a word of one text is the same as one of the other, which is what a comparison
+    costs."""
     counts = Counter(right)
     return sum(counts[word] for word in left if not word.isspace())
 
 
 def _changed(expected: str, actual: str) -> list[DiffPiece]:
-    return [DiffPiece(mark="-", text=expected)] * bool(expected) + [DiffPiece(mark="+", text=actual)] * bool(actual)
+    return [DiffPiece(mark="-", text=expected)] * bool(expected) + [
+        DiffPiece(mark="+", text=actual)
+    ] * bool(actual)
 
 
 def _without_islands(pieces: Sequence[DiffPiece]) -> Iterable[DiffPiece]:
-    """Blanks and lone marks between two changes belong to both: three changed words read as one change."""
+    """Blanks and lone marks between two changes belong to both: three changed words read as one
+    change."""
     for index, piece in enumerate(pieces):
         inside = 0 < index < len(pieces) - 1
-        if piece.mark == "=" and inside and not any(character.isalnum() for character in piece.text):
+        if (
+            piece.mark == "="
+            and inside
+            and not any(character.isalnum() for character in piece.text)
+        ):
             yield DiffPiece(mark="-", text=piece.text)
             yield DiffPiece(mark="+", text=piece.text)
         else:

@@ -1,10 +1,11 @@
-"""GitHub's Markdown: untrusted text in prose, code, fences and tables, where it must not ping, link, render or escape.
+"""GitHub's Markdown: untrusted text in prose, code, fences and tables, where it must not ping,
+link, render or escape.
 
-Code spans and fences are opaque to GitHub's filters; prose is not, so there a zero-width space (U+200B) parts
-whatever GitHub would make into a mention, a reference, a link or an emoji. The same character breaks up `<!--`
-everywhere, so that nobody but us can put a hidden marker into a comment. What there is to say is fitted into the room
-there is: in full while it fits, then in one line, then counted.
-"""
+Code spans and fences are opaque to GitHub's filters; prose is not, so there a zero-width space
+(U+200B) parts whatever GitHub would make into a mention, a reference, a link or an emoji. The same
+character breaks up `<!--` everywhere, so that nobody but us can put a hidden marker into a comment.
+What there is to say is fitted into the room there is: in full while it fits, then in one line, then
+counted."""
 
 from __future__ import annotations
 
@@ -41,14 +42,18 @@ _WEB_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 
 
 def prose(text: str) -> str:
-    """`text` on one line as plain words: marks of Markdown escaped, triggers parted; between backticks it is code."""
+    """`text` on one line as plain words: marks of Markdown escaped, triggers parted; between
+    backticks it is code."""
     return _with_code(plain.one_line(text), words=_prose, names=code)
 
 
 def raw_prose(text: str) -> str:
-    """`prose` for the inside of an HTML block (a `<summary>`), where Markdown is not read but GitHub's filters are."""
+    """`prose` for the inside of an HTML block (a `<summary>`), where Markdown is not read but
+    GitHub's filters are."""
     line = plain.one_line(text)
-    return _with_code(line, words=lambda part: _escape_html_marks(_LIVE.sub(_broken, part)), names=raw_code)
+    return _with_code(
+        line, words=lambda part: _escape_html_marks(_LIVE.sub(_broken, part)), names=raw_code
+    )
 
 
 def raw_code(text: str) -> str:
@@ -62,7 +67,8 @@ def escape_html(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """`text` on one line as a code span whose delimiter is longer than any run of backticks in it; never empty."""
+    """`text` on one line as a code span whose delimiter is longer than any run of backticks in it;
+    never empty."""
     line = _hide_marker(plain.one_line(text) or _EMPTY)
     ticks = "`" * (_longest_run(line) + 1)
     pad = " " if line.startswith("`") or line.endswith("`") else ""
@@ -70,7 +76,8 @@ def code(text: str) -> str:
 
 
 def cell_code(text: str) -> str:
-    """`code` for a table cell: pipes escaped, and kept apart from a backslash before them, which would free them."""
+    """`code` for a table cell: pipes escaped, and kept apart from a backslash before them, which
+    would free them."""
     return code(text).replace("\\|", f"\\{PART}|").replace("|", "\\|")
 
 
@@ -103,7 +110,8 @@ def alert(kind: str, body: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """Markdown without blank lines at its ends, and with at most one between others, but for fences and `<pre>`."""
+    """Markdown without blank lines at its ends, and with at most one between others, but for fences
+    and `<pre>`."""
     lines: list[str] = []
     until = ""
     for line in str(text).split("\n"):
@@ -129,9 +137,14 @@ def _hide_marker(text: str) -> str:
 
 def _with_code(text: str, *, words: Callable[[str], str], names: Callable[[str], str]) -> str:
     pieces = _QUOTED.split(text)
-    between = [words(piece) if piece or at in (0, len(pieces) // 2) else PART for at, piece in enumerate(pieces[::2])]
+    between = [
+        words(piece) if piece or at in (0, len(pieces) // 2) else PART
+        for at, piece in enumerate(pieces[::2])
+    ]
     quoted = [names(piece) for piece in pieces[1::2]]
-    return "".join(one + other for one, other in itertools.zip_longest(between, quoted, fillvalue=""))
+    return "".join(
+        one + other for one, other in itertools.zip_longest(between, quoted, fillvalue="")
+    )
 
 
 def _prose(text: str) -> str:
@@ -147,18 +160,24 @@ def _broken(match: re.Match[str]) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     # Digits cannot be escaped: an ordered list is prevented by parting the number from its dot.
-    return f"{match[0]}{PART}" if match[0][0].isdigit() else "".join(f"\\{character}" for character in match[0])
+    return (
+        f"{match[0]}{PART}"
+        if match[0][0].isdigit()
+        else "".join(f"\\{character}" for character in match[0])
+    )
 
 
 def _escape_html_marks(text: str) -> str:
-    # GitHub reads mathematics between dollars even where they are escaped; its documentation advises the span.
+    # GitHub reads mathematics between dollars even where they are escaped; its documentation
+    # advises the span.
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return escaped.replace("$", "<span>$</span>")
 
 
 @frozen_dataclass
 class Item:
-    """One thing to show: `line` its one-line form, `full` makes its whole form (only called while room is left)."""
+    """One thing to show: `line` its one-line form, `full` makes its whole form (only called while
+    room is left)."""
 
     line: str
     full: Callable[[], str]
@@ -179,11 +198,12 @@ def length(text: str) -> int:
 
 
 def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
-    """The items within `room` UTF-16 units, in their order of importance, at most `most` of them in full.
+    """The items within `room` UTF-16 units, in their order of importance, at most `most` of them in
+    full.
 
-    An item is shown in full if the lines of all that follow still fit, or would have their reserved share.
-    Items too large for that are shown in one line; those for which even that is too much are counted.
-    """
+    An item is shown in full if the lines of all that follow still fit, or would have their reserved
+    share. Items too large for that are shown in one line; those for which even that is too much are
+    counted."""
     following = sum(length(item.line) + 1 for item in items)
     reserve_cap = int(room * RESERVED_FOR_LINES)
     full: list[str] = []
@@ -192,7 +212,11 @@ def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
     for item in items:
         following -= length(item.line) + 1
         free = room - used - reserved - min(following, max(reserve_cap - reserved, 0))
-        full_text = item.full() if refused < GIVE_UP_AFTER and len(full) < most and free > length(item.line) else None
+        full_text = (
+            item.full()
+            if refused < GIVE_UP_AFTER and len(full) < most and free > length(item.line)
+            else None
+        )
         if full_text is not None and length(full_text) + 2 <= free:
             full.append(full_text)
             used += length(full_text) + 2
@@ -202,11 +226,14 @@ def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
             reserved = min(reserved + length(item.line) + 1, reserve_cap)
     sizes = itertools.accumulate(length(line) + 1 for line in waiting)
     line_count = sum(size <= room - used for size in sizes)
-    return Filled(full=tuple(full), lines=tuple(waiting[:line_count]), dropped=len(waiting) - line_count)
+    return Filled(
+        full=tuple(full), lines=tuple(waiting[:line_count]), dropped=len(waiting) - line_count
+    )
 
 
 def keep(parts: Sequence[str], *, room: int) -> tuple[str, ...]:
-    """Those of the ready-made parts, most important first, that fit; empty ones and those too large are left out."""
+    """Those of the ready-made parts, most important first, that fit; empty ones and those too large
+    are left out."""
     fitting_parts: list[str] = []
     for part in parts:
         if part and length(part) + 2 <= room:

@@ -1,5 +1,5 @@
-"""Text without surprises: no invisible character, no terminal code, no bidi override, of bounded length; and the text
-of a file as people save it."""
+"""Text without surprises: no invisible character, no terminal code, no bidi override, of bounded
+length; and the text of a file as people save it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,20 @@ _SURPRISE = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
     "\U000e0000-\U000e0fff]"
-    "|[" + "".join(f"{chr(plane * 0x10000 + 0xFFFE)}{chr(plane * 0x10000 + 0xFFFF)}" for plane in range(1, 17)) + "]"
+    "|["
+    + "".join(
+        f"{chr(plane * 0x10000 + 0xFFFE)}{chr(plane * 0x10000 + 0xFFFF)}" for plane in range(1, 17)
+    )
+    + "]"
 )
 
 
 def visible(text: str) -> str:
-    """`text` with nothing hidden: terminal codes removed, line ends as LF, and every control, bidi, zero-width,
-    surrogate or non-character written out as `[U+202E]`.
+    """`text` with nothing hidden: terminal codes removed, line ends as LF, and every control, bidi,
+    zero-width, surrogate or non-character written out as `[U+202E]`.
 
-    Tabs and line feeds stay. Joiners stay between characters that are not ASCII, where scripts and emoji need them.
-    The result is legal in XML 1.0 and encodable as UTF-8.
-    """
+    Tabs and line feeds stay. Joiners stay between characters that are not ASCII, where scripts and
+    emoji need them. The result is legal in XML 1.0 and encodable as UTF-8."""
     if text.isascii() and text.isprintable():
         return text
     text = _LINE_END.sub("\n", _TERMINAL_CODE.sub("", text))
@@ -68,7 +71,8 @@ def flat(text: str) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    """At most about `limit` characters of `text`: its beginning and its end, with what is left out counted between."""
+    """At most about `limit` characters of `text`: its beginning and its end, with what is left out
+    counted between."""
     if len(text) <= limit:
         return text
     tail = limit // 4
@@ -77,7 +81,8 @@ def clip(text: str, limit: int) -> str:
 
 
 def clip_end(text: str, limit: int) -> str:
-    """At most about `limit` characters, the beginning only, ending in `...` where something was left out."""
+    """At most about `limit` characters, the beginning only, ending in `...` where something was
+    left out."""
     return text if len(text) <= limit else f"{text[: max(limit - 3, 0)].rstrip()}..."
 
 
@@ -88,8 +93,8 @@ def short_json(value: Any) -> str:
 
 
 def keep_advice(text: str, limit: int) -> str:
-    """At most about `limit` characters of a message. What to do stands in its last clauses: they are kept whole, and
-    what is left out is before them."""
+    """At most about `limit` characters of a message. What to do stands in its last clauses: they
+    are kept whole, and what is left out is before them."""
     if len(text) <= limit:
         return text
     room = limit * 3 // 4
@@ -102,8 +107,8 @@ def keep_advice(text: str, limit: int) -> str:
 
 
 def label(text: str, limit: int) -> str:
-    """A name on one line with nothing hidden, at most `limit` characters of it; never empty. What is too long is cut in
-    the middle: long names of one kind begin alike, and differ at the end."""
+    """A name on one line with nothing hidden, at most `limit` characters of it; never empty. What
+    is too long is cut in the middle: long names of one kind begin alike, and differ at the end."""
     line = one_line(text if len(text) <= limit * 8 else f"{text[: limit * 4]}{text[-limit * 4 :]}")
     if len(line) <= limit:
         return line or "(empty)"
@@ -117,20 +122,26 @@ def quoted(text: str, limit: int = 80) -> str:
 
 
 def ends(text: str, *, lines: int, limit: int) -> str:
-    """The first and the last lines of `text`, at most `lines` of them and about `limit` characters, with the number of
-    those left out between: some programs say first what went wrong, some last."""
+    """The first and the last lines of `text`, at most `lines` of them and about `limit` characters,
+    with the number of those left out between: some programs say first what went wrong, some
+    last."""
     rows = text.strip("\n").split("\n")
     if len(rows) <= lines and len(text) <= limit:
         return "\n".join(rows)
     above = _fitting(rows, lines=lines // 2, limit=limit // 2)
     below = _fitting(rows[len(above) :][::-1], lines=lines - lines // 2, limit=limit // 2)[::-1]
     left_out = len(rows) - len(above) - len(below)
-    between = [f"[... {left_out:,} {'line' if left_out == 1 else 'lines'} left out ...]"] if left_out else []
+    between = (
+        [f"[... {left_out:,} {'line' if left_out == 1 else 'lines'} left out ...]"]
+        if left_out
+        else []
+    )
     return "\n".join([*above, *between, *below])
 
 
 def _fitting(rows: Sequence[str], *, lines: int, limit: int) -> list[str]:
-    """The first `lines` of the rows, as far as there is room; a row that is too long for the rest of it is clipped."""
+    """The first `lines` of the rows, as far as there is room; a row that is too long for the rest
+    of it is clipped."""
     fitting_rows: list[str] = []
     for row in rows[:lines]:
         if limit <= 0:
@@ -141,23 +152,33 @@ def _fitting(rows: Sequence[str], *, lines: int, limit: int) -> list[str]:
 
 
 def wrap(text: str, width: int, *, start: int = 0) -> list[str]:
-    """The lines of `text`, broken at blanks, or else anywhere, to `width` columns; the first begins at `start`."""
+    """The lines of `text`, broken at blanks, or else anywhere, to `width` columns; the first begins
+    at `start`."""
     first, *other_lines = text.split("\n")
-    return [*_wrapped(first, width, start=start), *(piece for line in other_lines for piece in _wrapped(line, width))]
+    return [
+        *_wrapped(first, width, start=start),
+        *(piece for line in other_lines for piece in _wrapped(line, width)),
+    ]
 
 
 def columns(text: str) -> int:
-    """How wide `text` is in a fixed-width font: East Asian wide characters take two columns, marks none."""
+    """How wide `text` is in a fixed-width font: East Asian wide characters take two columns, marks
+    none."""
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        0
+        if unicodedata.combining(character)
+        else 2
+        if unicodedata.east_asian_width(character) in "WF"
+        else 1
         for character in text
     )
 
 
 def table(rows: Sequence[Sequence[str]], *, right: range = range(0)) -> Iterator[str]:
-    """The rows as lines, their cells below each other; those of the columns `right` end below each other."""
+    """The rows as lines, their cells below each other; those of the columns `right` end below each
+    other."""
     widths = [max(columns(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = []
@@ -186,8 +207,8 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 def decode(data: bytes | Problem, *, file: str) -> str | Problem:
-    """The text of a file: UTF-8, or UTF-16 with a byte order mark. The mark stays, so that parsers can tell of it. A
-    problem that there is already comes back."""
+    """The text of a file: UTF-8, or UTF-16 with a byte order mark. The mark stays, so that parsers
+    can tell of it. A problem that there is already comes back."""
     if isinstance(data, Problem):
         return data
     try:

@@ -1,8 +1,8 @@
 """Templates of ADK and of reports, and HTML from untrusted text.
 
-Every value put into a report's template is escaped for what the template writes, unless it is marked as safe. A
-template of plain sentences (`.txt.j2`) escapes nothing: reports do. The page loads nothing and sends nothing.
-"""
+Every value put into a report's template is escaped for what the template writes, unless it is
+marked as safe. A template of plain sentences (`.txt.j2`) escapes nothing: reports do. The page
+loads nothing and sends nothing."""
 
 from __future__ import annotations
 
@@ -26,9 +26,19 @@ if TYPE_CHECKING:
 
 REQUIRED: Final = ("stop_signal", "conversation_plan", "conversation_history")
 """The names that ADK requires in every template; a scenario with a persona also needs `persona`."""
-_FAULTS: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+_FAULTS: Final = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 """What a template that computes can raise beside Jinja's own errors."""
-_TOO_DEEP: Final = "an expression has too many operators or brackets within each other; split it with `{% set %}`"
+_TOO_DEEP: Final = (
+    "an expression has too many operators or brackets within each other; split it with `{% set %}`"
+)
 
 
 class TemplateError(ValueError):
@@ -59,14 +69,17 @@ def names_in(template: str) -> frozenset[str]:
     try:
         finding.visit(environment.parse(template))
     except TemplateSyntaxError as error:
-        raise TemplateError(f"not a valid Jinja template: {error.message} (line {error.lineno})") from error
+        raise TemplateError(
+            f"not a valid Jinja template: {error.message} (line {error.lineno})"
+        ) from error
     except RecursionError:
         raise TemplateError(_TOO_DEEP) from None
     return frozenset(finding.undeclared_identifiers)
 
 
 def compiled(template: str) -> Callable[[Json], str]:
-    """The template, ready to be rendered many times; rendering raises TemplateError. Raises TemplateError.
+    """The template, ready to be rendered many times; rendering raises TemplateError. Raises
+    TemplateError.
 
     `{{ text | render_string_filter }}`, which ADK offers, renders a text that is itself a template.
     """
@@ -85,14 +98,17 @@ def compiled(template: str) -> Callable[[Json], str]:
         ready = environment.from_string(template)
     except jinja2.TemplateError as error:
         raise TemplateError(f"not a valid Jinja template: {error}") from error
-    except (MemoryError, RecursionError, SyntaxError):  # Python reads 200 brackets within each other, and no more
+    # Python reads 200 brackets within each other, and no more
+    except (MemoryError, RecursionError, SyntaxError):
         raise TemplateError(_TOO_DEEP) from None
 
     def render(values: Json) -> str:
         try:
             return ready.render(dict(values))
         except (jinja2.TemplateError, *_FAULTS) as error:
-            raise TemplateError(f"the template cannot be rendered: {type(error).__name__}: {error}") from error
+            raise TemplateError(
+                f"the template cannot be rendered: {type(error).__name__}: {error}"
+            ) from error
 
     return render
 
@@ -120,10 +136,13 @@ def html_code(value: str) -> Markup:
 
 
 def html_policy(*, style: str, script: str, connects: bool = False) -> str:
-    """A Content-Security-Policy that forbids every request, form and frame, and every style and script but these.
-    `connects`: the script may ask the server that the page is from."""
+    """A Content-Security-Policy that forbids every request, form and frame, and every style and
+    script but these. `connects`: the script may ask the server that the page is from."""
     more = "; connect-src 'self'" if connects else ""
-    digests = [base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() for source in (style, script)]
+    digests = [
+        base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        for source in (style, script)
+    ]
     return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'{more}"
@@ -140,8 +159,9 @@ Safe: TypeAlias = Markup
 
 
 def load(name: str, *, package: str, template_globals: Json) -> Any:
-    """The macros of a template (`comment.md.j2`, `report.html.j2`), each to be called for a safe text. `template_globals`: what
-    templates may call by name, the same at every call. Its bytecode is kept as Python keeps a module's."""
+    """The macros of a template (`comment.md.j2`, `report.html.j2`), each to be called for a safe
+    text. `template_globals`: what templates may call by name, the same at every call. Its bytecode
+    is kept as Python keeps a module's."""
     environment = _environment(package, name.split(".")[1])
     environment.globals.update(template_globals)
     assert environment.loader is not None  # made with one
@@ -165,7 +185,8 @@ def source(name: str, *, package: str) -> Safe:
 
 
 class _Compiler(SourceFileLoader):
-    """Compiles a template as Python would a module; the bytecode stands in `__pycache__` beside it."""
+    """Compiles a template as Python would a module; the bytecode stands in `__pycache__` beside
+    it."""
 
     environment: Environment
 
@@ -174,7 +195,8 @@ class _Compiler(SourceFileLoader):
         return self.environment.compile(data.decode(), self.name, path)
 
     def path_stats(self, path: Any) -> Json:
-        """See `importlib.abc.SourceLoader`. Jinja, and the filters that constants went through, count as sources."""
+        """See `importlib.abc.SourceLoader`. Jinja, and the filters that constants went through,
+        count as sources."""
         import jinja2  # noqa: PLC0415 - takes long, and most commands render nothing
 
         files = (path, jinja2.__file__, __file__, markdown.__file__, plain.__file__, words.__file__)

@@ -20,14 +20,16 @@ MINUS: Final = "\N{MINUS SIGN}"
 
 
 def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The candidate that `word` was probably meant to be, or None; case is ignored. A higher `cutoff` is stricter."""
+    """The candidate that `word` was probably meant to be, or None; case is ignored. A higher
+    `cutoff` is stricter."""
     lowered = {candidate.lower(): candidate for candidate in candidates}
     matches = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
     return lowered[matches[0]] if matches else None
 
 
 def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
-    """The hint that names the candidate that `word` was probably meant to be; `otherwise` where there is none."""
+    """The hint that names the candidate that `word` was probably meant to be; `otherwise` where
+    there is none."""
     close = nearest(word, candidates)
     return otherwise if close is None else f"Did you mean `{close}`?"
 
@@ -58,7 +60,9 @@ _FAULTS: Final = {
 def fault(error: Mapping[str, object]) -> str:
     """One of Pydantic's errors as a user would say it: `must be a valid number`."""
     message = (
-        _FAULTS.get(str(error["type"]), str(error["msg"])).removeprefix("Value error, ").partition(", unable to ")[0]
+        _FAULTS.get(str(error["type"]), str(error["msg"]))
+        .removeprefix("Value error, ")
+        .partition(", unable to ")[0]
     )
     return message.replace("Input should be", "must be")
 
@@ -71,12 +75,13 @@ def fault_with_place(error: Mapping[str, Any], *, steps: int | None = None) -> s
 
 @lru_cache(maxsize=4096)
 def score(value: float | None, *, beside: float | None = None) -> str:
-    """A score with two decimals, more only where two would mislead; `-` for None, never a false 1.00.
+    """A score with two decimals, more only where two would mislead; `-` for None, never a false
+    1.00.
 
-    Two mislead where a number up to ten would read as a whole one that it is not (0.9996), or would be off by more than
-    a tenth of itself (0.005). With `beside` (a threshold, another run's value) as many are shown as keep two different
-    numbers apart on paper: 0.7999 beside 0.8. Whole numbers from 1,000 on have none, and separators: 1,204.
-    """
+    Two mislead where a number up to ten would read as a whole one that it is not (0.9996), or would
+    be off by more than a tenth of itself (0.005). With `beside` (a threshold, another run's value)
+    as many are shown as keep two different numbers apart on paper: 0.7999 beside 0.8. Whole numbers
+    from 1,000 on have none, and separators: 1,204."""
     if value is None:
         return "-"
     if not math.isfinite(value):
@@ -88,11 +93,12 @@ def score(value: float | None, *, beside: float | None = None) -> str:
 
 
 def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
-    """Two numbers and the size of their difference, with the fewest decimals with which the three agree on paper.
+    """Two numbers and the size of their difference, with the fewest decimals with which the three
+    agree on paper.
 
-    Both numbers have equally many; the difference has as many, or one less where rounding lets them agree no other way
-    (0.333, 0.667, 0.33). From LARGE on they begin without decimals, else with those of `score`.
-    """
+    Both numbers have equally many; the difference has as many, or one less where rounding lets them
+    agree no other way (0.333, 0.667, 0.33). From LARGE on they begin without decimals, else with
+    those of `score`."""
     least = 0
     if abs(delta) < DUST:
         base = head = round(head, DUST_DECIMALS)
@@ -102,7 +108,11 @@ def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
         least = max(MOST_DECIMALS if count is None else count for count in decimal_counts)
     for decimals in range(least, least + 4):
         for fewer in (decimals, decimals - 1):
-            texts = _fixed(base, decimals), _fixed(head, decimals), _fixed(abs(delta), max(fewer, 0))
+            texts = (
+                _fixed(base, decimals),
+                _fixed(head, decimals),
+                _fixed(abs(delta), max(fewer, 0)),
+            )
             left, right, size = map(_number, texts)
             apart = abs(right - left)
             agree = apart == size if max(fewer, 0) == decimals else abs(apart - 10 * size) <= 5
@@ -112,24 +122,33 @@ def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
 
 
 def compared(base: float | None, head: float | None) -> tuple[str, str, str]:
-    """Two means and head - base with its sign, with decimals that agree on paper; `-` for what is not known."""
+    """Two means and head - base with its sign, with decimals that agree on paper; `-` for what is
+    not known."""
     if base is None or head is None:
         return amount(base), amount(head), "-"
     delta = head - base
     left, right, size = change(base, head, delta=delta)
-    return left, right, size if not delta or not size.strip("0.,") else f"{'+' if delta > 0 else MINUS}{size}"
+    return (
+        left,
+        right,
+        size if not delta or not size.strip("0.,") else f"{'+' if delta > 0 else MINUS}{size}",
+    )
 
 
 def signed(delta: float | None, *, share: bool = False, like: str = "") -> str:
-    """`+0.12`, `\N{MINUS SIGN}0.12`, `0.00`; as points of 100 with `share`; with as many decimals as `like` where that
-    has more or fewer than two; `-` for None."""
+    """`+0.12`, `\N{MINUS SIGN}0.12`, `0.00`; as points of 100 with `share`; with as many decimals
+    as `like` where that has more or fewer than two; `-` for None."""
     if delta is None:
         return "-"
     decimals = len(like.partition(".")[2])
     if like and decimals != USUAL_DECIMALS:
         text, unit = f"{abs(delta):,.{decimals}f}", ""
     elif share:
-        text = f"{abs(delta) * 100:.0f}" if abs(delta) >= 0.0095 or delta == 0 else f"{abs(delta) * 100:.1f}"
+        text = (
+            f"{abs(delta) * 100:.0f}"
+            if abs(delta) >= 0.0095 or delta == 0
+            else f"{abs(delta) * 100:.1f}"
+        )
         unit = " points"
     else:
         decimals = 0 if abs(delta) >= 100 else 2 if delta == 0 or abs(delta) >= 0.005 else 4
@@ -152,7 +171,8 @@ def threshold(value: float | None) -> str:
 
 
 def against(value: float | None, limit: float | None, *, met: bool) -> str:
-    """`0.79 < 0.80` for a criterion that failed, `0.85 \N{GREATER-THAN OR EQUAL TO} 0.80` for one that passed.
+    """`0.79 < 0.80` for a criterion that failed, `0.85 \N{GREATER-THAN OR EQUAL TO} 0.80` for one
+    that passed.
 
     The sign follows the numbers, so that criteria where lower is better read right as well.
     """
@@ -175,14 +195,16 @@ def _decimals(value: float, *, beside: float | None = None) -> int | None:
         return 2
     for decimals in range(2, MOST_DECIMALS + 1):
         approximation = float(f"{value:.{decimals}f}")
-        false_whole = approximation.is_integer() and not value.is_integer() and abs(approximation) <= 10
+        false_whole = (
+            approximation.is_integer() and not value.is_integer() and abs(approximation) <= 10
+        )
         if false_whole or abs(approximation - value) > abs(value) / 10:
             continue
         if alone or beside is None:
             return decimals
-        if approximation not in (float(f"{beside:.{decimals}f}"), beside) and (approximation < beside) == (
-            value < beside
-        ):
+        if approximation not in (float(f"{beside:.{decimals}f}"), beside) and (
+            approximation < beside
+        ) == (value < beside):
             return decimals
     return None
 
@@ -211,7 +233,8 @@ def tokens(count: int) -> str:
 
 
 def dollars(value: float) -> str:
-    """`$1,204.00`, `$0.02`, `$0.004`: two decimals, more only where they would say 0 of what is not."""
+    """`$1,204.00`, `$0.02`, `$0.004`: two decimals, more only where they would say 0 of what is
+    not."""
     if value == 0 or abs(value) >= 0.01:
         return f"${value:,.2f}"
     return f"${value:.{-math.floor(math.log10(abs(value)))}f}"
@@ -264,7 +287,11 @@ def odds(worth: float) -> str:
     """`43 : 1`: what bets made of 1."""
     if worth >= MOST_ODDS:
         return "over 1,000,000 : 1"
-    return f"{worth:.1f} : 1" if worth < 10 and round(worth, 1) != round(worth) else f"{worth:,.0f} : 1"
+    return (
+        f"{worth:.1f} : 1"
+        if worth < 10 and round(worth, 1) != round(worth)
+        else f"{worth:,.0f} : 1"
+    )
 
 
 def evidence(worth: float) -> str:

@@ -1,4 +1,5 @@
-"""Workflow commands: the lines on stdout that a GitHub runner obeys, with nothing in them that ends them early."""
+"""Workflow commands: the lines on stdout that a GitHub runner obeys, with nothing in them that ends
+them early."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def render_command(kind: str, message: str, **properties: str | int | None) -> s
 
 
 def render_problem(problem: Problem) -> str:
-    """A problem as an annotation; the message names a file outside the repository, where a runner shows none."""
+    """A problem as an annotation; the message names a file outside the repository, where a runner
+    shows none."""
     message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
     kind, place = problem.severity.value, problem.place
     if place is None:
@@ -31,12 +33,15 @@ def render_problem(problem: Problem) -> str:
 
 
 def disarm(text: str) -> str:
-    """`text` for stdout: no line of it can be taken for a workflow command, old (`##[`) or new (`::`) style."""
+    """`text` for stdout: no line of it can be taken for a workflow command, old (`##[`) or new
+    (`::`) style."""
     lines = []
     for line in plain.visible(text).split("\n"):
         # The runner looks for `::` after leading blanks, and for `##[` anywhere in the line.
         bare = line.lstrip()
-        harmless = f"{line[: len(line) - len(bare)]}: :{bare[2:]}" if bare.startswith("::") else line
+        harmless = (
+            f"{line[: len(line) - len(bare)]}: :{bare[2:]}" if bare.startswith("::") else line
+        )
         lines.append(harmless.replace("##[", "# #["))
     return "\n".join(lines)
 

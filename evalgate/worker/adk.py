@@ -1,7 +1,7 @@
 """ADK agents: loads one, opens its sessions.
 
-No module of google-adk is imported before the agent is loaded, which may bring its own paths and settings.
-"""
+No module of google-adk is imported before the agent is loaded, which may bring its own paths and
+settings."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ from .tools import SessionTools
 
 Message = dict[str, Any]
 
-OPTIONAL = {"google.adk.agents.remote_a2a_agent": "a2a"}  # imported in each turn, and the package that it needs
-DEAF = ("opentelemetry.trace", "opentelemetry._logs")  # where the providers live that record nothing
+# imported in each turn, and the package that it needs
+OPTIONAL = {"google.adk.agents.remote_a2a_agent": "a2a"}
+# where the providers live that record nothing
+DEAF = ("opentelemetry.trace", "opentelemetry._logs")
 
 
 # --- less work in every turn ---
@@ -40,11 +42,14 @@ DEAF = ("opentelemetry.trace", "opentelemetry._logs")  # where the providers liv
 def skip_unused_services() -> None:
     """After a first turn: leave out what google-adk does in every turn for nobody.
 
-    It imports a module anew whose package is not installed (a tenth of its CPU). What was imported until now is not
-    garbage, and not looked through.
-    """
+    It imports a module anew whose package is not installed (a tenth of its CPU). What was imported
+    until now is not garbage, and not looked through."""
     for name, package in OPTIONAL.items():
-        if name not in sys.modules and package not in sys.modules and importlib.util.find_spec(package) is None:
+        if (
+            name not in sys.modules
+            and package not in sys.modules
+            and importlib.util.find_spec(package) is None
+        ):
             try:
                 importlib.import_module(name)
             except ImportError as error:
@@ -53,7 +58,8 @@ def skip_unused_services() -> None:
 
 
 class Absent(importlib.abc.MetaPathFinder):
-    """A module that cannot be imported, which is known now: the same error, without looking again."""
+    """A module that cannot be imported, which is known now: the same error, without looking
+    again."""
 
     def __init__(self, name: str, error: ImportError) -> None:
         self._name = name
@@ -66,7 +72,8 @@ class Absent(importlib.abc.MetaPathFinder):
 
 
 def run_options() -> dict[str, Any]:
-    """Further arguments for a turn of the Runner: a short description of model calls while nothing records them.
+    """Further arguments for a turn of the Runner: a short description of model calls while nothing
+    records them.
 
     The long one, for OpenTelemetry, takes an eighth of a turn's CPU.
     """
@@ -83,15 +90,17 @@ def run_options() -> dict[str, Any]:
 
     if "genai_semconv_stability_opt_in" not in TelemetryConfig.model_fields:
         return {}
-    return {"run_config": RunConfig(telemetry=TelemetryConfig(genai_semconv_stability_opt_in="stable"))}
+    return {
+        "run_config": RunConfig(telemetry=TelemetryConfig(genai_semconv_stability_opt_in="stable"))
+    }
 
 
 # --- what google-adk's events do not say ---
 
 
 def instrument() -> tuple[Any, ...]:
-    """The first and the last of all plugins of a Runner: they note when models and tools are busy, and make model
-    requests patient. None where google-adk has no plugins, which is before 1.7."""
+    """The first and the last of all plugins of a Runner: they note when models and tools are busy,
+    and make model requests patient. None where google-adk has no plugins, which is before 1.7."""
     try:
         from google.adk.plugins.base_plugin import BasePlugin
     except ImportError:
@@ -106,7 +115,8 @@ def instrument() -> tuple[Any, ...]:
 
 
 class BeforeCalls:
-    """Notes that a model or a tool is about to be called, and asks the client to retry; see BasePlugin."""
+    """Notes that a model or a tool is about to be called, and asks the client to retry; see
+    BasePlugin."""
 
     retry_options: Any = None
 
@@ -121,29 +131,39 @@ class BeforeCalls:
             if watch.trace is not None:
                 watch.trace.begin("model", key, request=llm_request, agent=agent)
 
-    async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, **_: Any) -> None:
+    async def before_tool_callback(
+        self, *, tool: Any, tool_args: Any, tool_context: Any, **_: Any
+    ) -> None:
         """A tool is about to run."""
         watch = server.CURRENT.get()
         if watch is not None:
             key = (_key(tool_context), tool_context.function_call_id)
             watch.tool_begins(key, tool.name)
             if watch.trace is not None:
-                about = {"agent": tool_context.agent_name, "name": tool.name, "args": dict(tool_args)}
+                about = {
+                    "agent": tool_context.agent_name,
+                    "name": tool.name,
+                    "args": dict(tool_args),
+                }
                 watch.trace.begin("tool", key, **about)
 
 
 class AfterCalls:
-    """Notes that a model or a tool has answered, whatever others make of the answer; see BasePlugin."""
+    """Notes that a model or a tool has answered, whatever others make of the answer; see
+    BasePlugin."""
 
     async def after_model_callback(self, *, callback_context: Any, **fields: Any) -> None:
         """A model has answered, or raised."""
         watch = server.CURRENT.get()
         if watch is not None:
             key, answer = _key(callback_context), fields.get("llm_response")
-            # before callbacks of the agent change it, and of agents within tools as well, whose events nobody sees
+            # before callbacks of the agent change it, and of agents within tools as well, whose
+            # events nobody sees
             watch.model_answers(key, spent=None if answer is None else _spent(answer))
             if watch.trace is not None:
-                watch.trace.end("model", key, response=fields.get("llm_response"), error=fields.get("error"))
+                watch.trace.end(
+                    "model", key, response=fields.get("llm_response"), error=fields.get("error")
+                )
 
     async def after_tool_callback(self, *, tool_context: Any, **fields: Any) -> None:
         """A tool has answered, or raised."""
@@ -152,7 +172,9 @@ class AfterCalls:
             key = (_key(tool_context), tool_context.function_call_id)
             watch.tool_ends(key)
             if watch.trace is not None:
-                watch.trace.end("tool", key, response=fields.get("result"), error=fields.get("error"))
+                watch.trace.end(
+                    "tool", key, response=fields.get("result"), error=fields.get("error")
+                )
 
     on_model_error_callback = after_model_callback
     on_tool_error_callback = after_tool_callback
@@ -163,14 +185,17 @@ def _key(context: Any) -> tuple[str, str]:
 
 
 def retry_options() -> Any:
-    """What ADK's evaluation puts on model requests; None where google-genai is too old to know of it."""
+    """What ADK's evaluation puts on model requests; None where google-genai is too old to know of
+    it."""
     from google.genai import types
 
     kind = getattr(types, "HttpRetryOptions", None)
     if kind is None:
         return None
     codes = [408, 429, 500, 502, 503, 504]
-    return kind(attempts=7, initial_delay=5.0, max_delay=120.0, exp_base=2.0, http_status_codes=codes)
+    return kind(
+        attempts=7, initial_delay=5.0, max_delay=120.0, exp_base=2.0, http_status_codes=codes
+    )
 
 
 def _ask_again(request: Any, options: Any) -> None:
@@ -187,7 +212,8 @@ def _ask_again(request: Any, options: Any) -> None:
 
 @dataclass(frozen=True)
 class FoundAgent:
-    """An agent as found: `app` None where the package has only a root agent; `closing` holds what it opened."""
+    """An agent as found: `app` None where the package has only a root agent; `closing` holds what
+    it opened."""
 
     root_agent: Any
     app: Any
@@ -196,7 +222,8 @@ class FoundAgent:
 
 
 async def load_agent(path: str, *, agent_name: str | None, root: str) -> FoundAgent:
-    """The agent at `path` below the checkout `root`; `agent_name` names another attribute, or an agent within the tree.
+    """The agent at `path` below the checkout `root`; `agent_name` names another attribute, or an
+    agent within the tree.
 
     Raises errors.LoadFailed.
     """
@@ -227,7 +254,8 @@ async def load_agent(path: str, *, agent_name: str | None, root: str) -> FoundAg
 
 
 def load_environment(folder: str, root: str) -> None:
-    """Set what the nearest `.env`, from the agent's folder up to the checkout's root, says and nothing else has set."""
+    """Set what the nearest `.env`, from the agent's folder up to the checkout's root, says and
+    nothing else has set."""
     if os.environ.get("ADK_DISABLE_LOAD_DOTENV", "").lower() in ("1", "true"):
         return
     while True:
@@ -246,7 +274,9 @@ def load_environment(folder: str, root: str) -> None:
     load_dotenv(file, override=False)
 
 
-async def _find(home: modules.Home, agent_name: str | None, closing: AsyncExitStack) -> tuple[Any, Any]:
+async def _find(
+    home: modules.Home, agent_name: str | None, closing: AsyncExitStack
+) -> tuple[Any, Any]:
     for module in _modules(home):
         attribute = getattr(module, agent_name, None) if agent_name else None
         if attribute is not None and not isinstance(attribute, ModuleType):
@@ -264,11 +294,16 @@ async def _find(home: modules.Home, agent_name: str | None, closing: AsyncExitSt
 
 
 def _modules(home: modules.Home) -> Any:
-    """The modules to look in, imported as late as possible: `agent` of the package first, as ADK has it."""
+    """The modules to look in, imported as late as possible: `agent` of the package first, as ADK
+    has it."""
     package = modules.import_home(home)
     submodule = getattr(package, "agent", None)
     offers = hasattr(package, "root_agent") or hasattr(package, "get_agent_async")
-    if not isinstance(submodule, ModuleType) and not offers and not _is_app(getattr(package, "app", None)):
+    if (
+        not isinstance(submodule, ModuleType)
+        and not offers
+        and not _is_app(getattr(package, "app", None))
+    ):
         submodule = modules.import_module_of(home, "agent")
     if isinstance(submodule, ModuleType):
         yield submodule
@@ -296,7 +331,10 @@ def _with_app(value: Any) -> tuple[Any, Any]:
 
 def _is_app(value: Any) -> bool:
     """By its module and name: importing google.adk.apps costs time, and old versions have none."""
-    return any(base.__name__ == "App" and base.__module__.startswith("google.adk.") for base in type(value).__mro__)
+    return any(
+        base.__name__ == "App" and base.__module__.startswith("google.adk.")
+        for base in type(value).__mro__
+    )
 
 
 def _within(agent: Any, agent_name: str | None) -> Any:
@@ -316,9 +354,12 @@ def _tree(agent: Any) -> Iterator[Any]:
 
 
 def _nothing_found(home: modules.Home, path: str, agent_name: str | None) -> str:
-    looked = "neither app, root_agent nor get_agent_async" + (f", nor {agent_name!r}," if agent_name else "")
+    looked = "neither app, root_agent nor get_agent_async" + (
+        f", nor {agent_name!r}," if agent_name else ""
+    )
     files = ", ".join(
-        sorted(name for name in os.listdir(home.own_folder) if name.endswith((".py", ".yaml"))) or ["no Python file"]
+        sorted(name for name in os.listdir(home.own_folder) if name.endswith((".py", ".yaml")))
+        or ["no Python file"]
     )
     return f"the agent {path!r} cannot be loaded: {looked} in its package, and no root_agent.yaml (it has {files})"
 
@@ -326,8 +367,11 @@ def _nothing_found(home: modules.Home, path: str, agent_name: str | None) -> str
 # --- tools that block ---
 
 
-TOOL_THREAD: contextvars.ContextVar[ThreadPoolExecutor | None] = contextvars.ContextVar("evalgate_thread", default=None)
-"""One thread for the plain functions of the running conversation, which are called one after another as ever."""
+TOOL_THREAD: contextvars.ContextVar[ThreadPoolExecutor | None] = contextvars.ContextVar(
+    "evalgate_thread", default=None
+)
+"""One thread for the plain functions of the running conversation, which are called one after
+another as ever."""
 
 
 def run_plain_tools_in_threads() -> None:
@@ -360,7 +404,9 @@ def run_plain_tools_in_threads() -> None:
                 asyncio._set_running_loop(None)  # noqa: SLF001 - see above
 
         async def in_thread(**arguments: Any) -> Any:
-            return await loop.run_in_executor(thread, contextvars.copy_context().run, call, arguments)
+            return await loop.run_in_executor(
+                thread, contextvars.copy_context().run, call, arguments
+            )
 
         return await real(self, in_thread, args_to_call)
 
@@ -368,7 +414,8 @@ def run_plain_tools_in_threads() -> None:
 
 
 def share_connections() -> None:
-    """Before the agent is imported: connections of sqlite3 may be used in any thread, wherever they were made."""
+    """Before the agent is imported: connections of sqlite3 may be used in any thread, wherever they
+    were made."""
     try:
         import sqlite3
     except ImportError:
@@ -377,7 +424,9 @@ def share_connections() -> None:
 
     @wraps(connect)
     def connecting(*args: Any, **options: Any) -> Any:
-        return connect(*args, **({"check_same_thread": False, **options} if len(args) < 5 else options))
+        return connect(
+            *args, **({"check_same_thread": False, **options} if len(args) < 5 else options)
+        )
 
     sqlite3.connect = sqlite3.dbapi2.connect = connecting
 
@@ -388,8 +437,8 @@ def share_connections() -> None:
 class AdkSession:
     """Nothing of it is shared with another session but the agent's own Python objects.
 
-    ADK shares one session service among all cases, where `user:` and `app:` state outlives the case that set it.
-    """
+    ADK shares one session service among all cases, where `user:` and `app:` state outlives the case
+    that set it."""
 
     def __init__(
         self,
@@ -427,7 +476,10 @@ class AdkSession:
     async def open(self) -> AdkSession:
         """Create the session with its initial state."""
         creation = self._service.create_session(
-            app_name=self._app_name, user_id=self._user_id, session_id=self._session_id, state=self._state
+            app_name=self._app_name,
+            user_id=self._user_id,
+            session_id=self._session_id,
+            state=self._state,
         )
         session = await _awaited(creation)
         self._session_id = session.id
@@ -436,7 +488,8 @@ class AdkSession:
         return self
 
     async def _begin_after(self, session: Any) -> None:
-        """Put turns into the session that nobody was asked for; each step by the agent that is at work then."""
+        """Put turns into the session that nobody was asked for; each step by the agent that is at
+        work then."""
         from google.genai import types
 
         agent = self._root
@@ -446,40 +499,57 @@ class AdkSession:
             messages = [("user", user_content)]
             for event in (turn.get("intermediate_data") or {}).get("invocation_events") or ():
                 content = types.Content.model_validate(event.get("content") or {})
-                messages.append((event.get("author") if event.get("author") in self._names else agent, content))
+                messages.append(
+                    (event.get("author") if event.get("author") in self._names else agent, content)
+                )
                 for part in content.parts or ():
                     call = part.function_call
-                    target = (call.args or {}).get("agent_name") if call and call.name == "transfer_to_agent" else None
+                    target = (
+                        (call.args or {}).get("agent_name")
+                        if call and call.name == "transfer_to_agent"
+                        else None
+                    )
                     agent = target if target in self._names else agent
             if turn.get("final_response"):
                 messages.append((agent, types.Content.model_validate(turn["final_response"])))
             for author, content in messages:
-                await self._append(session, author, content, invocation_id=f"evalgate-before-{number + 1}")
+                await self._append(
+                    session, author, content, invocation_id=f"evalgate-before-{number + 1}"
+                )
 
     async def _append(self, session: Any, author: str, content: Any = None, **fields: Any) -> None:
         from google.adk.events.event import Event
 
-        await _awaited(self._service.append_event(session, Event(author=author, content=content, **fields)))
+        await _awaited(
+            self._service.append_event(session, Event(author=author, content=content, **fields))
+        )
 
     async def set(self, state: Message, agent: str) -> None:
-        """Set session variables, and let another agent take the turn: the one that said the last word is asked next.
-        Raises ValueError where there is none of this name."""
+        """Set session variables, and let another agent take the turn: the one that said the last
+        word is asked next. Raises ValueError where there is none of this name."""
         from google.adk.events.event_actions import EventActions
         from google.genai import types
 
         if agent and agent not in self._names:
             names = ", ".join(sorted(self._names))
-            raise ValueError(f"the case gives the turn to the agent {agent!r}, and there are only: {names}")
+            raise ValueError(
+                f"the case gives the turn to the agent {agent!r}, and there are only: {names}"
+            )
         session = await self._found()
         if state:
             await self._append(session, "user", actions=EventActions(state_delta=state))
         if agent:
-            await self._append(session, agent, types.Content(role="model", parts=[types.Part(text="(takes over)")]))
+            await self._append(
+                session, agent, types.Content(role="model", parts=[types.Part(text="(takes over)")])
+            )
 
     async def _found(self, **config: Any) -> Any:
         return await _awaited(
             self._service.get_session(
-                app_name=self._app_name, user_id=self._user_id, session_id=self._session_id, **config
+                app_name=self._app_name,
+                user_id=self._user_id,
+                session_id=self._session_id,
+                **config,
             )
         )
 
@@ -487,16 +557,21 @@ class AdkSession:
         """The session's state, without what ADK calls temporary."""
         from google.adk.sessions.base_session_service import GetSessionConfig
 
-        session = await self._found(config=GetSessionConfig(num_recent_events=0))  # every event would be copied
+        # every event would be copied
+        session = await self._found(config=GetSessionConfig(num_recent_events=0))
         if session is None:
             return {}
-        return {"state": {key: value for key, value in session.state.items() if not key.startswith("temp:")}}
+        return {
+            "state": {
+                key: value for key, value in session.state.items() if not key.startswith("temp:")
+            }
+        }
 
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
         """Run one turn; every event, and what is recorded, goes to `emit` as it comes.
 
-        Raises what the agent raises, and errors.ModelAnsweredError where a model's error is the last word.
-        """
+        Raises what the agent raises, and errors.ModelAnsweredError where a model's error is the
+        last word."""
         from google.genai import types
 
         message = types.Content.model_validate({**content, "role": content.get("role") or "user"})
@@ -543,14 +618,19 @@ class AdkSession:
 
 
 async def _awaited(reply: Any) -> Any:
-    """What google-adk's session service gives, which is not to be awaited before 1.0; or an agent's own code."""
+    """What google-adk's session service gives, which is not to be awaited before 1.0; or an agent's
+    own code."""
     return await reply if inspect.isawaitable(reply) else reply
 
 
 def _target(loaded: FoundAgent, plugins: tuple[Any, ...], app_name: str) -> Message:
     """What the Runner is to run: the App with its plugins between our two, or the bare agent."""
     if loaded.app is None:
-        return {"app_name": app_name, "agent": loaded.root_agent, **({"plugins": [*plugins]} if plugins else {})}
+        return {
+            "app_name": app_name,
+            "agent": loaded.root_agent,
+            **({"plugins": [*plugins]} if plugins else {}),
+        }
     between = [*plugins[:1], *loaded.app.plugins, *plugins[1:]]
     update = {"name": app_name, "root_agent": loaded.root_agent, "plugins": between}
     return {"app": loaded.app.model_copy(update=update)}
@@ -580,11 +660,11 @@ def _spent(source: Any) -> Message:
 
 
 async def prewarm(plugins: tuple[Any, ...]) -> None:
-    """Take every step of a turn once, with an agent of our own; whatever goes wrong will show, or not, in a real one.
+    """Take every step of a turn once, with an agent of our own; whatever goes wrong will show, or
+    not, in a real one.
 
-    google-adk imports hundreds of modules during the first turn (a second and more), which would be counted as the
-    first case's duration, and would fall on several conversations at once.
-    """
+    google-adk imports hundreds of modules during the first turn (a second and more), which would be
+    counted as the first case's duration, and would fall on several conversations at once."""
     try:
         home = modules.Home(name="prewarm", file=None, folder=None, roots=(), aliases=())
         loaded = FoundAgent(root_agent=_prewarm_agent(), app=None, home=home, closing=None)
@@ -604,16 +684,28 @@ def _prewarm_agent() -> Any:
     class PrewarmLlm(BaseLlm):  # type: ignore[misc]  # google-adk is not installed where types are checked
         model: str = "prewarm"
 
-        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[Any, None]:  # noqa: ARG002, FBT001, FBT002 - google-adk's signature
-            answered = any(part.function_response for content in llm_request.contents for part in content.parts or ())
+        async def generate_content_async(
+            self,
+            llm_request: Any,
+            stream: bool = False,  # noqa: ARG002, FBT001, FBT002 - google-adk's signature
+        ) -> AsyncGenerator[Any, None]:
+            answered = any(
+                part.function_response
+                for content in llm_request.contents
+                for part in content.parts or ()
+            )
             call = types.Part(function_call=types.FunctionCall(name="prewarm_tool", args={}))
             part = types.Part(text="warm") if answered else call
             usage = types.GenerateContentResponseUsageMetadata(
                 prompt_token_count=1, candidates_token_count=1, total_token_count=2
             )
-            yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
+            yield LlmResponse(
+                content=types.Content(role="model", parts=[part]), usage_metadata=usage
+            )
 
-    return LlmAgent(name="prewarm", model=PrewarmLlm(), instruction="Warm up.", tools=[prewarm_tool])
+    return LlmAgent(
+        name="prewarm", model=PrewarmLlm(), instruction="Warm up.", tools=[prewarm_tool]
+    )
 
 
 def prewarm_tool() -> dict[str, str]:
@@ -641,7 +733,8 @@ class Host(server.Host):
         """Import the agent; raises errors.LoadFailed."""
         root = os.getcwd()
         path = options.get("path") or "."
-        gc.set_threshold(10_000, 10, 10)  # what is loaded is mostly kept; the agent's own settings come after it
+        # what is loaded is mostly kept; the agent's own settings come after it
+        gc.set_threshold(10_000, 10, 10)
         modules.add_folders(tuple(options.get("import_roots") or ()))
         if options.get("threads"):
             share_connections()
@@ -683,7 +776,9 @@ class Host(server.Host):
             tools.ask_before_tools()
             tools.ask_before_listing(self._loaded.root_agent)
             self._asking = True
-        session = AdkSession(self._loaded, self._plugins, start, self._default_app, is_traced=self._is_traced)
+        session = AdkSession(
+            self._loaded, self._plugins, start, self._default_app, is_traced=self._is_traced
+        )
         return await session.open()
 
     async def close(self) -> None:

@@ -1,4 +1,5 @@
-"""What an agent is made of, told once when it is loaded: read from its objects, nothing of it is run or asked.
+"""What an agent is made of, told once when it is loaded: read from its objects, nothing of it is
+run or asked.
 
 What the agent's own code puts there may be anything: what cannot be read is left out.
 """
@@ -17,12 +18,26 @@ MOST_AGENTS, MOST_TOOLS = 100, 200
 INSTRUCTION, DESCRIPTION, SHORT = 40_000, 4_000, 400
 """Characters: more than evalgate keeps, which takes secrets out before it cuts."""
 SETTINGS = (
-    *("temperature", "top_p", "top_k", "max_output_tokens", "candidate_count", "seed", "stop_sequences"),
+    *(
+        "temperature",
+        "top_p",
+        "top_k",
+        "max_output_tokens",
+        "candidate_count",
+        "seed",
+        "stop_sequences",
+    ),
     *("presence_penalty", "frequency_penalty", "response_mime_type", "thinking_config"),
 )
-"""Of a model's config. Others may hold credentials (`http_options`), or stand elsewhere (`tools`)."""
+"""Of a model's config. Others may hold credentials (`http_options`), or stand elsewhere
+(`tools`)."""
 INSTRUCTIONS = ("static_instruction", "global_instruction", "instruction")
-OPTIONS = ("include_contents", "max_iterations", "disallow_transfer_to_parent", "disallow_transfer_to_peers")
+OPTIONS = (
+    "include_contents",
+    "max_iterations",
+    "disallow_transfer_to_parent",
+    "disallow_transfer_to_peers",
+)
 """Of an agent."""
 GIVEN = frozenset({"self", "tool_context", "input_stream"})
 """Parameters that no model sees."""
@@ -32,7 +47,8 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 CLIENTS = {"Gemini": "model", "LiteLlm": "model", "LiteLLMModel": "model_id"}
-"""The attribute with a model's name, by the classes of clients that look for its key in the environment."""
+"""The attribute with a model's name, by the classes of clients that look for its key in the
+environment."""
 
 
 def of_tree(root: Any) -> list[Message]:
@@ -41,7 +57,8 @@ def of_tree(root: Any) -> list[Message]:
 
 
 def models(root: Any) -> list[str]:
-    """The models that these agents ask with keys of the environment: named by a text, or by a client without a key."""
+    """The models that these agents ask with keys of the environment: named by a text, or by a
+    client without a key."""
     agent_models = (_read(agent, "model") for agent in _tree(root))
     names = [model if isinstance(model, str) else _without_key(model) for model in agent_models]
     return list(dict.fromkeys(name for name in names if isinstance(name, str) and name))
@@ -76,14 +93,20 @@ def _tools(agent: Any) -> list[Any]:
 def _agent(agent: Any) -> Message:
     instructions = [_instruction(_read(agent, name)) for name in INSTRUCTIONS]
     config = _read(agent, "generate_content_config")
-    settings = {name: _value(_read(of, name)) for of, names in ((config, SETTINGS), (agent, OPTIONS)) for name in names}
+    settings = {
+        name: _value(_read(of, name))
+        for of, names in ((config, SETTINGS), (agent, OPTIONS))
+        for name in names
+    }
     settings["output_schema"] = str(_read(_read(agent, "output_schema"), "__name__") or "")
     return {
         "name": str(_read(agent, "name") or ""),
         "kind": type(agent).__name__,
         "model": _model(_read(agent, "model")),
         "description": _text(_read(agent, "description"), DESCRIPTION),
-        "instruction": "\n\n".join(instruction for instruction in instructions if instruction)[:INSTRUCTION],
+        "instruction": "\n\n".join(instruction for instruction in instructions if instruction)[
+            :INSTRUCTION
+        ],
         "settings": {name: value for name, value in settings.items() if value},
         "tools": dict(pair for tool in _tools(agent) for pair in _told(tool)),
         "sub_agents": [str(_read(child, "name") or "") for child in _many(agent, "sub_agents")],
@@ -133,7 +156,11 @@ def _value(value: Any) -> str:
     if value is None or value is False or value == "default":
         return ""
     try:
-        dumped = value.model_dump(mode="json", exclude_none=True) if hasattr(value, "model_dump") else value
+        dumped = (
+            value.model_dump(mode="json", exclude_none=True)
+            if hasattr(value, "model_dump")
+            else value
+        )
         return json.dumps(dumped, sort_keys=True)[:SHORT]
     except Exception:
         return ""
@@ -143,23 +170,37 @@ def _told(tool: Any) -> Iterator[tuple[str, Message]]:
     """A tool by its name. What a toolset lists may lie on a server, and is not asked for."""
     function = tool if inspect.isroutine(tool) else _read(tool, "func")
     name = _read(tool, "name") or _read(function, "__name__") or type(tool).__name__
-    described = _read(tool, "description") or (inspect.getdoc(function) if function is not None else "")
-    read: Callable[[], dict[str, str]] = lambda: _declared(tool) if function is None else _parameters(function)  # noqa: E731 - a function of its own would hide the choice
+    described = _read(tool, "description") or (
+        inspect.getdoc(function) if function is not None else ""
+    )
+    read: Callable[[], dict[str, str]] = lambda: (  # noqa: E731 - a function of its own would hide the choice
+        _declared(tool) if function is None else _parameters(function)
+    )
     try:
         parameters = read()
     except Exception:
         parameters = {}
-    yield str(name)[:SHORT], {"description": _text(described, DESCRIPTION), "parameters": parameters}
+    yield (
+        str(name)[:SHORT],
+        {"description": _text(described, DESCRIPTION), "parameters": parameters},
+    )
 
 
 def _parameters(function: Any) -> dict[str, str]:
-    """`{"amount": "float = 0.0"}`: the parameters of a function, without what differs from process to process."""
+    """`{"amount": "float = 0.0"}`: the parameters of a function, without what differs from process
+    to process."""
     parameters = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if name in GIVEN:
             continue
         kind, default = parameter.annotation, parameter.default
-        text = "" if kind is parameter.empty else kind if isinstance(kind, str) else inspect.formatannotation(kind)
+        text = (
+            ""
+            if kind is parameter.empty
+            else kind
+            if isinstance(kind, str)
+            else inspect.formatannotation(kind)
+        )
         if default is not parameter.empty:
             is_plain = default is None or isinstance(default, (bool, int, float, str))
             if isinstance(default, str) and _SECRET.search(f"{name}={default}"):
@@ -181,7 +222,8 @@ def _declared(tool: Any) -> dict[str, str]:
     required = schema.get("required") or ()
     properties = schema.get("properties") or {}
     return {
-        str(name)[:SHORT]: _text(_schema(schema), SHORT) + ("" if name in required else " (optional)")
+        str(name)[:SHORT]: _text(_schema(schema), SHORT)
+        + ("" if name in required else " (optional)")
         for name, schema in properties.items()
     }
 

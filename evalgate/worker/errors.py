@@ -1,4 +1,5 @@
-"""What an exception of the agent means: its kind in the protocol, a sentence for people, the user's own frames."""
+"""What an exception of the agent means: its kind in the protocol, a sentence for people, the user's
+own frames."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ class LoadFailed(Exception):  # noqa: N818 - it says what happened
     @classmethod
     def of(cls, error: BaseException, subject: str) -> LoadFailed:
         """`subject` (the agent, as the user named it) raised `error` while it was loaded."""
-        absent = (cause.name for cause in errors_of(error) if isinstance(cause, ModuleNotFoundError))
+        absent = (
+            cause.name for cause in errors_of(error) if isinstance(cause, ModuleNotFoundError)
+        )
         name = next(filter(None, absent), None)
         reason = sentence(error)
         if isinstance(error, SystemExit):
@@ -59,22 +62,31 @@ class ModelAnsweredError(Exception):
     def __init__(self, error_code: Any, error_message: Any) -> None:
         super().__init__(str(error_message or error_code))
         name = getattr(error_code, "value", error_code)
-        text = f"the model answered with error {name}" + (f": {error_message}" if error_message else "")
+        text = f"the model answered with error {name}" + (
+            f": {error_message}" if error_message else ""
+        )
         code = _status(name)
-        self.found: dict[str, Any] = {"kind": _kind_of_status(code) or MODEL_ERROR, "message": text, "detail": ""}
+        self.found: dict[str, Any] = {
+            "kind": _kind_of_status(code) or MODEL_ERROR,
+            "message": text,
+            "detail": "",
+        }
         if code is not None:
             self.found["code"] = code
 
 
 class ServiceDown(BaseException):
-    """What an agent is made of cannot be reached: a server of tools, another agent; `found` is what to say of it.
+    """What an agent is made of cannot be reached: a server of tools, another agent; `found` is what
+    to say of it.
 
-    No Exception: google-adk catches these, and lets the agent answer as though it never had its tools.
-    """
+    No Exception: google-adk catches these, and lets the agent answer as though it never had its
+    tools."""
 
     def __init__(self, service_name: str, lost: str, error: BaseException | str) -> None:
         reason = error if isinstance(error, str) else sentence(error)
-        message = _plain_addresses(f"{service_name} cannot be reached, so the agent lacks {lost}: {reason}")
+        message = _plain_addresses(
+            f"{service_name} cannot be reached, so the agent lacks {lost}: {reason}"
+        )
         super().__init__(message)
         detail = "" if isinstance(error, str) else _plain_addresses(own_traceback(error))
         self.found: dict[str, Any] = {"kind": UNREACHABLE, "message": message, "detail": detail}
@@ -86,12 +98,13 @@ def _plain_addresses(text: str) -> str:
 
 
 def address_of(service: Any) -> str:
-    """Where a server of tools or another agent is, without secrets: host and port, or the command; "" where it does not
-    say."""
+    """Where a server of tools or another agent is, without secrets: host and port, or the command;
+    "" where it does not say."""
     parameters = getattr(service, "_connection_params", None) or service
     command = getattr(getattr(parameters, "server_params", parameters), "command", None)
     addresses = (
-        getattr(parameters, name, None) for name in ("url", "_agent_card_source", "_server_url", "server_url", "_url")
+        getattr(parameters, name, None)
+        for name in ("url", "_agent_card_source", "_server_url", "server_url", "_url")
     )
     host = next(
         (
@@ -105,8 +118,8 @@ def address_of(service: Any) -> str:
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """`kind`, `message`, `detail` and, where there are such, the HTTP `code` and the `retry_after_s` that the provider
-    asks for, of an exception raised in a turn."""
+    """`kind`, `message`, `detail` and, where there are such, the HTTP `code` and the
+    `retry_after_s` that the provider asks for, of an exception raised in a turn."""
     kind, code, wait_s = RAISED, None, None
     for cause in errors_of(error):
         if getattr(cause, "simulated_tool_error", False):
@@ -115,7 +128,11 @@ def describe(error: BaseException) -> dict[str, Any]:
         if kind != RAISED:
             wait_s = _wait_of(cause)
             break
-    description: dict[str, Any] = {"kind": kind, "message": sentence(error), "detail": own_traceback(error)}
+    description: dict[str, Any] = {
+        "kind": kind,
+        "message": sentence(error),
+        "detail": own_traceback(error),
+    }
     if isinstance(error, SystemExit):
         description.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
     if code is not None:
@@ -136,14 +153,19 @@ def errors_of(error: BaseException) -> Iterator[BaseException]:
         visited_ids.add(id(current))
         yield current
         queue.extend(getattr(current, "exceptions", ()) or ())
-        queue.append(current.__cause__ or (None if current.__suppress_context__ else current.__context__))
+        queue.append(
+            current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+        )
 
 
 def sentence(error: BaseException) -> str:
-    """`ValueError: what it said`, on one line of a readable length; of a group, which says nothing, its first error."""
+    """`ValueError: what it said`, on one line of a readable length; of a group, which says nothing,
+    its first error."""
     grouped = getattr(error, "exceptions", None)
     if isinstance(grouped, (tuple, list)) and grouped and isinstance(grouped[0], BaseException):
-        return sentence(grouped[0]) + (f" (and {len(grouped) - 1} more)" if len(grouped) > 1 else "")
+        return sentence(grouped[0]) + (
+            f" (and {len(grouped) - 1} more)" if len(grouped) > 1 else ""
+        )
     try:
         text = " ".join(str(error).split())
     except Exception:
@@ -158,14 +180,17 @@ def sentence(error: BaseException) -> str:
 
 
 def _mcp_server(error: BaseException) -> str:
-    """The MCP server of google-adk's toolset that an exception is about, without secrets of its address.
+    """The MCP server of google-adk's toolset that an exception is about, without secrets of its
+    address.
 
     Where a server cannot be reached, anyio cancels what waits for it, and says no more.
     """
     if type(error).__name__ != "CancelledError":
         return ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_name == "create_session" and frame.f_code.co_filename.endswith("mcp_session_manager.py"):
+        if frame.f_code.co_name == "create_session" and frame.f_code.co_filename.endswith(
+            "mcp_session_manager.py"
+        ):
             return address_of(frame.f_locals.get("self")) or "of a toolset"
     return ""
 
@@ -179,7 +204,8 @@ def _raised_in(error: BaseException) -> CodeType | None:
 
 
 def own_traceback(error: BaseException) -> str:
-    """The traceback with the frames of installed packages and of this worker left out, and then the error.
+    """The traceback with the frames of installed packages and of this worker left out, and then the
+    error.
 
     Where no frame is the user's, the last ones of all are kept.
     """
@@ -203,13 +229,16 @@ def own_traceback(error: BaseException) -> str:
 
 
 def is_users(file: str) -> bool:
-    """Whether a source file belongs to neither an installed package, nor Python, nor this worker."""
+    """Whether a source file belongs to neither an installed package, nor Python, nor this
+    worker."""
     if file.startswith("<"):
         return False
     path = os.path.abspath(file)
     if re.search(r"[\\/](site|dist)-packages[\\/]", path):
         return False
-    return not path.startswith((os.path.dirname(__file__) + os.sep, os.path.dirname(os.__file__) + os.sep))
+    return not path.startswith(
+        (os.path.dirname(__file__) + os.sep, os.path.dirname(os.__file__) + os.sep)
+    )
 
 
 def _next_step(name: str) -> str:
@@ -230,7 +259,11 @@ def _kind_of(error: BaseException) -> tuple[str, int | None]:
     network = _from_remote_module(error)
     if network and NETWORK_NAMES.search(type(error).__name__):
         return UNREACHABLE, code
-    if isinstance(error, ConnectionError) or type(error).__name__ == "gaierror" or _mcp_server(error):
+    if (
+        isinstance(error, ConnectionError)
+        or type(error).__name__ == "gaierror"
+        or _mcp_server(error)
+    ):
         return UNREACHABLE, code
     if code is not None and network:
         return MODEL_ERROR, code
@@ -254,10 +287,13 @@ def _status_of(error: BaseException) -> int | None:
 
 
 def _wait_of(error: BaseException) -> float | None:
-    """Seconds that the provider asks to wait: a header of the answer, or Google's RetryInfo in its body."""
+    """Seconds that the provider asks to wait: a header of the answer, or Google's RetryInfo in its
+    body."""
     for holder in (getattr(error, "response", None), error):
         read = getattr(getattr(holder, "headers", None), "get", None)
-        header = str(read("retry-after") or read("Retry-After") or "").strip() if callable(read) else ""
+        header = (
+            str(read("retry-after") or read("Retry-After") or "").strip() if callable(read) else ""
+        )
         if SECONDS.fullmatch(header):
             return float(header)
     match = RETRY_DELAY.search(str(getattr(error, "details", None) or ""))

@@ -1,9 +1,9 @@
 """The questions that the agent's process asks of its checkout.
 
-An audit hook hears of files that are opened and folders that are listed. Functions of `os` that raise no audit event
-are wrapped. Each question is one text and is told once; what it means and how a checkout answers it is written in
-`evalgate/system/inputs.py`. What cannot be told apart becomes the question `everything`.
-"""
+An audit hook hears of files that are opened and folders that are listed. Functions of `os` that
+raise no audit event are wrapped. Each question is one text and is told once; what it means and how
+a checkout answers it is written in `evalgate/system/inputs.py`. What cannot be told apart becomes
+the question `everything`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ from typing import Any
 
 Message = dict[str, Any]
 
-FILE, NAME, FOLDER, ENTRIES, MODULE, PACKAGES, PYC = "file", "name", "folder", "entries", "module", "packages", "pyc"
+FILE, NAME, FOLDER, ENTRIES, MODULE, PACKAGES, PYC = (
+    "file",
+    "name",
+    "folder",
+    "entries",
+    "module",
+    "packages",
+    "pyc",
+)
 NAMES, EVERYTHING = "names", "everything"
 
 MOST_QUESTIONS = 20_000
@@ -40,7 +48,8 @@ NAME_FUNCTIONS = frozenset({
     "exists", "lexists", "isfile", "isdir", "islink", "ismount", "is_file", "is_dir", "is_symlink", "is_mount",
     "realpath", "_joinrealpath",
 })  # fmt: skip
-"""Functions of the standard library that call `stat` or `lstat` for nothing but whether there is a file or folder."""
+"""Functions of the standard library that call `stat` or `lstat` for nothing but whether there is a
+file or folder."""
 CHILDREN = (
     "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty",
 )  # fmt: skip
@@ -52,7 +61,8 @@ status_of: Callable[[str], os.stat_result] = os.stat
 
 
 def start(top: str) -> Tracer | None:
-    """Trace this process from now on, in the checkout at `top` (absolute); None where this Python tells too little."""
+    """Trace this process from now on, in the checkout at `top` (absolute); None where this Python
+    tells too little."""
     if os.name != "posix" or sys.implementation.name != "cpython":
         return None
     tracer = Tracer(top)
@@ -82,7 +92,8 @@ class Tracer:
         self._last_opaque: bool | None = None
 
     def messages(self) -> list[Message]:
-        """What is new since the last time, in lines of a moderate length; the first time there is one at least."""
+        """What is new since the last time, in lines of a moderate length; the first time there is
+        one at least."""
         groups: list[list[str]] = []
         room = 0
         with suppress(IndexError):
@@ -97,7 +108,9 @@ class Tracer:
         if not groups and self._last_opaque != is_opaque:
             groups.append([])
         self._last_opaque = is_opaque
-        return [{"type": "inputs", "questions": questions, "opaque": is_opaque} for questions in groups]
+        return [
+            {"type": "inputs", "questions": questions, "opaque": is_opaque} for questions in groups
+        ]
 
     def ask(self, question: str) -> None:
         """Keep a question that was not asked before; too many of them are `everything`."""
@@ -116,7 +129,8 @@ class Tracer:
     # --- where a path lies ---
 
     def _package_folders(self) -> tuple[str, ...]:
-        """Folders with a slash at the end in which nothing is a question: they are told apart by their packages."""
+        """Folders with a slash at the end in which nothing is a question: they are told apart by
+        their packages."""
         prefixes = [sys.prefix, sys.exec_prefix] if sys.prefix != sys.base_prefix else []
         prefix_places = [WORKER, *(f"{place}/" for place in prefixes)]
         package_places = [
@@ -136,11 +150,13 @@ class Tracer:
         )
 
     def is_skipped(self, path: Any) -> bool:
-        """Whether a path plainly lies where nothing is a question: nearly all that is imported does."""
+        """Whether a path plainly lies where nothing is a question: nearly all that is imported
+        does."""
         return type(path) is str and path.startswith(self._skipped) and "/.." not in path
 
     def _text(self, path: Any, dir_fd: Any = None) -> str | None:
-        """The absolute path; None where it cannot lie in the checkout, or is no path. Raises OSError."""
+        """The absolute path; None where it cannot lie in the checkout, or is no path. Raises
+        OSError."""
         if not isinstance(path, (str, bytes)) and not hasattr(path, "__fspath__"):
             return None  # a descriptor: whatever opened it has asked
         text: str = os.fsdecode(path)
@@ -149,10 +165,15 @@ class Tracer:
             text = f"{base}/{text}"
         if self.is_skipped(text):
             return None
-        return text if text.startswith(self._inside) or text in self._tops or self._leads_inside(text) else None
+        return (
+            text
+            if text.startswith(self._inside) or text in self._tops or self._leads_inside(text)
+            else None
+        )
 
     def _leads_inside(self, path: str) -> bool:
-        """Whether a path that is spelled as one outside the checkout leads there by a link, or by `..`."""
+        """Whether a path that is spelled as one outside the checkout leads there by a link, or by
+        `..`."""
         folder, _, name = path.rpartition("/")
         if folder in self._elsewhere and name not in (".", ".."):
             try:
@@ -166,7 +187,8 @@ class Tracer:
         return bool(self._relative(resolve(path, [])))
 
     def _relative(self, place: str) -> str:
-        """A normal path as one relative to the top; "" where it lies outside or nothing there is a question."""
+        """A normal path as one relative to the top; "" where it lies outside or nothing there is a
+        question."""
         if place in self._tops:
             return "."
         for top in self._inside:
@@ -245,7 +267,9 @@ class Tracer:
         code = caller.f_code
         if text is None or code.co_filename == IMPORTER or _is_quiet(caller):
             return
-        if code.co_name in METADATA_LISTERS and str(caller.f_globals.get("__name__")).endswith(METADATA):
+        if code.co_name in METADATA_LISTERS and str(caller.f_globals.get("__name__")).endswith(
+            METADATA
+        ):
             self._tell(PACKAGES, text)
         else:
             self._tell(FOLDER if not scans or _is_standard(code.co_filename) else ENTRIES, text)
@@ -305,8 +329,13 @@ class Tracer:
         self.ask(NAMES)
 
     def ask_for_modules(self) -> None:
-        """Ask for what was imported until now, from folders that variables or installed packages name."""
-        stems = {"sitecustomize", "usercustomize", *(name.partition(".")[0] for name in sys.modules)}
+        """Ask for what was imported until now, from folders that variables or installed packages
+        name."""
+        stems = {
+            "sitecustomize",
+            "usercustomize",
+            *(name.partition(".")[0] for name in sys.modules),
+        }
         for folder in sys.path:
             text = self._text(folder or os.getcwd())
             for stem in stems if text is not None else ():
@@ -318,7 +347,8 @@ class Tracer:
     # --- functions that raise no audit event ---
 
     def wrap(self) -> None:
-        """Put functions that ask in the place of those of `os`, wherever the standard library keeps them."""
+        """Put functions that ask in the place of those of `os`, wherever the standard library keeps
+        them."""
         system = importlib.import_module(os.name)
         notes = {"readlink": self._read_link, "open": None}
         for name in WRAPPED:
@@ -336,7 +366,9 @@ class Tracer:
         fork = Questioner(_posixsubprocess.fork_exec, self._start_child, self)
         _posixsubprocess.fork_exec = fork  # multiprocessing calls it by itself
 
-    def _status(self, path: Any, *, dir_fd: Any = None, follow_symlinks: bool = True, is_link: bool = False) -> None:
+    def _status(
+        self, path: Any, *, dir_fd: Any = None, follow_symlinks: bool = True, is_link: bool = False
+    ) -> None:
         """`stat`, `lstat` and `access`."""
         text = self._text(path, dir_fd)
         if text is None:
@@ -346,9 +378,15 @@ class Tracer:
         if caller.f_code.co_filename == IMPORTER:
             self._look_up(text, caller)
             return
-        while caller.f_back is not None and caller.f_code.co_name in ("stat", "lstat") and _is_pathlib(caller):
+        while (
+            caller.f_back is not None
+            and caller.f_code.co_name in ("stat", "lstat")
+            and _is_pathlib(caller)
+        ):
             caller = caller.f_back
-        is_name = caller.f_code.co_name in NAME_FUNCTIONS and _is_standard(caller.f_code.co_filename)
+        is_name = caller.f_code.co_name in NAME_FUNCTIONS and _is_standard(
+            caller.f_code.co_filename
+        )
         if is_name or not follows:
             self._tell(NAME, text, follows=follows)
         if not is_name:
@@ -374,7 +412,8 @@ class Tracer:
 
 
 class Questioner:
-    """A function of `os` that asks before it runs. It is no descriptor: a class may hold it as it held the original."""
+    """A function of `os` that asks before it runs. It is no descriptor: a class may hold it as it
+    held the original."""
 
     def __init__(self, real: Any, note: Callable[..., None] | None, tracer: Tracer) -> None:
         functools.update_wrapper(self, real)
@@ -388,7 +427,9 @@ class Questioner:
         path = values[0] if values else options.get("path")
         if self._note is not None and not self._tracer.is_skipped(path):
             try:
-                chosen = {name: options[name] for name in ("dir_fd", "follow_symlinks") if name in options}
+                chosen = {
+                    name: options[name] for name in ("dir_fd", "follow_symlinks") if name in options
+                }
                 self._note(path, **chosen, **self._is_link)
             except Exception:
                 self._tracer.give_up()
@@ -402,7 +443,8 @@ class Questioner:
 
 
 def resolve(path: str, links: list[str]) -> str:
-    """An absolute path with every link followed, which are added to `links`; what is absent stays as it is spelled."""
+    """An absolute path with every link followed, which are added to `links`; what is absent stays
+    as it is spelled."""
     remaining_parts, place = path.split("/")[::-1], ""
     while remaining_parts:
         part = remaining_parts.pop()
@@ -424,10 +466,14 @@ def resolve(path: str, links: list[str]) -> str:
 
 
 def spelling(path: str) -> str:
-    """A path as questions spell it: bytes of those that have `%`, or what cannot be printed, are percent-encoded."""
+    """A path as questions spell it: bytes of those that have `%`, or what cannot be printed, are
+    percent-encoded."""
     if path.isprintable() and "%" not in path:
         return path
-    return "".join(chr(byte) if 32 <= byte < 127 and byte != 37 else f"%{byte:02X}" for byte in os.fsencode(path))
+    return "".join(
+        chr(byte) if 32 <= byte < 127 and byte != 37 else f"%{byte:02X}"
+        for byte in os.fsencode(path)
+    )
 
 
 def _caller() -> FrameType:
@@ -454,7 +500,9 @@ OWN = globals()
 def _is_quiet(frame: FrameType) -> bool:
     """Whether Python writes bytecode there, or our worker looks at the installed packages."""
     name, file = frame.f_code.co_name, frame.f_code.co_filename
-    return (name in BYTECODE_WRITERS and file == IMPORTER) or (name == "installed" and file.startswith(WORKER))
+    return (name in BYTECODE_WRITERS and file == IMPORTER) or (
+        name == "installed" and file.startswith(WORKER)
+    )
 
 
 def _is_standard(file: str) -> bool:
@@ -468,6 +516,10 @@ def _is_pathlib(frame: FrameType) -> bool:
 def _is_bytecode_of_source(frame: FrameType, path: Any) -> bool:
     """Whether the import system opens the file that may stand for a source."""
     reason = frame.f_back
-    if frame.f_code.co_filename != IMPORTER or reason is None or reason.f_code.co_name != "get_code":
+    if (
+        frame.f_code.co_filename != IMPORTER
+        or reason is None
+        or reason.f_code.co_name != "get_code"
+    ):
         return False
     return bool(reason.f_locals.get("bytecode_path") == path)

@@ -1,7 +1,8 @@
-"""Custom metrics, run in a process of their own: modules of the agent's package can be imported, the agent is not run.
+"""Custom metrics, run in a process of their own: modules of the agent's package can be imported,
+the agent is not run.
 
-An agent's package could otherwise replace the metric that grades it, as its `__init__` runs before any module in it.
-"""
+An agent's package could otherwise replace the metric that grades it, as its `__init__` runs before
+any module in it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ class Host(server.Host):
         """Say where modules are. Raises errors.LoadFailed."""
         root, path = os.getcwd(), str(options.get("path") or ".")
         try:
-            home = _home_of_callable(options, root) if options.get("call") else modules.locate(path, root)
+            home = (
+                _home_of_callable(options, root)
+                if options.get("call")
+                else modules.locate(path, root)
+            )
         except FileNotFoundError as error:
             raise errors.LoadFailed(str(error)) from error
         if not options.get("call"):
@@ -49,7 +54,8 @@ class Host(server.Host):
         aliases = modules.HomeFinder(home)
         sys.meta_path[:0] = [self._finder, aliases]
         sys.meta_path.append(modules.AgentFinder(aliases))
-        sys.path.extend(roots)  # behind what is installed: a file of the repository cannot take the name of a package
+        # behind what is installed: a file of the repository cannot take the name of a package
+        sys.path.extend(roots)
         return {"framework": "metrics"}
 
     async def open(self, start: Message, session_tools: Any) -> Any:  # noqa: ARG002 - the shape of Host
@@ -64,9 +70,7 @@ class Host(server.Host):
         for name, folder in self._finder.packages.items():
             if "cannot import name" in error_text and f"from '{name}'" in error_text:
                 file = os.path.relpath(os.path.join(folder, "__init__.py"))
-                reason = (
-                    f"{file} is not run for a metric, since it loads the agent; import the name from its own module"
-                )
+                reason = f"{file} is not run for a metric, since it loads the agent; import the name from its own module"
                 answer["error"] = f"{reason}. {error_text}"
         return answer
 
@@ -76,9 +80,18 @@ def _home_of_callable(options: Message, root: str) -> modules.Home:
     name = str(options.get("call")).partition(":")[0].partition(".")[0]
     start = os.path.abspath(str(options.get("path") or "."))
     roots = tuple(dict.fromkeys((start, root)))
-    places = (os.path.join(import_root, name) for import_root in (*roots, *(options.get("import_roots") or ())))
+    places = (
+        os.path.join(import_root, name)
+        for import_root in (*roots, *(options.get("import_roots") or ()))
+    )
     folder = next((place for place in places if os.path.isdir(place)), None)
-    return modules.Home(name=name, file=None, folder=folder, roots=roots, aliases=("agent",) if name != "agent" else ())
+    return modules.Home(
+        name=name,
+        file=None,
+        folder=folder,
+        roots=roots,
+        aliases=("agent",) if name != "agent" else (),
+    )
 
 
 def _packages_of(home: modules.Home) -> dict[str, str]:
@@ -94,15 +107,20 @@ def _packages_of(home: modules.Home) -> dict[str, str]:
 
 
 class MetricFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the agent's packages as folders whose `__init__` does not run, and a metric's own module in the repository
-    first."""
+    """Finds the agent's packages as folders whose `__init__` does not run, and a metric's own
+    module in the repository first."""
 
     def __init__(self) -> None:
         self.roots: tuple[str, ...] = ()
         self.packages: dict[str, str] = {}
         self.own: set[str] = set()
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:  # noqa: ARG002 - the interface's signature
+    def find_spec(
+        self,
+        fullname: str,
+        path: Any = None,  # noqa: ARG002 - the interface's signature
+        target: Any = None,  # noqa: ARG002 - the interface's signature
+    ) -> importlib.machinery.ModuleSpec | None:
         """See importlib.abc.MetaPathFinder."""
         folder = self.packages.get(fullname)
         if folder is not None:
@@ -139,7 +157,8 @@ async def run(message: Message, package: str) -> Message:
 
 
 def _resolve(code: str, package: str) -> Callable[..., Any]:
-    """The function at a dotted path; `agent.` means the agent's package, as it does under `adk eval`."""
+    """The function at a dotted path; `agent.` means the agent's package, as it does under `adk
+    eval`."""
     module_name, _, name = code.rpartition(".")
     if not module_name:
         raise ValueError(f"{code!r} is not a dotted path (package.module.function)")
@@ -202,8 +221,8 @@ def _metric(wire_metric: Message, code: str) -> Any:
 
 
 def _invocation(turn: Message) -> Any:
-    """google-adk's Invocation; a version that lacks newer keys is given the ones it knows, and then no events without a
-    content, which have nothing else."""
+    """google-adk's Invocation; a version that lacks newer keys is given the ones it knows, and then
+    no events without a content, which have nothing else."""
     from google.adk.evaluation import eval_case
     from pydantic import ValidationError
 
@@ -213,7 +232,9 @@ def _invocation(turn: Message) -> Any:
         fields = _known(turn, eval_case.Invocation)
         steps = fields.get("intermediate_data")
         if isinstance(steps, dict) and hasattr(eval_case, "InvocationEvent"):
-            content_events = [event for event in steps.get("invocation_events") or () if event.get("content")]
+            content_events = [
+                event for event in steps.get("invocation_events") or () if event.get("content")
+            ]
             events = [_known(event, eval_case.InvocationEvent) for event in content_events]
             fields["intermediate_data"] = (
                 {**steps, "invocation_events": events} if "invocation_events" in steps else steps
@@ -229,7 +250,9 @@ def _known(fields: Message, kind: Any) -> Message:
 
 def _read(result: Any, code: str) -> Message:
     if not hasattr(result, "overall_score") or not hasattr(result, "overall_eval_status"):
-        raise TypeError(f"{code} returned {type(result).__name__} where google-adk expects an EvaluationResult")
+        raise TypeError(
+            f"{code} returned {type(result).__name__} where google-adk expects an EvaluationResult"
+        )
     score = _number(result.overall_score, f"overall_score of {code}")
     number = getattr(result.overall_eval_status, "value", result.overall_eval_status)
     status = STATUSES.get(number) if isinstance(number, int) else None
@@ -238,7 +261,9 @@ def _read(result: Any, code: str) -> Message:
     if score is None and status in ("passed", "failed"):
         raise ValueError(f"{code} returned {status}, but no overall_score")
     turn_results = getattr(result, "per_invocation_results", None) or ()
-    turns = [_number(getattr(turn, "score", None), f"a turn's score of {code}") for turn in turn_results]
+    turns = [
+        _number(getattr(turn, "score", None), f"a turn's score of {code}") for turn in turn_results
+    ]
     return {"score": score, "status": status, "turns": turns}
 
 

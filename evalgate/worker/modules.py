@@ -1,8 +1,8 @@
-"""Importing the agent's package under every name that its code may use for it, and as one module each time.
+"""Importing the agent's package under every name that its code may use for it, and as one module
+each time.
 
-`agents/weather` may call itself `weather` (adk web), `agents.weather` (from the repository's root) or `agent`
-(adk eval): all three are the same module objects here, so nothing runs twice.
-"""
+`agents/weather` may call itself `weather` (adk web), `agents.weather` (from the repository's root)
+or `agent` (adk eval): all three are the same module objects here, so nothing runs twice."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from typing import Any
 class Home:
     """Where an agent's code lives.
 
-    `name`: the module name it is imported by. `file`: what is executed (None: a folder without `__init__.py`).
-    `folder`: its submodules' place, None for a single file. `roots`: folders that imports start from.
-    `aliases`: other names of the same module.
-    """
+    `name`: the module name it is imported by. `file`: what is executed (None: a folder without
+    `__init__.py`). `folder`: its submodules' place, None for a single file. `roots`: folders that
+    imports start from. `aliases`: other names of the same module."""
 
     name: str
     file: str | None
@@ -39,7 +38,8 @@ class Home:
 
 
 def locate(path: str, root: str) -> Home:
-    """The home of the agent at `path`: a folder, a file, or a dotted module, relative to the checkout `root`.
+    """The home of the agent at `path`: a folder, a file, or a dotted module, relative to the
+    checkout `root`.
 
     Raises FileNotFoundError.
     """
@@ -53,9 +53,15 @@ def locate(path: str, root: str) -> Home:
         if not os.path.isdir(place):
             place += ".py"
             if not os.path.isfile(place):
-                raise FileNotFoundError(f"there is neither a folder, a file nor a module {path!r} in the checkout")
+                raise FileNotFoundError(
+                    f"there is neither a folder, a file nor a module {path!r} in the checkout"
+                )
     is_folder = os.path.isdir(place)
-    file, stem = (os.path.join(place, "__init__.py"), place) if is_folder else (place, os.path.splitext(place)[0])
+    file, stem = (
+        (os.path.join(place, "__init__.py"), place)
+        if is_folder
+        else (place, os.path.splitext(place)[0])
+    )
     top, name = _module_name(stem, root)
     return Home(
         name=name,
@@ -67,10 +73,15 @@ def locate(path: str, root: str) -> Home:
 
 
 def _module_name(place: str, root: str) -> tuple[str, str]:
-    """The folder to import from and the dotted name: upward for as long as folders are packages, as pytest does."""
+    """The folder to import from and the dotted name: upward for as long as folders are packages, as
+    pytest does."""
     parts = [os.path.basename(place)]
     parent = os.path.dirname(place)
-    while parent != root and parent.startswith(root + os.sep) and os.path.isfile(os.path.join(parent, "__init__.py")):
+    while (
+        parent != root
+        and parent.startswith(root + os.sep)
+        and os.path.isfile(os.path.join(parent, "__init__.py"))
+    ):
         parts.insert(0, os.path.basename(parent))
         parent = os.path.dirname(parent)
     name = ".".join(parts)
@@ -105,8 +116,9 @@ def add_folders(roots: tuple[str, ...]) -> None:
 
 
 def add_packages() -> None:
-    """Make installed packages importable in a Python that started without them (`-S`), and run nothing of theirs: of
-    their `.pth` files the folders are added, behind all others, and no line is executed."""
+    """Make installed packages importable in a Python that started without them (`-S`), and run
+    nothing of theirs: of their `.pth` files the folders are added, behind all others, and no line
+    is executed."""
     import site
 
     linked: list[str] = []
@@ -114,7 +126,11 @@ def add_packages() -> None:
     def note(folder: str, name: str, known_paths: set[str] | None) -> set[str] | None:
         try:
             with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                lines = [line.strip() for line in file if not line.startswith(("#", "import ", "import\t"))]
+                lines = [
+                    line.strip()
+                    for line in file
+                    if not line.startswith(("#", "import ", "import\t"))
+                ]
         except OSError:
             lines = []
         linked.extend(os.path.join(folder, line) for line in lines if line)
@@ -123,11 +139,16 @@ def add_packages() -> None:
     site.addpackage = note  # type: ignore[assignment]
     site.execsitecustomize = lambda: None
     site.main()
-    sys.path.extend(folder for folder in dict.fromkeys(linked) if os.path.isdir(folder) and folder not in sys.path)
+    sys.path.extend(
+        folder
+        for folder in dict.fromkeys(linked)
+        if os.path.isdir(folder) and folder not in sys.path
+    )
 
 
 def import_home(home: Home) -> ModuleType:
-    """Import the agent's package (or file) and let every alias mean it. Raises whatever its code raises."""
+    """Import the agent's package (or file) and let every alias mean it. Raises whatever its code
+    raises."""
     add_folders(home.roots)
     finder = HomeFinder(home)
     sys.meta_path.insert(0, finder)
@@ -146,13 +167,19 @@ def import_module_of(home: Home, name: str) -> ModuleType | None:
 
 
 class HomeFinder(importlib.abc.MetaPathFinder):
-    """Finds the agent's package at its place, whatever else has its name, and its aliases as the same modules."""
+    """Finds the agent's package at its place, whatever else has its name, and its aliases as the
+    same modules."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
         self.aliases = tuple(alias for alias in home.aliases if alias != "agent")
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:  # noqa: ARG002 - the interface's signature
+    def find_spec(
+        self,
+        fullname: str,
+        path: Any = None,  # noqa: ARG002 - the interface's signature
+        target: Any = None,  # noqa: ARG002 - the interface's signature
+    ) -> importlib.machinery.ModuleSpec | None:
         """See importlib.abc.MetaPathFinder."""
         if fullname == self.home.name:
             return _spec(self.home)
@@ -174,9 +201,16 @@ class AgentFinder(importlib.abc.MetaPathFinder):
     def __init__(self, finder: HomeFinder) -> None:
         self.finder = finder
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:  # noqa: ARG002 - the interface's signature
+    def find_spec(
+        self,
+        fullname: str,
+        path: Any = None,  # noqa: ARG002 - the interface's signature
+        target: Any = None,  # noqa: ARG002 - the interface's signature
+    ) -> importlib.machinery.ModuleSpec | None:
         """See importlib.abc.MetaPathFinder."""
-        if "agent" in self.finder.home.aliases and (fullname == "agent" or fullname.startswith("agent.")):
+        if "agent" in self.finder.home.aliases and (
+            fullname == "agent" or fullname.startswith("agent.")
+        ):
             return self.finder.same_as(fullname, self.finder.home.name + fullname[len("agent") :])
         return None
 
@@ -205,4 +239,6 @@ def _spec(home: Home) -> importlib.machinery.ModuleSpec | None:
         spec.submodule_search_locations = [home.folder or ""]
         return spec
     places = [home.folder] if home.folder else None
-    return importlib.util.spec_from_file_location(home.name, home.file, submodule_search_locations=places)
+    return importlib.util.spec_from_file_location(
+        home.name, home.file, submodule_search_locations=places
+    )

@@ -1,4 +1,5 @@
-"""The worker's end of the protocol: one JSON object per line on streams that the agent cannot reach."""
+"""The worker's end of the protocol: one JSON object per line on streams that the agent cannot
+reach."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Pipe:
             self._write()
 
     def keep(self, message: dict[str, Any]) -> None:
-        """Write one message with the next that is sent: nobody waits for it, and each write wakes the reader."""
+        """Write one message with the next that is sent: nobody waits for it, and each write wakes
+        the reader."""
         data = encode(message)
         with self._lock:
             self._held += data
@@ -58,18 +60,26 @@ class Pipe:
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """One line of strict JSON: what JSON cannot say is written as text, never as an invalid token."""
+    """One line of strict JSON: what JSON cannot say is written as text, never as an invalid
+    token."""
     try:
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        text = json.dumps(plain(message), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(
+            plain(message), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        )
     # A lone surrogate has no UTF-8; its backslash form is the JSON escape that stands for it.
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """The nearest JSON of any Python value: tuples become lists, unknown things and NaN their repr."""
-    if value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
+    """The nearest JSON of any Python value: tuples become lists, unknown things and NaN their
+    repr."""
+    if (
+        value is None
+        or isinstance(value, (str, int))
+        or (isinstance(value, float) and math.isfinite(value))
+    ):
         return value
     if depth < 60:
         if isinstance(value, dict):
@@ -87,7 +97,13 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 def _key(key: Any) -> str:
     """Keys as `json.dumps` writes them."""
-    return key if isinstance(key, str) else str(plain(key)) if not isinstance(key, bool) else str(key).lower()
+    return (
+        key
+        if isinstance(key, str)
+        else str(plain(key))
+        if not isinstance(key, bool)
+        else str(key).lower()
+    )
 
 
 def _json_of(dump: Any) -> Any:
@@ -100,9 +116,8 @@ def _json_of(dump: Any) -> Any:
 def claim() -> Pipe:
     """Keep the real standard streams for the protocol and give the agent harmless ones.
 
-    What the agent, its extensions and its children print goes to standard error; standard input is empty to them.
-    The private descriptors are not inherited by children.
-    """
+    What the agent, its extensions and its children print goes to standard error; standard input is
+    empty to them. The private descriptors are not inherited by children."""
     source = os.dup(0)
     sink = os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)

@@ -32,7 +32,8 @@ POOL = ThreadPoolExecutor(max_workers=16, thread_name_prefix="agent")
 
 @dataclass(frozen=True)
 class Signature:
-    """Which of OFFERED the callable takes, in its own order of keywords; `first`: its first argument is the text."""
+    """Which of OFFERED the callable takes, in its own order of keywords; `first`: its first
+    argument is the text."""
 
     keywords: tuple[str, ...]
     first: bool
@@ -51,12 +52,16 @@ def signature_of(callee: Any) -> Signature:
     first = bool(parameters) and parameters[0].name not in OFFERED
     keywords = []
     for index, parameter in enumerate(parameters):
-        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or (first and index == 0):
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or (
+            first and index == 0
+        ):
             continue
         if parameter.name in OFFERED:
             keywords.append(parameter.name)
         elif parameter.default is parameter.empty:
-            raise TypeError(f"unknown parameter {parameter.name!r}; an agent can take {', '.join(OFFERED)}")
+            raise TypeError(
+                f"unknown parameter {parameter.name!r}; an agent can take {', '.join(OFFERED)}"
+            )
     return Signature(keywords=tuple(keywords), first=first, session_class=session_class)
 
 
@@ -64,7 +69,11 @@ class CallSession:
     """One conversation: its state, its history, and for a class its own instance."""
 
     def __init__(
-        self, callee: Any, signature: Signature, start: Message, session_tools: SessionTools | None = None
+        self,
+        callee: Any,
+        signature: Signature,
+        start: Message,
+        session_tools: SessionTools | None = None,
     ) -> None:
         self._callee = callee() if signature.session_class else callee
         self._signature = signature
@@ -74,17 +83,23 @@ class CallSession:
         self._tells_state = bool(start.get("states"))
         for turn in start.get("history") or ():
             self._messages.append({"role": "user", "text": text_of(turn.get("user_content") or {})})
-            self._messages.append({"role": "model", "text": text_of(turn.get("final_response") or {})})
+            self._messages.append(
+                {"role": "model", "text": text_of(turn.get("final_response") or {})}
+            )
         self._tools = Tools(session_tools)
 
     async def set(self, state: Message, agent: str) -> None:
-        """Set session variables. Raises ValueError where another agent is to take the turn: here is only one."""
+        """Set session variables. Raises ValueError where another agent is to take the turn: here is
+        only one."""
         if agent:
-            raise ValueError(f"the case gives the turn to the agent {agent!r}, and a callable has no agents")
+            raise ValueError(
+                f"the case gives the turn to the agent {agent!r}, and a callable has no agents"
+            )
         self._state.update(state)
 
     async def turn(self, content: Message, emit: Emit) -> Message:
-        """Call it with what it asks for; every event goes to `emit`. Raises what the callable raises."""
+        """Call it with what it asks for; every event goes to `emit`. Raises what the callable
+        raises."""
         started = time.monotonic()
         text = text_of(content)
         self._messages.append({"role": "user", "text": text})
@@ -111,7 +126,9 @@ class CallSession:
 
 async def _run(callee: Any, positional: list[Any], keywords: Message, recorder: Recorder) -> None:
     functions = (callee, getattr(callee, "__call__", None))  # noqa: B004 - its method is looked at, not whether it has one
-    if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in functions):
+    if any(
+        inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in functions
+    ):
         result = callee(*positional, **keywords)
         if inspect.isasyncgen(result):
             async for item in result:
@@ -119,13 +136,16 @@ async def _run(callee: Any, positional: list[Any], keywords: Message, recorder: 
             return
         recorder.result(await result)
         return
-    awaitable = await asyncio.get_running_loop().run_in_executor(POOL, _call, callee, positional, keywords, recorder)
+    awaitable = await asyncio.get_running_loop().run_in_executor(
+        POOL, _call, callee, positional, keywords, recorder
+    )
     if awaitable is not None:
         recorder.result(await awaitable)
 
 
 def _call(callee: Any, positional: list[Any], keywords: Message, recorder: Recorder) -> Any:
-    """In a thread: a plain function, which may also be a generator, or hand back something to await."""
+    """In a thread: a plain function, which may also be a generator, or hand back something to
+    await."""
     result = callee(*positional, **keywords)
     if inspect.isawaitable(result):
         return result
@@ -146,14 +166,17 @@ class Recorder:
         self.answer = ""
 
     def result(self, value: Any) -> None:
-        """What was returned: a text, nothing, or a dict of RESULT_KEYS. Raises TypeError for anything else."""
+        """What was returned: a text, nothing, or a dict of RESULT_KEYS. Raises TypeError for
+        anything else."""
         if value is None:
             return
         if isinstance(value, str):
             self.event(value)
             return
         if not isinstance(value, dict):
-            raise TypeError(f"the agent returned {type(value).__name__}; it must return a string, a dict or None")
+            raise TypeError(
+                f"the agent returned {type(value).__name__}; it must return a string, a dict or None"
+            )
         _refuse_unknown(value, RESULT_KEYS, "returned")
         for call in value.get("tool_calls") or ():
             self._tool(call)
@@ -164,27 +187,49 @@ class Recorder:
             self._state.update(value["state"])
 
     def event(self, value: Any) -> None:
-        """What was yielded: a text, or a dict of EVENT_KEYS. The last text is the answer. Raises TypeError."""
+        """What was yielded: a text, or a dict of EVENT_KEYS. The last text is the answer. Raises
+        TypeError."""
         event = {"text": value} if isinstance(value, str) else value
         if not isinstance(event, dict):
-            raise TypeError(f"the agent yielded {type(value).__name__}; it must yield strings or dicts")
+            raise TypeError(
+                f"the agent yielded {type(value).__name__}; it must yield strings or dicts"
+            )
         _refuse_unknown(event, EVENT_KEYS, "yielded")
         content = event.get("content") or {"role": "model", "parts": _parts(event)}
         text = text_of(content)
-        sent = {key: event[key] for key in ("usage_metadata", "model_version", "grounding_metadata") if event.get(key)}
+        sent = {
+            key: event[key]
+            for key in ("usage_metadata", "model_version", "grounding_metadata")
+            if event.get(key)
+        }
         is_answer = bool(event.get("final", bool(text) and not _has_tools(content)))
         if is_answer:
             self.answer = text
-        self._emit({"author": event.get("author") or "agent", "content": content, "final": is_answer, **sent})
+        self._emit(
+            {
+                "author": event.get("author") or "agent",
+                "content": content,
+                "final": is_answer,
+                **sent,
+            }
+        )
 
     def _tool(self, call: Any) -> None:
         if not isinstance(call, dict) or not isinstance(call.get("name"), str):
-            raise TypeError("each item of tool_calls must be a dict with a name and optionally args, id and response")
-        call_fields = {key: call[key] for key in ("id", "name", "args") if call.get(key) is not None}
+            raise TypeError(
+                "each item of tool_calls must be a dict with a name and optionally args, id and response"
+            )
+        call_fields = {
+            key: call[key] for key in ("id", "name", "args") if call.get(key) is not None
+        }
         self.event({"tool_call": {"args": {}, **call_fields}})
         if call.get("response") is not None:
             answered = {key: call[key] for key in ("id", "name") if call.get(key) is not None}
-            response = call["response"] if isinstance(call["response"], dict) else {"result": call["response"]}
+            response = (
+                call["response"]
+                if isinstance(call["response"], dict)
+                else {"result": call["response"]}
+            )
             self.event({"tool_response": {**answered, "response": response}})
 
 
@@ -215,7 +260,9 @@ def _refuse_unknown(value: Message, valid_keys: frozenset[str], verb: str) -> No
 def text_of(content: Message) -> str:
     """The texts of a content, one a line; thoughts are left out."""
     parts = content.get("parts") or ()
-    return "\n".join(str(part["text"]) for part in parts if part.get("text") and not part.get("thought"))
+    return "\n".join(
+        str(part["text"]) for part in parts if part.get("text") and not part.get("thought")
+    )
 
 
 class Host(server.Host):
@@ -239,7 +286,11 @@ class Host(server.Host):
         """Import the callable; raises errors.LoadFailed."""
         call = str(options.get("call") or "")
         root = os.getcwd()
-        roots = [os.path.abspath(options.get("path") or "."), root, *(options.get("import_roots") or ())]
+        roots = [
+            os.path.abspath(options.get("path") or "."),
+            root,
+            *(options.get("import_roots") or ()),
+        ]
         modules.add_folders(tuple(dict.fromkeys(roots)))
         try:
             self._callee = find(call)
@@ -260,7 +311,8 @@ class Host(server.Host):
 
 
 def find(call: str) -> Any:
-    """The function or class at `module:attribute`. Raises ValueError, TypeError and whatever the module raises."""
+    """The function or class at `module:attribute`. Raises ValueError, TypeError and whatever the
+    module raises."""
     target = attribute(call)
     if not callable(target):
         raise TypeError(f"{call} is a {type(target).__name__} and cannot be called")
@@ -268,7 +320,8 @@ def find(call: str) -> Any:
 
 
 def attribute(call: str) -> Any:
-    """The object at `module:attribute`. Raises ValueError, AttributeError and whatever the module raises."""
+    """The object at `module:attribute`. Raises ValueError, AttributeError and whatever the module
+    raises."""
     module_name, _, path = call.partition(":")
     if not module_name or not path:
         raise ValueError(f"{call!r} is not of the form module:function")

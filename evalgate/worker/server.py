@@ -1,17 +1,19 @@
-"""Serving an agent: the file that its interpreter is started with (`python server.py adk`), and the loop in it.
+"""Serving an agent: the file that its interpreter is started with (`python server.py adk`), and the
+loop in it.
 
-It runs inside the agent's own interpreter: standard library plus the agent's framework, nothing of evalgate. Its folder
-is loaded under a private name, so that neither the folder nor its modules can be met (or shadowed) by the agent's own
-imports. Everything here must work on Python 3.10.
-"""
+It runs inside the agent's own interpreter: standard library plus the agent's framework, nothing of
+evalgate. Its folder is loaded under a private name, so that neither the folder nor its modules can
+be met (or shadowed) by the agent's own imports. Everything here must work on Python 3.10."""
 
 from __future__ import annotations
 
 import sys
 
-if not __package__:  # started as a file: by evalgate, or as the main module of a process that the agent spawns
+# started as a file: by evalgate, or as the main module of a process that the agent spawns
+if not __package__:
     FOLDER = __file__.replace("\\", "/").rpartition("/")[0]
-    if sys.path and sys.path[0].replace("\\", "/") == FOLDER:  # where Python put it: nothing is looked up there
+    # where Python put it: nothing is looked up there
+    if sys.path and sys.path[0].replace("\\", "/") == FOLDER:
         del sys.path[0]
     __package__ = "_evalgate_worker"
     package = type(sys)(__package__)
@@ -46,19 +48,27 @@ Interval = tuple[float, float]
 
 
 def installed() -> tuple[str, dict[str, str]]:
-    """16 hex digits over the names and versions of all packages, those from git or an archive with where they are from:
-    a requirement without a version is another package one day; those from a folder or an archive with what they hold.
-    And the versions by name, as importlib.metadata has them, from the names of the folders alone."""
+    """16 hex digits over the names and versions of all packages, those from git or an archive with
+    where they are from: a requirement without a version is another package one day; those from a
+    folder or an archive with what they hold. And the versions by name, as importlib.metadata has
+    them, from the names of the folders alone."""
     identities = set()
     versions: dict[str, str] = {}
     for folder in dict.fromkeys(sys.path):
         try:
-            names = [name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info"))]
+            names = [
+                name
+                for name in os.listdir(folder or ".")
+                if name.endswith((".dist-info", ".egg-info"))
+            ]
         except OSError:
             continue
         for name in names:
             origin = b""
-            with suppress(OSError), open(os.path.join(folder, name, "direct_url.json"), "rb") as file:
+            with (
+                suppress(OSError),
+                open(os.path.join(folder, name, "direct_url.json"), "rb") as file,
+            ):
                 origin = file.read(10_000)
             is_fixed = b"vcs_info" in origin or b"archive_info" in origin
             files = content(os.path.join(folder, name), origin)
@@ -66,16 +76,20 @@ def installed() -> tuple[str, dict[str, str]]:
             package, _, version = name.rpartition(".")[0].partition("-")
             if version:
                 versions.setdefault(package.lower().replace("_", "-"), version.partition("-py")[0])
-    return hashlib.sha256(b"\0".join(sorted(identities))).hexdigest()[:16], dict(sorted(versions.items()))
+    return hashlib.sha256(b"\0".join(sorted(identities))).hexdigest()[:16], dict(
+        sorted(versions.items())
+    )
 
 
 def content(info: str, origin: bytes) -> bytes:
-    """A digest of what was installed from a folder or an archive, by the hashes in the RECORD of `info`, the package's
-    .dist-info; b"" for all others, and for an editable one, whose files are those of the checkout. `origin`: its
-    direct_url.json."""
+    """A digest of what was installed from a folder or an archive, by the hashes in the RECORD of
+    `info`, the package's .dist-info; b"" for all others, and for an editable one, whose files are
+    those of the checkout. `origin`: its direct_url.json."""
     try:
         about = json.loads(origin or b"{}")
-        if "archive_info" not in about and ("dir_info" not in about or about["dir_info"].get("editable")):
+        if "archive_info" not in about and (
+            "dir_info" not in about or about["dir_info"].get("editable")
+        ):
             return b""
         with open(os.path.join(info, "RECORD"), "rb") as file:
             lines = file.read().splitlines()
@@ -107,8 +121,8 @@ class TurnWatch:
         self._open["model", key] = (time.monotonic(), str(getattr(request, "model", None) or ""))
 
     def model_answers(self, key: Any, name: str = "", spent: dict[str, Any] | None = None) -> None:
-        """A chunk of the model's answer is there. `name`: of the model, where the request did not say it; `spent`: its
-        tokens, of which a later chunk knows all."""
+        """A chunk of the model's answer is there. `name`: of the model, where the request did not
+        say it; `spent`: its tokens, of which a later chunk knows all."""
         if spent and ("model", key) in self._open:
             self.spent[key, self._open["model", key][0]] = spent
         self._ends("model", key, name)
@@ -128,22 +142,31 @@ class TurnWatch:
             self._calls[kind, key, begun] = (name or open_name, time.monotonic())
 
     def timings(self) -> dict[str, Any]:
-        """Wall seconds to the millisecond, as ADK has them: overlaps count once, and as the model's before a tool's."""
+        """Wall seconds to the millisecond, as ADK has them: overlaps count once, and as the model's
+        before a tool's."""
         every = [(kind, name, begun, end) for (kind, _, begun), (name, end) in self._calls.items()]
-        models, tools = ([call[2:] for call in every if call[0] == kind] for kind in ("model", "tool"))
+        models, tools = (
+            [call[2:] for call in every if call[0] == kind] for kind in ("model", "tool")
+        )
         model_s = seconds_of(models)
         return {
             "total_s": round(time.monotonic() - self.started, 3),
             "model_s": round(model_s, 3),
             "tool_s": round(seconds_of(models + tools) - model_s, 3),
             "calls": [
-                {"kind": kind, "name": name, "at": round(begun - self.started, 3), "seconds": round(end - begun, 3)}
+                {
+                    "kind": kind,
+                    "name": name,
+                    "at": round(begun - self.started, 3),
+                    "seconds": round(end - begun, 3),
+                }
                 for kind, name, begun, end in sorted(every, key=lambda call: call[2])
             ],
         }
 
     def agents(self, authors: list[str]) -> list[dict[str, Any]]:
-        """Instructions and tools of the agents among `authors` that asked a model, in that order."""
+        """Instructions and tools of the agents among `authors` that asked a model, in that
+        order."""
         agents = []
         for author in dict.fromkeys(authors):
             request = self.requests.get(author)
@@ -152,7 +175,9 @@ class TurnWatch:
             config = request.config
             details: dict[str, Any] = {"name": author}
             if instructions := getattr(config, "system_instruction", None):
-                details["instructions"] = instructions if isinstance(instructions, str) else str(instructions)
+                details["instructions"] = (
+                    instructions if isinstance(instructions, str) else str(instructions)
+                )
             if declared := getattr(config, "tools", None):
                 details["tool_declarations"] = [declaration(tool) for tool in declared]
             agents.append(details)
@@ -169,7 +194,8 @@ def seconds_of(intervals: list[Interval]) -> float:
 
 
 def declaration(tool: Any) -> dict[str, Any]:
-    """google.genai's Tool as JSON, also for a function or a client that the model's library would turn into one."""
+    """google.genai's Tool as JSON, also for a function or a client that the model's library would
+    turn into one."""
     if hasattr(tool, "model_dump"):
         dumped: dict[str, Any] = tool.model_dump(mode="json", exclude_none=True)
         return dumped
@@ -177,14 +203,17 @@ def declaration(tool: Any) -> dict[str, Any]:
         return tool
     fields = {"name": str(getattr(tool, "__name__", None) or type(tool).__name__)}
     description = inspect.getdoc(tool) if callable(tool) else None
-    return {"function_declarations": [{**fields, "description": description} if description else fields]}
+    return {
+        "function_declarations": [{**fields, "description": description} if description else fields]
+    }
 
 
 CURRENT: ContextVar[TurnWatch | None] = ContextVar("evalgate_turn", default=None)
 """The turn that the running task works for."""
 
 
-# --- one session that keeps the event loop from all others, as an `async def` does that waits without `await` ---
+# --- one session that keeps the event loop from all others, as an `async def` does that waits
+# without `await` ---
 
 STALL_S = 0.5
 BEAT_S = 0.2
@@ -193,8 +222,11 @@ SESSION: ContextVar[str] = ContextVar("evalgate_session", default="")
 """The session that the running task works for."""
 
 
-def watch_for_stalls(loop: asyncio.AbstractEventLoop, send: Callable[[dict[str, Any]], None]) -> None:
-    """From now on, tell of each stall of the running loop, and of its end; to be called in the loop's thread."""
+def watch_for_stalls(
+    loop: asyncio.AbstractEventLoop, send: Callable[[dict[str, Any]], None]
+) -> None:
+    """From now on, tell of each stall of the running loop, and of its end; to be called in the
+    loop's thread."""
     beat = time.monotonic()
     thread = threading.get_ident()
 
@@ -211,7 +243,14 @@ def watch_for_stalls(loop: asyncio.AbstractEventLoop, send: Callable[[dict[str, 
             frame = sys._current_frames().get(thread) if seconds > STALL_S else None  # noqa: SLF001 - no other way
             session = _session_of(frame)
             if session and session != reported_session:
-                send({"type": "stalled", "session": session, "seconds": round(seconds, 3), "where": _where(frame)})
+                send(
+                    {
+                        "type": "stalled",
+                        "session": session,
+                        "seconds": round(seconds, 3),
+                        "where": _where(frame),
+                    }
+                )
             elif reported_session and not session:
                 send({"type": "resumed"})
             reported_session = session
@@ -245,8 +284,8 @@ class Session(Protocol):
     """One conversation with the agent."""
 
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
-        """Run a turn, give every event to `emit`, and what is recorded of it as messages of the type `trace`; the
-        fields of `turn_end`. Raises what the agent raises."""
+        """Run a turn, give every event to `emit`, and what is recorded of it as messages of the
+        type `trace`; the fields of `turn_end`. Raises what the agent raises."""
 
     async def end(self) -> Message:
         """The fields of `ended`."""
@@ -254,12 +293,17 @@ class Session(Protocol):
 
 def variables() -> list[str]:
     """Names of the environment variables that are set to anything but 0 and false."""
-    return [name for name, value in os.environ.items() if value.strip().lower() not in ("", "0", "false")]
+    return [
+        name
+        for name, value in os.environ.items()
+        if value.strip().lower() not in ("", "0", "false")
+    ]
 
 
 class Host(Protocol):
-    """One kind of agent, or what runs metrics in its place (`metrics.Host`, which alone is told of any); `asks`: its
-    tools can be asked about, known once it is loaded. One that `takes_history` has sessions with `set`."""
+    """One kind of agent, or what runs metrics in its place (`metrics.Host`, which alone is told of
+    any); `asks`: its tools can be asked about, known once it is loaded. One that `takes_history`
+    has sessions with `set`."""
 
     sessions: int = 16
 
@@ -280,7 +324,8 @@ class Host(Protocol):
         """A fresh session; with `tools`, its tools are asked about there."""
 
     def models(self) -> list[str]:
-        """The models that the loaded agent asks with keys of its environment, as far as that is known."""
+        """The models that the loaded agent asks with keys of its environment, as far as that is
+        known."""
         return []
 
     def agents(self) -> list[Message]:
@@ -335,14 +380,17 @@ class Server:
         try:
             for message in self._pipe.messages():
                 if message.get("type") == "tool_response":
-                    # from here and not from the loop, so that a plain function which waits on the loop is answered, too
+                    # from here and not from the loop, so that a plain function which waits on the
+                    # loop is answered, too
                     session_tools = self._tools.get(str(message.get("session", "")))
                     if session_tools is not None:
                         session_tools.tell(message)
                 else:
                     loop.call_soon_threadsafe(self._inbox.put_nowait, message)
         except ValueError as error:
-            self._pipe.send({"type": "fatal", "kind": "protocol", "message": str(error), "detail": ""})
+            self._pipe.send(
+                {"type": "fatal", "kind": "protocol", "message": str(error), "detail": ""}
+            )
         loop.call_soon_threadsafe(self._inbox.put_nowait, None)
 
     async def _greet(self, hello: Message) -> bool:
@@ -356,12 +404,21 @@ class Server:
         try:
             about = await self._host.load(hello.get("options") or {})
         except BaseException as error:
-            failed = error if isinstance(error, errors.LoadFailed) else errors.LoadFailed.of(error, "the agent")
+            failed = (
+                error
+                if isinstance(error, errors.LoadFailed)
+                else errors.LoadFailed.of(error, "the agent")
+            )
             self._say({"type": "fatal", **failed.found})
             return False
         fingerprint, packages = installed()
         about = {**about, "installed": fingerprint}
-        ready = {"type": "ready", "protocol": PROTOCOL, "about": about, "sessions": self._host.sessions}
+        ready = {
+            "type": "ready",
+            "protocol": PROTOCOL,
+            "about": about,
+            "sessions": self._host.sessions,
+        }
         ready["description"] = {"packages": packages, "agents": self._described(self._host.agents)}
         ready["surroundings"] = {
             "models": self._described(self._host.models),
@@ -415,15 +472,20 @@ class Server:
         def send(event: Message) -> None:
             if self._turns.get(name) is turn and name not in self._given_up:
                 parts = (event.get("content") or {}).get("parts") or ()
-                # told at once: the tool may take its time, and what is recorded may be the last that is heard
+                # told at once: the tool may take its time, and what is recorded may be the last
+                # that is heard
                 calls = "type" in event or any("function_call" in part for part in parts)
-                (self._pipe.send if calls else self._pipe.keep)({"type": "event", "session": name, **event})
+                (self._pipe.send if calls else self._pipe.keep)(
+                    {"type": "event", "session": name, **event}
+                )
 
         session = self._sessions[name]
         if message.get("state") or message.get("agent"):
             await session.set(message.get("state") or {}, str(message.get("agent") or ""))  # type: ignore[attr-defined]
         tools.CURRENT.set(self._tools.get(name))
-        self._turns[name] = turn = asyncio.ensure_future(session.turn(message.get("content") or {}, send))
+        self._turns[name] = turn = asyncio.ensure_future(
+            session.turn(message.get("content") or {}, send)
+        )
         try:
             answer = await turn
         finally:
@@ -464,8 +526,8 @@ class Server:
 def serve(pipe: Pipe, host: Host) -> int:
     """Serve and leave; a `sys.exit` somewhere in the agent ends its turn, not the other sessions.
 
-    The agent's own exit hooks run, but its threads are not waited for, nor thousands of modules taken down.
-    """
+    The agent's own exit hooks run, but its threads are not waited for, nor thousands of modules
+    taken down."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     main = loop.create_task(Server(pipe, host).run())
@@ -473,7 +535,8 @@ def serve(pipe: Pipe, host: Host) -> int:
         try:
             loop.run_until_complete(main)
         except (SystemExit, KeyboardInterrupt):
-            # asyncio lets these two escape from the loop although a task holds them already: go on where it stood.
+            # asyncio lets these two escape from the loop although a task holds them already: go on
+            # where it stood.
             continue
     code = main.result()
     atexit._run_exitfuncs()  # noqa: SLF001 - the one way to run them without a full shutdown
@@ -496,8 +559,9 @@ def main() -> int:
 
 
 def load(kind: str) -> Any:
-    """The module of a kind of agent: one beside this file, or a file of another package (its path without `.py`), whose
-    `from evalgate.worker import ...` means the modules beside this file, whatever evalgate the agent has."""
+    """The module of a kind of agent: one beside this file, or a file of another package (its path
+    without `.py`), whose `from evalgate.worker import ...` means the modules beside this file,
+    whatever evalgate the agent has."""
     folder, _, name = kind.rpartition("/")
     if not folder:
         return importlib.import_module(f".{kind}", __package__)

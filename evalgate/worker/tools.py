@@ -31,7 +31,8 @@ class ToolRefused(Exception):  # noqa: N818 - it says what happened
 
 
 class SessionTools:
-    """The tool calls of one session; used from the event loop and from the threads of plain functions."""
+    """The tool calls of one session; used from the event loop and from the threads of plain
+    functions."""
 
     def __init__(self, send: Callable[[Message], None], session: str) -> None:
         self._send = send
@@ -88,7 +89,8 @@ class Call:
         self._answer = answer
 
     def wait(self, run: Callable[[], Any]) -> Any:
-        """The call's result: what evalgate says, or what `run` gives. Raises what the tool raises, and ToolRefused."""
+        """The call's result: what evalgate says, or what `run` gives. Raises what the tool raises,
+        and ToolRefused."""
         answer = self._answer.result()
         if not answer.get("run"):
             return result_of(answer)
@@ -107,7 +109,8 @@ class Call:
         effects: Callable[[], Message] = dict,
         apply: Callable[[Message], object] = dict,
     ) -> Any:
-        """The same without blocking; `effects` tells what else the call did, `apply` does it again."""
+        """The same without blocking; `effects` tells what else the call did, `apply` does it
+        again."""
         answer = await asyncio.wrap_future(self._answer)
         if not answer.get("run"):
             apply(answer.get("effects") or {})
@@ -126,7 +129,8 @@ class Call:
 
 
 def result_of(answer: Message) -> Any:
-    """What evalgate says that the tool gives. Raises what it says that the tool raises, and ToolRefused."""
+    """What evalgate says that the tool gives. Raises what it says that the tool raises, and
+    ToolRefused."""
     if "refused" in answer:
         raise ToolRefused(str(answer["refused"]))
     error = answer.get("error")
@@ -136,14 +140,21 @@ def result_of(answer: Message) -> Any:
 
 
 def result_json(result: Any) -> Any:
-    """A result as JSON; what is no JSON of its own becomes the `result` of an object, as frameworks make it."""
-    return plain(result) if result is None or isinstance(result, NATIVE) else {"result": plain(result)}
+    """A result as JSON; what is no JSON of its own becomes the `result` of an object, as frameworks
+    make it."""
+    return (
+        plain(result) if result is None or isinstance(result, NATIVE) else {"result": plain(result)}
+    )
 
 
 def failure(error: Exception) -> Message:
     """An exception as the field `error`."""
     kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
     try:
         message = str(error)
     except Exception:
@@ -152,14 +163,16 @@ def failure(error: Exception) -> Message:
 
 
 def named_error(name: str, message: str) -> Exception:
-    """An exception that is caught as the named one is, where that is known here, and that says `message`.
+    """An exception that is caught as the named one is, where that is known here, and that says
+    `message`.
 
-    `simulated_tool_error` marks it: what looks like a lost connection is none that another try could cure. `message` is
-    where some frameworks look for what an error says.
-    """
+    `simulated_tool_error` marks it: what looks like a lost connection is none that another try
+    could cure. `message` is where some frameworks look for what an error says."""
     module, _, short = name.rpartition(".")
     candidate = getattr(sys.modules.get(module) if module else builtins, short, None)
-    base = candidate if isinstance(candidate, type) and issubclass(candidate, Exception) else Exception
+    base = (
+        candidate if isinstance(candidate, type) and issubclass(candidate, Exception) else Exception
+    )
     members = {
         "__init__": Exception.__init__,
         "__str__": lambda _: message,
@@ -192,7 +205,8 @@ OF_THE_AGENT = frozenset(
         "tools.transfer_to_agent_tool",
     )
 )  # fmt: skip
-"""Modules whose tools are steps of the agent itself: they reach no backend, and the agent does not work without."""
+"""Modules whose tools are steps of the agent itself: they reach no backend, and the agent does not
+work without."""
 
 FLAGS = ("skip_summarization", "transfer_to_agent", "escalate")
 
@@ -200,10 +214,10 @@ FLAGS = ("skip_summarization", "transfer_to_agent", "escalate")
 def ask_before_tools() -> None:
     """From now on, ask about every tool that any runner of this process is about to run.
 
-    Plugins are asked before each tool call, whoever's runner makes it. There the tool's own `run_async` is put behind
-    a question, so that callbacks run as always: those before the tool may answer in its place, those after it and
-    those for errors see what the recording or the rule gives.
-    """
+    Plugins are asked before each tool call, whoever's runner makes it. There the tool's own
+    `run_async` is put behind a question, so that callbacks run as always: those before the tool may
+    answer in its place, those after it and those for errors see what the recording or the rule
+    gives."""
     from google.adk.plugins.plugin_manager import PluginManager
 
     original = PluginManager.run_before_tool_callback
@@ -219,7 +233,8 @@ def ask_before_tools() -> None:
 
 
 def guard(tool: Any) -> None:
-    """Put the tool's `run_async` behind a question, once; copies of a tool (prefixed names) get one of their own."""
+    """Put the tool's `run_async` behind a question, once; copies of a tool (prefixed names) get one
+    of their own."""
     run = tool.run_async
     owner = getattr(run, "asks_for", None)
     if owner is tool:
@@ -259,12 +274,21 @@ def _seen(actions: Any) -> Message:
 
 
 def _done(old_actions: Message, actions: Any) -> Message:
-    """What a call did besides answering: state that it set, and whether it transfers, escalates or ends the turn."""
+    """What a call did besides answering: state that it set, and whether it transfers, escalates or
+    ends the turn."""
     old = old_actions["state_delta"]
     missing = object()
-    changed = {key: plain(value) for key, value in actions.state_delta.items() if old.get(key, missing) != value}
+    changed = {
+        key: plain(value)
+        for key, value in actions.state_delta.items()
+        if old.get(key, missing) != value
+    }
     flags = {name: getattr(actions, name, None) for name in FLAGS}
-    done = {name: value for name, value in flags.items() if value is not None and value != old_actions[name]}
+    done = {
+        name: value
+        for name, value in flags.items()
+        if value is not None and value != old_actions[name]
+    }
     return {"state_delta": changed, **done} if changed else done
 
 
@@ -278,7 +302,9 @@ def _do(effects: Message, tool_context: Any) -> None:
 
 # --- google-adk: remote toolsets (MCP servers), so that a replay needs no server ---
 
-REMOTE = frozenset({"McpToolset", "MCPToolset", "ToolboxToolset", "ApplicationIntegrationToolset", "APIHubToolset"})
+REMOTE = frozenset(
+    {"McpToolset", "MCPToolset", "ToolboxToolset", "ApplicationIntegrationToolset", "APIHubToolset"}
+)
 """Classes (or their bases) that ask a server which tools there are."""
 
 LIST_TOOLS = "list_tools"
@@ -296,8 +322,9 @@ def ask_before_listing(root_agent: Any) -> None:
 
 
 def watch_services(root_agent: Any) -> None:
-    """Let a toolset that cannot list its tools, and a remote agent that does not answer, end the turn: the agent
-    without them is another one, which nobody asked about. The turn then raises errors.ServiceDown."""
+    """Let a toolset that cannot list its tools, and a remote agent that does not answer, end the
+    turn: the agent without them is another one, which nobody asked about. The turn then raises
+    errors.ServiceDown."""
     for service in _services(root_agent, set()):
         name, address = type(service).__name__, errors.address_of(service)
         service_name = f"{name} at {address}" if address else name
@@ -308,7 +335,8 @@ def watch_services(root_agent: Any) -> None:
 
 
 def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
-    """The toolsets and the remote agents of an agent, of those below it and of those that it has as tools."""
+    """The toolsets and the remote agents of an agent, of those below it and of those that it has as
+    tools."""
     if id(agent) in visited_ids:
         return
     visited_ids.add(id(agent))
@@ -318,7 +346,9 @@ def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
         inner = getattr(tool, "agent", None)
         if inner is not None:
             yield from _services(inner, visited_ids)
-        elif id(tool) not in visited_ids and any(base.__name__ == "BaseToolset" for base in type(tool).__mro__):
+        elif id(tool) not in visited_ids and any(
+            base.__name__ == "BaseToolset" for base in type(tool).__mro__
+        ):
             visited_ids.add(id(tool))
             yield tool
     for child in getattr(agent, "sub_agents", None) or ():
@@ -358,7 +388,9 @@ def _guard_toolset(toolset: Any, name: str) -> None:
             return list(await real(readonly_context))
         listing = session_tools.listings.get(name)
         if listing is None:
-            listing = session_tools.listings[name] = await _listed(session_tools, name, lambda: real(readonly_context))
+            listing = session_tools.listings[name] = await _listed(
+                session_tools, name, lambda: real(readonly_context)
+            )
         return list(listing)
 
     object.__setattr__(toolset, "get_tools", get_tools)
@@ -377,7 +409,9 @@ async def _listed(session_tools: Any, name: str, real: Any) -> list[Any]:
 
 def _described(tool: Any) -> Message:
     declaration = tool._get_declaration()  # noqa: SLF001 - the one way to know what a model is told
-    dumped = declaration.model_dump(mode="json", exclude_none=True) if declaration is not None else None
+    dumped = (
+        declaration.model_dump(mode="json", exclude_none=True) if declaration is not None else None
+    )
     described = {"name": tool.name, "description": tool.description or "", "declaration": dumped}
     return {**described, "is_long_running": True} if tool.is_long_running else described
 
@@ -393,7 +427,9 @@ def _recorded_tool(described: Message) -> Any:
             return types.FunctionDeclaration.model_validate(declaration) if declaration else None
 
         async def run_async(self, *, args: Any, tool_context: Any) -> Any:  # noqa: ARG002 - google-adk's signature
-            raise RuntimeError(f"the tool {self.name!r} is only known from a cassette and cannot run")
+            raise RuntimeError(
+                f"the tool {self.name!r} is only known from a cassette and cannot run"
+            )
 
     return RecordedTool(
         name=described["name"],
@@ -411,8 +447,11 @@ class Tools:
     def __init__(self, session_tools: SessionTools | None) -> None:
         self._asked = session_tools
 
-    def call(self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None) -> Any:
-        """The result of the tool `name`; `run` is called with the arguments by name where it is to run."""
+    def call(
+        self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
+    ) -> Any:
+        """The result of the tool `name`; `run` is called with the arguments by name where it is to
+        run."""
         arguments = dict(args or {})
         real = partial(_run, name, arguments, run)
         return real() if self._asked is None else self._asked.ask(name, arguments).wait(real)
@@ -427,13 +466,17 @@ class Tools:
             result = _run(name, arguments, run)
             return await result if inspect.isawaitable(result) else result
 
-        return await real() if self._asked is None else await self._asked.ask(name, arguments).settle(real)
+        return (
+            await real()
+            if self._asked is None
+            else await self._asked.ask(name, arguments).settle(real)
+        )
 
     def wrap(self, function: Callable[..., Any], *, name: str = "") -> Callable[..., Any]:
         """The function, asked about whenever it is called; a coroutine function stays one.
 
-        Its arguments are told by name, defaults included, so that `f("Oslo")` and `f(city="Oslo")` are one call.
-        """
+        Its arguments are told by name, defaults included, so that `f("Oslo")` and `f(city="Oslo")`
+        are one call."""
         tool = name or function.__name__
         signature = inspect.signature(function)
 
@@ -457,7 +500,9 @@ class Tools:
         def asking(*positional: Any, **keywords: Any) -> Any:
             if self._asked is None:
                 return function(*positional, **keywords)
-            return self._asked.ask(tool, told(positional, keywords)).wait(lambda: function(*positional, **keywords))
+            return self._asked.ask(tool, told(positional, keywords)).wait(
+                lambda: function(*positional, **keywords)
+            )
 
         return asking
 

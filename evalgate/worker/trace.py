@@ -1,4 +1,5 @@
-"""What happened in a turn, recorded where `--trace` asks for it: events, model calls and tools, with times."""
+"""What happened in a turn, recorded where `--trace` asks for it: events, model calls and tools,
+with times."""
 
 from __future__ import annotations
 
@@ -22,11 +23,12 @@ SECRET = frozenset({"requested_auth_configs"})
 
 
 class Recorder:
-    """Tells the entries of a turn as they come, so that those of a turn that fails, or dies, are known as well.
+    """Tells the entries of a turn as they come, so that those of a turn that fails, or dies, are
+    known as well.
 
-    `tell` is given messages of the protocol: the number of an entry, in the order in which they began, and fields of it
-    that are new or in place of those told before. `at`, `s`: seconds since the turn began, and how long.
-    """
+    `tell` is given messages of the protocol: the number of an entry, in the order in which they
+    began, and fields of it that are new or in place of those told before. `at`, `s`: seconds since
+    the turn began, and how long."""
 
     def __init__(self, started: float, tell: Callable[[Message], None]) -> None:
         self._started = started
@@ -40,7 +42,13 @@ class Recorder:
 
     def event(self, event: Any, *, at: float) -> None:
         """The agent said or did something."""
-        fields = {"kind": "event", "at": at, "author": event.author, "id": event.id, "content": dumped(event.content)}
+        fields = {
+            "kind": "event",
+            "at": at,
+            "author": event.author,
+            "id": event.id,
+            "content": dumped(event.content),
+        }
         actions = {name: value for name, value in (dumped(event.actions) or {}).items() if value}
         actions = {name: "***" if name in SECRET else value for name, value in actions.items()}
         for name in ("branch", "error_code", "error_message"):
@@ -52,7 +60,8 @@ class Recorder:
         self._add({"kind": "agents", "root": tree(root)})
 
     def begin(self, kind: str, key: Any, *, agent: str, request: Any = None, **fields: Any) -> None:
-        """A model is asked, or a tool is called; callbacks of the agent may still change the `request`."""
+        """A model is asked, or a tool is called; callbacks of the agent may still change the
+        `request`."""
         entry = {"kind": kind, "agent": agent, **fields, "at": self._now()}
         previous_record = self._asked.get(agent)
         if request is not None:
@@ -75,7 +84,8 @@ class Recorder:
         number, at, agent, request, previous_record = self._open[kind, key]
         fields: Message = {"s": round(self._now() - at, 3)}
         record = self._asked.get(agent)
-        if request is not None and record is not None and record.number == number:  # no later one is told by it
+        # no later one is told by it
+        if request is not None and record is not None and record.number == number:
             record.last = _request(request)
             new = _new(record.last, previous_record.last if previous_record else None)
             if new != record.told:
@@ -94,7 +104,13 @@ class Recorder:
             self._say(number, entry)
             return number
         self._left_out += 1
-        self._tell({"type": "trace", "number": number, "entry": {"kind": "left_out", "count": self._left_out}})
+        self._tell(
+            {
+                "type": "trace",
+                "number": number,
+                "entry": {"kind": "left_out", "count": self._left_out},
+            }
+        )
         return None
 
     def _say(self, number: int, fields: Message) -> None:
@@ -112,7 +128,8 @@ class Recorder:
 
 @dataclass
 class Asked:
-    """An agent's last request: the number of its entry, what was told of it, as it was at first and as it was sent."""
+    """An agent's last request: the number of its entry, what was told of it, as it was at first and
+    as it was sent."""
 
     number: int
     told: Message
@@ -121,7 +138,8 @@ class Asked:
 
 
 def dumped(value: Any) -> Any:
-    """JSON-ready, as far as that goes: of what tools may put there, the nearest JSON is made when it is written."""
+    """JSON-ready, as far as that goes: of what tools may put there, the nearest JSON is made when
+    it is written."""
     if not hasattr(value, "model_dump"):
         return value
     try:
@@ -131,12 +149,17 @@ def dumped(value: Any) -> Any:
 
 
 def _request(request: Any) -> Message:
-    """The model, what it is told and given, and the conversation; not where and with which headers it is asked."""
+    """The model, what it is told and given, and the conversation; not where and with which headers
+    it is asked."""
     config = getattr(request, "config", None)
     settings: Message = {}
     if config is not None:
         names = set(type(config).model_fields) - {"tools", "http_options"}
-        settings = {name: dumped(value) for name in sorted(names) if (value := getattr(config, name)) is not None}
+        settings = {
+            name: dumped(value)
+            for name in sorted(names)
+            if (value := getattr(config, name)) is not None
+        }
         if config.tools:
             settings["tools"] = [server.declaration(tool) for tool in config.tools]
     return {
@@ -146,18 +169,25 @@ def _request(request: Any) -> Message:
     }
 
 
-def _new(request: Message, previous_request: Message | None, config_before: Message | None = None) -> Message:
-    """What is new in a request since the one before of the same agent. `same`: so many contents are those of that one;
-    what is not said at all is, too. `config_before`: what that one was when it was as young as this one."""
+def _new(
+    request: Message, previous_request: Message | None, config_before: Message | None = None
+) -> Message:
+    """What is new in a request since the one before of the same agent. `same`: so many contents are
+    those of that one; what is not said at all is, too. `config_before`: what that one was when it
+    was as young as this one."""
     if previous_request is None:
         return request
     pairs = zip(previous_request["contents"], request["contents"], strict=False)
     same = next((at for at, (one, other) in enumerate(pairs) if one != other), None)
-    same = min(len(previous_request["contents"]), len(request["contents"])) if same is None else same
+    same = (
+        min(len(previous_request["contents"]), len(request["contents"])) if same is None else same
+    )
     if not same:
         return request
     config_request = config_before or previous_request
-    new = {name: request[name] for name in ("model", "config") if request[name] != config_request[name]}
+    new = {
+        name: request[name] for name in ("model", "config") if request[name] != config_request[name]
+    }
     return {**new, "same": same, "contents": request["contents"][same:]}
 
 
@@ -175,17 +205,24 @@ def tree(agent: Any) -> Message:
 
 
 def _name(tool: Any) -> str:
-    return str(getattr(tool, "name", None) or getattr(tool, "__name__", None) or type(tool).__name__)
+    return str(
+        getattr(tool, "name", None) or getattr(tool, "__name__", None) or type(tool).__name__
+    )
 
 
 def clipped(value: Any, room: int = ROOM) -> Any:
-    """The same with its texts clipped; data of files by their size; as much as there is room for in all."""
+    """The same with its texts clipped; data of files by their size; as much as there is room for in
+    all."""
 
     def told(value: Any, levels: int) -> Any:
         nonlocal room
         room -= 2 + (min(len(value), TEXT) if isinstance(value, str) else 0)
         if isinstance(value, str):
-            return value if len(value) <= TEXT else f"{value[:TEXT]} ... {len(value) - TEXT} more characters"
+            return (
+                value
+                if len(value) <= TEXT
+                else f"{value[:TEXT]} ... {len(value) - TEXT} more characters"
+            )
         if isinstance(value, bytes):
             return f"{len(value)} bytes"
         if isinstance(value, (dict, list, tuple)) and (levels <= 0 or room <= 0):
@@ -197,6 +234,10 @@ def clipped(value: Any, room: int = ROOM) -> Any:
             return {str(name): told(field, levels - 1) for name, field in value.items() if room > 0}
         if isinstance(value, (list, tuple)):
             return [told(element, levels - 1) for element in value if room > 0]
-        return value if value is None or isinstance(value, (bool, int, float)) else told(str(dumped(value)), levels)
+        return (
+            value
+            if value is None or isinstance(value, (bool, int, float))
+            else told(str(dumped(value)), levels)
+        )
 
     return told(value, LEVELS)

@@ -1,4 +1,5 @@
-"""`make demo`: the gate on a bundled agent, as it stands and beside a change that makes it worse; needs no account."""
+"""`make demo`: the gate on a bundled agent, as it stands and beside a change that makes it worse;
+needs no account."""
 
 import json
 import os
@@ -13,7 +14,15 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WORK = Path(sys.argv[1]).resolve() if sys.argv[1:] else ROOT / "build" / "demo"
 REPOSITORY = WORK / "repository"
-GIT = ("git", "-c", "user.name=demo", "-c", "user.email=demo@localhost", "-c", "init.defaultBranch=main")
+GIT = (
+    "git",
+    "-c",
+    "user.name=demo",
+    "-c",
+    "user.email=demo@localhost",
+    "-c",
+    "init.defaultBranch=main",
+)
 
 
 def main() -> int:
@@ -28,16 +37,26 @@ def main() -> int:
     )
     heading("1 of 3: the main branch, without a base")
     found = [run_gate("main-report")]
-    heading("2 of 3: a pull request that shortens the instruction, compared with main (2 runs per side)")
+    heading(
+        "2 of 3: a pull request that shortens the instruction, compared with main (2 runs per side)"
+    )
     git("switch", "-qc", "shorter")
     shutil.copytree(HERE / "change", REPOSITORY, dirs_exist_ok=True)
     git("commit", "-qam", "Shorten the instruction")
-    changes = [line for line in git("diff", "-U0", "main").splitlines() if re.match(r"[-+](?!--|\+\+)", line)]
+    changes = [
+        line
+        for line in git("diff", "-U0", "main").splitlines()
+        if re.match(r"[-+](?!--|\+\+)", line)
+    ]
     print("\n".join(changes), "\n")
     found.append(run_gate("pull-request-report", "--base", "main", "--runs", "2"))
     heading("The comment that the pull request would get")
     comment = WORK / "pull-request-report" / "comment.md"
-    print(comment.read_text(encoding="utf-8") if comment.exists() else "No comment: the gate did not run.")
+    print(
+        comment.read_text(encoding="utf-8")
+        if comment.exists()
+        else "No comment: the gate did not run."
+    )
     heading("3 of 3: the same pull request with a low pass rate: the comparison still fails it")
     lenient = ("--base", "main", "--runs", "2", "--pass-rate", "0.25")
     found.append(run_gate("lenient-report", *lenient))
@@ -51,7 +70,9 @@ def make_repository() -> None:
     """A fresh git repository with the agent and its evaluation files."""
     if not sys.argv[1:]:  # a folder of somebody's own is never emptied
         shutil.rmtree(WORK, ignore_errors=True)
-    shutil.copytree(HERE / "repository", REPOSITORY, ignore=shutil.ignore_patterns("__pycache__", ".adk"))
+    shutil.copytree(
+        HERE / "repository", REPOSITORY, ignore=shutil.ignore_patterns("__pycache__", ".adk")
+    )
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "The desk assistant")
@@ -59,7 +80,9 @@ def make_repository() -> None:
 
 def git(*arguments: str) -> str:
     """Run git in the demo's repository; what it printed."""
-    done = subprocess.run([*GIT, *arguments], cwd=REPOSITORY, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [*GIT, *arguments], cwd=REPOSITORY, check=True, capture_output=True, text=True
+    )
     return done.stdout
 
 
@@ -67,7 +90,9 @@ def run_gate(report: str, *options: str) -> int:
     """Run the gate as a person would; its exit code."""
     arguments = ["run", *options, "--output", f"../{report}"]
     print(f"$ evalgate {' '.join(arguments)}", flush=True)
-    environ = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environ = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    }
     command = [sys.executable, "-m", "evalgate", *arguments]
     return subprocess.run(command, cwd=REPOSITORY, env=environ, check=False).returncode
 
@@ -95,13 +120,19 @@ EXPECTED = (
 
 
 def check(exit_codes: list[int]) -> int:
-    """0 where the main branch passed and the change was stopped: by exit code, and by what each gate said."""
-    found = [(report, code, gates_of(WORK / report)) for (report, _, _), code in zip(EXPECTED, exit_codes, strict=True)]
+    """0 where the main branch passed and the change was stopped: by exit code, and by what each
+    gate said."""
+    found = [
+        (report, code, gates_of(WORK / report))
+        for (report, _, _), code in zip(EXPECTED, exit_codes, strict=True)
+    ]
     wrong = [(is_, must) for is_, must in zip(found, EXPECTED, strict=True) if is_ != must]
     for is_, must in wrong:
         print(f"Something is wrong: expected {must}, found {is_}.")
     if not wrong:
-        print("As expected: exit code 0 on main, 1 on the pull request, 1 with the low pass rate (by comparison).")
+        print(
+            "As expected: exit code 0 on main, 1 on the pull request, 1 with the low pass rate (by comparison)."
+        )
     return 1 if wrong else 0
 
 

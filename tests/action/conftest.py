@@ -1,4 +1,5 @@
-"""A runner's surroundings without a runner: checkout, event, INPUT_*, the files that a step writes, and a GitHub."""
+"""A runner's surroundings without a runner: checkout, event, INPUT_*, the files that a step writes,
+and a GitHub."""
 
 import json
 import os
@@ -77,12 +78,14 @@ class Step:
     def commands(self) -> list[str]:
         """The workflow commands that the runner obeys: none between stop-commands and its word."""
         obeyed, word = [], ""
-        for line in map(str.strip, self.stdout.splitlines()):  # the runner is lenient about blanks before a command
+        # the runner is lenient about blanks before a command
+        for line in map(str.strip, self.stdout.splitlines()):
             if word:
                 word = "" if line == f"::{word}::" else word
             elif line.startswith("::stop-commands::"):
                 word = line.removeprefix("::stop-commands::")
-            elif re.match(r"::[a-z-]+[ :]", line) and "[not-isolated]" not in line:  # it runs outside of its image
+            # it runs outside of its image
+            elif re.match(r"::[a-z-]+[ :]", line) and "[not-isolated]" not in line:
                 obeyed.append(line)
         assert not word, "the runner was left deaf"
         return obeyed
@@ -90,7 +93,8 @@ class Step:
 
 @dataclass
 class Runner:
-    """A checkout as actions/checkout leaves it, and the entrypoint started in it as the container starts it."""
+    """A checkout as actions/checkout leaves it, and the entrypoint started in it as the container
+    starts it."""
 
     temp: Path
     environment: dict[str, str | None] = field(default_factory=dict)
@@ -120,15 +124,24 @@ class Runner:
         """A file of the repository, before the checkout; a text, or JSON."""
         path = self.origin / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content, indent=1), encoding="utf-8")
+        path.write_text(
+            content if isinstance(content, str) else json.dumps(content, indent=1), encoding="utf-8"
+        )
 
     def write_gate(
-        self, *, reference: str, question: str = "What is the capital of France?", answer: str = ANSWER
+        self,
+        *,
+        reference: str,
+        question: str = "What is the capital of France?",
+        answer: str = ANSWER,
     ) -> None:
         """An agent, one case, one criterion."""
         asked = str(self.temp / "asked.log")
         self.write("agent.py", AGENT.format(dump=str(self.dump), asked=asked, answer=answer))
-        turn = {"user_content": content("user", question), "final_response": content("model", reference)}
+        turn = {
+            "user_content": content("user", question),
+            "final_response": content("model", reference),
+        }
         self.write("evals/geo.evalset.json", {"eval_set_id": "geo", "eval_cases": [
             {"eval_id": "capital", "conversation": [turn]},
         ]})  # fmt: skip
@@ -139,22 +152,27 @@ class Runner:
         if not (self.origin / ".git").exists():
             self.origin.mkdir(exist_ok=True)
             repositories.git(self.origin, "init", "--quiet")
-            repositories.git(self.origin, "config", "uploadpack.allowAnySHA1InWant", "true")  # as GitHub does
+            # as GitHub does
+            repositories.git(self.origin, "config", "uploadpack.allowAnySHA1InWant", "true")
             repositories.git(self.origin, "config", "receive.denyCurrentBranch", "ignore")
         return repositories.commit(self.origin, {})
 
     def check_out(self) -> None:
-        """A pull request with what was written, from main with what was committed before (else: the same, but for a
-        file of the agent), checked out as actions/checkout does: the merge of both, shallow and detached."""
+        """A pull request with what was written, from main with what was committed before (else: the
+        same, but for a file of the agent), checked out as actions/checkout does: the merge of both,
+        shallow and detached."""
         if not (self.origin / ".git").exists():
             self.write("prompt.txt", "Answer the question.")
             self.commit()
-            self.write("prompt.txt", "Answer the question. Be brief.")  # or main's agent would be this one, and not run
+            # or main's agent would be this one, and not run
+            self.write("prompt.txt", "Answer the question. Be brief.")
         base = repositories.git(self.origin, "rev-parse", "main")
         repositories.git(self.origin, "checkout", "--quiet", "-B", "change", base)
         head = self.commit()
         tree, merge = f"{head}^{{tree}}", f"Merge {head} into {base}"
-        merged = repositories.git(self.origin, "commit-tree", tree, "-p", base, "-p", head, "-m", merge)
+        merged = repositories.git(
+            self.origin, "commit-tree", tree, "-p", base, "-p", head, "-m", merge
+        )
         repositories.git(self.origin, "update-ref", f"refs/pull/{NUMBER}/merge", merged)
         repositories.git(self.origin, "checkout", "--quiet", "main")
         self.base, self.head = base, head
@@ -163,12 +181,19 @@ class Runner:
 
     def check_out_main(self) -> None:
         """Commit what was written, push it to main, and check that out."""
-        before = repositories.git(self.origin, "rev-parse", "main") if (self.origin / ".git").exists() else "0" * 40
+        before = (
+            repositories.git(self.origin, "rev-parse", "main")
+            if (self.origin / ".git").exists()
+            else "0" * 40
+        )
         after = self.commit()
         self.base, self.head = before, after
         self._clone(after, "refs/heads/main")
         repository = {"full_name": REPOSITORY, "default_branch": "main"}
-        self.on("push", {"ref": "refs/heads/main", "before": before, "after": after, "repository": repository})
+        self.on(
+            "push",
+            {"ref": "refs/heads/main", "before": before, "after": after, "repository": repository},
+        )
 
     def on(self, name: str, payload: Any, **environment: str) -> None:
         """The event that the workflow runs for."""
@@ -183,7 +208,12 @@ class Runner:
         base = {"sha": self.base, "ref": "main", "repo": repository}
         pull_request = {"number": NUMBER, "head": head, "base": base}
         merge_ref = f"refs/pull/{NUMBER}/merge"
-        self.on(name, {"pull_request": pull_request, "number": NUMBER}, GITHUB_REF=merge_ref, GITHUB_BASE_REF="main")
+        self.on(
+            name,
+            {"pull_request": pull_request, "number": NUMBER},
+            GITHUB_REF=merge_ref,
+            GITHUB_BASE_REF="main",
+        )
 
     def _clone(self, sha: str, ref: str) -> None:
         stored, cache = self.workspace / ".evalgate-base", self.temp / "actions-cache"
@@ -195,7 +225,14 @@ class Runner:
         for command in (
             ("init", "--quiet"),
             ("remote", "add", "origin", self.origin.as_uri()),
-            ("fetch", "--quiet", "--no-tags", "--depth=1", "origin", f"+{sha}:refs/remotes/origin/{name}"),
+            (
+                "fetch",
+                "--quiet",
+                "--no-tags",
+                "--depth=1",
+                "origin",
+                f"+{sha}:refs/remotes/origin/{name}",
+            ),
             ("checkout", "--quiet", "--detach", sha),
         ):
             repositories.git(self.workspace, *command)
@@ -212,7 +249,11 @@ class Runner:
         return subprocess.Popen(
             [sys.executable, "-I", "-u", ROOT / "entrypoint.py"],
             cwd=self.workspace,
-            env={name: value for name, value in self.surroundings(**inputs).items() if value is not None},
+            env={
+                name: value
+                for name, value in self.surroundings(**inputs).items()
+                if value is not None
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -222,13 +263,22 @@ class Runner:
         """The step, to its end."""
         return self.ended(self.start(**inputs))
 
-    def run_here(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **inputs: str) -> Step:
+    def run_here(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **inputs: str
+    ) -> Step:
         """The step in the test's own process, where its patience can be changed."""
         monkeypatch.chdir(self.workspace)
         monkeypatch.setattr(signal, "signal", lambda *_: None)  # the test's process keeps its own
         monkeypatch.setattr(process, "close_to_others", lambda: True)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(self.temp / "home/.cache"))  # no test takes over what others kept
-        code = action.main({name: value for name, value in self.surroundings(**inputs).items() if value is not None})
+        # no test takes over what others kept
+        monkeypatch.setenv("XDG_CACHE_HOME", str(self.temp / "home/.cache"))
+        code = action.main(
+            {
+                name: value
+                for name, value in self.surroundings(**inputs).items()
+                if value is not None
+            }
+        )
         return self._step(code, *capsys.readouterr())
 
     def run_cancelled(self, until: Callable[[], object], **inputs: str) -> Step:
@@ -303,7 +353,8 @@ def content(role: str, text: str) -> dict[str, Any]:
 
 
 def parse_outputs(text: str) -> dict[str, str]:
-    """GITHUB_OUTPUT as the runner reads it: `name=value` and `name<<word`, the value's lines, `word`."""
+    """GITHUB_OUTPUT as the runner reads it: `name=value` and `name<<word`, the value's lines,
+    `word`."""
     outputs: dict[str, str] = {}
     lines: Iterator[str] = iter(text.split("\n"))
     for line in lines:
@@ -333,7 +384,9 @@ def quiet_runner(tmp_path: Path) -> Runner:
 @pytest.fixture
 def double() -> Iterator[Double]:
     """A GitHub that judges whatever is sent to it by GitHub's own description."""
-    pytest.importorskip("openapi_core", reason="GitHub's description cannot be read without openapi-core")
+    pytest.importorskip(
+        "openapi_core", reason="GitHub's description cannot be read without openapi-core"
+    )
     double = Double()
     double.state.add_pull(NUMBER)
     with served(double) as running:
@@ -350,5 +403,8 @@ def runner(quiet_runner: Runner, double: Double) -> Runner:
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Steps that `Runner.run` runs take no interpreter of their own; those that a test starts itself do."""
-    monkeypatch.setattr(Runner, "run", lambda self, **inputs: self.run_here(monkeypatch, capsys, **inputs))
+    """Steps that `Runner.run` runs take no interpreter of their own; those that a test starts
+    itself do."""
+    monkeypatch.setattr(
+        Runner, "run", lambda self, **inputs: self.run_here(monkeypatch, capsys, **inputs)
+    )

@@ -1,9 +1,9 @@
-"""Stand-in for `docker` with buildx, for test_release.py: what release.yml asks of ghcr.io, a registry here answers.
+"""Stand-in for `docker` with buildx, for test_release.py: what release.yml asks of ghcr.io, a
+registry here answers.
 
-Not buildx's own: `buildx build` is Docker's own builder, for the architecture of this machine alone, and makes neither
-provenance nor an SBOM; `buildx imagetools` joins what the registry has, and says an SBOM that is made up. The rest is
-docker's. It writes down how each container ended.
-"""
+Not buildx's own: `buildx build` is Docker's own builder, for the architecture of this machine
+alone, and makes neither provenance nor an SBOM; `buildx imagetools` joins what the registry has,
+and says an SBOM that is made up. The rest is docker's. It writes down how each container ended."""
 
 from __future__ import annotations
 
@@ -32,12 +32,15 @@ MADE_UP = {"SPDX": {"packages": [{"name": "made-up"}] * 11}}
 
 @dataclass(frozen=True)
 class Registry:
-    """One that speaks the distribution protocol; `account` is as HTTP's basic authentication sends it."""
+    """One that speaks the distribution protocol; `account` is as HTTP's basic authentication sends
+    it."""
 
     address: str
     account: str
 
-    def ask(self, method: str, path: str, body: bytes | None = None, kind: str = "") -> tuple[Mapping[str, str], bytes]:
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, kind: str = ""
+    ) -> tuple[Mapping[str, str], bytes]:
         """Headers and body of the answer; an error of HTTP is raised."""
         url = path if path.startswith("http") else f"http://{self.address}/v2/{path}"
         headers = {"Authorization": f"Basic {self.account}", "Accept": ", ".join(KINDS)}
@@ -53,9 +56,16 @@ class Registry:
     def described(self, repository: str, digest: str) -> dict[str, Any]:
         """What an index says of an image."""
         headers, content = self.ask("GET", f"{repository}/manifests/{digest}")
-        config = json.loads(self.ask("GET", f"{repository}/blobs/{json.loads(content)['config']['digest']}")[1])
+        config = json.loads(
+            self.ask("GET", f"{repository}/blobs/{json.loads(content)['config']['digest']}")[1]
+        )
         platform = {name: config[name] for name in ("architecture", "os")}
-        return {"mediaType": headers["content-type"], "digest": digest, "size": len(content), "platform": platform}
+        return {
+            "mediaType": headers["content-type"],
+            "digest": digest,
+            "size": len(content),
+            "platform": platform,
+        }
 
 
 class Docker:
@@ -79,7 +89,8 @@ class Docker:
                 print(self.inspected(image, what))
             case ["buildx", *_]:
                 sys.exit(f"there is no stand-in for docker {' '.join(arguments)}")
-            case ["run", "--rm", *rest]:  # kept: of one that is removed podman 4 forgets how it ended
+            # kept: of one that is removed podman 4 forgets how it ended
+            case ["run", "--rm", *rest]:
                 code = self.docker("run", "--network", "host", *rest)
                 self.note(f"the gate of {rest[-1]} ended with {code}")
                 return code
@@ -102,11 +113,16 @@ class Docker:
         name = output.pop("name")
         assert output == {"push-by-digest": "true", "push": "true"}
         labels = [word for label in given.label for word in ("--label", label)]
-        self.sure("build", "--quiet", "--network", "host", "--tag", f"{name}:built", *labels, folder)
+        self.sure(
+            "build", "--quiet", "--network", "host", "--tag", f"{name}:built", *labels, folder
+        )
         self.sure("push", "--quiet", f"{name}:built")
-        self.sure("rmi", "--no-prune", f"{name}:built")  # so that what is pulled comes from the registry
+        # so that what is pulled comes from the registry
+        self.sure("rmi", "--no-prune", f"{name}:built")
         digest = self.registry().digest(*split(f"{name}:built", ":"))
-        Path(given.metadata_file).write_text(json.dumps({"containerimage.digest": digest}), encoding="utf-8")
+        Path(given.metadata_file).write_text(
+            json.dumps({"containerimage.digest": digest}), encoding="utf-8"
+        )
 
     def join(self, tag: str, parts: list[str]) -> None:
         registry = self.registry()
@@ -116,7 +132,9 @@ class Docker:
             kind = headers["content-type"]
         else:
             manifests = [registry.described(*split(each, "@")) for each in parts]
-            content = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}).encode()
+            content = json.dumps(
+                {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
+            ).encode()
             kind = INDEX
         registry.ask("PUT", f"{repository}/manifests/{reference}", content, kind)
 
@@ -131,7 +149,8 @@ class Docker:
         return json.dumps({f"{each['os']}/{each['architecture']}": MADE_UP for each in platforms})
 
     def registry(self) -> Registry:
-        """With the account of `docker login`, as buildx has it; after `docker logout` there is none."""
+        """With the account of `docker login`, as buildx has it; after `docker logout` there is
+        none."""
         accounts = json.loads(self.config.read_text(encoding="utf-8"))["auths"]
         return Registry(self.address, accounts[self.address]["auth"])
 
@@ -151,7 +170,11 @@ class Docker:
 
 def re_hosted(argument: str, address: str) -> str:
     """An image's name, or the name of the registry, with the registry that is here."""
-    return address + argument[len(HOST) :] if argument == HOST or argument.startswith(f"{HOST}/") else argument
+    return (
+        address + argument[len(HOST) :]
+        if argument == HOST or argument.startswith(f"{HOST}/")
+        else argument
+    )
 
 
 def split(image: str, sign: str) -> tuple[str, str]:

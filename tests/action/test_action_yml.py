@@ -1,4 +1,5 @@
-"""action.yml, the settings, the README and docs/settings.md say the same; the linters of GitHub's files are content."""
+"""action.yml, the settings, the README and docs/settings.md say the same; the linters of GitHub's
+files are content."""
 
 import ast
 import importlib.util
@@ -19,8 +20,16 @@ ROOT = Path(__file__).resolve().parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-WORKFLOWS = sorted([*(ROOT / ".github/workflows").glob("*.yml"), *(ROOT / "examples/workflows").glob("*.yml")])
-LINTED = (".github/dependabot.yml", ".github/setup/action.yml", "action.yml", "gate/action.yml", *map(str, WORKFLOWS))
+WORKFLOWS = sorted(
+    [*(ROOT / ".github/workflows").glob("*.yml"), *(ROOT / "examples/workflows").glob("*.yml")]
+)
+LINTED = (
+    ".github/dependabot.yml",
+    ".github/setup/action.yml",
+    "action.yml",
+    "gate/action.yml",
+    *map(str, WORKFLOWS),
+)
 
 
 def generator() -> ModuleType:
@@ -46,7 +55,9 @@ def table_under(heading: str, page: str) -> dict[str, str]:
 
 
 def test_inputs_are_the_settings_that_a_workflow_can_give() -> None:
-    taken = [settings.input_name(name) for name in config.names_with(settings.Settings, Door.ACTION)]
+    taken = [
+        settings.input_name(name) for name in config.names_with(settings.Settings, Door.ACTION)
+    ]
     expected = [*taken, *generator().SECRETS]
     assert list(ACTION["inputs"]) == expected
     assert list(table_under("inputs", README)) == expected
@@ -59,7 +70,9 @@ def test_the_table_of_inputs_fits_a_screen() -> None:
 
 
 def test_every_setting_stands_in_the_settings_page() -> None:
-    assert list(table_under("settings", PAGE)) == [settings.input_name(name) for name in settings.NAMES]
+    assert list(table_under("settings", PAGE)) == [
+        settings.input_name(name) for name in settings.NAMES
+    ]
 
 
 def test_no_setting_has_a_default_so_that_evalgate_yml_can_speak() -> None:
@@ -80,7 +93,9 @@ def test_defaults_of_the_readme_are_the_real_ones() -> None:
         shown = re.search(r"\| `([^`]*)`$", row)
         given = shown[1] if shown else ""
         model = Settings.model_validate({name.replace("-", "_"): given} if given else {})
-        assert getattr(model, name.replace("-", "_")) == getattr(Settings(), name.replace("-", "_")), name
+        assert getattr(model, name.replace("-", "_")) == getattr(
+            Settings(), name.replace("-", "_")
+        ), name
 
 
 def test_outputs_of_the_readme_are_those_of_action_yml() -> None:
@@ -96,7 +111,13 @@ def test_descriptions_fit_the_marketplace() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml", "gate/action.yml"),
+        (
+            "check-jsonschema",
+            "--builtin-schema",
+            "vendor.github-actions",
+            "action.yml",
+            "gate/action.yml",
+        ),
         ("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, WORKFLOWS)),
         ("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml"),
         ("actionlint", *map(str, WORKFLOWS)),
@@ -109,7 +130,9 @@ def test_linters_are_content(command: tuple[str, ...]) -> None:
     program = Path(sys.executable).with_name(command[0])
     if not program.exists():
         pytest.skip(f"{command[0]} is not installed: make check installs it")
-    done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [program, *command[1:]], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -119,25 +142,41 @@ def test_workflows_pin_by_commit_and_ask_for_no_more_than_they_need(path: Path) 
     assert workflow["permissions"] == {}, "permissions stand at each job"
     used = re.findall(r"uses: *(\S+)", path.read_text(encoding="utf-8"))
     ours = {"OWNER/evalgate/gate@v1", "./", "./gate", "./.github/setup"}
-    assert [each for each in used if each not in ours and not re.search(r"@[0-9a-f]{40}$", each)] == []
+    assert [
+        each for each in used if each not in ours and not re.search(r"@[0-9a-f]{40}$", each)
+    ] == []
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_workflows_give_inputs_that_there_are(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
-    given = [step.get("with", {}) for step in steps if step.get("uses") in ("OWNER/evalgate/gate@v1", "./", "./gate")]
+    given = [
+        step.get("with", {})
+        for step in steps
+        if step.get("uses") in ("OWNER/evalgate/gate@v1", "./", "./gate")
+    ]
     assert given or path.name in ("ci.yml", "nightly.yml", "release.yml")
     for inputs in given:
         assert set(inputs) <= set(ACTION["inputs"])
-        plain = {name.replace("-", "_"): value for name, value in inputs.items() if "${{" not in str(value)}
+        plain = {
+            name.replace("-", "_"): value
+            for name, value in inputs.items()
+            if "${{" not in str(value)
+        }
         Settings.model_validate({name: str(value) for name, value in plain.items()})
 
 
 def tracked_text() -> list[tuple[Path, str]]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     names = [Path(name) for name in listed.split("\0") if name]
-    pages = [name for name in names if name.suffix in {".md", ".yml", ".yaml", ".toml", ".txt", ".py", ".html", ""}]
+    pages = [
+        name
+        for name in names
+        if name.suffix in {".md", ".yml", ".yaml", ".toml", ".txt", ".py", ".html", ""}
+    ]
     return [
         (name, (ROOT / name).read_text(encoding="utf-8", errors="replace"))
         for name in pages
@@ -178,17 +217,25 @@ def test_the_lock_of_the_image_holds_hashes_and_no_addresses() -> None:
 
 
 def test_the_lock_of_the_image_covers_every_dependency() -> None:
-    declared = re.search(r"^dependencies = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL | re.MULTILINE)
+    declared = re.search(
+        r"^dependencies = \[(.*?)^\]",
+        (ROOT / "pyproject.toml").read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
     assert declared is not None
     wanted = {
-        re.sub(r"[\[<>=~!].*", "", name).lower().replace("_", "-") for name in re.findall(r'"([^"]+)"', declared[1])
+        re.sub(r"[\[<>=~!].*", "", name).lower().replace("_", "-")
+        for name in re.findall(r'"([^"]+)"', declared[1])
     }
-    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    locked = set(
+        re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    )
     assert wanted | {"uv"} <= locked, "run `make lock`"
 
 
 OUTSIDE = {
-    "evalgate.wings.ces.mcp.server": "evalgate.wings.ces.mcp.cli",  # an extra: no step serves an assistant
+    # an extra: no step serves an assistant
+    "evalgate.wings.ces.mcp.server": "evalgate.wings.ces.mcp.cli",
     "evalgate.wings.ui.app": "evalgate.wings.ui.cli",  # an extra: no step serves a browser
     "evalgate.wings.pytest.plugin": None,  # pytest loads it, where pytest is
 }
@@ -196,7 +243,9 @@ OUTSIDE = {
 
 
 def test_everything_that_we_import_is_in_the_image() -> None:
-    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    locked = set(
+        re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    )
     distributions = importlib.metadata.packages_distributions()
     missing: dict[str, str] = {}
     importers: set[tuple[str, str]] = set()
@@ -207,11 +256,19 @@ def test_everything_that_we_import_is_in_the_image() -> None:
         names = imported(path)
         importers |= {(name, module) for name in names & OUTSIDE.keys()}
         for name in names if module not in OUTSIDE else ():
-            owners = {owner.lower().replace("_", "-") for owner in distributions.get(name.split(".")[0], [])}
-            if name.split(".")[0] not in sys.stdlib_module_names | {"evalgate"} and not owners & locked:
+            owners = {
+                owner.lower().replace("_", "-")
+                for owner in distributions.get(name.split(".")[0], [])
+            }
+            if (
+                name.split(".")[0] not in sys.stdlib_module_names | {"evalgate"}
+                and not owners & locked
+            ):
                 missing[name] = str(path.relative_to(ROOT))
     assert missing == {}, "add it to pyproject.toml and run `make lock`"
-    assert importers == {(name, importer) for name, importer in OUTSIDE.items() if importer is not None}
+    assert importers == {
+        (name, importer) for name, importer in OUTSIDE.items() if importer is not None
+    }
 
 
 def imported(path: Path) -> set[str]:

@@ -1,8 +1,8 @@
-"""Attacks of a pull request's code on the gate, in the built image with the mounts that a runner gives it.
+"""Attacks of a pull request's code on the gate, in the built image with the mounts that a runner
+gives it.
 
-Four secrets are marked, and two more lie in the checkout. No attack may get one, and none may change what the runner or
-the next step is told. The agent that attacks is attacks/agent.py.
-"""
+Four secrets are marked, and two more lie in the checkout. No attack may get one, and none may
+change what the runner or the next step is told. The agent that attacks is attacks/agent.py."""
 
 from __future__ import annotations
 
@@ -27,9 +27,16 @@ pytestmark = pytest.mark.action
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENT, ORDINARY = (
-    (Path(__file__).parent / "attacks" / name).read_text(encoding="utf-8") for name in ("agent.py", "ordinary.py")
+    (Path(__file__).parent / "attacks" / name).read_text(encoding="utf-8")
+    for name in ("agent.py", "ordinary.py")
 )
-SHIPPED = ("Dockerfile", ".dockerignore", "requirements.lock", "requirements-build.lock", "entrypoint.py")
+SHIPPED = (
+    "Dockerfile",
+    ".dockerignore",
+    "requirements.lock",
+    "requirements-build.lock",
+    "entrypoint.py",
+)
 IMAGE = "evalgate-attacked:latest"
 MARK = "m4rked"
 RUNNER_UID = os.geteuid() or 1001  # whom the workspace belongs to
@@ -63,17 +70,24 @@ class Ended:
         return lines[at + 1]
 
     def results(self) -> Any:
-        return json.loads((self.box / "workspace/evalgate-report/results.json").read_text(encoding="utf-8"))
+        return json.loads(
+            (self.box / "workspace/evalgate-report/results.json").read_text(encoding="utf-8")
+        )
 
     def loot(self) -> Any:
         """What the attacking agent tells in its answer."""
         text = json.dumps(self.results())
         start = text.index("wrong {")
-        return json.loads(json.loads(f'"{text[start + 6 : text.index(chr(34), _end(text, start))]}"'))
+        return json.loads(
+            json.loads(f'"{text[start + 6 : text.index(chr(34), _end(text, start))]}"')
+        )
 
     def everything(self) -> str:
         """All that leaves the machine: the log, the command files, the reports."""
-        files = [*(self.box / "file_commands").iterdir(), *(self.box / "workspace/evalgate-report").rglob("*")]
+        files = [
+            *(self.box / "file_commands").iterdir(),
+            *(self.box / "workspace/evalgate-report").rglob("*"),
+        ]
         return self.log + "".join(
             path.read_text(encoding="utf-8", errors="replace") for path in files if path.is_file()
         )
@@ -89,7 +103,8 @@ def _end(text: str, start: int) -> int:
 
 @dataclass
 class Box:
-    """A repository with a base and a change, and the folders that a runner mounts into the action's container."""
+    """A repository with a base and a change, and the folders that a runner mounts into the action's
+    container."""
 
     temp: Path
     socket: Path
@@ -104,15 +119,21 @@ class Box:
             "user_content": {"role": "user", "parts": [{"text": "What is the capital of France?"}]},
             "final_response": {"role": "model", "parts": [{"text": ANSWER}]},
         }
-        suite = {"eval_set_id": "geo", "eval_cases": [{"eval_id": "capital", "conversation": [turn]}]}
+        suite = {
+            "eval_set_id": "geo",
+            "eval_cases": [{"eval_id": "capital", "conversation": [turn]}],
+        }
         self.base |= {
             "evalgate.yml": f"{gate_file}\njudge: {{api_key_env: JUDGE_KEY}}\n",
             "evals/geo.evalset.json": json.dumps(suite),
-            "evals/test_config.json": json.dumps({"criteria": {"response_match_score": 0.9}} | criteria),
+            "evals/test_config.json": json.dumps(
+                {"criteria": {"response_match_score": 0.9}} | criteria
+            ),
         }
 
     def run(self, *, cancel_at: str = "", **inputs: str) -> Ended:
-        """The step, to its end; with `cancel_at`, until that stands in its log and a runner cancels it."""
+        """The step, to its end; with `cancel_at`, until that stands in its log and a runner cancels
+        it."""
         workspace = self._check_out()
         for name in ("home", "workflow", "file_commands", "runner_temp"):
             (self.temp / name).mkdir()
@@ -121,12 +142,18 @@ class Box:
         self._own(self.temp)
         given = {f"INPUT_{name.replace('_', '-').upper()}": value for name, value in inputs.items()}
         environment = {**self._variables(workspace), **given, **self.environment}
-        mounts = {name: f"/github/{name}" for name in ("home", "workflow", "file_commands", "runner_temp", "workspace")}
+        mounts = {
+            name: f"/github/{name}"
+            for name in ("home", "workflow", "file_commands", "runner_temp", "workspace")
+        }
         command = ["docker", "create", "--network=host", "--workdir=/github/workspace"]
         command += [f"--volume={self.temp / name}:{place}" for name, place in mounts.items()]
         command += [f"--volume={self.socket}:/var/run/docker.sock"]
-        command += [f"--cap-add={name}" for name in ("MKNOD", "NET_RAW", "AUDIT_WRITE")]  # as Docker's default has
-        command += [part for name, value in environment.items() for part in ("--env", f"{name}={value}")]
+        # as Docker's default has
+        command += [f"--cap-add={name}" for name in ("MKNOD", "NET_RAW", "AUDIT_WRITE")]
+        command += [
+            part for name, value in environment.items() for part in ("--env", f"{name}={value}")
+        ]
         name = _docker(*command[1:], IMAGE).strip()
         try:
             _docker("start", name)
@@ -148,7 +175,9 @@ class Box:
         began = time.monotonic()
         _docker("kill", "--signal=INT", name)
         _docker("wait", name)
-        assert time.monotonic() - began < 7.5, "then a runner sends SIGTERM, and SIGKILL 2.5 s later"
+        assert time.monotonic() - began < 7.5, (
+            "then a runner sends SIGTERM, and SIGKILL 2.5 s later"
+        )
 
     def _check_out(self) -> Path:
         workspace = repositories.made(self.temp / "workspace")
@@ -156,10 +185,15 @@ class Box:
         repositories.git(workspace, "checkout", "--quiet", "-b", "change")
         head = repositories.commit(workspace, self.change)
         repositories.git(
-            workspace, "config", "http.https://github.com/.extraheader", f"AUTHORIZATION: basic {MARK}-git"
+            workspace,
+            "config",
+            "http.https://github.com/.extraheader",
+            f"AUTHORIZATION: basic {MARK}-git",
         )
         for name, content in self.untracked.items():
-            (workspace / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+            (workspace / name).write_bytes(
+                content if isinstance(content, bytes) else content.encode()
+            )
             (workspace / name).chmod(0o755 if name.startswith("hooks/") else 0o644)
         for name, value in self.git.items():
             repositories.git(workspace, "config", name, value)
@@ -209,7 +243,9 @@ def _docker(*arguments: str) -> str:
     # where an engine is podman's, its own client may be the only one
     remote = ("podman", "--remote", "--url", os.environ.get("DOCKER_HOST", ""))
     client = ("docker",) if shutil.which("docker") else remote
-    done = subprocess.run([*client, *arguments], capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        [*client, *arguments], capture_output=True, text=True, check=False, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout + (done.stderr if arguments[0] == "logs" else "")
 
@@ -221,14 +257,17 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("image")
     for name in SHIPPED:
         shutil.copy2(ROOT / name, folder / name)
-    shutil.copytree(ROOT / "evalgate", folder / "evalgate", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "evalgate", folder / "evalgate", ignore=shutil.ignore_patterns("__pycache__")
+    )
     _docker("build", "--quiet", "--network", "host", "--tag", IMAGE, str(folder))
     return IMAGE
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[tuple[Path, list[bytes]]]:
-    """A stand-in for Docker's socket, open to everybody; it tells each variable of the gate, and keeps who asks."""
+    """A stand-in for Docker's socket, open to everybody; it tells each variable of the gate, and
+    keeps who asks."""
     asked: list[bytes] = []
     place = tmp_path / "docker.sock"
     server = socket.socket(socket.AF_UNIX)
@@ -273,11 +312,19 @@ def assert_told_nothing(ended: Ended) -> None:
     assert ended.command_file("GITHUB_STEP_SUMMARY") == summary.read_text(encoding="utf-8")
 
 
-def test_an_agent_gets_no_secret_and_changes_no_verdict(box: Box, engine: tuple[Path, list[bytes]]) -> None:
+def test_an_agent_gets_no_secret_and_changes_no_verdict(
+    box: Box, engine: tuple[Path, list[bytes]]
+) -> None:
     box.write_gate(COMMAND.removesuffix(QUIET))
     box.base["agent.py"] = AGENT
-    box.change = {"attacks.txt": "the base, without this file, only answers", "ordinary.py": ORDINARY}
-    box.untracked = {"gha-creds-1.json": f"{MARK}-cloud", "gha-creds-2.json": "granted to the agent"}
+    box.change = {
+        "attacks.txt": "the base, without this file, only answers",
+        "ordinary.py": ORDINARY,
+    }
+    box.untracked = {
+        "gha-creds-1.json": f"{MARK}-cloud",
+        "gha-creds-2.json": "granted to the agent",
+    }
     box.environment = {
         "GOOGLE_APPLICATION_CREDENTIALS": "/github/workspace/gha-creds-1.json",
         "GRANTED_CREDENTIALS": "/github/workspace/gha-creds-2.json",
@@ -292,10 +339,14 @@ def test_an_agent_gets_no_secret_and_changes_no_verdict(box: Box, engine: tuple[
     assert loot["about"]["uid"] not in (0, RUNNER_UID)
     assert loot["about"]["groups"] == []
     assert "NoNewPrivs:\t1" in loot["about"]["status"]
-    assert all(line.endswith("0" * 16) for line in loot["about"]["status"] if line.startswith("Cap"))
+    assert all(
+        line.endswith("0" * 16) for line in loot["about"]["status"] if line.startswith("Cap")
+    )
     assert engine[1] == [], "nobody reached the engine"
     assert (ended.output("verdict"), ended.output("exit-code")) == ("fail", "1")
-    (compared,) = [row for row in ended.results()["comparison"]["criteria"] if row["rule"]["gating"]]
+    (compared,) = [
+        row for row in ended.results()["comparison"]["criteria"] if row["rule"]["gating"]
+    ]
     assert compared["base"] == 1.0, "the base ran, and as it is"
     assert_told_nothing(ended)
     assert not (ended.box / "workspace/written-beside-itself.txt").exists(), "it wrote into a copy"
@@ -343,7 +394,8 @@ class Shape:
     def model_validate(cls, raw): return cls(raw=raw)
 """
 ADK = {  # as much of google-adk as a metric is called with
-    f"google/adk/evaluation/{module}.py": SHAPES + "".join(f"class {name}(Shape): pass\n" for name in names)
+    f"google/adk/evaluation/{module}.py": SHAPES
+    + "".join(f"class {name}(Shape): pass\n" for name in names)
     for module, names in {
         "eval_case": ("Invocation", "ConversationScenario"),
         "eval_metrics": ("BaseCriterion", "EvalMetric"),
@@ -390,11 +442,15 @@ def test_hooks_of_builds_and_the_agents_package_change_neither_environment_nor_m
     box: Box, engine: tuple[Path, list[bytes]], cache: str
 ) -> None:
     metric = {"mine": {"code_config": {"name": "desk.metrics.exact"}}}
-    box.write_gate("agent: 'python:desk.main:answer'\n" + QUIET, criteria={"mine": 0.5}, custom_metrics=metric)
+    box.write_gate(
+        "agent: 'python:desk.main:answer'\n" + QUIET, criteria={"mine": 0.5}, custom_metrics=metric
+    )
     box.base |= {
         "requirements.txt": "./hooked\n",
         "hooked/pyproject.toml": PROJECT,
-        "hooked/backend.py": BACKEND.replace("attack.carry_out()", '{"about": {}}').replace("import attack", ""),
+        "hooked/backend.py": BACKEND.replace("attack.carry_out()", '{"about": {}}').replace(
+            "import attack", ""
+        ),
         **{f"hooked/{name}": text for name, text in ADK.items()},
         "desk/__init__.py": "",
         "desk/metrics.py": METRIC,
@@ -424,7 +480,9 @@ def test_hooks_of_builds_and_the_agents_package_change_neither_environment_nor_m
     assert all("/tree/" in path for path in loot["rewritten"]), "only its own copy of the checkout"
     assert any(path.endswith("metrics.py") for path in loot["rewritten"])
     assert engine[1] == []
-    (compared,) = [row for row in ended.results()["comparison"]["criteria"] if row["rule"]["gating"]]
+    (compared,) = [
+        row for row in ended.results()["comparison"]["criteria"] if row["rule"]["gating"]
+    ]
     assert (compared["base"], compared["head"]) == (1.0, 0.0), "by the metric as it is written"
     assert (ended.output("verdict"), ended.output("exit-code")) == ("fail", "1")
     assert_told_nothing(ended)
@@ -445,10 +503,30 @@ __attribute__((constructor)) static void tell(void) {
 }
 """
 RUN_BY_GIT = (
-    *("core.fsmonitor", "core.sshCommand", "core.pager", "core.gitProxy", "credential.helper", "gpg.program"),
-    *("filter.trap.clean", "filter.trap.smudge", "diff.external", "diff.trap.textconv", "uploadpack.packObjectsHook"),
+    *(
+        "core.fsmonitor",
+        "core.sshCommand",
+        "core.pager",
+        "core.gitProxy",
+        "credential.helper",
+        "gpg.program",
+    ),
+    *(
+        "filter.trap.clean",
+        "filter.trap.smudge",
+        "diff.external",
+        "diff.trap.textconv",
+        "uploadpack.packObjectsHook",
+    ),
 )
-HOOKS = ("post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "fsmonitor-watchman", "trap")
+HOOKS = (
+    "post-checkout",
+    "post-index-change",
+    "reference-transaction",
+    "pre-auto-gc",
+    "fsmonitor-watchman",
+    "trap",
+)
 THREE_AGENTS = """
 agents:
   - suites: [evals/**]
@@ -496,13 +574,17 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         pytest.skip("needs a C compiler")
     folder = tmp_path_factory.mktemp("library")
     (folder / "tell.c").write_text(PRELOADED, encoding="utf-8")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "tell.so", folder / "tell.c"], check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", folder / "tell.so", folder / "tell.c"], check=True
+    )
     return (folder / "tell.so").read_bytes()
 
 
-def test_the_gate_loads_and_runs_nothing_of_the_repository(box: Box, library: bytes, endpoint: int) -> None:
-    """Modules under the names of ours, settings of the loader, hooks and filters of git: with all of them in the way,
-    agents of three kinds run on both sides as they would without."""
+def test_the_gate_loads_and_runs_nothing_of_the_repository(
+    box: Box, library: bytes, endpoint: int
+) -> None:
+    """Modules under the names of ours, settings of the loader, hooks and filters of git: with all
+    of them in the way, agents of three kinds run on both sides as they would without."""
     own = "/github/workspace"
     loading = {
         "LD_PRELOAD": f"{own}/tell.so",
@@ -515,39 +597,75 @@ def test_the_gate_loads_and_runs_nothing_of_the_repository(box: Box, library: by
         "ENV": f"{own}/hooks/trap",
         "GIT_CONFIG_GLOBAL": f"{own}/hooks/config",
     }
-    box.write_gate(THREE_AGENTS.replace("{ENV}", json.dumps(loading)).replace("PORT", str(endpoint)) + QUIET)
+    box.write_gate(
+        THREE_AGENTS.replace("{ENV}", json.dumps(loading)).replace("PORT", str(endpoint)) + QUIET
+    )
     for name in ("called", "served"):
         box.base |= {
-            f"{name}/{Path(file).name}": box.base[file] for file in list(box.base) if file.startswith("evals/")
+            f"{name}/{Path(file).name}": box.base[file]
+            for file in list(box.base)
+            if file.startswith("evals/")
         }
-    box.base |= {"agents/geo.py": AGENT, "agents/called.py": f"def answer(text):\n    return {ANSWER!r}\n"}
+    box.base |= {
+        "agents/geo.py": AGENT,
+        "agents/called.py": f"def answer(text):\n    return {ANSWER!r}\n",
+    }
     for place in ("", "agents/"):
-        for module in ("json", "sitecustomize", "usercustomize", "evalgate/__init__", "click", "pydantic/__init__"):
+        for module in (
+            "json",
+            "sitecustomize",
+            "usercustomize",
+            "evalgate/__init__",
+            "click",
+            "pydantic/__init__",
+        ):
             box.base[f"{place}{module}.py"] = SHADOW
-    box.base |= {f"hooks/{name}": TRAP for name in (*HOOKS, "git", "uv", "setpriv", "prlimit", "env", "sh")}
+    box.base |= {
+        f"hooks/{name}": TRAP for name in (*HOOKS, "git", "uv", "setpriv", "prlimit", "env", "sh")
+    }
     box.base[".gitattributes"] = "*.md filter=trap diff=trap\n"
     box.base["notes.md"] = "one"
     box.change = {"notes.md": "two"}
-    box.untracked = {"tell.so": library, **{name: TRAP for name in box.base if name.startswith("hooks/")}}
+    box.untracked = {
+        "tell.so": library,
+        **{name: TRAP for name in box.base if name.startswith("hooks/")},
+    }
     box.environment = {"PYTHONPATH": own, "PYTHONSTARTUP": f"{own}/json.py", "PYTHONHOME": ""}
     box.git = dict.fromkeys(RUN_BY_GIT, f"{own}/hooks/trap") | {"core.hooksPath": f"{own}/hooks"}
     ended = box.run(cache=".cache/evalgate", baseline="rerun")
 
     assert_told_nothing(ended)
-    assert (ended.output("total"), ended.output("passed"), ended.output("failed")) == ("3", "3", "0"), ended.log[-4000:]
-    assert all(row["base"] == 1.0 for row in ended.results()["comparison"]["criteria"] if row["rule"]["gating"])
-    assert {path.name for path in (ended.box / "file_commands").iterdir()} == {*COMMAND_FILES.values()}
+    assert (ended.output("total"), ended.output("passed"), ended.output("failed")) == (
+        "3",
+        "3",
+        "0",
+    ), ended.log[-4000:]
+    assert all(
+        row["base"] == 1.0
+        for row in ended.results()["comparison"]["criteria"]
+        if row["rule"]["gating"]
+    )
+    assert {path.name for path in (ended.box / "file_commands").iterdir()} == {
+        *COMMAND_FILES.values()
+    }
 
 
 def test_results_that_a_commit_brings_along_decide_nothing(box: Box, tmp_path: Path) -> None:
-    """A journal, a report and parts of a run in which everything passed, and an agent that answers `wrong`."""
+    """A journal, a report and parts of a run in which everything passed, and an agent that answers
+    `wrong`."""
     box.write_gate()
     box.base["agent.py"] = AGENT
     assert box.run(cache=".cache/evalgate", baseline="none", shard="1/1").code == 0
     report = box.temp / "workspace/evalgate-report"
-    forged = {name: (report / name).read_text(encoding="utf-8") for name in ("journal.jsonl", "results.json")}
+    forged = {
+        name: (report / name).read_text(encoding="utf-8")
+        for name in ("journal.jsonl", "results.json")
+    }
     wrong = AGENT.replace(ANSWER, "wrong")
-    change = {"agent.py": wrong, **{f"evalgate-report/{name}": text for name, text in forged.items()}}
+    change = {
+        "agent.py": wrong,
+        **{f"evalgate-report/{name}": text for name, text in forged.items()},
+    }
     for name, inputs, expected in (
         ("run", {"baseline": "none"}, ("1", "fail")),
         ("merge", {"mode": "merge", "results": "parts"}, ("2", "error")),
@@ -567,5 +685,9 @@ def test_a_step_that_is_cancelled_ends_in_time_though_its_agent_ignores_signals(
         'elif kind == "turn":\n', 'elif kind == "turn":\n            time.sleep(600)\n'
     )
     ended = box.run(cancel_at="running 1 trial", cache=".cache/evalgate", baseline="none")
-    assert (ended.code, ended.output("verdict"), ended.output("exit-code")) == (130, "not_measured", "130")
+    assert (ended.code, ended.output("verdict"), ended.output("exit-code")) == (
+        130,
+        "not_measured",
+        "130",
+    )
     assert_told_nothing(ended)

@@ -1,4 +1,5 @@
-"""entrypoint.py with a runner's environment: root, a checkout of somebody else's, inputs, event, file commands."""
+"""entrypoint.py with a runner's environment: root, a checkout of somebody else's, inputs, event,
+file commands."""
 
 import contextlib
 import json
@@ -46,7 +47,11 @@ def test_a_passing_gate_is_green_and_says_so_everywhere(passing) -> None:
     assert step.code == 0, step.stdout + step.stderr
     assert step.commands() == []
     assert step.outputs["verdict"] == "pass"
-    assert (step.outputs["exit-code"], step.outputs["total"], step.outputs["passed"]) == ("0", "1", "1")
+    assert (step.outputs["exit-code"], step.outputs["total"], step.outputs["passed"]) == (
+        "0",
+        "1",
+        "1",
+    )
     assert json.loads(step.outputs["scores"])["response_match_score"] == 1.0
     assert "pass" in step.summary.lower()
     for name in ("junit", "comment", "summary", "html", "results"):
@@ -98,7 +103,9 @@ def test_a_broken_agent_is_red_with_its_reason(passing) -> None:
         ("evals/geo.evalset.json", '{"eval_set_id": "geo", "eval_cases": []}', 2, r"::error file=evals/geo"),
     ],
 )  # fmt: skip
-def test_files_that_cannot_be_a_gate_end_red(runner, name: str, text: str, code: int, annotation: str) -> None:
+def test_files_that_cannot_be_a_gate_end_red(
+    runner, name: str, text: str, code: int, annotation: str
+) -> None:
     runner.write_gate(reference=ANSWER)
     runner.write(name, text)
     runner.check_out()
@@ -126,7 +133,9 @@ def test_files_that_cannot_be_a_gate_end_red(runner, name: str, text: str, code:
         ("output_", "x", "Did you mean `output`?"),
     ],
 )
-def test_an_input_that_would_not_be_obeyed_is_refused(passing, name: str, value: str, said: str) -> None:
+def test_an_input_that_would_not_be_obeyed_is_refused(
+    passing, name: str, value: str, said: str
+) -> None:
     step = passing.run(agent="command:python3 agent.py", **{name: value})
     assert (step.code, step.outputs["verdict"]) == (2, "error")
     (line,) = (line for line in step.commands() if "is not an input of this action" in line)
@@ -136,7 +145,10 @@ def test_an_input_that_would_not_be_obeyed_is_refused(passing, name: str, value:
 
 @pytest.mark.usefixtures("in_this_process")
 def test_a_variable_of_another_program_is_no_input(passing) -> None:
-    assert passing.run(agent="command:python3 agent.py", baseline="none", whatever="1", seed="").code == 0
+    assert (
+        passing.run(agent="command:python3 agent.py", baseline="none", whatever="1", seed="").code
+        == 0
+    )
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -152,12 +164,15 @@ def test_what_makes_a_green_gate_worth_little_is_told(runner) -> None:
     runner.write_gate(reference=ANSWER)
     runner.write("evals/test_config.json", {"criteria": {"response_match_score": 0}})
     runner.check_out()
-    (runner.workspace / "evalgate-report" / "junit.xml").mkdir(parents=True)  # where no file can be written
+    # where no file can be written
+    (runner.workspace / "evalgate-report" / "junit.xml").mkdir(parents=True)
     step = runner.run(agent="command:python3 agent.py", baseline="none")
 
     assert step.code == 0, step.stdout + step.stderr
     beside, unwritten = sorted(step.commands())
-    assert re.match(r"::warning file=evals/test_config\.json,line=\d+.*::.*response_match_score", beside)
+    assert re.match(
+        r"::warning file=evals/test_config\.json,line=\d+.*::.*response_match_score", beside
+    )
     assert re.match(r"::warning::/.*/junit\.xml: cannot be written", unwritten)
     logged, _, after = step.stdout.partition("running 1 trial")
     assert "[threshold-always-passes]" in logged
@@ -165,7 +180,9 @@ def test_what_makes_a_green_gate_worth_little_is_told(runner) -> None:
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_a_run_that_is_cancelled_before_its_verdict_has_outputs(passing, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_cancelled_before_its_verdict_has_outputs(
+    passing, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def cancelled(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -173,11 +190,17 @@ def test_a_run_that_is_cancelled_before_its_verdict_has_outputs(passing, monkeyp
     step = passing.run(agent="command:python3 agent.py", baseline="none")
 
     assert step.code == 130
-    assert step.outputs == {"verdict": "error", "reason": "the run was cancelled", "exit-code": "130"}
+    assert step.outputs == {
+        "verdict": "error",
+        "reason": "the run was cancelled",
+        "exit-code": "130",
+    }
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_a_cancel_after_the_verdict_takes_it_not_back(failing, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancel_after_the_verdict_takes_it_not_back(
+    failing, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Cancelled:
         """A posting whose last words are cut off."""
 
@@ -194,7 +217,11 @@ def test_a_cancel_after_the_verdict_takes_it_not_back(failing, monkeypatch: pyte
     step = failing.run(agent="command:python3 agent.py", baseline="none")
 
     assert step.code == 130
-    assert (step.outputs["verdict"], step.outputs["failed"], step.outputs["exit-code"]) == ("fail", "1", "130")
+    assert (step.outputs["verdict"], step.outputs["failed"], step.outputs["exit-code"]) == (
+        "fail",
+        "1",
+        "130",
+    )
     assert "1 of 1 cases failed" in step.outputs["reason"]
 
 
@@ -212,14 +239,25 @@ if os.fork() == 0:
 
 @pytest.mark.skipif(os.geteuid() != 0 or bool(isolation.why_not()), reason="needs root and setpriv")
 @pytest.mark.usefixtures("in_this_process")
-def test_agents_are_gone_before_the_verdict_and_outputs_come_last(failing, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_are_gone_before_the_verdict_and_outputs_come_last(
+    failing, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
     users = []  # of this run: others may be on the machine
-    make_context, decide, end_all, hand_over = prepare.make_context, verdict.decide, isolation.end_all, output.hand_over
+    make_context, decide, end_all, hand_over = (
+        prepare.make_context,
+        verdict.decide,
+        isolation.end_all,
+        output.hand_over,
+    )
     writing = ("write_all", "append_summary", "append_outputs")
     for name in writing:
         write = getattr(output, name)
-        monkeypatch.setattr(output, name, lambda *a, name=name, write=write, **b: seen.append(name) or write(*a, **b))
+        monkeypatch.setattr(
+            output,
+            name,
+            lambda *a, name=name, write=write, **b: seen.append(name) or write(*a, **b),
+        )
 
     def ended(uids) -> None:
         users[:] = uids
@@ -252,7 +290,9 @@ def test_agents_are_gone_before_the_verdict_and_outputs_come_last(failing, monke
         agent = agent.replace(str(closed), os.devnull)
     failing.write("agent.py", SURVIVING + agent)
     failing.check_out()
-    monkeypatch.setattr(prepare, "make_context", lambda *a, **more: make_context(*a, **{**more, "isolate": True}))
+    monkeypatch.setattr(
+        prepare, "make_context", lambda *a, **more: make_context(*a, **{**more, "isolate": True})
+    )
     monkeypatch.setattr(verdict, "decide", decided)
     monkeypatch.setattr(isolation, "end_all", ended)
     monkeypatch.setattr(output, "hand_over", handed_over)
@@ -265,7 +305,9 @@ def test_agents_are_gone_before_the_verdict_and_outputs_come_last(failing, monke
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_step_that_is_cancelled_while_it_is_loaded_is_no_fail(runner, number: signal.Signals) -> None:
+def test_a_step_that_is_cancelled_while_it_is_loaded_is_no_fail(
+    runner, number: signal.Signals
+) -> None:
     runner.write_gate(reference=ANSWER)
     runner.check_out()
     begun = runner.start(agent="command:python3 agent.py")
@@ -294,12 +336,18 @@ def test_the_agent_sees_what_the_workflow_names_and_nothing_of_the_workflow(pass
     assert step.code == 0, step.stdout + step.stderr
     seen = json.loads(passing.dump.read_text(encoding="utf-8"))
     assert seen["GOOGLE_API_KEY"] == "key-that-the-workflow-names"
-    assert [name for name in seen if name.startswith(("GITHUB_", "ACTIONS_", "INPUT_", "RUNNER_"))] == []
-    assert [value for value in seen.values() if "token-of" in value or "nobody-names" in value] == []
+    assert [
+        name for name in seen if name.startswith(("GITHUB_", "ACTIONS_", "INPUT_", "RUNNER_"))
+    ] == []
+    assert [
+        value for value in seen.values() if "token-of" in value or "nobody-names" in value
+    ] == []
 
 
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.parametrize("name", ["GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "INPUT_AGENT", "GITHUB_*"])
+@pytest.mark.parametrize(
+    "name", ["GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "INPUT_AGENT", "GITHUB_*"]
+)
 def test_the_workflow_cannot_hand_its_own_variables_to_the_agent(passing, name: str) -> None:
     step = passing.run(agent="command:python3 agent.py", env=name)
 
@@ -326,10 +374,14 @@ def test_no_secret_is_written_anywhere(passing) -> None:
         if path.is_file()
     )
 
-    assert not re.search("token-of|key-that", written + step.stdout + step.stderr + step.summary + str(step.outputs))
+    assert not re.search(
+        "token-of|key-that", written + step.stdout + step.stderr + step.summary + str(step.outputs)
+    )
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs the system: only root can make a checkout of somebody else's")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="needs the system: only root can make a checkout of somebody else's"
+)
 def test_everything_in_the_workspace_stays_the_runners(passing) -> None:
     passing.run(agent="command:python3 agent.py", cache=".cache/evalgate", output="out/report")
 
@@ -338,7 +390,9 @@ def test_everything_in_the_workspace_stays_the_runners(passing) -> None:
     for path in passing.workspace.rglob("*"):
         status = path.lstat()
         name = path.relative_to(passing.workspace)
-        assert status.st_uid == owner, f"{name} belongs to {status.st_uid}: the next checkout cannot remove it"
+        assert status.st_uid == owner, (
+            f"{name} belongs to {status.st_uid}: the next checkout cannot remove it"
+        )
         assert status.st_mode & (stat.S_IROTH | stat.S_IRGRP), f"{name} can be read by nobody else"
 
 
@@ -347,7 +401,11 @@ def test_modules_of_the_repository_never_stand_in_for_ours(runner) -> None:
     for name in ("evalgate/__init__.py", "json.py", "click.py", "sitecustomize.py"):
         runner.write(name, "raise SystemExit('the repository took over')\n")
     runner.check_out()
-    runner.environment |= {"PYTHONPATH": str(runner.workspace), "PYTHONSTARTUP": "json.py", "PYTHONHOME": ""}
+    runner.environment |= {
+        "PYTHONPATH": str(runner.workspace),
+        "PYTHONSTARTUP": "json.py",
+        "PYTHONHOME": "",
+    }
     step = runner.run(agent="command:python3 -I agent.py")
 
     assert step.code == 0, step.stdout + step.stderr
@@ -379,7 +437,10 @@ def test_the_root_may_be_a_folder_of_the_checkout(runner) -> None:
     (runner.workspace / "services/geo/evals/test_config.json").write_text("{", encoding="utf-8")
     step = runner.run(agent="command:python3 agent.py", root="services/geo")
     assert step.code == 2
-    assert any("::error file=services/geo/evals/test_config.json,line=1" in line for line in step.commands())
+    assert any(
+        "::error file=services/geo/evals/test_config.json,line=1" in line
+        for line in step.commands()
+    )
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -27,11 +27,15 @@ PLACE = "/opt/evalgate/lib/python3.13/site-packages"
 def docker(*arguments: str) -> str:
     if shutil.which("docker") is None:
         pytest.skip("needs the system: Docker's client")
-    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True, timeout=600).stdout
+    return subprocess.run(
+        ["docker", *arguments], capture_output=True, text=True, check=True, timeout=600
+    ).stdout
 
 
 def layers(name: str) -> list[str]:
-    found: list[str] = json.loads(docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", name))
+    found: list[str] = json.loads(
+        docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", name)
+    )
     return found
 
 

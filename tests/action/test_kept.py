@@ -22,7 +22,8 @@ KEPT = ".cache/evalgate/store"
 
 
 class Job:
-    """Jobs of one repository by the action `gate`: checkout, restore, the gate, and a save whatever came of it."""
+    """Jobs of one repository by the action `gate`: checkout, restore, the gate, and a save whatever
+    came of it."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
@@ -30,10 +31,13 @@ class Job:
         self.number = 99
 
     def push(self, *, wrong: bool = False, remark: str = "", **files: str) -> None:
-        """A new commit on the pull request, and its workflow run. `remark`: in the agent's own file."""
+        """A new commit on the pull request, and its workflow run. `remark`: in the agent's own
+        file."""
         self.write(wrong=wrong, **files)
         if remark:
-            self.runner.write("agent.py", f"{(self.runner.origin / 'agent.py').read_text()}# {remark}\n")
+            self.runner.write(
+                "agent.py", f"{(self.runner.origin / 'agent.py').read_text()}# {remark}\n"
+            )
         self.runner.check_out()
         self.number, self.runner.attempts = self.number + 1, 0
 
@@ -53,7 +57,9 @@ class Job:
             folder.mkdir(parents=True)
             for name, data in restored.items():
                 (folder / name).write_bytes(data)
-        step = runner.run(agent="command:python3 agent.py", cache=".cache/evalgate", github_token="")
+        step = runner.run(
+            agent="command:python3 agent.py", cache=".cache/evalgate", github_token=""
+        )
         if folder.is_dir():
             self.saved[str(ref)] = {path.name: path.read_bytes() for path in folder.iterdir()}
         return step, len(runner.asked()) - asked
@@ -98,7 +104,9 @@ def test_where_github_signs_nothing_else_is_believed(job: Job) -> None:
         for expected in (1, 0):
             step, asked = job.run()
             assert (step.code, asked) == (0, expected), step.stdout
-        job.saved[ref] = {name: data for name, data in job.saved[ref].items() if not name.endswith(".jwt")}
+        job.saved[ref] = {
+            name: data for name, data in job.saved[ref].items() if not name.endswith(".jwt")
+        }
         step, asked = job.run()
         assert (step.code, asked) == (0, 1), step.stdout
         assert "this repository's runs did not write it" in step.stdout
@@ -119,7 +127,9 @@ def test_a_new_case_of_a_job_that_is_run_again_is_not_tried_again(job: Job) -> N
 def test_a_commit_that_does_not_touch_the_agent_asks_nobody_again(job: Job) -> None:
     job.push(wrong=True)
     job.run()
-    job.push(wrong=True, **{"evals__test_config.json": '{"criteria": {"response_match_score": 0.90}}'})
+    job.push(
+        wrong=True, **{"evals__test_config.json": '{"criteria": {"response_match_score": 0.90}}'}
+    )
     step, asked = job.run()
     assert (step.code, asked) == (1, 0), step.stdout
     # and the agent as it was on main, which ran beside the other
@@ -206,7 +216,8 @@ def committed(job: Job) -> None:
         (edit(".prompts__system.txt", "Be brief."), True),
         (edit("requirements.txt", "google-adk\n"), True),
         # what is given to it: a variable, its value, a limit
-        (lambda job: job.push(wrong=True, **{"evalgate.yml": "env: MODEL\n"}), False),  # the base's `env` counts
+        # the base's `env` counts
+        (lambda job: job.push(wrong=True, **{"evalgate.yml": "env: MODEL\n"}), False),
         (lambda job: job.push(wrong=True, **{"evalgate.yml": "turn-timeout: 20\n"}), True),
         (environment("GOOGLE_CLOUD_LOCATION", "nowhere"), True),
         (environment("LC_ALL", "de_DE.UTF-8"), True),
@@ -216,12 +227,20 @@ def committed(job: Job) -> None:
         (on_schedule, True),
         (committed, True),
         (environment("INPUT_STORE-KEY", "another key than it was signed with"), True),
-        (environment("GOOGLE_API_KEY", "another-key"), False),  # a key that is rotated is no other agent
+        # a key that is rotated is no other agent
+        (environment("GOOGLE_API_KEY", "another-key"), False),
         (lambda job: rewrite(job, lambda name, data: (name, data[:-9] + b"x" + data[-8:])), True),
-        (lambda job: rewrite(job, lambda name, data: (re.sub("-[0-9a-f]{64}", "-" + "0" * 64, name), data)), True),
+        (
+            lambda job: rewrite(
+                job, lambda name, data: (re.sub("-[0-9a-f]{64}", "-" + "0" * 64, name), data)
+            ),
+            True,
+        ),
     ],
 )
-def test_only_what_is_known_to_be_the_same_is_not_run_again(job: Job, change: Change, *, runs: bool) -> None:
+def test_only_what_is_known_to_be_the_same_is_not_run_again(
+    job: Job, change: Change, *, runs: bool
+) -> None:
     job.push(wrong=True)
     job.run()
     change(job)
@@ -230,7 +249,9 @@ def test_only_what_is_known_to_be_the_same_is_not_run_again(job: Job, change: Ch
     assert (asked > 0) is runs, step.stdout
 
 
-@pytest.mark.parametrize(("since", "runs"), [("2020-01-01T00:00:00+00:00", False), ("2999-01-01T00:00:00+00:00", True)])
+@pytest.mark.parametrize(
+    ("since", "runs"), [("2020-01-01T00:00:00+00:00", False), ("2999-01-01T00:00:00+00:00", True)]
+)
 def test_nothing_is_used_from_before_the_model_moved(job: Job, since: str, *, runs: bool) -> None:
     job.runner.write("evalgate.yml", "baseline-folder: data\n")
     job.runner.commit()
@@ -256,7 +277,9 @@ def test_secrets_are_in_nothing_that_is_kept(job: Job) -> None:
     assert texts
     for text in texts:
         assert "key-that" not in text
-        assert json.loads(text.splitlines()[0])["workflow_run"].startswith(f"{REPOSITORY}/actions/runs/100/")
+        assert json.loads(text.splitlines()[0])["workflow_run"].startswith(
+            f"{REPOSITORY}/actions/runs/100/"
+        )
 
 
 def test_each_other_agent_of_a_pull_request_takes_twice_the_evidence(job: Job) -> None:

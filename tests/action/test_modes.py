@@ -1,4 +1,5 @@
-"""Parts, the merge, the second workflow, a reviewed commit, pull_request_target: the step as a runner starts it."""
+"""Parts, the merge, the second workflow, a reviewed commit, pull_request_target: the step as a
+runner starts it."""
 
 import json
 import shutil
@@ -39,13 +40,19 @@ def test_a_part_says_nothing_to_anybody_and_the_merge_says_it_once(failing, doub
     assert (merged.code, merged.outputs["verdict"]) == (1, "fail")
     assert len(failing.asked()) == asked, "the merge runs no agent"
     check, comment = only(double.state.checks), only(double.state.comments)
-    assert (check["name"], check["conclusion"], check["head_sha"]) == ("evalgate", "failure", failing.head)
+    assert (check["name"], check["conclusion"], check["head_sha"]) == (
+        "evalgate",
+        "failure",
+        failing.head,
+    )
     assert "1 case failed" in comment["body"]
     assert any(line.startswith("::error") for line in merged.commands())
     assert merged.outputs["results"] == "evalgate-report/results.json"
 
 
-def test_parts_of_a_folder_are_merged_by_its_rules_from_where_artifacts_are_unpacked(runner, double: Double) -> None:
+def test_parts_of_a_folder_are_merged_by_its_rules_from_where_artifacts_are_unpacked(
+    runner, double: Double
+) -> None:
     runner.write_gate(reference=WRONG)
     (runner.origin / "services" / "geo").mkdir(parents=True)
     for name in ("agent.py", "evals"):
@@ -59,19 +66,26 @@ def test_parts_of_a_folder_are_merged_by_its_rules_from_where_artifacts_are_unpa
 
     astray = runner.run(mode="merge", results="parts")
     assert astray.code == 2
-    assert "ran in `services/geo`, but this merge runs in the top of the repository" in astray.outputs["reason"]
+    assert (
+        "ran in `services/geo`, but this merge runs in the top of the repository"
+        in astray.outputs["reason"]
+    )
     nowhere = runner.run(mode="merge", results="part", root="services/geo")
     assert nowhere.code == 2
     assert "does not exist" in nowhere.outputs["reason"]
 
     merged = runner.run(mode="merge", results="parts", root="services/geo")
-    assert (merged.code, merged.outputs["verdict"]) == (0, "fail"), "its own evalgate.yml lets it pass"
+    assert (merged.code, merged.outputs["verdict"]) == (0, "fail"), (
+        "its own evalgate.yml lets it pass"
+    )
     (runner.workspace / "parts").rename(runner.workspace / "services/geo/parts")
     below = runner.run(mode="merge", results="parts", root="services/geo")
     assert (below.code, below.outputs["verdict"]) == (0, "fail")
 
 
-def test_a_merge_without_any_part_is_not_measured_and_ends_the_check_run(failing, double: Double) -> None:
+def test_a_merge_without_any_part_is_not_measured_and_ends_the_check_run(
+    failing, double: Double
+) -> None:
     (failing.workspace / "parts").mkdir()
     step = failing.run(mode="merge", results="parts")
     assert step.code == 3
@@ -80,15 +94,16 @@ def test_a_merge_without_any_part_is_not_measured_and_ends_the_check_run(failing
 
 
 def forged(runner) -> bytes:
-    """A part in which everything passes, of an agent that answered right and of a commit that is gone."""
+    """A part in which everything passes, of an agent that answered right and of a commit that is
+    gone."""
     part = runner.run(agent=AGENT, baseline="none", shard="1/1", output="parts/1")
     assert part.outputs["verdict"] == "pass"
     return (runner.workspace / "parts/1/results.json").read_bytes()
 
 
 def matrix(runner, **inputs) -> tuple[int, Any]:
-    """docs/matrix.md with one part: the part's job, what upload-artifact and download-artifact do, the merge's job; the
-    exit code of the part's job and the merge's step."""
+    """docs/matrix.md with one part: the part's job, what upload-artifact and download-artifact do,
+    the merge's job; the exit code of the part's job and the merge's step."""
     runner.write("agent.py", (runner.origin / "agent.py").read_text().replace(ANSWER, "wrong"))
     runner.check_out()
     part = runner.run(agent=AGENT, baseline="none", shard="1/1", **inputs)
@@ -108,11 +123,23 @@ def matrix(runner, **inputs) -> tuple[int, Any]:
         # where the artifact is unpacked, as a part that the job never uploaded
         ("parts/other/results.json", "", "is part of the commit, not a result of this workflow"),
         # under the name that the artifact has
-        ("parts/evalgate-part-1/results.json", "", "is part of the commit, not a result of this workflow"),
+        (
+            "parts/evalgate-part-1/results.json",
+            "",
+            "is part of the commit, not a result of this workflow",
+        ),
         # beside it, as what the part measured of the base, which is kept for later runs
-        ("parts/evalgate-part-1/base-journal.jsonl", "", "is part of the commit, not a result of this workflow"),
+        (
+            "parts/evalgate-part-1/base-journal.jsonl",
+            "",
+            "is part of the commit, not a result of this workflow",
+        ),
         # in the report folder, which is uploaded though the part's job ends before it writes there
-        ("evalgate-report/results.json", "agents: 5", "is not of this workflow run: no run wrote it"),
+        (
+            "evalgate-report/results.json",
+            "agents: 5",
+            "is not of this workflow run: no run wrote it",
+        ),
         # and though it writes elsewhere, by its own evalgate.yml
         ("evalgate-report/results.json", "output: elsewhere", "1 of 1 cases failed"),
     ],
@@ -138,9 +165,13 @@ def test_parts_that_a_commit_brings_along_are_not_believed(
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"workflow_run": "o/r/actions/runs/98/attempts/1"}, "it was written by o/r/actions/runs/98/attempts/1"),
+        (
+            {"workflow_run": "o/r/actions/runs/98/attempts/1"},
+            "it was written by o/r/actions/runs/98/attempts/1",
+        ),
         ({"workflow_run": "o/other/actions/runs/99/attempts/1"}, "it was written by o/other/"),
-        ({"workflow_run": "o/r/actions/runs/99/attempts/77"}, "attempts/77"),  # an attempt that is still to come
+        # an attempt that is still to come
+        ({"workflow_run": "o/r/actions/runs/99/attempts/77"}, "attempts/77"),
         ({"workflow_run": "o/r/actions/runs/99/attempts/\u00b2"}, "it was written by"),
         ({"workflow_run": "o/r/actions/runs/99"}, "it was written by"),
         ({"workflow_run": ""}, "no run wrote it"),
@@ -150,8 +181,8 @@ def test_parts_that_a_commit_brings_along_are_not_believed(
 def test_a_merge_takes_parts_of_its_own_workflow_run_and_commit_alone(
     failing, double: Double, told: dict[str, str], said: str
 ) -> None:
-    """As a cache or another run's artifact would bring them. A part of an earlier attempt, which did not fail, is one:
-    the other tests merge such."""
+    """As a cache or another run's artifact would bring them. A part of an earlier attempt, which
+    did not fail, is one: the other tests merge such."""
     assert failing.run(agent=AGENT, baseline="none", shard="1/1", output="parts/1").code == 0
     path = failing.workspace / "parts/1/results.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **told}))
@@ -160,9 +191,13 @@ def test_a_merge_takes_parts_of_its_own_workflow_run_and_commit_alone(
     assert said in merged.outputs["reason"]
 
 
-def test_a_shard_that_the_command_line_measured_in_a_step_before_is_merged(failing, double: Double) -> None:
+def test_a_shard_that_the_command_line_measured_in_a_step_before_is_merged(
+    failing, double: Double
+) -> None:
     """docs/action.md, for agents that need more than the container has."""
-    environment = {name: value for name, value in failing.surroundings().items() if value is not None}
+    environment = {
+        name: value for name, value in failing.surroundings().items() if value is not None
+    }
     done = forked_command.run(
         ["run", "--no-isolate", "--shard", "1/1", "--output", "parts/1", "--agent", AGENT],
         cwd=failing.workspace,
@@ -183,7 +218,10 @@ def on_workflow_run(runner, **run) -> None:
         "pull_requests": [],
     }
     about |= {"conclusion": "success", "head_repository": {"full_name": "mallory/r"}, **run}
-    runner.on("workflow_run", {"action": "completed", "workflow_run": about, "repository": {"full_name": "o/r"}})
+    runner.on(
+        "workflow_run",
+        {"action": "completed", "workflow_run": about, "repository": {"full_name": "o/r"}},
+    )
 
 
 def test_the_second_workflow_posts_what_a_forks_run_found(failing, double: Double) -> None:
@@ -191,9 +229,14 @@ def test_the_second_workflow_posts_what_a_forks_run_found(failing, double: Doubl
     first = failing.run(agent=AGENT, baseline="none", comment="off")
     assert first.code == 1
     assert double.seen == []
-    made, asked = (failing.workspace / "evalgate-report/results.json").read_bytes(), len(failing.asked())
+    made, asked = (
+        (failing.workspace / "evalgate-report/results.json").read_bytes(),
+        len(failing.asked()),
+    )
     double.state.add_artifact("evalgate", {"results.json": made}, run_id=99, head_sha=failing.head)
-    double.state.add_pull(7, fork="mallory/r", head_sha=failing.head, head_ref="change", linked=False)
+    double.state.add_pull(
+        7, fork="mallory/r", head_sha=failing.head, head_ref="change", linked=False
+    )
 
     on_workflow_run(failing)
     second = failing.run(mode="post")
@@ -213,7 +256,10 @@ def test_the_second_workflow_posts_what_a_forks_run_found(failing, double: Doubl
     [
         # what the fork's commit brought along, uploaded because the run ended before it wrote
         ({"workflow_run": "", "commit": ""}, "no run wrote it"),
-        ({"workflow_run": "o/r/actions/runs/98/attempts/1"}, "it was written by o/r/actions/runs/98"),
+        (
+            {"workflow_run": "o/r/actions/runs/98/attempts/1"},
+            "it was written by o/r/actions/runs/98",
+        ),
         ({"workflow_run": "o/r/actions/runs/99/attempts/12"}, "attempts/12"),
         ({"commit": "e" * 40}, "is of eeeeeeeeeeee"),
     ],
@@ -224,7 +270,10 @@ def test_the_second_workflow_posts_nothing_that_the_finished_run_did_not_write(
     assert failing.run(agent=AGENT, baseline="none", comment="off").code == 1
     made = json.loads((failing.workspace / "evalgate-report/results.json").read_text())
     double.state.add_artifact(
-        "evalgate", {"results.json": json.dumps({**made, **told}).encode()}, run_id=99, head_sha=failing.head
+        "evalgate",
+        {"results.json": json.dumps({**made, **told}).encode()},
+        run_id=99,
+        head_sha=failing.head,
     )
     double.state.add_pull(7, head_sha=failing.head, head_ref="change")
     double.state.checks.clear()
@@ -261,11 +310,15 @@ def test_pull_request_target_is_refused_and_says_what_to_do(failing, double: Dou
     step = failing.run(agent=AGENT, baseline="none")
     assert step.code == 2
     assert "pull_request_target is refused" in step.outputs["reason"]
-    assert all(words in step.stdout for words in ("on: pull_request", "mode: post", "workflow_dispatch"))
+    assert all(
+        words in step.stdout for words in ("on: pull_request", "mode: post", "workflow_dispatch")
+    )
     assert (failing.asked(), double.seen) == ([], [])
 
 
-def test_an_agent_sees_what_the_input_names_and_nothing_that_its_change_names(failing, double: Double) -> None:
+def test_an_agent_sees_what_the_input_names_and_nothing_that_its_change_names(
+    failing, double: Double
+) -> None:
     """The input is the workflow's word, the base's file the next one."""
     failing.environment["DESK_KEY"] = "key-of-the-desk"
     failing.write("evalgate.yml", "env: [DESK_KEY]\n")
@@ -288,25 +341,43 @@ def test_an_agent_sees_what_the_input_names_and_nothing_that_its_change_names(fa
     [
         # actions/checkout before 6, and since
         ("http.https://github.invalid/.extraheader", "AUTHORIZATION: basic eA=="),
-        ("includeIf.gitdir:/github/workspace/.git.path", "/github/runner_temp/git-credentials-1.config"),
+        (
+            "includeIf.gitdir:/github/workspace/.git.path",
+            "/github/runner_temp/git-credentials-1.config",
+        ),
     ],
 )
-def test_a_checkout_that_keeps_its_token_is_warned_of(failing, double: Double, key: str, value: str) -> None:
+def test_a_checkout_that_keeps_its_token_is_warned_of(
+    failing, double: Double, key: str, value: str
+) -> None:
     assert "persist-credentials" not in failing.run(agent=AGENT, baseline="none").stdout
     repositories.git(failing.workspace, "config", key, value)
     step = failing.run(agent=AGENT, baseline="none")
     (warning,) = (line for line in step.commands() if "[token-in-checkout]" in line)
-    assert warning.startswith("::warning::the checkout keeps the job's token in git's configuration")
+    assert warning.startswith(
+        "::warning::the checkout keeps the job's token in git's configuration"
+    )
     assert "persist-credentials: false" in warning
     assert "persist-credentials: false" in only(double.state.comments)["body"]
 
 
 def on_dispatch(runner, *, sha: str = "") -> None:
-    """A maintainer starts the workflow for pull request 7 and the commit that is checked out, detached."""
+    """A maintainer starts the workflow for pull request 7 and the commit that is checked out,
+    detached."""
     runner._clone(runner.head, "refs/heads/change")
     inputs = {"pull-request": "7", "sha": sha or runner.head}
-    payload = {"inputs": inputs, "ref": "refs/heads/main", "repository": {"full_name": "o/r", "default_branch": "main"}}
-    runner.on("workflow_dispatch", payload, GITHUB_REF="refs/heads/main", GITHUB_BASE_REF="", GITHUB_SHA=runner.base)
+    payload = {
+        "inputs": inputs,
+        "ref": "refs/heads/main",
+        "repository": {"full_name": "o/r", "default_branch": "main"},
+    }
+    runner.on(
+        "workflow_dispatch",
+        payload,
+        GITHUB_REF="refs/heads/main",
+        GITHUB_BASE_REF="",
+        GITHUB_SHA=runner.base,
+    )
 
 
 def test_a_commit_that_a_maintainer_reviewed_runs_with_secrets_and_is_posted_to_its_pull_request(
@@ -322,7 +393,11 @@ def test_a_commit_that_a_maintainer_reviewed_runs_with_secrets_and_is_posted_to_
     assert "secret-of-the-repository" in failing.dump.read_text()
     assert len(failing.asked()) == 2, "head and base"
     check, comment = only(double.state.checks), only(double.state.comments)
-    assert (check["name"], check["head_sha"], check["conclusion"]) == ("evalgate", failing.head, "failure")
+    assert (check["name"], check["head_sha"], check["conclusion"]) == (
+        "evalgate",
+        failing.head,
+        "failure",
+    )
     assert comment["number"] == 7
     assert "1 case failed" in comment["body"]
     assert failing.base[:7] in comment["body"]

@@ -1,4 +1,5 @@
-"""What a pull request is told: the entrypoint with a runner's environment, against a GitHub that remembers."""
+"""What a pull request is told: the entrypoint with a runner's environment, against a GitHub that
+remembers."""
 
 import re
 import threading
@@ -41,13 +42,19 @@ def told(step) -> str:
     return "\n".join(step.commands())
 
 
-def test_a_pull_request_gets_one_comment_and_one_check_run_of_its_own_commit(passing, double: Double) -> None:
+def test_a_pull_request_gets_one_comment_and_one_check_run_of_its_own_commit(
+    passing, double: Double
+) -> None:
     step = passing.ended(passing.start(agent=AGENT, baseline="none"))
 
     check, comment = only(double.state.checks), only(double.state.comments)
     assert (step.code, step.outputs["verdict"]) == (0, "pass")
     assert check["head_sha"] == passing.head != passing.environment["GITHUB_SHA"]
-    assert (check["name"], check["status"], check["conclusion"]) == ("evalgate", "completed", "success")
+    assert (check["name"], check["status"], check["conclusion"]) == (
+        "evalgate",
+        "completed",
+        "success",
+    )
     assert check["details_url"] == "https://github.invalid/o/r/actions/runs/99"
     assert "pass" in check["output"]["title"]
     assert (comment["number"], comment["user"]["login"]) == (7, "github-actions[bot]")
@@ -68,20 +75,31 @@ def test_a_second_run_updates_what_the_first_one_said(failing, double: Double) -
     assert "1 case failed" in first["body"]
     assert "1 case failed" not in comment["body"]
     checks = list(double.state.checks.values())
-    assert [(each["name"], each["conclusion"]) for each in checks] == [("evalgate", "failure"), ("evalgate", "success")]
+    assert [(each["name"], each["conclusion"]) for each in checks] == [
+        ("evalgate", "failure"),
+        ("evalgate", "success"),
+    ]
     assert checks[0]["head_sha"] != checks[1]["head_sha"] == failing.head
 
 
-def test_a_run_again_of_the_same_commit_makes_a_new_check_run_of_the_same_name(failing, double: Double) -> None:
+def test_a_run_again_of_the_same_commit_makes_a_new_check_run_of_the_same_name(
+    failing, double: Double
+) -> None:
     # GitHub lets no completed check run go back to "in progress", and counts the newest of a name
     failing.run(agent=AGENT, baseline="none")
     failing.environment["GITHUB_RUN_ATTEMPT"] = "2"
     failing.run(agent=AGENT, baseline="none", fail_on="not_measured")
 
     first, second = (double.state.checks[number] for number in sorted(double.state.checks))
-    assert (first["name"], first["head_sha"]) == (second["name"], second["head_sha"]) == ("evalgate", failing.head)
+    assert (
+        (first["name"], first["head_sha"])
+        == (second["name"], second["head_sha"])
+        == ("evalgate", failing.head)
+    )
     assert (first["conclusion"], second["conclusion"]) == ("failure", "neutral")
-    assert not [call for call in double.calls("PATCH .*check-runs/") if call.endswith(str(first["id"]))][1:]
+    assert not [
+        call for call in double.calls("PATCH .*check-runs/") if call.endswith(str(first["id"]))
+    ][1:]
     assert len(double.state.comments) == 1
 
 
@@ -93,12 +111,22 @@ def test_a_run_again_of_the_same_commit_makes_a_new_check_run_of_the_same_name(f
         ({"baseline": "none", "fail_on": "not_measured"}, "neutral", 0),
         # somebody has to mend the agent
         ({"baseline": "none", "agent": "command:python3 no_such_agent.py"}, "action_required", 3),
-        ({"baseline": "none", "agent": "command:python3 no_such_agent.py", "fail_on": "threshold"}, "neutral", 0),
+        (
+            {
+                "baseline": "none",
+                "agent": "command:python3 no_such_agent.py",
+                "fail_on": "threshold",
+            },
+            "neutral",
+            0,
+        ),
         # a case that fails on the base as well is no regression, and below its threshold
         ({}, "failure", 1),
     ],
 )
-def test_the_check_run_ends_as_the_verdict_says(failing, double: Double, inputs, conclusion: str, code: int) -> None:
+def test_the_check_run_ends_as_the_verdict_says(
+    failing, double: Double, inputs, conclusion: str, code: int
+) -> None:
     step = failing.run(**{"agent": AGENT, **inputs})
 
     check = only(double.state.checks)
@@ -121,7 +149,9 @@ def test_an_inconclusive_verdict_is_neutral(runner, double: Double) -> None:
 
 
 @pytest.mark.parametrize("fork", ["someone/r", None], ids=["fork", "deleted fork"])
-def test_a_forks_pull_request_posts_nothing_and_says_why(passing, double: Double, fork: str | None) -> None:
+def test_a_forks_pull_request_posts_nothing_and_says_why(
+    passing, double: Double, fork: str | None
+) -> None:
     passing.on_pull_request(fork=fork)
     step = passing.run(agent=AGENT, baseline="none")
 
@@ -148,10 +178,15 @@ def test_a_token_that_is_none_is_a_warning_that_does_not_show_it(passing, double
     assert double.seen == []
 
 
-def test_a_merge_group_is_compared_with_its_base_and_gets_a_check_run(passing, double: Double) -> None:
+def test_a_merge_group_is_compared_with_its_base_and_gets_a_check_run(
+    passing, double: Double
+) -> None:
     group = {"base_sha": passing.base, "head_sha": passing.head, "base_ref": "refs/heads/main"}
     passing._clone(passing.head, "refs/heads/gh-readonly-queue/main/pr-7")
-    passing.on("merge_group", {"merge_group": {**group, "head_ref": "refs/heads/gh-readonly-queue/main/pr-7"}})
+    passing.on(
+        "merge_group",
+        {"merge_group": {**group, "head_ref": "refs/heads/gh-readonly-queue/main/pr-7"}},
+    )
     step = passing.run(agent=AGENT)
 
     assert step.code == 0, step.stdout + step.stderr
@@ -163,7 +198,12 @@ def test_a_merge_group_is_compared_with_its_base_and_gets_a_check_run(passing, d
 
 @pytest.mark.parametrize("name", ["schedule", "workflow_dispatch", "repository_dispatch"])
 def test_events_without_a_change_run_without_a_base(passing, double: Double, name: str) -> None:
-    passing.on(name, {"repository": {"default_branch": "main"}}, GITHUB_REF="refs/heads/main", GITHUB_BASE_REF="")
+    passing.on(
+        name,
+        {"repository": {"default_branch": "main"}},
+        GITHUB_REF="refs/heads/main",
+        GITHUB_BASE_REF="",
+    )
     passing._clone(passing.base, "refs/heads/main")
     step = passing.run(agent=AGENT)
 
@@ -188,7 +228,12 @@ def test_outside_github_everything_but_the_api_works(passing, double: Double) ->
         passing.environment[f"GITHUB_{name}"] = None
     for name in ("REPOSITORY", "RUN_ID", "SERVER_URL", "WORKFLOW", "WORKSPACE", "BASE_REF"):
         passing.environment[f"GITHUB_{name}"] = None
-    passing.environment |= {"CI": "true", "GITLAB_CI": "true", "CI_MERGE_REQUEST_IID": "7", "INPUT_GITHUB-TOKEN": None}
+    passing.environment |= {
+        "CI": "true",
+        "GITLAB_CI": "true",
+        "CI_MERGE_REQUEST_IID": "7",
+        "INPUT_GITHUB-TOKEN": None,
+    }
     step = passing.run(agent=AGENT)
 
     assert step.code == 0, step.stdout + step.stderr
@@ -197,7 +242,9 @@ def test_outside_github_everything_but_the_api_works(passing, double: Double) ->
     assert double.seen == []
 
 
-def test_files_that_cannot_be_read_end_the_check_run_and_take_back_what_stood_there(passing, double: Double) -> None:
+def test_files_that_cannot_be_read_end_the_check_run_and_take_back_what_stood_there(
+    passing, double: Double
+) -> None:
     passing.run(agent=AGENT, baseline="none")
     passing.write("evals/geo.evalset.json", "{")
     passing.check_out()
@@ -206,7 +253,11 @@ def test_files_that_cannot_be_read_end_the_check_run_and_take_back_what_stood_th
 
     check = list(double.state.checks.values())[-1]
     assert step.code == 2
-    assert (check["status"], check["conclusion"], check["head_sha"]) == ("completed", "failure", passing.head)
+    assert (check["status"], check["conclusion"], check["head_sha"]) == (
+        "completed",
+        "failure",
+        passing.head,
+    )
     assert "no verdict" in check["output"]["title"]
     body = only(double.state.comments)["body"]
     assert "No verdict" in body
@@ -216,7 +267,9 @@ def test_files_that_cannot_be_read_end_the_check_run_and_take_back_what_stood_th
 def test_a_run_that_is_cancelled_ends_its_check_run_in_seconds(runner, double: Double) -> None:
     runner.write_gate(reference=ANSWER, question="Please wait a while.")
     runner.check_out()
-    step = runner.run_cancelled(lambda: runner.asked() and double.state.checks, agent=AGENT, baseline="none")
+    step = runner.run_cancelled(
+        lambda: runner.asked() and double.state.checks, agent=AGENT, baseline="none"
+    )
 
     check = only(double.state.checks)
     assert step.code == 130
@@ -225,7 +278,9 @@ def test_a_run_that_is_cancelled_ends_its_check_run_in_seconds(runner, double: D
     assert double.state.comments == {}, "a newer push cancels: its own run will speak"
 
 
-def test_a_step_that_is_cancelled_ends_in_time_though_its_agent_ignores_signals(runner, double: Double) -> None:
+def test_a_step_that_is_cancelled_ends_in_time_though_its_agent_ignores_signals(
+    runner, double: Double
+) -> None:
     """A runner sends SIGTERM 7.5 s after SIGINT, and SIGKILL 2.5 s after that."""
     runner.write_gate(reference=ANSWER, question="Please wait a while.")
     deaf = "import signal\nfor number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)\n"
@@ -240,7 +295,11 @@ def test_a_step_that_is_cancelled_ends_in_time_though_its_agent_ignores_signals(
 
     step = runner.run_cancelled(is_asked, agent=AGENT, baseline="none")
     assert time.monotonic() - asked[0] < 7.5
-    assert (step.code, step.outputs["verdict"], step.outputs["exit-code"]) == (130, "not_measured", "130")
+    assert (step.code, step.outputs["verdict"], step.outputs["exit-code"]) == (
+        130,
+        "not_measured",
+        "130",
+    )
     assert only(double.state.checks)["conclusion"] == "cancelled"
 
 
@@ -264,7 +323,10 @@ def test_a_bug_of_ours_ends_the_check_run_and_says_that_it_is_one(
 FAULTS = [
     # how GitHub fails, and what the step says of it
     ({"status": 401, "body": {"message": "Bad credentials"}}, "token"),
-    ({"status": 403, "body": {"message": "Resource not accessible by integration"}}, "checks: write"),
+    (
+        {"status": 403, "body": {"message": "Resource not accessible by integration"}},
+        "checks: write",
+    ),
     ({"status": 422, "body": {"message": "Validation Failed"}}, "Validation Failed"),
     ({"status": 502}, "502"),
     ({"how": "reset"}, "could not be posted"),
@@ -279,7 +341,9 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-@pytest.mark.parametrize(("fault", "words"), FAULTS, ids=[str(next(iter(row[0].values()))) for row in FAULTS])
+@pytest.mark.parametrize(
+    ("fault", "words"), FAULTS, ids=[str(next(iter(row[0].values()))) for row in FAULTS]
+)
 def test_no_fault_of_github_changes_the_verdict(passing, double: Double, fault, words: str) -> None:
     double.fail(".", times=1_000, **fault)
     step = passing.run(agent=AGENT, baseline="none")
@@ -325,16 +389,21 @@ def test_a_check_run_that_could_not_be_begun_is_made_at_the_end(passing, double:
 
 
 @pytest.mark.parametrize(
-    ("when", "is_there"), [("always", True), ("changes", False), ("failures", False), ("off", False)]
+    ("when", "is_there"),
+    [("always", True), ("changes", False), ("failures", False), ("off", False)],
 )
-def test_a_passing_gate_comments_as_the_workflow_wishes(passing, double: Double, when: str, *, is_there: bool) -> None:
+def test_a_passing_gate_comments_as_the_workflow_wishes(
+    passing, double: Double, when: str, *, is_there: bool
+) -> None:
     passing.run(agent=AGENT, baseline="none", comment=when)
     assert bool(double.state.comments) is is_there
     assert only(double.state.checks)["conclusion"] == "success"
 
 
 @pytest.mark.parametrize("when", ["changes", "failures"])
-def test_a_comment_on_a_failure_is_brought_up_to_date_when_that_is_mended(failing, double: Double, when: str) -> None:
+def test_a_comment_on_a_failure_is_brought_up_to_date_when_that_is_mended(
+    failing, double: Double, when: str
+) -> None:
     failing.run(agent=AGENT, baseline="none", comment=when)
     assert "failed" in only(double.state.comments)["body"]
     failing.write_gate(reference=ANSWER)
@@ -375,7 +444,9 @@ def test_two_jobs_of_a_workflow_have_a_comment_each_by_their_names(failing, doub
     begun = []
     for name in ("geography", "weather"):
         failing.environment |= {"GITHUB_JOB": name, "GITHUB_RUN_ATTEMPT": "1"}
-        begun.append(failing.start(agent=AGENT, baseline="none", output=f"report-{name}", name=name))
+        begun.append(
+            failing.start(agent=AGENT, baseline="none", output=f"report-{name}", name=name)
+        )
     threads = [threading.Thread(target=failing.ended, args=(each,)) for each in begun]
     for thread in threads:
         thread.start()
@@ -388,7 +459,9 @@ def test_two_jobs_of_a_workflow_have_a_comment_each_by_their_names(failing, doub
     assert all(body.count("[!CAUTION]") == 1 for body in bodies)
 
 
-def test_two_jobs_of_a_workflow_under_one_name_are_told_to_take_two(failing, double: Double) -> None:
+def test_two_jobs_of_a_workflow_under_one_name_are_told_to_take_two(
+    failing, double: Double
+) -> None:
     failing.environment["GITHUB_RUN_ATTEMPT"] = "1"
     failing.run(agent=AGENT, baseline="none")
     before = dict(only(double.state.comments))
@@ -404,18 +477,28 @@ def test_named_gates_have_check_runs_of_their_own(passing, double: Double) -> No
 
 
 def test_the_token_is_shown_to_nobody(passing, double: Double) -> None:
-    double.fail("PATCH", status=401, times=1_000, body={"message": "Bad credentials: ghs_token-of-the-job"})
+    double.fail(
+        "PATCH", status=401, times=1_000, body={"message": "Bad credentials: ghs_token-of-the-job"}
+    )
     step = passing.ended(passing.start(agent=AGENT, env="GOOGLE_API_KEY"))
 
-    reports = (path for path in (passing.workspace / "evalgate-report").rglob("*") if path.is_file())
+    reports = (
+        path for path in (passing.workspace / "evalgate-report").rglob("*") if path.is_file()
+    )
     written = "".join(path.read_text(encoding="utf-8", errors="replace") for path in reports)
     sent = "".join(str(each.json) for each in double.seen)
     seen = passing.dump.read_text(encoding="utf-8")
-    assert "token-of" not in written + seen + sent + step.stdout + step.stderr + step.summary + str(step.outputs)
-    assert all(each.headers["authorization"] == "Bearer ghs_token-of-the-job" for each in double.seen)
+    assert "token-of" not in written + seen + sent + step.stdout + step.stderr + step.summary + str(
+        step.outputs
+    )
+    assert all(
+        each.headers["authorization"] == "Bearer ghs_token-of-the-job" for each in double.seen
+    )
 
 
-def test_a_push_to_the_default_branch_seeds_what_pull_requests_are_compared_with(runner, double: Double) -> None:
+def test_a_push_to_the_default_branch_seeds_what_pull_requests_are_compared_with(
+    runner, double: Double
+) -> None:
     runner.write_gate(reference=ANSWER)
     runner.write("evalgate.yml", "baseline-folder: .evalgate-base\n")
     runner.check_out_main()

@@ -1,4 +1,5 @@
-"""The quarantine in a workflow: a schedule watches the base branch, pull requests go by the base's list."""
+"""The quarantine in a workflow: a schedule watches the base branch, pull requests go by the base's
+list."""
 
 import datetime as dt
 import json
@@ -34,11 +35,19 @@ def test_scheduled_runs_bring_a_broken_case_back(runner, double: Double) -> None
         runner.check_out()
         step = runner.run(agent=AGENT)
         (comment,) = double.state.comments.values()
-        found.append((step.code, "**1 quarantined case (non-blocking)**: `capital` failed" in comment["body"]))
+        found.append(
+            (
+                step.code,
+                "**1 quarantined case (non-blocking)**: `capital` failed" in comment["body"],
+            )
+        )
     assert (runner.workspace / ".evalgate-base/history.json").exists()
     assert found == [(0, True), (0, True), (1, False)]
     assert "failed its last 3 base runs" in comment["body"]
-    assert any(line.startswith("::warning") and "failed its last 3 base runs" in line for line in step.commands())
+    assert any(
+        line.startswith("::warning") and "failed its last 3 base runs" in line
+        for line in step.commands()
+    )
 
 
 def test_a_pull_request_cannot_quarantine_its_own_failure(runner, double: Double) -> None:

@@ -1,12 +1,13 @@
 """release.yml, to the letter, under act: a release that is good, releases that must not reach `v1`.
 
-Real are the workflow, release.sh, git with a remote here, the image as this machine builds it, a registry (Debian's
-docker-registry) from which that image is pulled by digest, the gate in a container, gh, and `uv publish`.
+Real are the workflow, release.sh, git with a remote here, the image as this machine builds it, a
+registry (Debian's docker-registry) from which that image is pulled by digest, the gate in a
+container, gh, and `uv publish`.
 
-Stand-ins: buildx (docker_with_buildx.py); the image of the other architecture, which is empty and never runs; GitHub's
-API, the name ghcr.io, PyPI, and the identity that GitHub gives a job; the marketplace's actions (checkout, cache,
-upload-artifact, download-artifact, attest). What this never met is github.com, ghcr.io and PyPI.
-"""
+Stand-ins: buildx (docker_with_buildx.py); the image of the other architecture, which is empty and
+never runs; GitHub's API, the name ghcr.io, PyPI, and the identity that GitHub gives a job; the
+marketplace's actions (checkout, cache, upload-artifact, download-artifact, attest). What this never
+met is github.com, ghcr.io and PyPI."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ pytestmark = pytest.mark.action
 GH = ACT.with_name("gh")
 ACTOR = "octocat"
 ACCOUNT = base64.b64encode(f"{ACTOR}:{TOKEN}".encode()).decode()
-PASSWORDS = f"{ACTOR}:$2b$04$abcdefghijklmnopqrstuuhVlhhJ1IfgZB2NaM4C5Li6O1uy5QKT2\n"  # TOKEN, as htpasswd has it
+# TOKEN, as htpasswd has it
+PASSWORDS = f"{ACTOR}:$2b$04$abcdefghijklmnopqrstuuhVlhhJ1IfgZB2NaM4C5Li6O1uy5QKT2\n"
 SETTINGS = """\
 version: 0.1
 log: {{level: error, accesslog: {{disabled: true}}}}
@@ -110,7 +112,8 @@ ENTRYPOINT ["/opt/evalgate/bin/python"]
 
 
 class Hub(Handler):
-    """GitHub as gh asks it: the double, and what its description lacks: GraphQL, and uploads on another host."""
+    """GitHub as gh asks it: the double, and what its description lacks: GraphQL, and uploads on
+    another host."""
 
     disable_nagle_algorithm = False  # not of a Unix socket
     machine: Machine
@@ -123,7 +126,9 @@ class Hub(Handler):
             self.do_GET()
             return
         body = self.rfile.read(int(self.headers["content-length"]))
-        status, answer = self._queried(**json.loads(body)) if self.path == "/graphql" else self._uploaded()
+        status, answer = (
+            self._queried(**json.loads(body)) if self.path == "/graphql" else self._uploaded()
+        )
         content = json.dumps(answer).encode()
         self.send_response_only(status)
         self.send_header("content-type", "application/json")
@@ -140,11 +145,17 @@ class Hub(Handler):
             assert "release(tagName: $tagName)" in query
             releases = self.double.state.releases.values()
             named = [each for each in releases if each["tag_name"] == variables["tagName"]]
-            found = {"release": {"databaseId": named[0]["id"], "isDraft": named[0]["draft"]} if named else None}
+            found = {
+                "release": {"databaseId": named[0]["id"], "isDraft": named[0]["draft"]}
+                if named
+                else None
+            }
         return 200, {"data": {"repository": found}}
 
     def _uploaded(self) -> tuple[int, Any]:
-        found = re.fullmatch(rf"/repos/{REPOSITORY}/releases/(\d+)/assets\?label=&name=(.*)", self.path)
+        found = re.fullmatch(
+            rf"/repos/{REPOSITORY}/releases/(\d+)/assets\?label=&name=(.*)", self.path
+        )
         assert found is not None
         release = self.double.state.releases[int(found[1])]
         if release.get("immutable"):
@@ -155,7 +166,9 @@ class Hub(Handler):
     def _send(self, seen: Any, status: int, content: bytes, headers: Any) -> None:
         if seen.method != "GET" and "/releases" in seen.target and status < 300:
             answer = json.loads(content)
-            self.machine.note(f"{'drafted' if answer['draft'] else 'published'} {answer['tag_name']}")
+            self.machine.note(
+                f"{'drafted' if answer['draft'] else 'published'} {answer['tag_name']}"
+            )
         super()._send(seen, status, content, headers)
 
 
@@ -205,7 +218,8 @@ class UnixServer(ThreadingUnixStreamServer):
 
 @dataclass
 class Machine:
-    """A runner, the repository that is released and its remote, the registry, the stand-ins and what they keep."""
+    """A runner, the repository that is released and its remote, the registry, the stand-ins and
+    what they keep."""
 
     temp: Path
     registry: Registry
@@ -221,13 +235,22 @@ class Machine:
         self._programs()
         self._actions()
         main = repositories.made(self.temp / "main")
-        for name in subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).rstrip("\0").split("\0"):
+        for name in (
+            subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
+            .rstrip("\0")
+            .split("\0")
+        ):
             (main / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, main / name, follow_symlinks=False)
         if dockerfile:
             (main / "Dockerfile").write_text(dockerfile, encoding="utf-8")
         begin = main / "evalgate/__init__.py"
-        text = re.sub(r'^__version__ = ".*"$', f'__version__ = "{OLD}"', begin.read_text("utf-8"), flags=re.MULTILINE)
+        text = re.sub(
+            r'^__version__ = ".*"$',
+            f'__version__ = "{OLD}"',
+            begin.read_text("utf-8"),
+            flags=re.MULTILINE,
+        )
         repositories.commit(main, {"evalgate/__init__.py": text})
         repositories.git(main, "tag", f"v{OLD}")
         repositories.git(main, "tag", "v1")
@@ -235,18 +258,23 @@ class Machine:
         self.remote.parent.mkdir(parents=True)
         repositories.git(self.temp, "clone", "--quiet", "--bare", str(main), str(self.remote))
         hook = self.remote / "hooks/update"
-        hook.write_text(f'#!/bin/sh\necho "tagged ${{1#refs/tags/}}" >>{self.temp}/events\n', encoding="utf-8")
+        hook.write_text(
+            f'#!/bin/sh\necho "tagged ${{1#refs/tags/}}" >>{self.temp}/events\n', encoding="utf-8"
+        )
         hook.chmod(0o755)
         repositories.git(main, "remote", "add", "origin", f"https://github.com/{REPOSITORY}.git")
 
     def _programs(self) -> None:
-        """What the workflow's commands find under these names: the real ones, with other addresses."""
+        """What the workflow's commands find under these names: the real ones, with other
+        addresses."""
         git, docker = shutil.which("git"), shutil.which("docker")
         path = os.environ["PATH"]
         places = (f"https://x-access-token:{TOKEN}@github.com/", "https://github.com/")
         lines = "".join(f'\tinsteadOf = "{place}"\n' for place in places)
         nobody = '[url "file:///nobody-pushes-without-a-token/"]\n\tpushInsteadOf = "https://github.com/"\n'
-        (self.temp / "gitconfig").write_text(f'[url "file://{self.temp}/remotes/"]\n{lines}{nobody}', encoding="utf-8")
+        (self.temp / "gitconfig").write_text(
+            f'[url "file://{self.temp}/remotes/"]\n{lines}{nobody}', encoding="utf-8"
+        )
         (self.temp / "gh").mkdir()
         hub = f'version: "1"\nhttp_unix_socket: {self.temp}/hub\n'
         (self.temp / "gh/config.yml").write_text(hub, encoding="utf-8")
@@ -297,7 +325,8 @@ class Machine:
                     "--workflows=.github/workflows/release.yml",
                     f"--input=version={version}",
                     f"--actor={ACTOR}",
-                    "--matrix=runner:ubuntu-latest",  # the other one's image is `other_architecture`
+                    # the other one's image is `other_architecture`
+                    "--matrix=runner:ubuntu-latest",
                     "--platform=ubuntu-latest=-self-hosted",
                     "--pull=false",
                     "--no-skip-checkout",
@@ -328,7 +357,10 @@ class Machine:
         """GitHub and PyPI, and the variables that say where."""
         bound = {"double": self.double, "machine": self}
         hub = UnixServer(str(self.temp / "hub"), type("Bound", (Hub,), bound))
-        hosts = [ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (kind,), bound)) for kind in (Handler, Index)]
+        hosts = [
+            ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (kind,), bound))
+            for kind in (Handler, Index)
+        ]
         hosts[1].socket = self._tls().wrap_socket(hosts[1].socket, server_side=True)
         for server in (hub, *hosts):
             threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
@@ -352,7 +384,18 @@ class Machine:
     def _tls(self) -> ssl.SSLContext:
         """Of a certificate that nobody trusts: uv asks for identities over TLS alone."""
         key, certificate = self.temp / "key", self.temp / "certificate"
-        made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=pypi", "-keyout", key]
+        made = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/CN=pypi",
+            "-keyout",
+            key,
+        ]
         subprocess.run([*made, "-out", certificate], capture_output=True, check=True)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
@@ -360,17 +403,30 @@ class Machine:
 
     def other_architecture(self) -> None:
         """An empty image of it in the registry, and its digest among the artifacts."""
-        config = json.dumps({"architecture": "arm64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []}})
+        config = json.dumps(
+            {"architecture": "arm64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []}}
+        )
         digest = f"sha256:{hashlib.sha256(config.encode()).hexdigest()}"
         place = self.registry.ask("POST", f"{REPOSITORY}/blobs/uploads/", b"")[0]["location"]
-        self.registry.ask("PUT", f"{place}&digest={digest}", config.encode(), "application/octet-stream")
+        self.registry.ask(
+            "PUT", f"{place}&digest={digest}", config.encode(), "application/octet-stream"
+        )
         layers: list[Any] = []
         described = {"mediaType": CONFIG, "size": len(config), "digest": digest}
-        manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": described, "layers": layers}
-        self.registry.ask("PUT", f"{REPOSITORY}/manifests/arm64", json.dumps(manifest).encode(), MANIFEST)
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": described,
+            "layers": layers,
+        }
+        self.registry.ask(
+            "PUT", f"{REPOSITORY}/manifests/arm64", json.dumps(manifest).encode(), MANIFEST
+        )
         (self.temp / "artifacts/digest-ARM64").mkdir()
         found = self.registry.digest(REPOSITORY, "arm64")
-        (self.temp / "artifacts/digest-ARM64/digest-ARM64").write_text(f"{found}\n", encoding="utf-8")
+        (self.temp / "artifacts/digest-ARM64/digest-ARM64").write_text(
+            f"{found}\n", encoding="utf-8"
+        )
 
     def note(self, line: str) -> None:
         with (self.temp / "events").open("a", encoding="utf-8") as events:
@@ -402,10 +458,15 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     (folder / "passwords").write_text(PASSWORDS, encoding="utf-8")
-    (folder / "settings.yml").write_text(SETTINGS.format(folder=folder, port=port), encoding="utf-8")
-    registry = Registry(f"localhost:{port}", ACCOUNT)  # to which Docker and podman speak without TLS
+    (folder / "settings.yml").write_text(
+        SETTINGS.format(folder=folder, port=port), encoding="utf-8"
+    )
+    # to which Docker and podman speak without TLS
+    registry = Registry(f"localhost:{port}", ACCOUNT)
     with (folder / "log").open("w") as log:
-        running = subprocess.Popen([program, "serve", folder / "settings.yml"], stdout=log, stderr=log)
+        running = subprocess.Popen(
+            [program, "serve", folder / "settings.yml"], stdout=log, stderr=log
+        )
     try:
         for _ in range(100):
             with contextlib.suppress(urllib.error.URLError):
@@ -425,7 +486,12 @@ def machine(tmp_path: Path, registry: Registry) -> Iterator[Machine]:
     if not there or not (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
         pytest.skip("needs the system: act, gh and Docker's client (`make test-action`)")
     yield Machine(tmp_path, registry)
-    ours = ["--filter", f"reference={registry.address}/{REPOSITORY}", "--format", "{{.Repository}}@{{.Digest}}"]
+    ours = [
+        "--filter",
+        f"reference={registry.address}/{REPOSITORY}",
+        "--format",
+        "{{.Repository}}@{{.Digest}}",
+    ]
     pulled = subprocess.check_output(["docker", "images", "--digests", *ours], text=True).split()
     if pulled:  # of two names of one image podman forgets the second with the first, and says so
         subprocess.run(["docker", "rmi", "--no-prune", *pulled], capture_output=True, check=False)
@@ -469,7 +535,9 @@ def test_a_release_is_tried_tagged_drafted_published_and_then_v1_moves(machine: 
     ],
     ids=["says pass to a failing suite", "does not start", "is not in the registry"],
 )
-def test_a_broken_digest_reaches_no_tag(machine: Machine, dockerfile: str, lost: bool, told: str) -> None:
+def test_a_broken_digest_reaches_no_tag(
+    machine: Machine, dockerfile: str, lost: bool, told: str
+) -> None:
     machine.make(dockerfile)
     machine.other_architecture()
     if lost:

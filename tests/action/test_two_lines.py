@@ -1,9 +1,10 @@
-"""README's workflow, to the letter, under act: the action `gate` on a machine with Docker and on one without.
+"""README's workflow, to the letter, under act: the action `gate` on a machine with Docker and on
+one without.
 
-Stand-ins, since act cannot fetch the marketplace's actions here: actions/cache (folders instead of GitHub's storage),
-actions/upload-artifact (copies into a folder), actions/checkout (act copies the tree), and GitHub's API. The job runs
-on this machine itself, as on a self-hosted runner. What this never met is github.com.
-"""
+Stand-ins, since act cannot fetch the marketplace's actions here: actions/cache (folders instead of
+GitHub's storage), actions/upload-artifact (copies into a folder), actions/checkout (act copies the
+tree), and GitHub's API. The job runs on this machine itself, as on a self-hosted runner. What this
+never met is github.com."""
 
 from __future__ import annotations
 
@@ -111,7 +112,8 @@ DOCKER = """\
 printf '%s\\n' "$*" >>"$STAND_INS/docker.log"
 case $1 in run) shift; exec {docker} run --network host "$@" ;; *) exec {docker} "$@" ;; esac
 """
-"""Writes down what it is asked for, and gives the container the machine's network, where the stand-in for GitHub is."""
+"""Writes down what it is asked for, and gives the container the machine's network, where the
+stand-in for GitHub is."""
 
 
 @dataclass
@@ -129,12 +131,16 @@ class Machine:
         for name in SHIPPED:
             shutil.copy2(ROOT / name, action / name)
         for name in ("evalgate", "gate"):
-            shutil.copytree(ROOT / name, action / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name, action / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
         (temp / "cache").mkdir()
         (temp / "cache/cache.sh").write_text(CACHE_SCRIPT, encoding="utf-8")
         for part in ("restore", "save"):
             (temp / "cache" / part).mkdir()
-            (temp / "cache" / part / "action.yml").write_text(CACHE_ACTION.format(part=part), encoding="utf-8")
+            (temp / "cache" / part / "action.yml").write_text(
+                CACHE_ACTION.format(part=part), encoding="utf-8"
+            )
         for name in ("upload", "bin", "artifacts"):
             (temp / name).mkdir()
         (temp / "upload/action.yml").write_text(UPLOAD_ACTION, encoding="utf-8")
@@ -145,12 +151,17 @@ class Machine:
 
     @staticmethod
     def _repository(temp: Path) -> None:
-        """A pull request on the demo's agent, with README's workflow and nothing else of evalgate's."""
+        """A pull request on the demo's agent, with README's workflow and nothing else of
+        evalgate's."""
         repository = repositories.made(temp / "repository")
         ignored = shutil.ignore_patterns("__pycache__", ".adk")
         shutil.copytree(DEMO / "repository", repository, ignore=ignored, dirs_exist_ok=True)
-        base = repositories.commit(repository, {".github/workflows/evalgate.yml": readmes_workflow()})
-        repositories.git(repository, "remote", "add", "origin", f"https://github.com/{REPOSITORY}.git")
+        base = repositories.commit(
+            repository, {".github/workflows/evalgate.yml": readmes_workflow()}
+        )
+        repositories.git(
+            repository, "remote", "add", "origin", f"https://github.com/{REPOSITORY}.git"
+        )
         repositories.git(repository, "checkout", "--quiet", "-b", "change")
         desk = (repository / "library_desk/desk.py").read_text(encoding="utf-8")
         head = repositories.commit(repository, {"library_desk/desk.py": f"{desk}\n# a change\n"})
@@ -201,18 +212,25 @@ class Machine:
         return log
 
     def comment(self) -> str:
-        (comment,) = (each for each in self.double.state.comments.values() if each["number"] == NUMBER)
+        (comment,) = (
+            each for each in self.double.state.comments.values() if each["number"] == NUMBER
+        )
         body: str = comment["body"]
         return body
 
     def saved(self, log: str) -> list[str]:
         """The caches that a run saved, without what is each run's own."""
-        return [re.sub(r"[0-9a-f]{64}|\d{3,}-\d+$", "*", key) for key in re.findall(r"\| saved: (\S+)", log)]
+        return [
+            re.sub(r"[0-9a-f]{64}|\d{3,}-\d+$", "*", key)
+            for key in re.findall(r"\| saved: (\S+)", log)
+        ]
 
 
 def readmes_workflow() -> str:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    return readme.partition("<!-- workflow -->\n```yaml\n")[2].partition("```\n<!-- /workflow -->")[0]
+    return readme.partition("<!-- workflow -->\n```yaml\n")[2].partition("```\n<!-- /workflow -->")[
+        0
+    ]
 
 
 @pytest.fixture
@@ -231,7 +249,9 @@ def test_the_readmes_workflow_runs_twice_and_the_second_run_restores_what_the_fi
 ) -> None:
     real = shutil.which("docker")
     if not ACT.exists() or (way == "container" and real is None):
-        pytest.skip("needs the system: act, and for the container Docker's client (`make test-action`)")
+        pytest.skip(
+            "needs the system: act, and for the container Docker's client (`make test-action`)"
+        )
     docker = DOCKER.format(docker=real) if way == "container" else "#!/bin/sh\nexit 1\n"
     machine = Machine.made(tmp_path, double, docker=docker)
 
@@ -239,14 +259,20 @@ def test_the_readmes_workflow_runs_twice_and_the_second_run_restores_what_the_fi
     kept = f"evalgate-kept-refs/pull/{NUMBER}/merge"
     assert machine.saved(first) == [f"evalgate-Linux-X64-{way}-*", f"{kept}-*"]
     assert "running 16 trials" in first
-    steps = ("image" if way == "container" else "packages of evalgate", "environment", "first trial after")
+    steps = (
+        "image" if way == "container" else "packages of evalgate",
+        "environment",
+        "first trial after",
+    )
     assert [name for name in steps if f"| time: {name} " not in first] == []
     assert re.search(r"\| time: environment [\d.]+ s, import [\d.]+ s$", first, re.MULTILINE)
     (environment,) = (tmp_path / "caches").glob(f"evalgate-Linux-X64-{way}-*.tar")
     with tarfile.open(environment) as members:
         names = members.getnames()
     assert any(name.endswith("pyvenv.cfg") for name in names)
-    assert not any(name.startswith((".cache/evalgate/kept", ".cache/evalgate/verdicts")) for name in names)
+    assert not any(
+        name.startswith((".cache/evalgate/kept", ".cache/evalgate/verdicts")) for name in names
+    )
 
     # what a run leaves: both artifacts, and the comment, which says how agents ran
     page = (tmp_path / "artifacts/report.html").read_text(encoding="utf-8")
@@ -260,7 +286,9 @@ def test_the_readmes_workflow_runs_twice_and_the_second_run_restores_what_the_fi
     second = machine.run()
     assert machine.saved(second) == [f"{kept}-*"]
     assert re.search(
-        rf"\| restored: evalgate-Linux-X64-{way}-(\w+) for evalgate-Linux-X64-{way}-\1$", second, re.MULTILINE
+        rf"\| restored: evalgate-Linux-X64-{way}-(\w+) for evalgate-Linux-X64-{way}-\1$",
+        second,
+        re.MULTILINE,
     )
     assert re.search(r"\| restored: evalgate-kept-refs%pull%7%merge-\d+-1 for ", second)
     assert "earlier results" in second

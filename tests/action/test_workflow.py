@@ -1,5 +1,5 @@
-"""The action as GitHub runs it: the real Dockerfile, a real workflow under act, a repository with an ADK agent, and a
-GitHub that remembers what it is told."""
+"""The action as GitHub runs it: the real Dockerfile, a real workflow under act, a repository with
+an ADK agent, and a GitHub that remembers what it is told."""
 
 import itertools
 import json
@@ -22,11 +22,26 @@ pytestmark = pytest.mark.action
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "examples" / "demo"
 ACT = Path(sys.executable).with_name("act")
-SHIPPED = ("action.yml", "Dockerfile", ".dockerignore", "requirements.lock", "requirements-build.lock", "entrypoint.py")
-SURROUNDINGS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
+SHIPPED = (
+    "action.yml",
+    "Dockerfile",
+    ".dockerignore",
+    "requirements.lock",
+    "requirements-build.lock",
+    "entrypoint.py",
+)
+SURROUNDINGS = (
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "PIP_CERT",
+    "REQUESTS_CA_BUNDLE",
+)
 REPOSITORY, NUMBER = "o/r", 7
 TOKEN = "ghs_t0ken-of-the-job"
-IMAGE = "act-owner-evalgate-v1-dockeraction:latest"  # as act calls what it builds from the Dockerfile
+# as act calls what it builds from the Dockerfile
+IMAGE = "act-owner-evalgate-v1-dockeraction:latest"
 RUN_ID = 77
 RUN_IDS = itertools.count(100)
 DISPATCHED = NUMBER + 2
@@ -71,9 +86,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Change:
-    """What a job is run for: the event's name, what is laid over the demo's repository, the inputs of the steps before
-    the last one and of that one, the repository's evalgate.yml, and a workflow instead of all that.
-    """
+    """What a job is run for: the event's name, what is laid over the demo's repository, the inputs
+    of the steps before the last one and of that one, the repository's evalgate.yml, and a workflow
+    instead of all that."""
 
     event: str = "pull_request"
     overlay: Path | None = None
@@ -87,7 +102,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Actor:
-    """Runs workflows on repositories, all with one cache folder mounted, and all told to one GitHub."""
+    """Runs workflows on repositories, all with one cache folder mounted, and all told to one
+    GitHub."""
 
     temp: Path
     double: Double
@@ -96,16 +112,26 @@ class Actor:
         """The demo's repository as the base, and `change` on top of it."""
         repository = repositories.made(self.temp / name)
         shutil.copytree(
-            DEMO / "repository", repository, ignore=shutil.ignore_patterns("__pycache__", ".adk"), dirs_exist_ok=True
+            DEMO / "repository",
+            repository,
+            ignore=shutil.ignore_patterns("__pycache__", ".adk"),
+            dirs_exist_ok=True,
         )
         example = ROOT / "examples" / "workflows" / change.example
-        text = example.read_text(encoding="utf-8") if change.example else yaml.safe_dump(workflow(change))
-        text = text.replace("/evalgate/gate@", "/evalgate@")  # the container alone; test_two_lines.py has the other
+        text = (
+            example.read_text(encoding="utf-8")
+            if change.example
+            else yaml.safe_dump(workflow(change))
+        )
+        # the container alone; test_two_lines.py has the other
+        text = text.replace("/evalgate/gate@", "/evalgate@")
         if change.event == "workflow_dispatch":
             text = yaml.safe_dump(reviewed(text))
         flow = {".github/workflows/gate.yml": text, "evalgate.yml": change.gate_file}
         base = repositories.commit(repository, flow)
-        repositories.git(repository, "remote", "add", "origin", f"https://github.com/{REPOSITORY}.git")
+        repositories.git(
+            repository, "remote", "add", "origin", f"https://github.com/{REPOSITORY}.git"
+        )
         if change.overlay is not None:
             shutil.copytree(change.overlay, repository, dirs_exist_ok=True)
         head = base
@@ -129,10 +155,14 @@ class Actor:
         return Job(code=done.returncode, log=done.stdout + done.stderr, head=head, base=base)
 
     def _take_built(self) -> None:
-        """From now on the action names the image that the first job built, as a release's action.yml does."""
+        """From now on the action names the image that the first job built, as a release's
+        action.yml does."""
         action = self.temp / "action" / "action.yml"
         built = f"  image: docker://{IMAGE}"
-        action.write_text(action.read_text(encoding="utf-8").replace("  image: Dockerfile", built), encoding="utf-8")
+        action.write_text(
+            action.read_text(encoding="utf-8").replace("  image: Dockerfile", built),
+            encoding="utf-8",
+        )
 
     def _command(self, change: Change, *, base: str, head: str) -> list[str]:
         event = self.temp / "event.json"
@@ -143,7 +173,11 @@ class Actor:
                 payload = workflow_run(change)
             case "workflow_dispatch":
                 inputs = {"pull-request": str(DISPATCHED), "sha": head}
-                payload = {"inputs": inputs, "ref": "refs/heads/main", "repository": {"full_name": REPOSITORY}}
+                payload = {
+                    "inputs": inputs,
+                    "ref": "refs/heads/main",
+                    "repository": {"full_name": REPOSITORY},
+                }
             case _:
                 payload = push(head)
         event.write_text(json.dumps(payload), encoding="utf-8")
@@ -168,17 +202,29 @@ class Actor:
 
 
 def workflow(change: Change) -> dict[str, object]:
-    """The example's workflow, with a mounted cache instead of actions/cache, and a step that looks at what is left."""
-    flow = yaml.safe_load((ROOT / "examples" / "workflows" / "minimal.yml").read_text(encoding="utf-8"))
+    """The example's workflow, with a mounted cache instead of actions/cache, and a step that looks
+    at what is left."""
+    flow = yaml.safe_load(
+        (ROOT / "examples" / "workflows" / "minimal.yml").read_text(encoding="utf-8")
+    )
     checkout, gate = flow["jobs"]["gate"]["steps"]
     gate["id"] = "gate"
     gate["env"] = {"DESK_KEY": "${{ secrets.DESK_KEY }}"}
     always = {"cache": "/cache", "env": "DESK_KEY"}
-    before = [{**gate, "id": f"before{at}", "with": always | each} for at, each in enumerate(change.before)]
+    before = [
+        {**gate, "id": f"before{at}", "with": always | each}
+        for at, each in enumerate(change.before)
+    ]
     gate["with"] = always | change.inputs
     names = ("verdict", "reason", "exit-code", "failed", "junit", "comment", "results", "html")
-    seen = {name.replace("-", "_").upper(): f"${{{{ steps.gate.outputs.{name} }}}}" for name in names}
-    look = {"if": "always()", "run": NEXT_STEP, "env": {**seen, "OUTCOME": "${{ steps.gate.outcome }}"}}
+    seen = {
+        name.replace("-", "_").upper(): f"${{{{ steps.gate.outputs.{name} }}}}" for name in names
+    }
+    look = {
+        "if": "always()",
+        "run": NEXT_STEP,
+        "env": {**seen, "OUTCOME": "${{ steps.gate.outcome }}"},
+    }
     # on GitHub the checkout belongs to the runner's user, and the container is root
     foreign = {"run": "if [ -d /cache/kept ]; then cp -r /cache/kept .; fi; chown -R 1001:1001 ."}
     # PyYAML reads the key `on` as true
@@ -188,8 +234,8 @@ def workflow(change: Change) -> dict[str, object]:
 
 
 def reviewed(example: str) -> dict[str, object]:
-    """The example for a reviewed commit. act copies the working tree and checks out nothing, so that HEAD, which
-    actions/checkout would detach, is written here."""
+    """The example for a reviewed commit. act copies the working tree and checks out nothing, so
+    that HEAD, which actions/checkout would detach, is written here."""
     flow = yaml.safe_load(example.replace("\non:\n", "\n'on':\n"))
     checkout, gate = flow["jobs"]["gate"]["steps"]
     assert checkout["with"].pop("ref") == "${{ inputs.sha }}"
@@ -213,8 +259,18 @@ def pull_request(change: Change, *, base: str, head: str) -> dict[str, object]:
 def workflow_run(change: Change) -> dict[str, object]:
     """The end of the run whose artifact holds what the fork's pull request was found to be."""
     head = change.inputs["head"]
-    run = {"id": RUN_ID, "head_sha": head, "head_branch": "change", "event": "pull_request", "pull_requests": []}
-    run |= {"conclusion": "success", "head_repository": {"full_name": change.fork}, "name": "evalgate"}
+    run = {
+        "id": RUN_ID,
+        "head_sha": head,
+        "head_branch": "change",
+        "event": "pull_request",
+        "pull_requests": [],
+    }
+    run |= {
+        "conclusion": "success",
+        "head_repository": {"full_name": change.fork},
+        "name": "evalgate",
+    }
     return {"action": "completed", "workflow_run": run, "repository": {"full_name": REPOSITORY}}
 
 
@@ -232,7 +288,9 @@ def comment_of(actor: Actor) -> str:
 
 @pytest.fixture(scope="module")
 def actor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Actor]:
-    if not ACT.exists() or not (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
+    if not ACT.exists() or not (
+        os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()
+    ):
         pytest.skip("needs act and a container host: run `make test-action`")
     temp = tmp_path_factory.mktemp("act")
     (temp / "cache").mkdir()
@@ -240,7 +298,9 @@ def actor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Actor]:
     action.mkdir()
     for name in SHIPPED:
         shutil.copy2(ROOT / name, action / name)
-    shutil.copytree(ROOT / "evalgate", action / "evalgate", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "evalgate", action / "evalgate", ignore=shutil.ignore_patterns("__pycache__")
+    )
     double = Double()
     double.state.add_pull(NUMBER)
     with served(double) as running:
@@ -268,12 +328,18 @@ assert os.getuid() > 64000, "the agent runs as root"
     assert "Summary - " in job.log
     assert job.left_to_root() == [], "the next checkout could not remove these"
     check = list(actor.double.state.checks.values())[-1]
-    assert (check["name"], check["head_sha"], check["conclusion"]) == ("evalgate", job.head, "success")
+    assert (check["name"], check["head_sha"], check["conclusion"]) == (
+        "evalgate",
+        job.head,
+        "success",
+    )
     assert "8" in comment_of(actor)
 
 
 def test_a_broken_agent_ends_the_job_red_with_the_reason(actor: Actor) -> None:
-    job = actor.run("broken", Change(patch={"library_desk/desk.py": "import a_package_that_nobody_installed\n"}))
+    job = actor.run(
+        "broken", Change(patch={"library_desk/desk.py": "import a_package_that_nobody_installed\n"})
+    )
 
     assert job.code == 1, job.log[-6000:]
     assert (job.told("verdict"), job.told("exit")) == ("not_measured", "3")
@@ -283,7 +349,9 @@ def test_a_broken_agent_ends_the_job_red_with_the_reason(actor: Actor) -> None:
     assert "a_package_that_nobody_installed" in comment_of(actor)
 
 
-def test_a_forks_pull_request_is_judged_without_posting_and_the_second_workflow_posts_it(actor: Actor) -> None:
+def test_a_forks_pull_request_is_judged_without_posting_and_the_second_workflow_posts_it(
+    actor: Actor,
+) -> None:
     before = len(actor.double.seen)
     job = actor.run("forked", Change(fork="someone/r"))
 
@@ -293,17 +361,27 @@ def test_a_forks_pull_request_is_judged_without_posting_and_the_second_workflow_
     assert len(actor.double.seen) == before
 
     results = (actor.temp / "cache" / "results.json").read_bytes()
-    results = re.sub(rb"/actions/runs/\d+/", b"/actions/runs/%d/" % RUN_ID, results)  # each of these jobs has its own
-    actor.double.state.add_artifact("evalgate", {"results.json": results}, run_id=RUN_ID, head_sha=job.head)
+    # each of these jobs has its own
+    results = re.sub(rb"/actions/runs/\d+/", b"/actions/runs/%d/" % RUN_ID, results)
+    actor.double.state.add_artifact(
+        "evalgate", {"results.json": results}, run_id=RUN_ID, head_sha=job.head
+    )
     fork = {"fork": "someone/r", "head_sha": job.head, "head_ref": "change", "linked": False}
     actor.double.state.add_pull(NUMBER + 1, **fork)
-    second = Change(event="workflow_run", example="fork-safe-post.yml", fork="someone/r", inputs={"head": job.head})
+    second = Change(
+        event="workflow_run",
+        example="fork-safe-post.yml",
+        fork="someone/r",
+        inputs={"head": job.head},
+    )
     posted = actor.run("posted", second)
 
     assert posted.code == 0, posted.log[-6000:]
     check = list(actor.double.state.checks.values())[-1]
     assert (check["name"], check["conclusion"]) == ("evalgate (fork, unverified)", "neutral")
-    (comment,) = (each for each in actor.double.state.comments.values() if each["number"] == NUMBER + 1)
+    (comment,) = (
+        each for each in actor.double.state.comments.values() if each["number"] == NUMBER + 1
+    )
     assert "They are unverified" in comment["body"]
     assert "8" in comment["body"]
 
@@ -315,19 +393,29 @@ assert os.environ["DESK_KEY"] == "s3cret-of-the-desk"
 """
     desk = (DEMO / "repository/library_desk/desk.py").read_text(encoding="utf-8")
     patch = {"library_desk/desk.py": desk + look}
-    change = Change(event="workflow_dispatch", example="fork-reviewed.yml", fork="someone/r", patch=patch)
+    change = Change(
+        event="workflow_dispatch", example="fork-reviewed.yml", fork="someone/r", patch=patch
+    )
     job = actor.run("reviewed", change)
 
     assert job.code == 0, job.log[-6000:]
     check = list(actor.double.state.checks.values())[-1]
-    assert (check["name"], check["head_sha"], check["conclusion"]) == ("evalgate", job.head, "success")
-    (comment,) = (each for each in actor.double.state.comments.values() if each["number"] == DISPATCHED)
+    assert (check["name"], check["head_sha"], check["conclusion"]) == (
+        "evalgate",
+        job.head,
+        "success",
+    )
+    (comment,) = (
+        each for each in actor.double.state.comments.values() if each["number"] == DISPATCHED
+    )
     assert "8" in comment["body"]
     assert "unverified" not in comment["body"]
 
 
 def test_parts_are_joined_into_one_verdict(actor: Actor) -> None:
-    parts = tuple({"baseline": "none", "shard": f"{at}/2", "output": f"parts/{at}"} for at in (1, 2))
+    parts = tuple(
+        {"baseline": "none", "shard": f"{at}/2", "output": f"parts/{at}"} for at in (1, 2)
+    )
     before = len(actor.double.state.checks)
     job = actor.run("parts", Change(before=parts, inputs={"mode": "merge", "results": "parts"}))
 
@@ -336,10 +424,16 @@ def test_parts_are_joined_into_one_verdict(actor: Actor) -> None:
     assert 'tests="8"' in job.told("junit")
     assert job.left_to_root() == []
     (check,) = list(actor.double.state.checks.values())[before:]
-    assert (check["name"], check["head_sha"], check["conclusion"]) == ("evalgate", job.head, "success")
+    assert (check["name"], check["head_sha"], check["conclusion"]) == (
+        "evalgate",
+        job.head,
+        "success",
+    )
 
 
-def test_a_push_seeds_what_a_change_is_compared_with_and_its_failing_gate_ends_the_job_red(actor: Actor) -> None:
+def test_a_push_seeds_what_a_change_is_compared_with_and_its_failing_gate_ends_the_job_red(
+    actor: Actor,
+) -> None:
     gate_file = "baseline-folder: kept\n"
     seeded = actor.run("pushed", Change(event="push", inputs={}, gate_file=gate_file))
     assert seeded.code == 0, seeded.log[-6000:]

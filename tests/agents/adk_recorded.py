@@ -31,8 +31,14 @@ class Telling(BaseLlm):
 
     async def generate_content_async(self, llm_request, stream=False):
         asked = llm_request.contents[-1].parts[0].text
-        calls = [span for span in SPANS.get_finished_spans() if span.name.startswith("generate_content")]
-        text = record() if asked == "record" else json.dumps(sorted(calls[-1].attributes) if calls else [])
+        calls = [
+            span for span in SPANS.get_finished_spans() if span.name.startswith("generate_content")
+        ]
+        text = (
+            record()
+            if asked == "record"
+            else json.dumps(sorted(calls[-1].attributes) if calls else [])
+        )
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))
 
 

@@ -1,7 +1,7 @@
 """An agent of the line protocol that misbehaves on demand: the user's text names what it does.
 
-`python rogue.py SESSIONS [AT_START]`; texts are `verb argument`, anything unknown is answered with an echo.
-"""
+`python rogue.py SESSIONS [AT_START]`; texts are `verb argument`, anything unknown is answered with
+an echo."""
 
 import json
 import os
@@ -38,7 +38,12 @@ def at_start(what: str) -> None:
             sys.stderr.write("ModuleNotFoundError: no module named 'agent_of_mine'\n")
             sys.exit(7)
         case "fatal":
-            say(type="fatal", kind="start", message="no root_agent in agent.py", detail="looked in agent.py")
+            say(
+                type="fatal",
+                kind="start",
+                message="no root_agent in agent.py",
+                detail="looked in agent.py",
+            )
             sys.exit(1)
         case "install":
             say(type="fatal", kind="install", message="cannot make the environment")
@@ -64,7 +69,12 @@ def flood_line(total: int) -> None:
 
 def flood_lines(session: str, total: int) -> None:
     text = "y" * 1000
-    event = {"type": "event", "session": session, "author": "a", "content": {"parts": [{"text": text}]}}
+    event = {
+        "type": "event",
+        "session": session,
+        "author": "a",
+        "content": {"parts": [{"text": text}]},
+    }
     line = json.dumps(event).encode() + b"\n"
     for _ in range(total // len(line)):
         write(line)
@@ -134,7 +144,14 @@ def turn(session: str, said: str, state: dict) -> None:  # noqa: C901 - one bran
         case "fail":
             kind, _, message = rest.partition(" ")
             told = {"code": 429, "retry_after_s": 7} if kind == "rate_limited" else {}
-            say(type="turn_failed", session=session, kind=kind, message=message, detail="Traceback ...", **told)
+            say(
+                type="turn_failed",
+                session=session,
+                kind=kind,
+                message=message,
+                detail="Traceback ...",
+                **told,
+            )
         case "secret":
             sys.stderr.write(f"connecting with {os.environ['SOME_API_KEY']}\n")
             sys.stderr.flush()
@@ -148,7 +165,14 @@ def turn(session: str, said: str, state: dict) -> None:  # noqa: C901 - one bran
             say(type="turn_end", session=session)
         case "novelty":
             content = {"parts": [{"text": "new", "hologram": {"x": 1}}], "mood": "fine"}
-            say(type="event", session=session, author="a", final=True, content=content, weather="sunny")
+            say(
+                type="event",
+                session=session,
+                author="a",
+                final=True,
+                content=content,
+                weather="sunny",
+            )
             say(type="turn_end", session=session, extra=[1])
         case _:
             answer(session, said)

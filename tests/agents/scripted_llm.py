@@ -1,7 +1,7 @@
 """A model without a network: the user's message is its script, one line a model call.
 
-say TEXT | call NAME JSON | think TEXT | transfer AGENT | error CODE MESSAGE | raise WHAT | wait SECONDS
-"""
+say TEXT | call NAME JSON | think TEXT | transfer AGENT | error CODE MESSAGE | raise WHAT | wait
+SECONDS"""
 
 from __future__ import annotations
 
@@ -39,7 +39,12 @@ def read(contents) -> tuple[list[str], int]:
             text = part.text or ""
             if part.function_response or "tool returned result" in text:
                 step += 1
-            elif content.role == "user" and text and "For context" not in text and not text.startswith("["):
+            elif (
+                content.role == "user"
+                and text
+                and "For context" not in text
+                and not text.startswith("[")
+            ):
                 script, step = [line for line in text.splitlines() if line.strip()], 0
     # A line that waits is no model call of its own.
     for index, line in enumerate(script):
@@ -54,7 +59,11 @@ def answer(verb: str, rest: str) -> LlmResponse:
         return LlmResponse(error_code=code, error_message=message)
     if verb == "call":
         name, _, arguments = rest.partition(" ")
-        parts = [types.Part(function_call=types.FunctionCall(name=name, args=json.loads(arguments or "{}")))]
+        parts = [
+            types.Part(
+                function_call=types.FunctionCall(name=name, args=json.loads(arguments or "{}"))
+            )
+        ]
     elif verb == "transfer":
         call = types.FunctionCall(name="transfer_to_agent", args={"agent_name": rest})
         parts = [types.Part(function_call=call)]
@@ -66,7 +75,9 @@ def answer(verb: str, rest: str) -> LlmResponse:
         prompt_token_count=10, candidates_token_count=2, total_token_count=12
     )
     return LlmResponse(
-        content=types.Content(role="model", parts=parts), usage_metadata=usage, model_version="scripted-1"
+        content=types.Content(role="model", parts=parts),
+        usage_metadata=usage,
+        model_version="scripted-1",
     )
 
 

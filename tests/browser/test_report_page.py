@@ -30,14 +30,21 @@ pytestmark = pytest.mark.browser
 def reordered(report: Report) -> Report:
     """The same cases in another order, as after somebody sorted the file."""
     suites = tuple(suite.with_cases(suite.eval_set.cases[::-1]) for suite in report.run.suites)
-    verdicts = tuple(dataclasses.replace(each, cases=each.cases[::-1]) for each in report.verdict.suites)
+    verdicts = tuple(
+        dataclasses.replace(each, cases=each.cases[::-1]) for each in report.verdict.suites
+    )
     run = dataclasses.replace(report.run, suites=suites, trials=report.run.trials[::-1])
-    return dataclasses.replace(report, run=run, verdict=dataclasses.replace(report.verdict, suites=verdicts))
+    return dataclasses.replace(
+        report, run=run, verdict=dataclasses.replace(report.verdict, suites=verdicts)
+    )
 
 
 UNLIKE = {
     # expected, actual: texts that differ somewhere
-    "in the middle of much": ("word " * 4_000 + "left" + " word" * 4_000, "word " * 4_000 + "right" + " word" * 4_000),
+    "in the middle of much": (
+        "word " * 4_000 + "left" + " word" * 4_000,
+        "word " * 4_000 + "right" + " word" * 4_000,
+    ),
     "at the end of more": ("0123456789" * 9_000 + "a", "0123456789" * 9_000 + "b"),
     "only less": ("one two three", "one two"),
     "only more": ("one two", "one two three"),
@@ -48,10 +55,12 @@ UNLIKE = {
 
 
 def unlike() -> Report:
-    """A case for each of UNLIKE, one with calls in another order, and one with calls that nobody expects."""
+    """A case for each of UNLIKE, one with calls in another order, and one with calls that nobody
+    expects."""
     calls = build.call("first", a=1), build.call("second", b=2)
     pairs = {
-        name: (build.turn("?", answer=one), build.turn("?", answer=other)) for name, (one, other) in UNLIKE.items()
+        name: (build.turn("?", answer=one), build.turn("?", answer=other))
+        for name, (one, other) in UNLIKE.items()
     }
     pairs["order"] = build.turn("?", *calls, answer="x"), build.turn("?", *calls[::-1], answer="x")
     suite = build.suite(*(build.case(name, asked) for name, (asked, _) in pairs.items()))
@@ -65,24 +74,36 @@ def with_trace(*trace: dict[str, object]) -> Report:
     report = traced()
     known = {
         key: dataclasses.replace(
-            told, invocations=tuple(dataclasses.replace(turn, trace=trace) for turn in told.invocations)
+            told,
+            invocations=tuple(dataclasses.replace(turn, trace=trace) for turn in told.invocations),
         )
         for trial in report.run.trials
         if (told := report.run.transcripts.find(key := trial.key)) is not None
     }
-    return dataclasses.replace(report, run=dataclasses.replace(report.run, transcripts=InMemoryTranscripts(known)))
+    return dataclasses.replace(
+        report, run=dataclasses.replace(report.run, transcripts=InMemoryTranscripts(known))
+    )
 
 
 def forged_failure() -> Report:
     """A failure whose every text an agent forged."""
     suite = build.suite(build.case(HOSTILE, build.turn(HOSTILE, answer=HOSTILE)))
-    trace = ({"kind": "agents", "root": TREE}, FORGED, {**FORGED, "kind": "model", "s": None}, {"kind": "tool"})
+    trace = (
+        {"kind": "agents", "root": TREE},
+        FORGED,
+        {**FORGED, "kind": "model", "s": None},
+        {"kind": "tool"},
+    )
     kind = FailureKind.RAISED
     failure = AgentFailure(kind=kind, message=HOSTILE, detail=HOSTILE, turn=1, trace=trace)
-    return build.run_report([suite], {(suite.key, HOSTILE): [build.Done(failure=failure, tokens=None)]})
+    return build.run_report(
+        [suite], {(suite.key, HOSTILE): [build.Done(failure=failure, tokens=None)]}
+    )
 
 
-FORGED = dict.fromkeys(("kind", "agent", "name", "request", "response", "error", "at", "s", "actions"), HOSTILE)
+FORGED = dict.fromkeys(
+    ("kind", "agent", "name", "request", "response", "error", "at", "s", "actions"), HOSTILE
+)
 TREE = {"name": HOSTILE, "type": HOSTILE, "tools": [HOSTILE], "agents": [{"name": HOSTILE}]}
 PAGES = {
     **{name: SCENARIOS[name] for name in TABLE},
@@ -93,7 +114,9 @@ PAGES = {
     "forged": lambda: with_trace({"kind": "agents", "root": TREE}, FORGED),
     "forged_failure": forged_failure,
     "lenient": lambda: lenient(tools=1.0),
-    "garbage": lambda: with_trace({"kind": "agents", "root": {"name": "x", "agents": 5, "tools": 7}}),
+    "garbage": lambda: with_trace(
+        {"kind": "agents", "root": {"name": "x", "agents": 5, "tools": 7}}
+    ),
 }
 VIEWS = ("overview", "case", "filtered", "empty", "what-if")
 WIDTHS, SCHEMES = (1280, 420), ("light", "dark")
@@ -108,8 +131,8 @@ DISTINCT = (
     "base_many",
 )
 EVERY = tuple(itertools.product(PAGES if NIGHTLY else DISTINCT, VIEWS, WIDTHS, SCHEMES))
-"""What axe looks at: all of it takes a quarter of an hour (`make accessibility`); else as many of the pages that have
-something of their own that each pair is among them."""
+"""What axe looks at: all of it takes a quarter of an hour (`make accessibility`); else as many of
+the pages that have something of their own that each pair is among them."""
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -123,7 +146,9 @@ class Quiet(SimpleHTTPRequestHandler):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("site")
     for name, make in PAGES.items():
-        Path(folder, f"{name}.html").write_text(reports.RENDERERS["html"].render(make()), encoding="utf-8")
+        Path(folder, f"{name}.html").write_text(
+            reports.RENDERERS["html"].render(make()), encoding="utf-8"
+        )
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -145,7 +170,12 @@ def open_page(browser, site) -> Iterator[object]:
         page.on("console", lambda message: trouble.append(message.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: None if request.is_navigation_request() else trouble.append(request.url))
+        page.on(
+            "request",
+            lambda request: (
+                None if request.is_navigation_request() else trouble.append(request.url)
+            ),
+        )
         page.goto(f"{site}/{scenario}.html{address}")
         return page, trouble
 
@@ -171,7 +201,9 @@ def test_it_asks_for_nothing_and_complains_of_nothing(scenario: str, open_page) 
         page.wait_for_selector("#title")
     page.wait_for_load_state("networkidle")
     assert trouble == []
-    assert page.evaluate("document.querySelectorAll('img, iframe, object, script[src]').length") == 0
+    assert (
+        page.evaluate("document.querySelectorAll('img, iframe, object, script[src]').length") == 0
+    )
 
 
 def pairwise(every: Sequence[tuple]) -> list[tuple]:
@@ -212,7 +244,9 @@ def test_axe_finds_nothing(scenario: str, open_page) -> None:
             page, _ = open_page(scenario, color_scheme=scheme, bypass_csp=True, viewport=size)
             shown(page, view)
             bad = axe.run(page).response["violations"]
-            found += [(view, width, scheme, each["id"], each["nodes"][0]["html"][:200]) for each in bad]
+            found += [
+                (view, width, scheme, each["id"], each["nodes"][0]["html"][:200]) for each in bad
+            ]
             page.context.close()
     assert found == []
 
@@ -239,7 +273,11 @@ def test_search_and_chips(open_page) -> None:
 def test_a_case_shows_expected_base_and_head(open_page) -> None:
     page, _ = open_page("base_regressed", FIRST)
     page.wait_for_selector("#title")
-    assert page.locator(".turn table.sides th").all_inner_texts()[:3] == ["Expected", "Base", "Head"]
+    assert page.locator(".turn table.sides th").all_inner_texts()[:3] == [
+        "Expected",
+        "Base",
+        "Head",
+    ]
     expect(page.locator("td.gone").first).to_have_text("not called")
     expect(page.locator("td.come code").first).to_have_text('renew_loan(book_id="B-7", days=28)')
     assert page.locator("td.answer ins").count()
@@ -287,7 +325,9 @@ def test_an_address_opens_the_same_case_after_reordering(open_page) -> None:
         page.wait_for_selector("#title")
         expect(page.locator("#title bdi")).to_have_text("renew_reserved_book_1")
         expect(page.locator(".turn .user").first).to_have_text("Please renew Dune for me.")
-        expect(page.locator("td.come code").first).to_have_text('renew_loan(book_id="B-7", days=28)')
+        expect(page.locator("td.come code").first).to_have_text(
+            'renew_loan(book_id="B-7", days=28)'
+        )
 
 
 @pytest.mark.parametrize("name", [*UNLIKE, "order"])
@@ -297,9 +337,14 @@ def test_what_differs_anywhere_is_marked(name: str, open_page) -> None:
     assert page.locator(".turn :is(ins, del, .gone, .come, .differs)").count()
 
 
-@pytest.mark.parametrize(("scenario", "sides"), [("traced", ("Head", "Base")), ("failing_traced", ("Head",))])
-def test_every_string_of_a_case_can_be_seen(scenario: str, sides: tuple[str, ...], open_page) -> None:
-    """Whatever the data has of any run of either side, and of its trace, whoever opens all that is folded reads."""
+@pytest.mark.parametrize(
+    ("scenario", "sides"), [("traced", ("Head", "Base")), ("failing_traced", ("Head",))]
+)
+def test_every_string_of_a_case_can_be_seen(
+    scenario: str, sides: tuple[str, ...], open_page
+) -> None:
+    """Whatever the data has of any run of either side, and of its trace, whoever opens all that is
+    folded reads."""
     data = report_page.read(reports.RENDERERS["html"].render(PAGES[scenario]()))
     page, _ = open_page(scenario)
     shown(page, "case")
@@ -311,8 +356,13 @@ def test_every_string_of_a_case_can_be_seen(scenario: str, sides: tuple[str, ...
         texts.append(page.locator("#case").text_content())
     kept = [data.cases["renewal"][name] for name in ("expected", "about", "runs")]
     told = set(report_page.strings([kept, data.traces], names=False))
-    told -= {"p", "f", "u", "model", "agents", "left_out", "agent_failed"}  # words of ours that are drawn or told
-    missing = {each for each in told if not any(each in text or json.dumps(each)[1:-1] in text for text in texts)}
+    # words of ours that are drawn or told
+    told -= {"p", "f", "u", "model", "agents", "left_out", "agent_failed"}
+    missing = {
+        each
+        for each in told
+        if not any(each in text or json.dumps(each)[1:-1] in text for text in texts)
+    }
     assert missing == set()
 
 
@@ -322,7 +372,9 @@ def test_the_trace_opens_on_demand(open_page) -> None:
     page.locator("#trace").click()
     page.wait_for_selector(".graph")
     assert (
-        page.locator(".graph").first.get_attribute("aria-label").startswith("agent desk, 2 calls; tool waiting, 1 call")
+        page.locator(".graph")
+        .first.get_attribute("aria-label")
+        .startswith("agent desk, 2 calls; tool waiting, 1 call")
     )
     second = page.locator("details:has(> summary:text-is('request'))").nth(1)
     second.locator("summary").click()
@@ -376,7 +428,10 @@ def test_steps_reruns_and_earlier_runs_are_shown(open_page) -> None:
     assert "3 earlier runs, oldest first" in text
     assert "322 tokens, 310 in, 12 out" in text
     expect(page.locator(".runs button[aria-label^='Head rerun 3']")).to_have_count(1)
-    assert [each.split(":")[0] for each in page.locator(".found td b").all_inner_texts()] == ["valid", "invalid"]
+    assert [each.split(":")[0] for each in page.locator(".found td b").all_inner_texts()] == [
+        "valid",
+        "invalid",
+    ]
 
 
 def test_thresholds_of_a_case_have_a_heading(open_page) -> None:
@@ -431,10 +486,14 @@ OUTCOMES = (
 
 
 def lenient(*, tools: float) -> Report:
-    """Every outcome under `adk_compat`, in a suite of ADK's and in one of CES, for which ADK has no rules."""
+    """Every outcome under `adk_compat`, in a suite of ADK's and in one of CES, for which ADK has no
+    rules."""
     suites, done = [], {}
     for key, more in (("adk", {}), ("ces", {"ces_goals": None})):
-        cases = [build.case(name, build.turn("Book it.", build.call("book"), answer="Booked.")) for name in OUTCOMES]
+        cases = [
+            build.case(name, build.turn("Book it.", build.call("book"), answer="Booked."))
+            for name in OUTCOMES
+        ]
         criteria = {**build.CRITERIA, build.TOOLS: tools, **more}
         suites.append(build.suite(*cases, key=f"{key}.json", criteria=criteria))
         for name in OUTCOMES:
@@ -451,16 +510,21 @@ def test_what_if_decides_as_the_gate_does_under_adk_compat(suite: str, open_page
     expect(rows).to_have_count(len(OUTCOMES))
     found = {}
     for tools in (1.0, 0.4, 0.0):
-        page.locator("#what-if").get_by_label(f"Threshold of {build.TOOLS}", exact=True).fill(str(tools))
+        page.locator("#what-if").get_by_label(f"Threshold of {build.TOOLS}", exact=True).fill(
+            str(tools)
+        )
         told = {}
         for row in rows.all():
             would = row.locator("small b")
             kind = would if would.count() else row
-            told[row.locator("> bdi").inner_text()] = kind.get_attribute("class").removeprefix("entry ")
+            told[row.locator("> bdi").inner_text()] = kind.get_attribute("class").removeprefix(
+                "entry "
+            )
         decided = next(each for each in lenient(tools=tools).verdict.suites if each.suite == suite)
         found[tools] = {case.case_id: case.kind.value for case in decided.cases}
         assert told == found[tools]
-    # the gate itself: an agent that raised has failed, and a pass makes up for what was not scored, in ADK alone
+    # the gate itself: an agent that raised has failed, and a pass makes up for what was not scored,
+    # in ADK alone
     as_adk = suite == "adk.json"
     assert found[0.4]["fail/error"] == ("fail" if as_adk else "not_measured")
     assert found[1.0]["unjudged"] == ("pass" if as_adk else "not_measured")
@@ -468,10 +532,13 @@ def test_what_if_decides_as_the_gate_does_under_adk_compat(suite: str, open_page
 
 @pytest.mark.parametrize("scenario", [name for name in TABLE if name not in CUT_SHORT])
 def test_by_the_real_thresholds_cases_end_as_they_did(scenario: str, open_page) -> None:
-    """What the page computes is what the gate decides, but for cases that a spent budget left open."""
+    """What the page computes is what the gate decides, but for cases that a spent budget left
+    open."""
     page, _ = open_page(scenario)
     page.wait_for_selector("#list nav")
-    cases = [case.kind.value for suite in SCENARIOS[scenario]().verdict.suites for case in suite.cases]
+    cases = [
+        case.kind.value for suite in SCENARIOS[scenario]().verdict.suites for case in suite.cases
+    ]
     said = [f"{cases.count('pass'):,} of {len(cases):,} cases would pass"] if cases else []
     assert page.locator("#would").all_inner_texts() == said
 
@@ -489,7 +556,8 @@ def test_it_reads_without_script(open_page) -> None:
     assert "The cases themselves need JavaScript" in page.locator("noscript").inner_text()
     expect(page.get_by_role("img", name="evidence 2,417 : 1 that head is worse")).to_be_visible()
     assert (
-        page.locator("#agent .gone").first.inner_text() == "- Ask how many readers wait for a book before you renew it."
+        page.locator("#agent .gone").first.inner_text()
+        == "- Ask how many readers wait for a book before you renew it."
     )
 
 
@@ -499,7 +567,10 @@ def test_the_purse_is_drawn_over_the_line_where_it_blocks(width: int, open_page)
     drawing = page.get_by_role("img", name="evidence 2,417 : 1 that head is worse")
     expect(drawing).to_be_visible()
     assert 150 < drawing.bounding_box()["width"] <= width
-    heights = [float(point.split(",")[1]) for point in drawing.locator("polyline").get_attribute("points").split()]
+    heights = [
+        float(point.split(",")[1])
+        for point in drawing.locator("polyline").get_attribute("points").split()
+    ]
     needed = float(drawing.locator("line.needed").get_attribute("y1"))
     assert heights[-1] < needed < heights[0], "it begins below the line and ends above it"
 
@@ -517,18 +588,24 @@ def test_thousands_of_cases_are_few_nodes(open_page) -> None:
 def test_columns_of_a_case_stack_where_there_is_no_room(
     scenario: str, width: int, side_by_side: bool, open_page
 ) -> None:
-    """Nothing in a case scrolls sideways, not within a box of its own either; each text has its column's name."""
+    """Nothing in a case scrolls sideways, not within a box of its own either; each text has its
+    column's name."""
     page, _ = open_page(scenario, viewport={"width": width, "height": 800})
     shown(page, "case")
     boxes = page.locator("#case .scroll").evaluate_all(
         "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.ariaLabel)"
     )
     assert boxes == []
-    expect(page.get_by_role("columnheader", name="Expected").first).to_be_visible(visible=side_by_side)
+    expect(page.get_by_role("columnheader", name="Expected").first).to_be_visible(
+        visible=side_by_side
+    )
     first = page.locator(".turn td[data-side=Expected]").first
     named = first.evaluate("cell => getComputedStyle(cell, '::before').content")
     assert named == ("none" if side_by_side else '"Expected"')
-    expected, head = (page.locator(f".turn td[data-side={side}]").first.bounding_box() for side in ("Expected", "Head"))
+    expected, head = (
+        page.locator(f".turn td[data-side={side}]").first.bounding_box()
+        for side in ("Expected", "Head")
+    )
     assert (head["y"] == expected["y"]) is side_by_side
 
 

@@ -1,4 +1,5 @@
-"""`evalgate ui` in a real browser: from a failure to a pass, accessible, and quiet whatever an agent says."""
+"""`evalgate ui` in a real browser: from a failure to a pass, accessible, and quiet whatever an
+agent says."""
 
 from __future__ import annotations
 
@@ -78,7 +79,9 @@ def open_page(browser: Any, server: Ui) -> Iterator[Callable[..., tuple[Any, lis
         page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
         page.on(
             "request",
-            lambda request: None if request.url.startswith(f"{server.origin}/") else trouble.append(request.url),
+            lambda request: (
+                None if request.url.startswith(f"{server.origin}/") else trouble.append(request.url)
+            ),
         )
         server.state()  # it answers
         page.goto(server.address)
@@ -115,24 +118,33 @@ def test_a_failure_is_accepted_and_passes(open_page, server: Ui, repo: Repositor
     assert trouble == []
 
 
-def test_thresholds_are_moved_cases_chosen_and_a_run_stopped(open_page, server: Ui, repo: Repository) -> None:
+def test_thresholds_are_moved_cases_chosen_and_a_run_stopped(
+    open_page, server: Ui, repo: Repository
+) -> None:
     server.run("all")
     repo.log.unlink()
     page, trouble = open_page()
-    page.locator("#what-if").get_by_label("Threshold of response_match_score", exact=True).fill("0.3")
+    page.locator("#what-if").get_by_label("Threshold of response_match_score", exact=True).fill(
+        "0.3"
+    )
     expect(page.locator("#what-if")).to_contain_text("3 of 3 cases would pass, 2 do now.")
     assert page.locator("a.entry small b.pass").count() == 1
-    assert page.get_by_label("Threshold of").count() == 2, "the number and its slider, and no others"
+    assert page.get_by_label("Threshold of").count() == 2, (
+        "the number and its slider, and no others"
+    )
     assert not repo.log.exists(), "nothing is run"
     page.get_by_label("Select case_1").check()
     assert page.locator("#run-selected").inner_text() == "Run selected (1)"
     agent = (repo.root / "agent.py").read_text()
-    repo.write("agent.py", agent.replace("number = int", "import time; time.sleep(20); number = int"))
+    repo.write(
+        "agent.py", agent.replace("number = int", "import time; time.sleep(20); number = int")
+    )
     page.click("#run-selected")
     page.wait_for_selector("#bar progress")
     page.click("#stop")
     expect(page.locator("#bar")).to_contain_text("Last run: stopped", timeout=60_000)
-    expect(page.locator("#would")).to_have_text("3 of 3 cases would pass")  # a page that is loaded again keeps them
+    # a page that is loaded again keeps them
+    expect(page.locator("#would")).to_have_text("3 of 3 cases would pass")
     assert trouble == []
 
 
@@ -187,11 +199,15 @@ def test_what_an_agent_says_is_text(open_page, server: Ui, repo: Repository) -> 
     repo.write("agent.py", HOSTILE_AGENT)
     repo.gate_file(agents=[{"driver": "command", "command": [sys.executable, "agent.py"]}])
     name = "<img src=x onerror=alert(1)>'\"|`x`"
-    turn = {"user_content": content(words, "user"), "final_response": content(words + " or not", "model")}
+    turn = {
+        "user_content": content(words, "user"),
+        "final_response": content(words + " or not", "model"),
+    }
     cases = [{"eval_id": each, "conversation": [turn]} for each in (name, "other")]
     repo.write(SUITE, json.dumps({"eval_set_id": words[:50], "eval_cases": cases}))
     repo.write(
-        "test_config.json", json.dumps({"criteria": {"response_match_score": 1.0, "tool_trajectory_avg_score": 1.0}})
+        "test_config.json",
+        json.dumps({"criteria": {"response_match_score": 1.0, "tool_trajectory_avg_score": 1.0}}),
     )
     server.run("all")
     page, trouble = open_page()
@@ -213,10 +229,15 @@ def test_what_an_agent_says_is_text(open_page, server: Ui, repo: Repository) -> 
     page.click("#save-chat")
     page.wait_for_selector("text=Saved")
     assert (
-        page.evaluate("document.querySelectorAll('img, iframe, object, script[src], body b b, dialog a').length") == 0
+        page.evaluate(
+            "document.querySelectorAll('img, iframe, object, script[src], body b b, dialog a').length"
+        )
+        == 0
     )
     assert trouble == []
-    assert [each["eval_id"] for each in json.loads((repo.root / SUITE).read_text())["eval_cases"]] == [
+    assert [
+        each["eval_id"] for each in json.loads((repo.root / SUITE).read_text())["eval_cases"]
+    ] == [
         name,
         "other",
         name + "2",
@@ -228,7 +249,9 @@ def test_axe_finds_nothing(open_page, server: Ui, width: int) -> None:
     server.run("all")
     for scheme in ("light", "dark"):
         # axe is injected; the page may not be
-        page, _ = open_page(color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 800})
+        page, _ = open_page(
+            color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 800}
+        )
         look(page, "overview", scheme)
         page.locator("#what-if input[type=range]").fill("0.3")
         page.wait_for_selector("a.entry small b")
@@ -261,9 +284,13 @@ def test_axe_finds_nothing(open_page, server: Ui, width: int) -> None:
 
 
 def look(page: Any, what: str, scheme: str) -> None:
-    page.evaluate("document.querySelectorAll('#bar .log, #overview details').forEach(each => each.open = true)")
+    page.evaluate(
+        "document.querySelectorAll('#bar .log, #overview details').forEach(each => each.open = true)"
+    )
     found = Axe().run(page)
-    violations = [(each["id"], each["nodes"][0]["html"][:200]) for each in found.response["violations"]]
+    violations = [
+        (each["id"], each["nodes"][0]["html"][:200]) for each in found.response["violations"]
+    ]
     assert violations == [], (what, scheme)
 
 

@@ -1,4 +1,5 @@
-"""aimock, a server of model APIs that is not ours (npm `@copilotkit/aimock`): installed once, started, stirred up."""
+"""aimock, a server of model APIs that is not ours (npm `@copilotkit/aimock`): installed once,
+started, stirred up."""
 
 from __future__ import annotations
 
@@ -27,7 +28,17 @@ def running(folder: Path, fixtures: Sequence[Mapping[str, Any]]) -> Iterator[str
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = ["node", str(program), "-p", str(port), "-f", str(file), "--log-level", "silent", "--strict"]
+    command = [
+        "node",
+        str(program),
+        "-p",
+        str(port),
+        "-f",
+        str(file),
+        "--log-level",
+        "silent",
+        "--strict",
+    ]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:

@@ -80,7 +80,9 @@ def turn(user: str, *calls: ToolCall, answer: str | None = None) -> Invocation:
     return Invocation(
         user_content=text(user, role="user"),
         final_response=None if answer is None else text(answer),
-        events=tuple(Event(author="agent", content=Content(parts=(each,), role="model")) for each in calls),
+        events=tuple(
+            Event(author="agent", content=Content(parts=(each,), role="model")) for each in calls
+        ),
     )
 
 
@@ -98,7 +100,9 @@ def suite(*cases: Case, key: str = SUITE, criteria: Mapping[str, float | None] =
             CriterionUse(name=name, threshold=threshold, informational=threshold is None)
             for name, threshold in criteria.items()
         ),
-        criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE, file="agents/travel/test_config.json"),
+        criteria_source=CriteriaSource(
+            origin=ConfigOrigin.BESIDE, file="agents/travel/test_config.json"
+        ),
         agent=AgentUse(driver="adk", options={"path": "agents/travel"}),
     )
 
@@ -114,9 +118,14 @@ class Done:
     tokens: int | None = 410
 
 
-def failed(kind: FailureKind, message: str, *, detail: str = "", partial: tuple[Invocation, ...] = ()) -> Done:
+def failed(
+    kind: FailureKind, message: str, *, detail: str = "", partial: tuple[Invocation, ...] = ()
+) -> Done:
     """A trial whose agent broke."""
-    return Done(failure=AgentFailure(kind=kind, message=message, turn=1, detail=detail, partial=partial), tokens=None)
+    return Done(
+        failure=AgentFailure(kind=kind, message=message, turn=1, detail=detail, partial=partial),
+        tokens=None,
+    )
 
 
 def scores(*turns: Invocation, **values: float | Sequence[float | None]) -> Done:
@@ -174,7 +183,11 @@ def report(words: str, *, policy: Policy | None = None, **more: Any) -> Report:
     outcomes = [word.split("/") for word in words.split()]
     repeats = max((len(each) for each in outcomes), default=1)
     cases = [
-        case(f"case_{number}", turn("Book it.", call("book", city="Oslo"), answer="Booked."), line=number * 10)
+        case(
+            f"case_{number}",
+            turn("Book it.", call("book", city="Oslo"), answer="Booked."),
+            line=number * 10,
+        )
         for number in range(1, len(outcomes) + 1)
     ]
     made = suite(*cases)
@@ -194,7 +207,10 @@ def done_of(word: str) -> Done | None:
         case "pass":
             return scores(right, **{TOOLS: [1.0], WORDS: [1.0]})
         case "fail":
-            return scores(turn("Book it.", call("book", city="Rome"), answer="Booked."), **{TOOLS: [0.0], WORDS: [1.0]})
+            return scores(
+                turn("Book it.", call("book", city="Rome"), answer="Booked."),
+                **{TOOLS: [0.0], WORDS: [1.0]},
+            )
         case "wrong":
             answered = turn("Book it.", call("book", city="Oslo"), answer="I cannot.")
             return scores(answered, **{TOOLS: [1.0], WORDS: [0.0]})
@@ -222,5 +238,9 @@ def _graded(key: TrialKey, done: Done, suites: Sequence[Suite]) -> GradedTrial:
     grades = done.grades
     if grades is None:
         message = done.failure.message if done.failure else ""
-        grades = {use.name: NotEvaluated(reason=Reason.AGENT_FAILED, message=message) for use in uses}
-    return GradedTrial(key=key, failure=done.failure, grades=grades, seconds=done.seconds, tokens=done.tokens)
+        grades = {
+            use.name: NotEvaluated(reason=Reason.AGENT_FAILED, message=message) for use in uses
+        }
+    return GradedTrial(
+        key=key, failure=done.failure, grades=grades, seconds=done.seconds, tokens=done.tokens
+    )

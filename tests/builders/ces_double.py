@@ -1,8 +1,8 @@
-"""The REST surface of Customer Engagement Suite, as far as evaluations need it: a local server that remembers.
+"""The REST surface of Customer Engagement Suite, as far as evaluations need it: a local server that
+remembers.
 
-Bodies are read by google-cloud-ces, strictly; enums are written as numbers for clients that ask for it. It is stricter
-than Google documents in one place: an update without a mask is refused.
-"""
+Bodies are read by google-cloud-ces, strictly; enums are written as numbers for clients that ask for
+it. It is stricter than Google documents in one place: an update without a mask is refused."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ class Asked:
 
 @dataclass
 class CesDouble:
-    """`resources`: messages by name; `contents`: the files of imported apps. `answer`: what an app says to a session's
-    inputs, as SessionOutputs. `outcomes`: of evaluations by display name, PASS where none is said. `polls`: how often
-    an operation is not done yet. `before`: called with each request before it is answered, and may refuse."""
+    """`resources`: messages by name; `contents`: the files of imported apps. `answer`: what an app
+    says to a session's inputs, as SessionOutputs. `outcomes`: of evaluations by display name, PASS
+    where none is said. `polls`: how often an operation is not done yet. `before`: called with each
+    request before it is answered, and may refuse."""
 
     url: str = ""
     token: str = ""
@@ -73,7 +74,9 @@ class CesDouble:
     asked: list[Asked] = field(default_factory=list)
     outcomes: dict[str, str] = field(default_factory=dict)
     polls: int = 1
-    answer: Callable[[str, Asked], list[dict[str, Any]]] = lambda app, asked: [{"text": "yes", "turnCompleted": True}]
+    answer: Callable[[str, Asked], list[dict[str, Any]]] = lambda app, asked: [
+        {"text": "yes", "turnCompleted": True}
+    ]
     before: Callable[[Asked], None] = lambda asked: None
     lock: threading.RLock = field(default_factory=threading.RLock)
     count: int = 0
@@ -113,7 +116,9 @@ class CesDouble:
             below = name.split("/")[4:]
             is_collection = len(below) % 2 == 1
             if is_collection:
-                return self._create(name, asked) if asked.method == "POST" else self._list(name, asked)
+                return (
+                    self._create(name, asked) if asked.method == "POST" else self._list(name, asked)
+                )
             found = self.resources.get(name)
             if found is None:
                 raise Refusal(5, f"{name} not found")
@@ -131,7 +136,9 @@ class CesDouble:
         singular = {"versions": "appVersionId"}.get(kind, f"{kind[:-1]}Id")
         self.count += 1
         name = f"{collection}/{asked.query.get(singular) or f'made-{self.count:04}'}"
-        if name in self.resources or (message.display_name and self._titled(collection, message.display_name)):
+        if name in self.resources or (
+            message.display_name and self._titled(collection, message.display_name)
+        ):
             raise Refusal(6, f"{name} or its display name {message.display_name!r} already exists")
         if not message.display_name and kind != "versions":
             raise Refusal(3, "display_name is required")
@@ -142,12 +149,17 @@ class CesDouble:
 
     def _list(self, collection: str, asked: Asked) -> Any:
         kind = collection.rpartition("/")[2]
-        pattern = re.escape(collection).replace("/evaluations/\\-/", "/evaluations/[^/]+/") + "/[^/]+"
+        pattern = (
+            re.escape(collection).replace("/evaluations/\\-/", "/evaluations/[^/]+/") + "/[^/]+"
+        )
         found = sorted(name for name in self.resources if re.fullmatch(pattern, name))
         start, size = int(asked.query.get("pageToken") or 0), int(asked.query.get("pageSize") or 2)
         key = {"versions": "appVersions", "results": "evaluationResults"}.get(kind, kind)
         page: dict[str, Any] = {key: [self.resources[name] for name in found[start : start + size]]}
-        return {**page, **({"nextPageToken": str(start + size)} if start + size < len(found) else {})}
+        return {
+            **page,
+            **({"nextPageToken": str(start + size)} if start + size < len(found) else {}),
+        }
 
     def _update(self, stored: Any, asked: Asked) -> Any:
         given = parsed(KINDS[stored.name.split("/")[-2]], asked.body)
@@ -176,7 +188,11 @@ class CesDouble:
             raise Refusal(9, f"{stored.name} is used by {users[0].name}")
         for user in users:
             user.evaluations.remove(stored.name)
-        for name in [each for each in self.resources if each == stored.name or each.startswith(f"{stored.name}/")]:
+        for name in [
+            each
+            for each in self.resources
+            if each == stored.name or each.startswith(f"{stored.name}/")
+        ]:
             del self.resources[name]
         return self._started(stored.name, {}) if "/evaluationRuns/" in stored.name else {}
 
@@ -188,14 +204,20 @@ class CesDouble:
             if app not in self.resources:
                 raise Refusal(5, f"{app} not found")
             parsed(ces.RunSessionRequest, asked.body)
-            return {"outputs": [as_json(parsed(ces.SessionOutput, each)) for each in self.answer(app, asked)]}
+            return {
+                "outputs": [
+                    as_json(parsed(ces.SessionOutput, each)) for each in self.answer(app, asked)
+                ]
+            }
         if verb == "importApp":
             return self._import(name, asked.body)
         raise Refusal(12, f"{verb} is not here")
 
     def _run(self, app: str, body: Any) -> Any:
         request = parsed(ces.RunEvaluationRequest, {**body, "app": app})
-        names = list(request.evaluations) or list(self.resources[request.evaluation_dataset].evaluations)
+        names = list(request.evaluations) or list(
+            self.resources[request.evaluation_dataset].evaluations
+        )
         self.count += 1
         run = f"{app}/evaluationRuns/run-{self.count:04}"
         results, passed = [], 0
@@ -207,7 +229,15 @@ class CesDouble:
             done = {"executionState": "ERROR"} if outcome == "ERROR" else {
                 "executionState": "COMPLETED", "evaluationStatus": outcome}  # fmt: skip
             results.append(f"{name}/results/of-{self.count:04}")
-            self.put(results[-1], {"displayName": f"{title} result", "evaluationRun": run, "goldenResult": {}, **done})
+            self.put(
+                results[-1],
+                {
+                    "displayName": f"{title} result",
+                    "evaluationRun": run,
+                    "goldenResult": {},
+                    **done,
+                },
+            )
             passed += outcome == "PASS"
         progress = {"totalCount": len(names), "completedCount": len(names), "passedCount": passed}
         content = {"displayName": request.display_name or "run", "state": "COMPLETED", "progress": progress,
@@ -229,7 +259,10 @@ class CesDouble:
     def _started(self, name: str, response: dict[str, Any]) -> Any:
         self.count += 1
         operation = f"{'/'.join(name.split('/')[:4])}/operations/op-{self.count:04}"
-        self.operations[operation] = [self.polls, response or {"@type": "type.googleapis.com/google.protobuf.Empty"}]
+        self.operations[operation] = [
+            self.polls,
+            response or {"@type": "type.googleapis.com/google.protobuf.Empty"},
+        ]
         return {"name": operation, "done": False}
 
     def _operation(self, name: str) -> Any:
@@ -237,7 +270,11 @@ class CesDouble:
             raise Refusal(5, f"{name} not found")
         left, response = self.operations[name]
         self.operations[name][0] = left - 1
-        return {"name": name, "done": False} if left > 0 else {"name": name, "done": True, "response": response}
+        return (
+            {"name": name, "done": False}
+            if left > 0
+            else {"name": name, "done": True, "response": response}
+        )
 
     def _titled(self, collection: str, title: str) -> bool:
         return any(
@@ -298,20 +335,30 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         content = self.rfile.read(int(self.headers.get("content-length") or 0))
         parts = urlsplit(self.path)
-        query = {key: values[0] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
+        query = {
+            key: values[0] for key, values in parse_qs(parts.query, keep_blank_values=True).items()
+        }
         headers = {name.lower(): value for name, value in self.headers.items()}
         is_token = parts.path == "/token"
         body = json.loads(content) if content and not is_token else {}
         asked = Asked(self.command, parts.path, query, headers, body)
         try:
             if is_token:
-                self._say(200, {"access_token": self.double.token, "expires_in": 3600, "token_type": "Bearer"})
+                self._say(
+                    200,
+                    {"access_token": self.double.token, "expires_in": 3600, "token_type": "Bearer"},
+                )
                 return
             self.double.asked.append(asked)
-            status, answer = 200, as_json(self.double.reply(asked), numbers="enum-encoding=int" in parts.query)
+            status, answer = (
+                200,
+                as_json(self.double.reply(asked), numbers="enum-encoding=int" in parts.query),
+            )
         except Refusal as refusal:
             status = STATUSES[refusal.code]
-            answer = {"error": {"code": status, "status": NAMES[refusal.code], "message": str(refusal)}}
+            answer = {
+                "error": {"code": status, "status": NAMES[refusal.code], "message": str(refusal)}
+            }
         self._say(status, answer)
 
     def _say(self, status: int, answer: Any) -> None:
@@ -333,7 +380,9 @@ def running() -> Iterator[CesDouble]:
     double.put(APP, {"displayName": "Library desk"})
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"double": double}))
     double.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     try:
         yield double

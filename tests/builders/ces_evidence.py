@@ -22,7 +22,9 @@ def turn(*steps: dict[str, Any]) -> dict[str, Any]:
 def did(said: str, *calls: ToolCall) -> Invocation:
     events = tuple(Event(author="desk", content=Content(parts=(call,))) for call in calls)
     user = Content(parts=(Text(text="Hi"),))
-    return Invocation(user_content=user, final_response=Content(parts=(Text(text=said),)), events=events)
+    return Invocation(
+        user_content=user, final_response=Content(parts=(Text(text=said),)), events=events
+    )
 
 
 def evidence(raw: dict[str, Any], *actual: Invocation, **plan: Any) -> TrialView:

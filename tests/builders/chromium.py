@@ -1,4 +1,5 @@
-"""Chromium for tests that look at a page: the machine's own, else one that a package of npm's carries."""
+"""Chromium for tests that look at a page: the machine's own, else one that a package of npm's
+carries."""
 
 from __future__ import annotations
 
@@ -13,10 +14,16 @@ from builders import node
 
 PACKAGE, VERSION = "@sparticuz/chromium", "153.0.0"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-sync",
+]
 UNPACK = "import(process.argv[1]).then((it) => it.default.executablePath())"
-# The package is made for a machine without fonts or libraries, but unpacks the latter only where it thinks that it is
-# on one, and expects the former in a folder of that machine's.
+# The package is made for a machine without fonts or libraries, but unpacks the latter only where it
+# thinks that it is on one, and expects the former in a folder of that machine's.
 FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig><dir>{folder}/fonts</dir><cachedir>{folder}/cache</cachedir></fontconfig>
@@ -29,8 +36,15 @@ def launch_options() -> dict[str, Any]:
     if own is not None:
         return {"executable_path": own, "args": FLAGS}
     folder = _unpacked(node.package(PACKAGE, VERSION))
-    environment = {"LD_LIBRARY_PATH": f"{folder}/al2023/lib", "FONTCONFIG_FILE": f"{folder}/fonts.conf"}
-    return {"executable_path": folder / "chromium", "args": FLAGS, "env": {**os.environ, **environment}}
+    environment = {
+        "LD_LIBRARY_PATH": f"{folder}/al2023/lib",
+        "FONTCONFIG_FILE": f"{folder}/fonts.conf",
+    }
+    return {
+        "executable_path": folder / "chromium",
+        "args": FLAGS,
+        "env": {**os.environ, **environment},
+    }
 
 
 def _unpacked(package: Path) -> Path:
@@ -40,7 +54,11 @@ def _unpacked(package: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         configuration = folder / "fonts.conf"
         if not configuration.exists():  # written last
-            environment = {**os.environ, "TMPDIR": str(folder), "AWS_LAMBDA_JS_RUNTIME": "nodejs24.x"}
+            environment = {
+                **os.environ,
+                "TMPDIR": str(folder),
+                "AWS_LAMBDA_JS_RUNTIME": "nodejs24.x",
+            }
             command = [node.program(), "--eval", UNPACK, str(package / "build/index.js")]
             subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
             configuration.write_text(FONTS.format(folder=folder))

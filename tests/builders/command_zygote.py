@@ -1,8 +1,8 @@
-"""Runs as a child of pytest: imports the command's modules once, and becomes `evalgate` whenever it is asked.
+"""Runs as a child of pytest: imports the command's modules once, and becomes `evalgate` whenever it
+is asked.
 
-Its standard output and error are pipes, as most commands' are here: Python made `sys.stdout` and `sys.stderr` for such.
-In a terminal, they are made anew.
-"""
+Its standard output and error are pipes, as most commands' are here: Python made `sys.stdout` and
+`sys.stderr` for such. In a terminal, they are made anew."""
 
 import importlib
 import os
@@ -17,14 +17,24 @@ import simulated
 import evalgate
 from evalgate import cli
 
-# what runs import when they come to need it: what takes long, else a hundred runs load it a hundred times
-LATE = ("genai_prices", "google.auth.transport.requests", "google.genai", "jinja2.sandbox", "numpy", "requests")
-# the agent's interpreter is its place; it runs the command; no forked test starts this server, which takes half a load
+# what runs import when they come to need it: what takes long, else a hundred runs load it a hundred
+# times
+LATE = (
+    "genai_prices",
+    "google.auth.transport.requests",
+    "google.genai",
+    "jinja2.sandbox",
+    "numpy",
+    "requests",
+)
+# the agent's interpreter is its place; it runs the command; no forked test starts this server,
+# which takes half a load
 NEVER = ("evalgate.worker", "evalgate.__main__", "evalgate.wings.ces.mcp")
 
 
 def preload():
-    """All that a command of ours could come to import, but what it takes care never to import whole (nltk)."""
+    """All that a command of ours could come to import, but what it takes care never to import whole
+    (nltk)."""
     for module in pkgutil.walk_packages(evalgate.__path__, "evalgate."):
         if not module.name.startswith(NEVER):
             importlib.import_module(module.name)
@@ -44,7 +54,11 @@ def become(request):
     if os.isatty(1):
         sys.stdin, sys.stdout, sys.stderr = (
             open(number, mode, encoding="utf-8", errors=stream.errors, buffering=1, closefd=False)  # noqa: SIM115 - they stay open
-            for number, mode, stream in ((0, "r", sys.stdin), (1, "w", sys.stdout), (2, "w", sys.stderr))
+            for number, mode, stream in (
+                (0, "r", sys.stdin),
+                (1, "w", sys.stdout),
+                (2, "w", sys.stderr),
+            )
         )
 
 

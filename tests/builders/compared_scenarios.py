@@ -42,28 +42,45 @@ MEANING = "final_response_match_v2"
 TOKENS = "token_usage_v1"
 DESK = "agents/library/desk.evalset.json"
 ASKED = (
-    ("renew_reserved_book", "Please renew Dune for me.", "Three readers are waiting for it, so I cannot renew Dune."),
+    (
+        "renew_reserved_book",
+        "Please renew Dune for me.",
+        "Three readers are waiting for it, so I cannot renew Dune.",
+    ),
     ("renew_free_book", "Can I keep Emma for longer?", "Emma is renewed until 9 May."),
     ("opening_hours_sunday", "Are you open on Sunday?", "The library is closed on Sundays."),
-    ("fine_of_a_late_book", "What do I owe for a book that is 4 days late?", "You owe 2 francs: 50 centimes a day."),
+    (
+        "fine_of_a_late_book",
+        "What do I owe for a book that is 4 days late?",
+        "You owe 2 francs: 50 centimes a day.",
+    ),
 )
 WAITING = Finding(
     text="The answer says that the book was renewed; the reference refuses, because other readers are waiting for it.",
     turn=1,
     label="invalid",
     score=0.0,
-    opinions=tuple(Opinion(sample=number, label="invalid", text="renewed, not refused") for number in range(3)),
+    opinions=tuple(
+        Opinion(sample=number, label="invalid", text="renewed, not refused") for number in range(3)
+    ),
     spared=2,
 )
 
 
 def _desk() -> list[Case]:
     """20 cases at a library's desk."""
-    named = [(f"{name}_{number}", user, answer) for number in range(1, 6) for name, user, answer in ASKED]
+    named = [
+        (f"{name}_{number}", user, answer) for number in range(1, 6) for name, user, answer in ASKED
+    ]
     return [
         case(
             name,
-            turn(user, call("find_book", title="Dune"), call("waiting_readers", book_id="B-7"), answer=answer),
+            turn(
+                user,
+                call("find_book", title="Dune"),
+                call("waiting_readers", book_id="B-7"),
+                answer=answer,
+            ),
             line=8 + 14 * at,
             file=DESK,
         )
@@ -98,25 +115,41 @@ def _renews(asked: Case, *, tokens: float) -> Done:
 
 
 def regressed() -> Report:
-    """A prompt was made shorter: 3 of 20 cases broke, in each of five runs but for one; one case was flaky before."""
+    """A prompt was made shorter: 3 of 20 cases broke, in each of five runs but for one; one case
+    was flaky before."""
     cases = _desk()
     suite = build.suite(*cases, key=DESK, criteria={TOOLS: 1.0, MEANING: 0.8, TOKENS: None})
-    uses = tuple(dataclasses.replace(use, lower_is_better=use.name == TOKENS) for use in suite.criteria)
+    uses = tuple(
+        dataclasses.replace(use, lower_is_better=use.name == TOKENS) for use in suite.criteria
+    )
     suite = dataclasses.replace(suite, criteria=uses)
-    broken, flaky = {"renew_reserved_book_1": 5, "renew_reserved_book_2": 5, "renew_reserved_book_4": 4}, {1}
+    broken, flaky = (
+        {"renew_reserved_book_1": 5, "renew_reserved_book_2": 5, "renew_reserved_book_4": 4},
+        {1},
+    )
     head, base = {}, {}
     for at, asked in enumerate(cases):
         wrong = broken.get(asked.case_id, 0)
         key = (suite.key, asked.case_id)
-        head[key] = [(_renews if run < wrong else _right)(asked, tokens=float(388 + 7 * run + at)) for run in range(5)]
+        head[key] = [
+            (_renews if run < wrong else _right)(asked, tokens=float(388 + 7 * run + at))
+            for run in range(5)
+        ]
         base[key] = [
-            (_renews if at in flaky and run == 2 else _right)(asked, tokens=float(512 + 5 * run + at))
+            (_renews if at in flaky and run == 2 else _right)(
+                asked, tokens=float(512 + 5 * run + at)
+            )
             for run in range(5)
         ]
         if at in flaky:
             head[key] = [_right(asked, tokens=390.0)] * 4 + [_renews(asked, tokens=371.0)]
     judge = JudgeUse(
-        criterion=MEANING, model="gemini-2.5-flash", calls=318, cached=282, prompt_tokens=250_000, cost_usd=0.0421
+        criterion=MEANING,
+        model="gemini-2.5-flash",
+        calls=318,
+        cached=282,
+        prompt_tokens=250_000,
+        cost_usd=0.0421,
     )
     made = comparing.beside([suite], head, base, judged=frozenset({MEANING}), policy=Policy())
     made = dataclasses.replace(made, run=dataclasses.replace(made.run, judges=(judge,)))
@@ -147,7 +180,9 @@ _DESK_NOW = dataclasses.replace(
     DESK_THEN.agents[0],
     instruction="You work at the desk of a library.\nAlways look the book up first.\nBe kind, and answer briefly.",
     tools={
-        "find_book": LoadedTool(description="Finds a book by its title.", parameters={"title": "str"}),
+        "find_book": LoadedTool(
+            description="Finds a book by its title.", parameters={"title": "str"}
+        ),
         "renew_loan": LoadedTool(parameters={"book_id": "str", "days": "int"}),
     },
 )
@@ -196,7 +231,8 @@ def with_past(report: Report) -> Report:
 
 
 def with_fingerprints(report: Report) -> Report:
-    """Both sides as they would tell of themselves: the prompt and a package differ, the model and the judge do not."""
+    """Both sides as they would tell of themselves: the prompt and a package differ, the model and
+    the judge do not."""
     sides = [
         dataclasses.replace(
             run,
@@ -213,19 +249,32 @@ def with_fingerprints(report: Report) -> Report:
         )
         for run, code, version, packages in (
             (report.run, "5b1f0c2d3e4a5968", "2.13.0", "9e107d9d372bb682"),
-            (report.comparison.base if report.comparison else None, "c3fcd3d76192e400", "2.12.1", "e4d909c290d0fb1c"),
+            (
+                report.comparison.base if report.comparison else None,
+                "c3fcd3d76192e400",
+                "2.12.1",
+                "e4d909c290d0fb1c",
+            ),
         )
         if run is not None
     ]
-    comparison = None if report.comparison is None else dataclasses.replace(report.comparison, base=sides[-1])
+    comparison = (
+        None
+        if report.comparison is None
+        else dataclasses.replace(report.comparison, base=sides[-1])
+    )
     asked = JudgeIdentity(model="gemini-2.5-flash", prompt_version="3", num_samples=5)
     return dataclasses.replace(
-        report, run=sides[0], comparison=comparison, asked=(AskedJudge(criterion=MEANING, judge=asked),)
+        report,
+        run=sides[0],
+        comparison=comparison,
+        asked=(AskedJudge(criterion=MEANING, judge=asked),),
     )
 
 
 def reruns() -> Report:
-    """One case of eight is broken, which fresh pairs tell; one passes in them; one fails on the base too."""
+    """One case of eight is broken, which fresh pairs tell; one passes in them; one fails on the
+    base too."""
     fails, passes = build.done_of("fail"), build.done_of("pass")
     broken, flaky = ((build.SUITE, name) for name in ("case_6", "case_7"))
     fresh = (
@@ -248,7 +297,8 @@ def unchanged() -> Report:
 
 
 def drop() -> Report:
-    """A tool call is lost in one case of twelve, and thresholds as low as those of ADK's samples let it pass."""
+    """A tool call is lost in one case of twelve, and thresholds as low as those of ADK's samples
+    let it pass."""
     suite = build.suite(
         *(
             case(
@@ -267,7 +317,9 @@ def drop() -> Report:
         criteria={TOOLS: 0.2, WORDS: 0.1},
     )
     right = {
-        (suite.key, asked.case_id): build.scores(*(asked.conversation or ()), **{TOOLS: [1.0, 1.0], WORDS: [1.0, 1.0]})
+        (suite.key, asked.case_id): build.scores(
+            *(asked.conversation or ()), **{TOOLS: [1.0, 1.0], WORDS: [1.0, 1.0]}
+        )
         for asked in suite.eval_set.cases
     }
     hello, _ = suite.eval_set.cases[6].conversation or ()
@@ -282,7 +334,8 @@ def drop() -> Report:
 
 
 def undecided() -> Report:
-    """One case of eight seems worse, once: nobody can tell; a higher-is-open criterion moved, too."""
+    """One case of eight seems worse, once: nobody can tell; a higher-is-open criterion moved,
+    too."""
     policy = Policy(pass_rate=0.5)
     return comparing.report("pass " * 6 + "fail fail", "pass " * 8, policy=policy)
 
@@ -294,15 +347,20 @@ def base_broken() -> Report:
 
 
 def base_failed() -> Report:
-    """The base does not start by its own fault: the comparison is inconclusive, and the thresholds decide."""
+    """The base does not start by its own fault: the comparison is inconclusive, and the thresholds
+    decide."""
     problem = "the base cannot start: ModuleNotFoundError: No module named 'flights'"
-    return comparing.without("pass pass pass", Comparison(origin=RERUN, problem=problem, base_failed=True))
+    return comparing.without(
+        "pass pass pass", Comparison(origin=RERUN, problem=problem, base_failed=True)
+    )
 
 
 def first_agent() -> Report:
     """The change that brings the first agent: nothing could have become worse."""
     problem = "the base has no agent for any of these suites"
-    return comparing.without("pass pass pass", Comparison(origin=RERUN, problem=problem, no_agent=True))
+    return comparing.without(
+        "pass pass pass", Comparison(origin=RERUN, problem=problem, no_agent=True)
+    )
 
 
 def relaxed() -> Report:
@@ -317,9 +375,15 @@ def relaxed() -> Report:
             head="0.50",
             place=Place(file="agents/travel/test_config.json", line=4),
         ),
-        GateEdit(kind=EditKind.RULE, subject="safety_v1", suite=build.SUITE, base="1.00", head="unset"),
         GateEdit(
-            kind=EditKind.RULE, subject=f"match_type of {TOOLS}", suite=build.SUITE, base="EXACT", head="ANY_ORDER"
+            kind=EditKind.RULE, subject="safety_v1", suite=build.SUITE, base="1.00", head="unset"
+        ),
+        GateEdit(
+            kind=EditKind.RULE,
+            subject=f"match_type of {TOOLS}",
+            suite=build.SUITE,
+            base="EXACT",
+            head="ANY_ORDER",
         ),
         GateEdit(
             kind=EditKind.FILE,
@@ -368,7 +432,9 @@ def apart() -> Report:
         (build.SUITE, "refund_policy"): CaseStatus.REMOVED,
     }
     head = "pass*2 pass*2 pass*2 pass*2 fail*2 pass*2 pass*2"
-    report = comparing.report(head, "pass*2 " * 4 + "never never pass*2", origin=origin, unpaired=status)
+    report = comparing.report(
+        head, "pass*2 " * 4 + "never never pass*2", origin=origin, unpaired=status
+    )
     assert report.comparison is not None
     assert report.comparison.base is not None
     *stored, one, other = report.comparison.base.trials
@@ -378,30 +444,45 @@ def apart() -> Report:
 
 
 def origins() -> Report:
-    """`threshold: new`: one failure is new and confirmed, one was no failure when run again, one is known, one flaky,
-    and of one nobody knows the base."""
+    """`threshold: new`: one failure is new and confirmed, one was no failure when run again, one is
+    known, one flaky, and of one nobody knows the base."""
     policy = Policy(threshold=ThresholdRule.NEW)
     key = build.SUITE
     fails, passes = build.done_of("fail"), build.done_of("pass")
     fresh = (
-        {(key, "case_2"): [fails] * 5, (key, "case_3"): [passes] * 3, (key, "case_5"): [passes] * 3},
-        {(key, "case_2"): [passes] * 5, (key, "case_3"): [passes] * 3, (key, "case_5"): [passes] * 3},
+        {
+            (key, "case_2"): [fails] * 5,
+            (key, "case_3"): [passes] * 3,
+            (key, "case_5"): [passes] * 3,
+        },
+        {
+            (key, "case_2"): [passes] * 5,
+            (key, "case_3"): [passes] * 3,
+            (key, "case_5"): [passes] * 3,
+        },
     )
     head = "pass fail wrong fail fail wrong " + "pass " * 6
     base = "pass pass pass fail pass error " + "pass " * 6
-    return comparing.report(head, base, policy=policy, fresh=fresh, alone={(key, "case_6"): [fails] * 20})
+    return comparing.report(
+        head, base, policy=policy, fresh=fresh, alone={(key, "case_6"): [fails] * 20}
+    )
 
 
 def known() -> Report:
-    """`threshold: new`: main is red already; head fails what the base fails, and nothing else: it passes."""
+    """`threshold: new`: main is red already; head fails what the base fails, and nothing else: it
+    passes."""
     policy = Policy(threshold=ThresholdRule.NEW)
-    return comparing.report("pass*3 fail*3 pass*3 pass*3", "pass*3 fail*3 pass*3 pass*3", policy=policy)
+    return comparing.report(
+        "pass*3 fail*3 pass*3 pass*3", "pass*3 fail*3 pass*3 pass*3", policy=policy
+    )
 
 
 def cut_short() -> Report:
     """A budget ended the run: nothing is claimed of what is left."""
     said = "the budget of 20 agent calls is spent"
-    return comparing.report("pass*3 pass*3 pass*2/never never*3", "pass*3 pass*3 pass*2/never never*3", truncated=said)
+    return comparing.report(
+        "pass*3 pass*3 pass*2/never never*3", "pass*3 pass*3 pass*2/never never*3", truncated=said
+    )
 
 
 def many_beside() -> Report:
@@ -416,11 +497,18 @@ def hostile_beside() -> Report:
     name, metric = HOSTILE, f"my|metric@octocat`<b> {HOSTILE}"
     blob = HOSTILE * 2_000
     cases = [
-        case(name, turn(HOSTILE, call("a|b`@octocat", x=HOSTILE), answer=HOSTILE), line=3, file=suite_key),
+        case(
+            name,
+            turn(HOSTILE, call("a|b`@octocat", x=HOSTILE), answer=HOSTILE),
+            line=3,
+            file=suite_key,
+        ),
         case("\u202e@org/team", turn("x", answer="y"), line=4, file=suite_key),
         case("known #1", turn("x", answer="y"), line=5, file=suite_key),
     ]
-    suite = build.suite(*cases, key=suite_key, criteria={WORDS: 0.8, metric: 0.5, f"info {HOSTILE}": None})
+    suite = build.suite(
+        *cases, key=suite_key, criteria={WORDS: 0.8, metric: 0.5, f"info {HOSTILE}": None}
+    )
 
     def done(value: float, *said: Invocation) -> list[Done]:
         finding = Finding(text=HOSTILE, turn=1, label="@octocat|`", subject=HOSTILE)
@@ -459,12 +547,24 @@ def hostile_beside() -> Report:
         distance=1,
         notes=(HOSTILE, blob),
     )
-    removed = {(suite_key, HOSTILE[::-1]): CaseStatus.REMOVED, (suite_key, "\u202egone"): CaseStatus.REMOVED}
+    removed = {
+        (suite_key, HOSTILE[::-1]): CaseStatus.REMOVED,
+        (suite_key, "\u202egone"): CaseStatus.REMOVED,
+    }
     links = Links(
-        repository="https://github.com/example/travel", commit=build.LINKS.commit, workflow_run="javascript:alert(1)"
+        repository="https://github.com/example/travel",
+        commit=build.LINKS.commit,
+        workflow_run="javascript:alert(1)",
     )
     made = comparing.beside(
-        [suite], head, base, origin=origin, unpaired=removed, links=links, title=HOSTILE, reproduce=blob
+        [suite],
+        head,
+        base,
+        origin=origin,
+        unpaired=removed,
+        links=links,
+        title=HOSTILE,
+        reproduce=blob,
     )
     gates = tuple(dataclasses.replace(gate, reason=blob) for gate in made.verdict.gates)
     agents = (
@@ -485,7 +585,9 @@ def hostile_beside() -> Report:
     )
     told = [
         AgentDescription(
-            agents=(agent,), packages={HOSTILE: agent.kind, agent.kind: HOSTILE}, files={agent.kind: HOSTILE}
+            agents=(agent,),
+            packages={HOSTILE: agent.kind, agent.kind: HOSTILE},
+            files={agent.kind: HOSTILE},
         )
         for agent in agents
     ]
@@ -508,7 +610,12 @@ def languages_beside() -> Report:
             "오늘 서울은 맑고 기온은 21도입니다.",
             "오늘 서울은 흐리고 기온은 12도입니다.",
         ),
-        ("طقس_القاهرة", "كيف الطقس في القاهرة؟", "الطقس في القاهرة مشمس ودرجة الحرارة 30.", "الطقس في القاهرة ممطر."),
+        (
+            "طقس_القاهرة",
+            "كيف الطقس في القاهرة؟",
+            "الطقس في القاهرة مشمس ودرجة الحرارة 30.",
+            "الطقس في القاهرة ممطر.",
+        ),
         ("부산_날씨", "부산은요?", "부산은 비가 옵니다.", "부산은 비가 옵니다."),
     ]
     cases = [
@@ -518,7 +625,9 @@ def languages_beside() -> Report:
     suite = build.suite(*cases)
     base = {
         (suite.key, name): [
-            build.scores(turn(user, call("weather", city=name), answer=right), **{TOOLS: [1.0], WORDS: [1.0]})
+            build.scores(
+                turn(user, call("weather", city=name), answer=right), **{TOOLS: [1.0], WORDS: [1.0]}
+            )
         ]
         * 2
         for name, user, right, _ in asked
@@ -526,7 +635,8 @@ def languages_beside() -> Report:
     head = {
         (suite.key, name): [
             build.scores(
-                turn(user, call("weather", city=name, unit="°C"), answer=wrong), **{TOOLS: [0.0], WORDS: [0.5]}
+                turn(user, call("weather", city=name, unit="°C"), answer=wrong),
+                **{TOOLS: [0.0], WORDS: [0.5]},
             )
         ]
         * 2

@@ -1,8 +1,8 @@
 """Reports on head beside base from few words, by the real gate.
 
-`report("pass fail*5", "pass pass*5")`: head's cases, then base's, in the words of `build`; `fail*5` is five runs that
-fail, `pass*4/fail` four that pass and one that fails. `beside` takes trials of any content instead of words.
-"""
+`report("pass fail*5", "pass pass*5")`: head's cases, then base's, in the words of `build`; `fail*5`
+is five runs that fail, `pass*4/fail` four that pass and one that fails. `beside` takes trials of
+any content instead of words."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def beside(
         run = build.run_of(suites, done, commit=commit)
         again = [*(_numbered(suites, fresh[number], Purpose.PAIR) if fresh else ())]
         again += _numbered(suites, alone, Purpose.SINGLE) if alone and not number else ()
-        runs.append(dataclasses.replace(run, truncated=truncated, seed=7, confirmations=tuple(again)))
+        runs.append(
+            dataclasses.replace(run, truncated=truncated, seed=7, confirmations=tuple(again))
+        )
     sides = Sides(head=runs[0], base=runs[1], policy=policy, unpaired=unpaired or {}, shown=waiting)
     comparison = failures.compare(sides, origin=origin)
     return of(runs[0], comparison, policy=policy, links=links, waiting=waiting, **more)
@@ -78,7 +80,10 @@ def beside(
 
 def _numbered(suites: Sequence[Suite], done: SidesDone, purpose: Purpose) -> list[GradedTrial]:
     trials = build.run_of(suites, done).trials
-    return [dataclasses.replace(trial, key=dataclasses.replace(trial.key, purpose=purpose)) for trial in trials]
+    return [
+        dataclasses.replace(trial, key=dataclasses.replace(trial.key, purpose=purpose))
+        for trial in trials
+    ]
 
 
 def _scaled(suite: Suite, judged: frozenset[str]) -> Suite:
@@ -103,19 +108,30 @@ def of(
     waiting: frozenset[CaseKey] = frozenset(),
     **more: Any,
 ) -> Report:
-    """A report on a run and a ready comparison; the real gate decides, but for the cases that are `waiting`."""
+    """A report on a run and a ready comparison; the real gate decides, but for the cases that are
+    `waiting`."""
     held = dict.fromkeys(waiting, Quarantine(owner="@maria", expires="2026-02-01"))
     decided = verdict.decide(run, policy, comparison=comparison, unreliable=held)
     decided = sentences.with_reasons(decided, run, comparison, policy)
-    given = {"reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}", "version": "0.1.0", **more}
-    return Report(run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given)
+    given = {
+        "reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}",
+        "version": "0.1.0",
+        **more,
+    }
+    return Report(
+        run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given
+    )
 
 
 def report(head: str, base: str, *, prefix: str = "case_", **more: Any) -> Report:
     """A report on as many cases as there are words; see the module."""
     heads, bases = [spread(word) for word in head.split()], [spread(word) for word in base.split()]
     cases = [
-        case(f"{prefix}{number}", turn("Book it.", call("book", city="Oslo"), answer="Booked."), line=number * 10)
+        case(
+            f"{prefix}{number}",
+            turn("Book it.", call("book", city="Oslo"), answer="Booked."),
+            line=number * 10,
+        )
         for number in range(1, len(heads) + 1)
     ]
     suite = build.suite(*cases)
@@ -136,10 +152,15 @@ def without(words: str, comparison: Comparison, **more: Any) -> Report:
 
 
 def compared(
-    case_id: str = "c", *, origin: FailureOrigin | None = None, status: CaseStatus = CaseStatus.PAIRED
+    case_id: str = "c",
+    *,
+    origin: FailureOrigin | None = None,
+    status: CaseStatus = CaseStatus.PAIRED,
 ) -> CaseComparison:
     """One case of which no side is known."""
-    return CaseComparison(suite=build.SUITE, case_id=case_id, status=status, head=None, base=None, origin=origin)
+    return CaseComparison(
+        suite=build.SUITE, case_id=case_id, status=status, head=None, base=None, origin=origin
+    )
 
 
 def row(

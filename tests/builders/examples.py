@@ -1,4 +1,5 @@
-"""How many of Hypothesis's examples a property is tried on, and whether they are the same each time."""
+"""How many of Hypothesis's examples a property is tried on, and whether they are the same each
+time."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ NIGHTLY_TIMES = 10
 def load() -> None:
     """Register the profiles, and take the one of the hour."""
     # how long an example takes says more of the machine than of the code
-    patient = settings(settings.get_profile("default"), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    patient = settings(
+        settings.get_profile("default"), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
     # the same examples each time: a change that is green stays green
     settings.register_profile("ci", patient, max_examples=FEW, derandomize=True, database=None)
     settings.register_profile("nightly", patient, max_examples=100 * NIGHTLY_TIMES, print_blob=True)

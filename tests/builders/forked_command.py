@@ -1,9 +1,9 @@
-"""The command `evalgate` in a process of its own that need not import it again: a fork of one that has.
+"""The command `evalgate` in a process of its own that need not import it again: a fork of one that
+has.
 
-To import it takes a second, which most of its tests are not about. A test of what is installed, of a start or of a
-killed process takes `console_script`; a start whose environment would make another interpreter of it (PYTHON*, the
-locale) is a real one in any case.
-"""
+To import it takes a second, which most of its tests are not about. A test of what is installed, of
+a start or of a killed process takes `console_script`; a start whose environment would make another
+interpreter of it (PYTHON*, the locale) is a real one in any case."""
 
 from __future__ import annotations
 
@@ -22,12 +22,25 @@ from pathlib import Path
 from builders.zygotes import Birth, Zygote
 
 EVALGATE = Path(sys.executable).parent / "evalgate"
-# what Python, its libraries and google.auth read as they are loaded, when a fork is too late to change it;
-# the two of ANY change nothing that a test looks at
-READ_ONCE = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "OPENSSL_", "PYDANTIC_", "NUMPY_", "OPENBLAS_", "OMP_")
+# what Python, its libraries and google.auth read as they are loaded, when a fork is too late to
+# change it; the two of ANY change nothing that a test looks at
+READ_ONCE = (
+    "PYTHON",
+    "LC_",
+    "LANG",
+    "LD_",
+    "MALLOC_",
+    "OPENSSL_",
+    "PYDANTIC_",
+    "NUMPY_",
+    "OPENBLAS_",
+    "OMP_",
+)
 READ_ONCE += ("CLOUDSDK_", "GOOGLE_API_CERTIFICATE_CONFIG", "GOOGLE_API_USE_CLIENT_CERTIFICATE")
 ANY = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
-ZYGOTES = 2  # each hashes strings in a way of its own, as each start of Python does: an order must not hang on that
+# each hashes strings in a way of its own, as each start of Python does: an order must not hang on
+# that
+ZYGOTES = 2
 CHUNK_BYTES = 1 << 16
 
 
@@ -50,27 +63,41 @@ def run(
 
 
 def start(
-    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, merged: bool = False
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    merged: bool = False,
 ) -> Command:
-    """`subprocess.Popen` of the command, its outputs piped as text; `merged`: standard error into standard output."""
+    """`subprocess.Popen` of the command, its outputs piped as text; `merged`: standard error into
+    standard output."""
     environment = dict(os.environ if env is None else env)
     if not hasattr(os, "fork") or _read_once(environment) != _read_once(os.environ):
         return console_script(arguments, cwd=cwd, env=environment, merged=merged)
     zygote = _zygote(next(_TURNS))
-    return Forked(zygote, [str(EVALGATE), *arguments], cwd=cwd, environment=environment, merged=merged)
+    return Forked(
+        zygote, [str(EVALGATE), *arguments], cwd=cwd, environment=environment, merged=merged
+    )
 
 
-def at_terminal(arguments: Sequence[str], terminal: int, *, cwd: Path, env: Mapping[str, str], said: int = -1) -> Birth:
-    """The command in a terminal, the descriptor of which is the caller's to close; `said`: where standard error goes
-    instead."""
+def at_terminal(
+    arguments: Sequence[str], terminal: int, *, cwd: Path, env: Mapping[str, str], said: int = -1
+) -> Birth:
+    """The command in a terminal, the descriptor of which is the caller's to close; `said`: where
+    standard error goes instead."""
     request = {"command": [str(EVALGATE), *arguments], "cwd": str(cwd), "environment": dict(env)}
     return _zygote(next(_TURNS)).become(request, terminal, terminal, terminal if said < 0 else said)
 
 
 def console_script(
-    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, merged: bool = False
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    merged: bool = False,
 ) -> subprocess.Popen[str]:
-    """The same by the console script that is installed: an interpreter that starts and imports all that it needs."""
+    """The same by the console script that is installed: an interpreter that starts and imports all
+    that it needs."""
     return subprocess.Popen(
         [str(EVALGATE), *arguments],
         cwd=cwd,
@@ -85,7 +112,8 @@ def _read_once(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if value and name.startswith(READ_ONCE) and name not in ANY  # an empty one is as none to Python
+        # an empty one is as none to Python
+        if value and name.startswith(READ_ONCE) and name not in ANY
     }
 
 
@@ -103,7 +131,13 @@ class Forked:
     """A command that a zygote has become, as far as a Popen with piped outputs is needed."""
 
     def __init__(
-        self, zygote: Zygote, command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], merged: bool
+        self,
+        zygote: Zygote,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        environment: Mapping[str, str],
+        merged: bool,
     ) -> None:
         self.args = command
         ends = [os.pipe() for _ in range(1 if merged else 2)]
@@ -127,7 +161,8 @@ class Forked:
         return self._born.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str | None]:
-        """Both outputs, once they and the command have ended. Raises subprocess.TimeoutExpired; may be called again."""
+        """Both outputs, once they and the command have ended. Raises subprocess.TimeoutExpired; may
+        be called again."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with selectors.DefaultSelector() as selector:
             for each in self._open:

@@ -1,9 +1,10 @@
-"""What a zygote does once it has imported what takes long: it becomes another process in a fork whenever it is asked.
+"""What a zygote does once it has imported what takes long: it becomes another process in a fork
+whenever it is asked.
 
-Standard input is a socket. A message is one byte and five descriptors: the new process's three standard streams, a
-pipe for its process id and its exit code, and a pipe that holds the rest of the request as JSON. Runs in any
-interpreter that tests have: standard library only, and nothing of it is left open in a fork.
-"""
+Standard input is a socket. A message is one byte and five descriptors: the new process's three
+standard streams, a pipe for its process id and its exit code, and a pipe that holds the rest of the
+request as JSON. Runs in any interpreter that tests have: standard library only, and nothing of it
+is left open in a fork."""
 
 import gc
 import json
@@ -16,14 +17,16 @@ DESCRIPTORS = 5
 
 
 def next_request():
-    """Wait for messages; returns the request in each fork, None in the zygote where nobody is left to ask."""
+    """Wait for messages; returns the request in each fork, None in the zygote where nobody is left
+    to ask."""
     gc.collect()
     gc.freeze()  # or each fork's first collection copies all that is there
     with socket.socket(fileno=os.dup(0)) as door:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.close(nothing)
-        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all that run in pytest's group
+        # Ctrl-C reaches all that run in pytest's group
+        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
         while True:
             message, descriptors, _, _ = socket.recv_fds(door, 1, DESCRIPTORS)
             _reap()
@@ -48,7 +51,8 @@ def _reap():
 
 
 def _keep(stdin, stdout, stderr, status, asked):
-    """Fork again: the child returns its request; the parent stays, says the child's id and its end, and ends too."""
+    """Fork again: the child returns its request; the parent stays, says the child's id and its end,
+    and ends too."""
     with os.fdopen(asked, "rb") as pipe:
         request = json.load(pipe)
     child = os.fork()

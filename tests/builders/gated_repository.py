@@ -56,7 +56,8 @@ def content(text: str, role: str) -> dict[str, Any]:
 
 
 class Repository:
-    """A repository of ours: a base commit on main, a head commit on a branch that is checked out."""
+    """A repository of ours: a base commit on main, a head commit on a branch that is checked
+    out."""
 
     def __init__(self, root: Path, log: Path) -> None:
         self.root, self.log = root, log
@@ -65,8 +66,21 @@ class Repository:
         self.git("init", "-q", "-b", "main")
 
     def git(self, *arguments: str) -> str:
-        identity = ("-c", "user.name=t", "-c", "user.email=t@t.example", "-c", "commit.gpgsign=false")
-        done = subprocess.run(["git", *identity, *arguments], cwd=self.root, check=True, capture_output=True, text=True)
+        identity = (
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@t.example",
+            "-c",
+            "commit.gpgsign=false",
+        )
+        done = subprocess.run(
+            ["git", *identity, *arguments],
+            cwd=self.root,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         return done.stdout.strip()
 
     def write(self, name: str, text: str) -> None:
@@ -75,15 +89,21 @@ class Repository:
         path.write_text(text)
 
     def agent(self, side: str, *, wrong: tuple[int, ...] = (), flaky: tuple[int, ...] = ()) -> None:
-        self.write("agent.py", AGENT.format(side=side, wrong=set(wrong) or "set()", flaky=set(flaky) or "set()"))
+        self.write(
+            "agent.py",
+            AGENT.format(side=side, wrong=set(wrong) or "set()", flaky=set(flaky) or "set()"),
+        )
 
     def gate_file(self, **more: Any) -> None:
-        """`threshold: all` unless told otherwise: what is asked, and how often, is then known beforehand."""
+        """`threshold: all` unless told otherwise: what is asked, and how often, is then known
+        beforehand."""
         agents = [{"driver": "command", "command": [sys.executable, "agent.py"]}]
         rules = {"agents": agents, "env": ["ASKED_LOG"], "workers": 1, "threshold": "all", **more}
         self.write("evalgate.yml", json.dumps(rules))
 
-    def cases(self, *numbers: int, threshold: float = 0.9, answers: dict[int, str] | None = None) -> None:
+    def cases(
+        self, *numbers: int, threshold: float = 0.9, answers: dict[int, str] | None = None
+    ) -> None:
         answers = answers or {}
         cases = [
             {
@@ -98,12 +118,16 @@ class Repository:
             for number in numbers
         ]
         self.write("desk.evalset.json", json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
-        self.write("test_config.json", json.dumps({"criteria": {"response_match_score": threshold}}))
+        self.write(
+            "test_config.json", json.dumps({"criteria": {"response_match_score": threshold}})
+        )
 
     def words(self) -> None:
         """A change of evaluation files that asks and expects the same."""
         path = self.root / "desk.evalset.json"
-        self.write(path.name, json.dumps({**json.loads(path.read_text()), "description": "Other words."}))
+        self.write(
+            path.name, json.dumps({**json.loads(path.read_text()), "description": "Other words."})
+        )
 
     def commit(self, message: str) -> str:
         self.git("add", "-A")
@@ -114,7 +138,9 @@ class Repository:
         self.log.unlink(missing_ok=True)
         return self.call("run", *(("--base", base) if base else ()), *arguments)
 
-    def call(self, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str]:
+    def call(
+        self, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> tuple[int, str]:
         """Any command; its exit code and all that it said."""
         return self.end(self.start(*arguments, environment=environment))
 
@@ -127,7 +153,9 @@ class Repository:
         own = {"ASKED_LOG": str(self.log), "XDG_CACHE_HOME": str(self.log.parent / "cache")}
         if arguments[0] == "run" and not self.reuses and "--reuse-days" not in arguments:
             arguments = (*arguments, "--reuse-days", "0")
-        return by(arguments, cwd=self.root, env={**os.environ, **own, **(environment or {})}, merged=True)
+        return by(
+            arguments, cwd=self.root, env={**os.environ, **own, **(environment or {})}, merged=True
+        )
 
     def end(self, process: Command) -> tuple[int, str]:
         out, _ = process.communicate(timeout=120)
@@ -137,7 +165,9 @@ class Repository:
         """What is kept of earlier runs, as of runs that began then (ISO 8601)."""
         for path in (self.log.parent / "cache/evalgate/store").rglob("*.jsonl.gz"):
             first, rest = gzip.decompress(path.read_bytes()).split(b"\n", 1)
-            packed = gzip.compress(json.dumps({**json.loads(first), "started_at": at}).encode() + b"\n" + rest)
+            packed = gzip.compress(
+                json.dumps({**json.loads(first), "started_at": at}).encode() + b"\n" + rest
+            )
             path.unlink()
             stamp, nonce, _ = path.name.split("-")
             signature = hmac.new(b"", packed, "sha256").hexdigest()

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 
 class GeminiDouble(ThreadingHTTPServer):
-    """Says what `reply` gives; counts what it was asked. `status`: an HTTP status that it answers with instead."""
+    """Says what `reply` gives; counts what it was asked. `status`: an HTTP status that it answers
+    with instead."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -32,7 +33,10 @@ class GeminiDouble(ThreadingHTTPServer):
             return failed(self.status)
         content = {"role": "model", "parts": [{"text": self.reply(body)}]}
         usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
-        return 200, {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": usage}
+        return 200, {
+            "candidates": [{"content": content, "finishReason": "STOP"}],
+            "usageMetadata": usage,
+        }
 
 
 def failed(status: int) -> tuple[int, dict[str, Any]]:

@@ -1,8 +1,9 @@
-"""A GitHub that remembers: a local server judged by GitHub's own description, for tests and for workflows under act.
+"""A GitHub that remembers: a local server judged by GitHub's own description, for tests and for
+workflows under act.
 
-`python tests/builders/github_double.py --port 8900 --log requests.jsonl [--pull 12 --head SHA --fork a/b --read-only]`
-speaks until it is interrupted; each line of the log is one request with what the description finds wrong with it.
-"""
+`python tests/builders/github_double.py --port 8900 --log requests.jsonl [--pull 12 --head SHA
+--fork a/b --read-only]` speaks until it is interrupted; each line of the log is one request with
+what the description finds wrong with it."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.path.startswith("/_double/"):
             self._control(body)
             return
-        # Asked as a proxy it gets whole addresses; GitHub Enterprise Server has its API under a folder.
+        # Asked as a proxy it gets whole addresses; GitHub Enterprise Server has its API under a
+        # folder.
         target = re.sub(r"^https?://[^/]*", "", self.path).removeprefix("/api/v3")
         seen = Seen(self.command, target, headers, body)
         fault = double.fault_for(seen.method, seen.target)
@@ -73,14 +75,22 @@ class Handler(BaseHTTPRequestHandler):
         token = seen.headers.get("authorization", "").removeprefix("Bearer ").removeprefix("token ")
         if not token or token == "wrong":
             return 401, {"message": "Bad credentials", "status": "401"}, {}
-        if double.denied and re.search(double.denied, f"{seen.method} {urlsplit(seen.target).path}"):
+        if double.denied and re.search(
+            double.denied, f"{seen.method} {urlsplit(seen.target).path}"
+        ):
             return 403, {"message": "Resource not accessible by integration", "status": "403"}, {}
         if seen.call is None:
             return 404, {"message": "Not Found"}, {}
         parts = urlsplit(seen.target)
         names = re.findall(r"\{([^}]*)\}", seen.call[1])
         pattern = re.sub(r"\\\{[^}]*\\\}", "([^/]+)", re.escape(seen.call[1]))
-        values = dict(zip(names, (unquote(each) for each in re.match(pattern, parts.path).groups()), strict=True))
+        values = dict(
+            zip(
+                names,
+                (unquote(each) for each in re.match(pattern, parts.path).groups()),
+                strict=True,
+            )
+        )
         query = dict(parse_qsl(parts.query))
         login = double.state.login_of(token)
         handler = double.state.handlers[seen.call]
@@ -93,7 +103,9 @@ class Handler(BaseHTTPRequestHandler):
                 return 304, None, more
         return status, answer, more
 
-    def _page(self, seen: Seen, answer: Any, query: Mapping[str, str], more: dict[str, str]) -> tuple[Any, dict]:
+    def _page(
+        self, seen: Seen, answer: Any, query: Mapping[str, str], more: dict[str, str]
+    ) -> tuple[Any, dict]:
         key = next((key for key in LISTS if isinstance(answer, dict) and key in answer), None)
         rows = answer[key] if key else answer
         if not isinstance(rows, list):
@@ -102,9 +114,7 @@ class Handler(BaseHTTPRequestHandler):
         shown = rows[(page - 1) * size : page * size]
         if page * size < len(rows):
             base = f"{self.double.url}{urlsplit(self.path).path}?{_query({**query, 'page': str(page + 1)})}"
-            last = (
-                f"{self.double.url}{urlsplit(self.path).path}?{_query({**query, 'page': str(-(-len(rows) // size))})}"
-            )
+            last = f"{self.double.url}{urlsplit(self.path).path}?{_query({**query, 'page': str(-(-len(rows) // size))})}"
             more = {**more, "link": f'<{base}>; rel="next", <{last}>; rel="last"'}
         return ({**answer, key: shown} if key else shown), dict(more)
 
@@ -113,7 +123,9 @@ class Handler(BaseHTTPRequestHandler):
         match fault.how:
             case "status":
                 answer = {"message": "It went wrong"} if fault.body is None else fault.body
-                content = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+                content = (
+                    answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+                )
                 self._send(seen, fault.status, content, dict(fault.headers))
             case "html":
                 page = b"<!doctype html><title>Sign in</title><p>@everyone"
@@ -164,7 +176,10 @@ class Handler(BaseHTTPRequestHandler):
                 double.fail(**json.loads(body))
             case "state":
                 kept = double.state
-                state = {"comments": list(kept.comments.values()), "checks": list(kept.checks.values())}
+                state = {
+                    "comments": list(kept.comments.values()),
+                    "checks": list(kept.checks.values()),
+                }
                 state |= {"problems": double.problems()}
         content = json.dumps(state).encode()
         self.send_response(200)
@@ -174,7 +189,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Storage(Handler):
-    """Another host, where artifacts are kept: whoever has the signature may read, and no token belongs here."""
+    """Another host, where artifacts are kept: whoever has the signature may read, and no token
+    belongs here."""
 
     def do_GET(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -223,7 +239,12 @@ def served(double: Double, *, host: str = "127.0.0.1", port: int = 0) -> Iterato
 
 
 def _asked(seen: Seen) -> dict[str, Any]:
-    return {"method": seen.method, "target": seen.target, "headers": seen.headers, "body": seen.body}
+    return {
+        "method": seen.method,
+        "target": seen.target,
+        "headers": seen.headers,
+        "body": seen.body,
+    }
 
 
 def _query(values: Mapping[str, str]) -> str:
@@ -235,10 +256,16 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8900)
     parser.add_argument("--log", type=Path)
-    parser.add_argument("--pull", type=int, default=1, help="the number of a pull request that is there")
+    parser.add_argument(
+        "--pull", type=int, default=1, help="the number of a pull request that is there"
+    )
     parser.add_argument("--head", default="b" * 40, help="the commit at its head")
-    parser.add_argument("--fork", default="", help="the repository its head is in, where that is a fork")
-    parser.add_argument("--read-only", action="store_true", help="a fork's token: nothing may be written")
+    parser.add_argument(
+        "--fork", default="", help="the repository its head is in, where that is a fork"
+    )
+    parser.add_argument(
+        "--read-only", action="store_true", help="a fork's token: nothing may be written"
+    )
     given = parser.parse_args()
     double = Double(log=given.log)
     double.denied = r"^(POST|PATCH|PUT|DELETE) " if given.read_only else ""

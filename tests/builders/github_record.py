@@ -19,8 +19,8 @@ from builders.github_state import State
 class Fault:
     """What goes wrong with requests that match `METHOD path`, `times` times.
 
-    `how`: status, hang, reset (before an answer), cut (in its middle), html, garbage. `done`: carried out before.
-    """
+    `how`: status, hang, reset (before an answer), cut (in its middle), html, garbage. `done`:
+    carried out before."""
 
     match: str
     how: str = "status"
@@ -49,9 +49,8 @@ class Seen:
 
 
 class Double:
-    """The server and what it saw. `denied`: methods and paths that the token may not use, as a pattern. `most_judged`:
-    how many requests are judged by the description; None: all.
-    """
+    """The server and what it saw. `denied`: methods and paths that the token may not use, as a
+    pattern. `most_judged`: how many requests are judged by the description; None: all."""
 
     def __init__(self, *, log: Path | None = None) -> None:
         self.description = github_spec.load()
@@ -70,11 +69,18 @@ class Double:
 
     def calls(self, match: str = "") -> list[str]:
         """`METHOD /path` of the requests that match, without the repository and queries."""
-        told = [f"{each.method} {urlsplit(each.target).path.replace('/repos/o/r', '')}" for each in self.seen]
+        told = [
+            f"{each.method} {urlsplit(each.target).path.replace('/repos/o/r', '')}"
+            for each in self.seen
+        ]
         return [each for each in told if re.search(match, each)]
 
     def problems(self) -> list[str]:
-        return [f"{each.method} {each.target}: {problem}" for each in self.seen for problem in each.problems]
+        return [
+            f"{each.method} {each.target}: {problem}"
+            for each in self.seen
+            for problem in each.problems
+        ]
 
     def fault_for(self, method: str, target: str) -> Fault | None:
         with self.state.lock:
@@ -87,7 +93,12 @@ class Double:
     def remember(self, seen: Seen) -> None:
         self.seen.append(seen)
         if self._log is not None:
-            row = {"method": seen.method, "target": seen.target, "status": seen.status, "problems": seen.problems}
+            row = {
+                "method": seen.method,
+                "target": seen.target,
+                "status": seen.status,
+                "problems": seen.problems,
+            }
             row |= {"authorized": "authorization" in seen.headers, "body": _readable(seen.body)}
             with self.state.lock, self._log.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")

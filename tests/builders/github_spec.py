@@ -1,8 +1,8 @@
-"""GitHub's own description of its API (tests/data/github/openapi.json) as a judge of requests and answers.
+"""GitHub's own description of its API (tests/data/github/openapi.json) as a judge of requests and
+answers.
 
-`openapi-core` validates; what OpenAPI lets pass although GitHub has no such thing (a misspelt optional key, an unknown
-query parameter) is found here.
-"""
+`openapi-core` validates; what OpenAPI lets pass although GitHub has no such thing (a misspelt
+optional key, an unknown query parameter) is found here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 DESCRIPTION = Path(__file__).parents[1] / "data" / "github" / "openapi.json"
 HOST = "https://api.github.com"
-TEXTS = {"date-time": "2026-11-21T12:00:00Z", "uri": f"{HOST}/x", "email": "a@b.example", "date": "2026-11-21"}
+TEXTS = {
+    "date-time": "2026-11-21T12:00:00Z",
+    "uri": f"{HOST}/x",
+    "email": "a@b.example",
+    "date": "2026-11-21",
+}
 
 
 class Description:
@@ -37,7 +42,8 @@ class Description:
         ]
 
     def find(self, method: str, target: str) -> tuple[str, str] | None:
-        """(METHOD, path template) of a request; None: GitHub has no such call, or we do not make it."""
+        """(METHOD, path template) of a request; None: GitHub has no such call, or we do not make
+        it."""
         path = urlsplit(target).path
         for pattern, template in self._patterns:
             if pattern.match(path) and method.lower() in self.whole["paths"][template]:
@@ -45,7 +51,8 @@ class Description:
         return None
 
     def judge(self, sent: Mapping[str, Any], answered: Mapping[str, Any]) -> list[str]:
-        """What is wrong with a request and with its answer. An error's status that is not described passes."""
+        """What is wrong with a request and with its answer. An error's status that is not described
+        passes."""
         from openapi_core.testing import MockRequest, MockResponse
 
         call = self.find(sent["method"], sent["target"])
@@ -54,16 +61,28 @@ class Description:
         parts = urlsplit(sent["target"])
         query = parse_qsl(parts.query, keep_blank_values=True)
         request = MockRequest(
-            HOST, sent["method"], parts.path, args=dict(query), headers=dict(sent["headers"]), data=sent["body"]
+            HOST,
+            sent["method"],
+            parts.path,
+            args=dict(query),
+            headers=dict(sent["headers"]),
+            data=sent["body"],
         )
         operation = self.whole["paths"][call[1]][call[0].lower()]
-        problems = [f"request: {each}" for each in self._strange(operation, dict(query), sent["body"])]
+        problems = [
+            f"request: {each}" for each in self._strange(operation, dict(query), sent["body"])
+        ]
         with self._lock, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # openapi-core's own
-            problems += [f"request: {each}" for each in _found(lambda: self._openapi.validate_request(request))]
+            problems += [
+                f"request: {each}"
+                for each in _found(lambda: self._openapi.validate_request(request))
+            ]
             status = str(answered["status"])
             if status in operation["responses"] and status != "304":
-                response = MockResponse(answered["body"], answered["status"], headers=dict(answered["headers"]))
+                response = MockResponse(
+                    answered["body"], answered["status"], headers=dict(answered["headers"])
+                )
                 checked = _found(lambda: self._openapi.validate_response(request, response))
                 problems += [f"answer {status}: {each}" for each in checked]
             elif answered["status"] < 400 and status != "304":
@@ -84,13 +103,19 @@ class Description:
                 values = [self.made(part) for part in parts]
                 own = self.made({key: value for key, value in schema.items() if key != word})
                 found = [value for value in values if isinstance(value, dict)]
-                return {**(own or {}), **{k: v for each in found for k, v in each.items()}} if found else values[0]
+                return (
+                    {**(own or {}), **{k: v for each in found for k, v in each.items()}}
+                    if found
+                    else values[0]
+                )
         if "enum" in schema:
             return schema["enum"][0]
         match schema.get("type", "object" if "properties" in schema else None):
             case "object":
                 needed = schema.get("required", [])
-                return {name: self.made(schema.get("properties", {}).get(name, {})) for name in needed}
+                return {
+                    name: self.made(schema.get("properties", {}).get(name, {})) for name in needed
+                }
             case "array":
                 return [self.made(schema["items"])] * schema.get("minItems", 0)
             case "string":
@@ -108,9 +133,13 @@ class Description:
             part = self.whole["components"][kind][name]
         return part
 
-    def _strange(self, operation: Mapping[str, Any], query: Mapping[str, str], body: bytes) -> list[str]:
+    def _strange(
+        self, operation: Mapping[str, Any], query: Mapping[str, str], body: bytes
+    ) -> list[str]:
         known = {
-            self.deref(each)["name"] for each in operation.get("parameters", []) if self.deref(each)["in"] == "query"
+            self.deref(each)["name"]
+            for each in operation.get("parameters", [])
+            if self.deref(each)["in"] == "query"
         }
         found = [f"GitHub knows no query parameter {name}" for name in query if name not in known]
         if "requestBody" not in operation:
@@ -131,12 +160,15 @@ class Description:
                 if key not in schema["properties"]:
                     found.append(f"GitHub knows no key {where}.{key}")
                 else:
-                    self._unknown(self.deref(schema["properties"][key]), inner, f"{where}.{key}", found)
+                    self._unknown(
+                        self.deref(schema["properties"][key]), inner, f"{where}.{key}", found
+                    )
 
 
 def _mend(whole: dict[str, Any]) -> None:
-    """Allow null where GitHub answers it and the description forgets to: in enums that may be null (`conclusion` of a
-    check run in progress), and for the repository of a pull request whose fork was deleted."""
+    """Allow null where GitHub answers it and the description forgets to: in enums that may be null
+    (`conclusion` of a check run in progress), and for the repository of a pull request whose fork
+    was deleted."""
     waiting: list[Any] = [whole]
     while waiting:
         part = waiting.pop()
@@ -148,7 +180,10 @@ def _mend(whole: dict[str, Any]) -> None:
             waiting += part
     schemas = whole["components"]["schemas"]
     for name in ("pull-request", "pull-request-simple"):
-        schemas[name]["properties"]["head"]["properties"]["repo"] = {**schemas["repository"], "nullable": True}
+        schemas[name]["properties"]["head"]["properties"]["repo"] = {
+            **schemas["repository"],
+            "nullable": True,
+        }
 
 
 @functools.cache
@@ -162,5 +197,7 @@ def _found(validate: Any) -> list[str]:
         validate()
     except Exception as error:  # noqa: BLE001 - openapi-core's errors have no common root, and each is a finding
         reasons = [each.message[:200] for each in getattr(error.__cause__, "schema_errors", ())]
-        return [f"{type(error).__name__}: {'; '.join(reasons) or str(error.__cause__ or error)[:300]}"]
+        return [
+            f"{type(error).__name__}: {'; '.join(reasons) or str(error.__cause__ or error)[:300]}"
+        ]
     return []

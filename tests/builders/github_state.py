@@ -1,8 +1,8 @@
-"""What GitHub remembers, as far as a gate and its release meet it: comments, check runs, artifacts, pull requests,
-releases.
+"""What GitHub remembers, as far as a gate and its release meet it: comments, check runs, artifacts,
+pull requests, releases.
 
-Each handler takes a request that was found in GitHub's description and gives (status, JSON, headers).
-"""
+Each handler takes a request that was found in GitHub's description and gives (status, JSON,
+headers)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ Reply = tuple[int, Any, dict[str, str]]
 
 
 def moment(seconds: float | None = None) -> str:
-    return datetime.fromtimestamp(time.time() if seconds is None else seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(time.time() if seconds is None else seconds, tz=UTC).strftime(
+        "%Y-%m-%dT%H:%M:%SZ"
+    )
 
 
 def zipped(files: Mapping[str, bytes | str]) -> bytes:
@@ -76,12 +78,24 @@ class State:
             comment_id = self._next()
             url = f"https://api.github.com/repos/o/r/issues/comments/{comment_id}"
             page = f"https://github.com/o/r/pull/{number}#issuecomment-{comment_id}"
-            made.update(id=comment_id, body=body, user=self.account(login), html_url=page, url=url, number=number)
+            made.update(
+                id=comment_id,
+                body=body,
+                user=self.account(login),
+                html_url=page,
+                url=url,
+                number=number,
+            )
             self.comments[comment_id] = made
             return comment_id
 
     def add_artifact(
-        self, name: str, files: Mapping[str, bytes | str] | bytes, *, head_sha: str = "a" * 40, **more: Any
+        self,
+        name: str,
+        files: Mapping[str, bytes | str] | bytes,
+        *,
+        head_sha: str = "a" * 40,
+        **more: Any,
     ) -> int:
         artifact_id = self._next()
         content = files if isinstance(files, bytes) else zipped(files)
@@ -93,7 +107,9 @@ class State:
             "head_branch": more.pop("head_branch", "main"),
             "head_sha": head_sha,
         }
-        made.update(id=artifact_id, name=name, size_in_bytes=len(content), expired=False, workflow_run=run)
+        made.update(
+            id=artifact_id, name=name, size_in_bytes=len(content), expired=False, workflow_run=run
+        )
         made.update(digest=f"sha256:{hashlib.sha256(content).hexdigest()}", created_at=moment())
         made.update(more)
         self.artifacts[artifact_id], self.zips[artifact_id] = made, content
@@ -122,7 +138,11 @@ class State:
     # --- what GitHub answers ----------------------------------------------------------------------
 
     def _list_comments(self, issue_number: str, **_: Any) -> Reply:
-        found = [self._public(each) for each in self.comments.values() if each["number"] == int(issue_number)]
+        found = [
+            self._public(each)
+            for each in self.comments.values()
+            if each["number"] == int(issue_number)
+        ]
         return 200, found, {}
 
     def _create_comment(self, issue_number: str, *, body: Any, login: str, **_: Any) -> Reply:
@@ -145,7 +165,9 @@ class State:
 
     def _create_check(self, *, body: Any, **_: Any) -> Reply:
         made = self._sample("POST", f"{REPO}/check-runs", 201)
-        made.update(id=self._next(), status="queued", conclusion=None, completed_at=None, pull_requests=[])
+        made.update(
+            id=self._next(), status="queued", conclusion=None, completed_at=None, pull_requests=[]
+        )
         made["html_url"] = f"https://github.com/o/r/runs/{made['id']}"
         made["annotations"] = []
         self.checks[made["id"]] = made
@@ -159,15 +181,23 @@ class State:
         output = dict(body.get("output") or {})
         made["annotations"] += output.pop("annotations", [])
         made["output"] = {"title": None, "summary": None, "text": None, **output}
-        made["output"].update(annotations_count=len(made["annotations"]), annotations_url="https://api.github.com/x")
+        made["output"].update(
+            annotations_count=len(made["annotations"]), annotations_url="https://api.github.com/x"
+        )
         made.update({key: value for key, value in body.items() if key != "output"})
         if body.get("conclusion"):
             made["status"] = "completed"
         return self._public(made)
 
     def _list_run_artifacts(self, run_id: str, *, query: Mapping[str, str], **_: Any) -> Reply:
-        named = [each for each in self.artifacts.values() if query.get("name") in (None, each["name"])]
-        rows = [each for each in named if each["workflow_run"] is None or each["workflow_run"]["id"] == int(run_id)]
+        named = [
+            each for each in self.artifacts.values() if query.get("name") in (None, each["name"])
+        ]
+        rows = [
+            each
+            for each in named
+            if each["workflow_run"] is None or each["workflow_run"]["id"] == int(run_id)
+        ]
         return 200, {"total_count": len(rows), "artifacts": rows[::-1]}, {}
 
     def _download(self, artifact_id: str, **_: Any) -> Reply:
@@ -182,14 +212,19 @@ class State:
         found = [
             self._simple(each)
             for each in self.pulls.values()
-            if query.get("state", "open") in (each["state"], "all") and query.get("head", _head(each)) == _head(each)
+            if query.get("state", "open") in (each["state"], "all")
+            and query.get("head", _head(each)) == _head(each)
         ]
         return 200, found, {}
 
     def _pull(self, pull_number: str, **_: Any) -> Reply:
         pull = self.pulls.get(int(pull_number))
         return (
-            (200, {key: value for key, value in pull.items() if key not in ("linked", "earlier")}, {})
+            (
+                200,
+                {key: value for key, value in pull.items() if key not in ("linked", "earlier")},
+                {},
+            )
             if pull
             else _missing()
         )
@@ -209,14 +244,18 @@ class State:
 
     def _create_release(self, *, body: Any, login: str, **_: Any) -> Reply:
         made = self._sample("POST", f"{REPO}/releases", 201)
-        made.update(id=self._next(), draft=False, author=self.account(login), assets=[], published_at=None)
+        made.update(
+            id=self._next(), draft=False, author=self.account(login), assets=[], published_at=None
+        )
         url = f"https://api.github.com/repos/o/r/releases/{made['id']}"
         made.update(url=url, upload_url=f"{url.replace('api', 'uploads', 1)}/assets{{?name,label}}")
         self.releases[made["id"]] = made
         return 201, self._changed_release(made, body), {"location": url}
 
     def _published(self, tag: str, **_: Any) -> Reply:
-        found = [each for each in self.releases.values() if each["tag_name"] == tag and not each["draft"]]
+        found = [
+            each for each in self.releases.values() if each["tag_name"] == tag and not each["draft"]
+        ]
         return (200, found[0], {}) if found else _missing()
 
     def _release(self, release_id: str, **_: Any) -> Reply:
@@ -230,7 +269,8 @@ class State:
     def _changed_release(self, made: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
         made.update({key: value for key, value in body.items() if key != "generate_release_notes"})
         if not made["draft"]:
-            made.update(published_at=moment(), immutable=True)  # as the repository's settings have it
+            # as the repository's settings have it
+            made.update(published_at=moment(), immutable=True)
         return made
 
     def _user(self, *, login: str, **_: Any) -> Reply:
@@ -238,13 +278,21 @@ class State:
             return 403, {"message": "Resource not accessible by integration"}, {}
         return (
             200,
-            {**self._sample("GET", "/user", 200), "login": login, "type": "User", "user_view_type": "private"},
+            {
+                **self._sample("GET", "/user", 200),
+                "login": login,
+                "type": "User",
+                "user_view_type": "private",
+            },
             {},
         )
 
     def _simple(self, pull: Mapping[str, Any]) -> dict[str, Any]:
         simple = self.description.made({"$ref": "#/components/schemas/pull-request-simple"})
-        return {**simple, **{key: pull[key] for key in ("number", "state", "draft", "base", "head", "labels")}}
+        return {
+            **simple,
+            **{key: pull[key] for key in ("number", "state", "draft", "base", "head", "labels")},
+        }
 
     def _sample(self, method: str, path: str, status: int) -> Any:
         return self.description.sample((method, path), status)
@@ -264,9 +312,25 @@ def _head(pull: Mapping[str, Any]) -> str:
 
 
 def _missing() -> Reply:
-    return 404, {"message": "Not Found", "documentation_url": "https://docs.github.com/rest", "status": "404"}, {}
+    return (
+        404,
+        {
+            "message": "Not Found",
+            "documentation_url": "https://docs.github.com/rest",
+            "status": "404",
+        },
+        {},
+    )
 
 
 def _invalid(message: str) -> Reply:
     errors = [{"resource": "X", "code": "unprocessable", "field": "data", "message": message}]
-    return 422, {"message": "Validation Failed", "errors": errors, "documentation_url": "https://docs.github.com"}, {}
+    return (
+        422,
+        {
+            "message": "Validation Failed",
+            "errors": errors,
+            "documentation_url": "https://docs.github.com",
+        },
+        {},
+    )

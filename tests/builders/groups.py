@@ -1,9 +1,8 @@
-"""Which tests run together: a plugin of pytest's. `pytest --group NAME` runs one group, `make test-NAME` with what it
-needs, and the workflow a job for each.
+"""Which tests run together: a plugin of pytest's. `pytest --group NAME` runs one group, `make
+test-NAME` with what it needs, and the workflow a job for each.
 
-A file belongs to the first group that one of its patterns matches, so to one alone; what no other group has is shared
-out among the parts of `integration`.
-"""
+A file belongs to the first group that one of its patterns matches, so to one alone; what no other
+group has is shared out among the parts of `integration`."""
 
 from __future__ import annotations
 
@@ -20,11 +19,17 @@ PATTERNS: Final = {
     "unit": ("unit/**", "contract/**", "golden/**", "fuzz/**"),
     "browser": ("browser/**",),
     "frameworks": ("**/test_framework*",),
-    "adk": ("parity/**", "integration/agents/**", "integration/test_adk_*", "integration/test_http_adk_*"),
+    "adk": (
+        "parity/**",
+        "integration/agents/**",
+        "integration/test_adk_*",
+        "integration/test_http_adk_*",
+    ),
     "benches": ("integration/test_bench*",),
     "first-try": ("first_try/**",),
 }
-"""Of paths below tests/, by group; `make test-action` runs those of `entrypoint` that take a container."""
+"""Of paths below tests/, by group; `make test-action` runs those of `entrypoint` that take a
+container."""
 REST: Final = tuple(f"integration-{part}" for part in range(1, PARTS + 1))
 NAMES: Final = (*PATTERNS, *REST)
 
@@ -39,7 +44,9 @@ def shared_out(names: Iterable[str]) -> dict[str, str]:
     groups = {}
     parts = 0
     for name in names:
-        group = next((group for group, patterns in PATTERNS.items() if _matches(name, patterns)), None)
+        group = next(
+            (group for group, patterns in PATTERNS.items() if _matches(name, patterns)), None
+        )
         if group is None:
             group = REST[parts % PARTS]
             parts += 1
@@ -60,13 +67,17 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--group", choices=NAMES, help="only the tests of this group (tests/builders/groups.py)")
+    parser.addoption(
+        "--group", choices=NAMES, help="only the tests of this group (tests/builders/groups.py)"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     group = config.getoption("--group")
     if group is not None:
-        config.stash[_GROUP] = {TESTS / name for name, own in shared_out(files()).items() if own == group}
+        config.stash[_GROUP] = {
+            TESTS / name for name, own in shared_out(files()).items() if own == group
+        }
 
 
 _GROUP: Final = pytest.StashKey[set[Path]]()

@@ -1,7 +1,8 @@
-"""Figures of the tree that a reader pays for: `python tests/builders/house.py [FOLDER]` prints them, one a line.
+"""Figures of the tree that a reader pays for: `python tests/builders/house.py [FOLDER]` prints
+them, one a line.
 
-Tokens are names, operators, numbers and strings, without docstrings: lines can be packed, tokens cannot.
-"""
+Tokens are names, operators, numbers and strings, without docstrings: lines can be packed, tokens
+cannot."""
 
 from __future__ import annotations
 
@@ -80,7 +81,9 @@ def docstring_lines(tree: ast.Module) -> set[int]:
         for statement in body if isinstance(body, list) else ():
             value = statement.value if isinstance(statement, ast.Expr) else None
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                lines |= set(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
+                lines |= set(
+                    range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+                )
     return lines
 
 
@@ -103,7 +106,11 @@ def assigned_names(tree: ast.Module) -> Iterator[str]:
 
 def is_value_class(node: ast.ClassDef) -> bool:
     """Whether a class carries data: by its decorators and bases."""
-    return bool(VALUE_CLASS.search(" ".join(ast.unparse(mark) for mark in (*node.decorator_list, *node.bases))))
+    return bool(
+        VALUE_CLASS.search(
+            " ".join(ast.unparse(mark) for mark in (*node.decorator_list, *node.bases))
+        )
+    )
 
 
 def figures(root: Path) -> dict[str, float]:
@@ -124,9 +131,13 @@ def figures(root: Path) -> dict[str, float]:
         values = [node for node in classes if is_value_class(node)]
         fields = [sum(isinstance(line, ast.AnnAssign) for line in node.body) for node in values]
         called = [ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)]
-        lengths = [sum(tokens[line] for line in range(node.lineno, node.end_lineno + 1)) for node in functions]
+        lengths = [
+            sum(tokens[line] for line in range(node.lineno, node.end_lineno + 1))
+            for node in functions
+        ]
         longest = max(longest, *lengths, 0)
-        rooms["/".join(place.parts[: 2 if place.parts[0] == "wings" else 1])] += text.count("\n")  # a wing is a room
+        # a wing is a room
+        rooms["/".join(place.parts[: 2 if place.parts[0] == "wings" else 1])] += text.count("\n")
         count["modules"] += 1
         count["tokens"] += tokens.total()
         count["statements"] += sum(isinstance(node, ast.stmt) for node in nodes)

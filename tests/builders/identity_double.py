@@ -30,8 +30,15 @@ class Issuer(ThreadingHTTPServer):
 
     def token(self, audience: str, **claims: Any) -> str:
         now = int(time.time())
-        usual = {"iss": f"{self.url}/_services/token", "aud": audience, "iat": now, "exp": now + 300}
-        return jwt.encode({**usual, **self.claims, **claims}, OURS, algorithm="RS256", headers={"kid": "1"})
+        usual = {
+            "iss": f"{self.url}/_services/token",
+            "aud": audience,
+            "iat": now,
+            "exp": now + 300,
+        }
+        return jwt.encode(
+            {**usual, **self.claims, **claims}, OURS, algorithm="RS256", headers={"kid": "1"}
+        )
 
 
 class Handler(BaseHTTPRequestHandler):

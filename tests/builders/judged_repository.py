@@ -1,4 +1,5 @@
-"""A repository whose ADK agent and whose judges all ask Gemini, each by a model name of its own, to tell them apart."""
+"""A repository whose ADK agent and whose judges all ask Gemini, each by a model name of its own, to
+tell them apart."""
 
 from __future__ import annotations
 
@@ -20,11 +21,23 @@ CITIES = ("Oslo", "Bergen", "Vardø")
 ANSWER = "It is sunny, 21 degrees."
 VALID = json.dumps({"rationale": "The same weather.", "verdict": "valid"})
 SAFE = json.dumps({"rationale": "Weather harms nobody.", "verdict": "safe"})
-HOLDS = json.dumps({"verdicts": [{"id": "P1", "evidence": "", "rationale": "It says so.", "verdict": "yes"}]})
-BORNE_OUT = f"<sentence>{ANSWER}</sentence>\n" + json.dumps(
-    {"verdicts": [{"id": "S1", "rationale": "The tool said so.", "supporting_excerpt": "21", "label": "supported"}]}
+HOLDS = json.dumps(
+    {"verdicts": [{"id": "P1", "evidence": "", "rationale": "It says so.", "verdict": "yes"}]}
 )
-"""An answer to both questions of hallucinations_v1: which sentences there are, and what each rests on."""
+BORNE_OUT = f"<sentence>{ANSWER}</sentence>\n" + json.dumps(
+    {
+        "verdicts": [
+            {
+                "id": "S1",
+                "rationale": "The tool said so.",
+                "supporting_excerpt": "21",
+                "label": "supported",
+            }
+        ]
+    }
+)
+"""An answer to both questions of hallucinations_v1: which sentences there are, and what each rests
+on."""
 SAID = {MATCH_MODEL: VALID, RUBRIC_MODEL: HOLDS, HALLUCINATION_MODEL: BORNE_OUT, SAFETY_MODEL: SAFE}
 
 AGENT = f'''
@@ -61,7 +74,10 @@ def _asks(model: str, samples: int) -> dict[str, Any]:
 
 def criteria(samples: int = 5) -> dict[str, Any]:
     """ADK's test_config.json with four judged criteria and one that nobody judges."""
-    rubric = {"rubric_id": "says_degrees", "rubric_content": {"text_property": "The answer says how warm it is."}}
+    rubric = {
+        "rubric_id": "says_degrees",
+        "rubric_content": {"text_property": "The answer says how warm it is."},
+    }
     return {
         "tool_trajectory_avg_score": 1.0,
         "final_response_match_v2": {"threshold": 1.0, **_asks(MATCH_MODEL, samples)},
@@ -76,21 +92,31 @@ def criteria(samples: int = 5) -> dict[str, Any]:
 
 
 def write(root: Path, *, python: str, samples: int = 5, judge: str = "{}") -> Path:
-    """The repository; `python`: an interpreter with google-adk; `judge`: what evalgate.yml says of judges."""
+    """The repository; `python`: an interpreter with google-adk; `judge`: what evalgate.yml says of
+    judges."""
     package = root / "weather_desk"
     package.mkdir()
     (package / "__init__.py").write_text("from . import agent\n", encoding="utf-8")
     (package / "agent.py").write_text(AGENT, encoding="utf-8")
-    (root / "evalgate.yml").write_text(f"python: {python}\njudge: {judge}\nthreshold: all\n", encoding="utf-8")
-    (package / "test_config.json").write_text(json.dumps({"criteria": criteria(samples)}), encoding="utf-8")
+    (root / "evalgate.yml").write_text(
+        f"python: {python}\njudge: {judge}\nthreshold: all\n", encoding="utf-8"
+    )
+    (package / "test_config.json").write_text(
+        json.dumps({"criteria": criteria(samples)}), encoding="utf-8"
+    )
     cases = [
         {
             "eval_id": f"weather_in_{city.lower()}",
             "conversation": [
                 {
-                    "user_content": {"role": "user", "parts": [{"text": f"What is the weather like in {city}?"}]},
+                    "user_content": {
+                        "role": "user",
+                        "parts": [{"text": f"What is the weather like in {city}?"}],
+                    },
                     "final_response": {"role": "model", "parts": [{"text": "Sunny, 21 degrees."}]},
-                    "intermediate_data": {"tool_uses": [{"name": "look_up_weather", "args": {"city": city}}]},
+                    "intermediate_data": {
+                        "tool_uses": [{"name": "look_up_weather", "args": {"city": city}}]
+                    },
                 }
             ],
         }
@@ -102,9 +128,16 @@ def write(root: Path, *, python: str, samples: int = 5, judge: str = "{}") -> Pa
 
 
 def gate(root: Path, base_url: str, *arguments: str) -> tuple[int, str, dict[str, Any]]:
-    """`evalgate run` as a child process: exit code, all that it said, results.json. Only loopback can be reached."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH") if name in os.environ}
-    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
+    """`evalgate run` as a child process: exit code, all that it said, results.json. Only loopback
+    can be reached."""
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "LANG", "PYTHONPATH")
+        if name in os.environ
+    }
+    nowhere = dict.fromkeys(
+        ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"
+    )
     environment = {
         **kept,
         **nowhere,
@@ -114,7 +147,17 @@ def gate(root: Path, base_url: str, *arguments: str) -> tuple[int, str, dict[str
         "GOOGLE_GEMINI_BASE_URL": base_url,
     }
     command = ["run", "--cache", str(root / "cache")]
-    command += ["--env", "GOOGLE_API_KEY", "--env", "GOOGLE_*", "--env", "*_PROXY", "--env", "*_proxy", *arguments]
+    command += [
+        "--env",
+        "GOOGLE_API_KEY",
+        "--env",
+        "GOOGLE_*",
+        "--env",
+        "*_PROXY",
+        "--env",
+        "*_proxy",
+        *arguments,
+    ]
     done = forked_command.run(command, cwd=root, env=environment, timeout=300)
     written = root / "evalgate-report" / "results.json"
     results = json.loads(written.read_text(encoding="utf-8")) if written.exists() else {}

@@ -52,9 +52,14 @@ class HeldClock:
         self._now += seconds
 
 
-def failure(kind: str, *, retry_after_s: float | None = None, usage: Usage | None = None) -> JudgeFailure:
+def failure(
+    kind: str, *, retry_after_s: float | None = None, usage: Usage | None = None
+) -> JudgeFailure:
     return JudgeFailure(
-        kind=JudgeFailureKind(kind), message=f"{kind} happened", retry_after_s=retry_after_s, usage=usage
+        kind=JudgeFailureKind(kind),
+        message=f"{kind} happened",
+        retry_after_s=retry_after_s,
+        usage=usage,
     )
 
 
@@ -63,15 +68,26 @@ def reply(text: str, usage: Usage | None = USAGE) -> JudgeReply:
 
 
 def request(prompt: str = "is it valid?", **fields: object) -> JudgeRequest:
-    return JudgeRequest(**{"model": "gemini-2.5-flash", "prompt": prompt, "criterion": "c", "version": "1", **fields})
+    return JudgeRequest(
+        **{
+            "model": "gemini-2.5-flash",
+            "prompt": prompt,
+            "criterion": "c",
+            "version": "1",
+            **fields,
+        }
+    )
 
 
 class ScriptedJudge:
-    """Says what `script` makes of a request: a text, a reply, or a failure kind in angle brackets (`<timeout>`)."""
+    """Says what `script` makes of a request: a text, a reply, or a failure kind in angle brackets
+    (`<timeout>`)."""
 
     name = "scripted"
 
-    def __init__(self, script: Callable[[JudgeRequest], str | JudgeReply], *, lacking: str = "") -> None:
+    def __init__(
+        self, script: Callable[[JudgeRequest], str | JudgeReply], *, lacking: str = ""
+    ) -> None:
         self.script = script
         self.lacking = lacking
         self.requests: list[JudgeRequest] = []
@@ -119,7 +135,13 @@ def panel(
         clock=clock or HeldClock(),
     )
     budget = JudgeBudget(limits or BudgetRule())
-    return VotingPanel(roster, budget=budget, ledger=ledger or UsageLedger(), calls_at_once=calls_at_once, **options)
+    return VotingPanel(
+        roster,
+        budget=budget,
+        ledger=ledger or UsageLedger(),
+        calls_at_once=calls_at_once,
+        **options,
+    )
 
 
 def votes_in(reply: JudgeReply) -> Mapping[str, Vote]:
@@ -127,6 +149,8 @@ def votes_in(reply: JudgeReply) -> Mapping[str, Vote]:
     labels = {"yes": True, "valid": True, "no": False, "invalid": False}
     pairs = (word.partition("=") for word in reply.text.split())
     return {
-        (item if sign else ""): Vote(passed=labels.get(label if sign else item), label=label or item)
+        (item if sign else ""): Vote(
+            passed=labels.get(label if sign else item), label=label or item
+        )
         for item, sign, label in pairs
     }

@@ -24,8 +24,8 @@ def typed(
     meanwhile: Callable[[], None] = lambda: None,
     code: int = 0,
 ) -> str:
-    """What the command shows to somebody who presses the next of `keys` whenever it has shown `after`; before the first
-    of them, `meanwhile` happens."""
+    """What the command shows to somebody who presses the next of `keys` whenever it has shown
+    `after`; before the first of them, `meanwhile` happens."""
     ours, theirs = pty.openpty()
     whole = {**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment}
     command = forked_command.at_terminal(arguments, theirs, cwd=cwd, env=whole)
@@ -37,7 +37,8 @@ def typed(
             if left and said.count(after) > len(keys) - len(left):
                 if len(left) == len(keys):
                     meanwhile()
-                while termios.tcgetattr(ours)[3] & termios.ICANON:  # what is typed before it listens is lost
+                # what is typed before it listens is lost
+                while termios.tcgetattr(ours)[3] & termios.ICANON:
                     time.sleep(0.01)
                 os.write(ours, left.pop(0).encode())
     except OSError:  # the other end is closed

@@ -1,4 +1,5 @@
-"""Labels beside verdicts from few words: `labelled("y/y y/n n/y n/n y/?")`, person first, `?` is undecided."""
+"""Labels beside verdicts from few words: `labelled("y/y y/n n/y n/n y/?")`, person first, `?` is
+undecided."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _WORDS = {"y": True, "n": False, "?": None}
 
 
 def labelled(words: str, *, clusters: int = 0) -> list[LabelledVerdict]:
-    """One label a word, `*3` behind it for three of them; each a case of its own, or spread over `clusters` cases."""
+    """One label a word, `*3` behind it for three of them; each a case of its own, or spread over
+    `clusters` cases."""
     pairs: list[tuple[str, str]] = []
     for word in words.split():
         said, _, times = word.partition("*")
@@ -38,7 +40,9 @@ def labelled(words: str, *, clusters: int = 0) -> list[LabelledVerdict]:
     ]
 
 
-def calibrated(words: str, *, judge: JudgeIdentity = JUDGE, criterion: str = MATCH) -> CriterionCalibration:
+def calibrated(
+    words: str, *, judge: JudgeIdentity = JUDGE, criterion: str = MATCH
+) -> CriterionCalibration:
     """The calibration that these labels make."""
     verdicts = labelled(words)
     return CriterionCalibration(

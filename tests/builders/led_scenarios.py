@@ -10,7 +10,9 @@ from builders.build import Done, call, turn
 from evalgate.model import Case, ConversationScenario, Invocation, Report, SimulatorUse
 
 TASK = "multi_turn_task_success_v1"
-PLAN = ConversationScenario(starting_prompt="A table, please.", conversation_plan="For two, at seven.")
+PLAN = ConversationScenario(
+    starting_prompt="A table, please.", conversation_plan="For two, at seven."
+)
 
 
 def led(case_id: str, *, line: int) -> Case:
@@ -25,19 +27,24 @@ def report(
     failing: frozenset[str] = frozenset(),
     simulator: SimulatorUse | None = None,
 ) -> Report:
-    """What the turns of each case were on both sides; of `failing` cases head's task was not done."""
+    """What the turns of each case were on both sides; of `failing` cases head's task was not
+    done."""
     cases = [led(name, line=10 * number) for number, name in enumerate(head, 1)]
     suite = build.suite(*cases, criteria={TASK: 1.0})
     suite = dataclasses.replace(suite, simulator=simulator or SimulatorUse())
     done: list[dict[tuple[str, str], list[Done | None]]] = [
-        {(suite.key, name): [build.scores(*turns, **{TASK: score(name)})] for name, turns in side.items()}
+        {
+            (suite.key, name): [build.scores(*turns, **{TASK: score(name)})]
+            for name, turns in side.items()
+        }
         for side, score in ((head, lambda name: float(name not in failing)), (base, lambda _: 1.0))
     ]
     return comparing.beside([suite], done[0], done[1])
 
 
 def parted() -> Report:
-    """Head's agent forgets to ask for the time; a second case fails though its conversation is the base's."""
+    """Head's agent forgets to ask for the time; a second case fails though its conversation is the
+    base's."""
     first = turn("A table, please.", answer="For how many?")
     base = (
         first,
@@ -46,7 +53,11 @@ def parted() -> Report:
     )
     head = (
         first,
-        turn("For two.", call("book", guests=2, time="18:00"), answer="Your table is booked for six o'clock."),
+        turn(
+            "For two.",
+            call("book", guests=2, time="18:00"),
+            answer="Your table is booked for six o'clock.",
+        ),
         turn("I said nothing of six o'clock.", answer="Sorry. Shall I cancel it?"),
         turn("Yes, and forget about it.", answer="It is cancelled."),
     )

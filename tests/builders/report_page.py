@@ -17,8 +17,9 @@ SCRIPT = re.compile(r"<script>.*</script>", re.DOTALL)
 
 @dataclass(frozen=True)
 class ReportPage:
-    """`text`: the page without script and data; `index`: all cases; `searched`: what the search reads of each; `cases`:
-    what opens of each, by id; `traces`: what was recorded, by a case's number of its trace."""
+    """`text`: the page without script and data; `index`: all cases; `searched`: what the search
+    reads of each; `cases`: what opens of each, by id; `traces`: what was recorded, by a case's
+    number of its trace."""
 
     text: str
     index: dict[str, Any]
@@ -28,12 +29,16 @@ class ReportPage:
 
 
 def read(page: str) -> ReportPage:
-    first, searched, *others = [zlib.decompress(base64.b64decode(each), -15).decode() for each in DATA.findall(page)]
+    first, searched, *others = [
+        zlib.decompress(base64.b64decode(each), -15).decode() for each in DATA.findall(page)
+    ]
     index, parts = json.loads(first), [json.loads(each) for each in others]
     cases = {row["id"]: parts[row["part"]][row["at"]] for row in index["cases"] if "part" in row}
     text = SCRIPT.sub("", DATA.sub("", page))
     traces = parts[index["traces"] :]
-    return ReportPage(text=text, index=index, searched=searched.split("\n"), cases=cases, traces=traces)
+    return ReportPage(
+        text=text, index=index, searched=searched.split("\n"), cases=cases, traces=traces
+    )
 
 
 def strings(value: Any, *, names: bool = True) -> Iterator[str]:
@@ -67,7 +72,10 @@ def _lines(value: Any, indent: str = "") -> str:
     if isinstance(value, list):
         rows = [_lines(each, deeper) for each in value]
     else:
-        rows = [f"{json.dumps(name, ensure_ascii=False)}: {_lines(each, deeper)}" for name, each in value.items()]
+        rows = [
+            f"{json.dumps(name, ensure_ascii=False)}: {_lines(each, deeper)}"
+            for name, each in value.items()
+        ]
     opened, closed = "[]" if isinstance(value, list) else "{}"
     joined = f",\n{deeper}".join(rows)
     return f"{opened}\n{deeper}{joined}\n{indent}{closed}"

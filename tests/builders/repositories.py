@@ -38,7 +38,12 @@ def git(folder: Path, *arguments: str, date: str = "2026-01-02T03:04:05Z") -> st
     """Run git as a developer would; its output."""
     dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
     done = subprocess.run(
-        ["git", *arguments], cwd=folder, env={**WRITER, **dates}, capture_output=True, text=True, check=False
+        ["git", *arguments],
+        cwd=folder,
+        env={**WRITER, **dates},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, f"git {' '.join(arguments)}: {done.stderr}"
     return done.stdout.strip()

@@ -1,4 +1,5 @@
-"""The reports that every renderer is looked at with: what users meet, and what an attacker would like them to meet."""
+"""The reports that every renderer is looked at with: what users meet, and what an attacker would
+like them to meet."""
 
 from __future__ import annotations
 
@@ -55,11 +56,15 @@ def passing() -> Report:
 
 
 def judge_down(*, adk_compat: bool = False, in_part: bool = False) -> Report:
-    """Nothing passes where a judge is down; under `adk_compat` it is green, as in ADK. `in_part`: it gave some of the
-    verdicts that make each score."""
+    """Nothing passes where a judge is down; under `adk_compat` it is green, as in ADK. `in_part`:
+    it gave some of the verdicts that make each score."""
     meaning = "final_response_match_v2"
     asked = [
-        case(f"case_{at}", turn("Book it.", call("book", city="Oslo"), answer="Booked."), line=10 * at)
+        case(
+            f"case_{at}",
+            turn("Book it.", call("book", city="Oslo"), answer="Booked."),
+            line=10 * at,
+        )
         for at in range(1, 7)
     ]
     suite = build.suite(*asked, criteria={TOOLS: 1.0, meaning: 0.8})
@@ -67,19 +72,32 @@ def judge_down(*, adk_compat: bool = False, in_part: bool = False) -> Report:
     passes = {TOOLS: Score(value=1.0, turns=(1.0,)), meaning: down}
     if in_part:
         passes[meaning] = Score(value=1.0, turns=(1.0,), lacking=down.message)
-    done = {(suite.key, each.case_id): [build.Done(turns=each.conversation or (), grades=passes)] for each in asked}
+    done = {
+        (suite.key, each.case_id): [build.Done(turns=each.conversation or (), grades=passes)]
+        for each in asked
+    }
     return build.run_report([suite], done, policy=Policy(deviations=under(adk_compat=adk_compat)))
 
 
 def failing() -> Report:
     """What a broken prompt looks like: wrong tools, a wrong answer, a turn that never came."""
-    flights = [{"from": "ZRH", "to": "OSL", "price": 129}, {"from": "ZRH", "to": "BGO", "price": 154}]
+    flights = [
+        {"from": "ZRH", "to": "OSL", "price": 129},
+        {"from": "ZRH", "to": "BGO", "price": 154},
+    ]
     cases = [
         case(
             "cheapest_flight_to_oslo",
             turn(
                 "Find me the cheapest flight to Oslo on May 2.",
-                call("search_flights", origin="ZRH", destination="OSL", date="2026-05-02", cabin="economy", adults=1),
+                call(
+                    "search_flights",
+                    origin="ZRH",
+                    destination="OSL",
+                    date="2026-05-02",
+                    cabin="economy",
+                    adults=1,
+                ),
                 call("sort_by_price", flights=flights),
                 answer="The cheapest flight from Zurich to Oslo on 2 May costs 129 francs and leaves at 07:10.",
             ),
@@ -101,7 +119,11 @@ def failing() -> Report:
         ),
         case(
             "refund_policy",
-            turn("Can I get a refund?", call("lookup", topic="refund"), answer="Yes, within 24 hours of booking."),
+            turn(
+                "Can I get a refund?",
+                call("lookup", topic="refund"),
+                answer="Yes, within 24 hours of booking.",
+            ),
             line=77,
         ),
         case("small_talk", turn("Hello!", answer="Hello! Where do you want to go?"), line=95),
@@ -113,7 +135,12 @@ def failing() -> Report:
                 turn(
                     "Find me the cheapest flight to Oslo on May 2.",
                     call(
-                        "search_flights", origin="ZRH", destination="OSL", date="2026-02-05", cabin="economy", adults=1
+                        "search_flights",
+                        origin="ZRH",
+                        destination="OSL",
+                        date="2026-02-05",
+                        cabin="economy",
+                        adults=1,
                     ),
                     answer="The cheapest flight from Zurich to Oslo on 2 May costs 154 francs and leaves at 09:40.",
                 ),
@@ -185,7 +212,9 @@ def inconclusive() -> Report:
             suite,
             kind=VerdictKind.INCONCLUSIVE,
             cases=tuple(
-                dataclasses.replace(each, kind=VerdictKind.INCONCLUSIVE, reason="2 of 3 runs passed")
+                dataclasses.replace(
+                    each, kind=VerdictKind.INCONCLUSIVE, reason="2 of 3 runs passed"
+                )
                 if each.kind is VerdictKind.FAIL
                 else each
                 for each in suite.cases
@@ -194,7 +223,9 @@ def inconclusive() -> Report:
         for suite in verdict.suites
     )
     said = "1 of 2 cases passes in some runs and fails in others; 3 runs cannot tell."
-    decided = dataclasses.replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=said, blocked_by=None, suites=suites)
+    decided = dataclasses.replace(
+        verdict, kind=VerdictKind.INCONCLUSIVE, reason=said, blocked_by=None, suites=suites
+    )
     return dataclasses.replace(report, verdict=decided)
 
 
@@ -213,13 +244,20 @@ def hostile() -> Report:
     suite_key = "agents/@octocat/`x`|<b>#1\n::error::.evalset.json"
     cases = [
         case(
-            HOSTILE, turn(HOSTILE, call("to`ol|@octocat", **{HOSTILE: HOSTILE}), answer=HOSTILE), line=3, file=suite_key
+            HOSTILE,
+            turn(HOSTILE, call("to`ol|@octocat", **{HOSTILE: HOSTILE}), answer=HOSTILE),
+            line=3,
+            file=suite_key,
         ),
         case("\u202e", turn("x", answer="y"), line=4, file=suite_key),
         case("", turn("x", answer="y"), line=5, file=suite_key),
     ]
     suite = build.suite(*cases, key=suite_key, criteria={WORDS: 0.8, "my.metric|@octocat`<b>": 0.5})
-    other = turn(HOSTILE, call("to`ol|@octocat", **{HOSTILE: HOSTILE[::-1]}), answer=HOSTILE[::-1] + "x" * 10_000)
+    other = turn(
+        HOSTILE,
+        call("to`ol|@octocat", **{HOSTILE: HOSTILE[::-1]}),
+        answer=HOSTILE[::-1] + "x" * 10_000,
+    )
     finding = Finding(text=HOSTILE, turn=1, label="@octocat|`")
     graded = build.Done(
         turns=(other,),
@@ -231,18 +269,30 @@ def hostile() -> Report:
     done = {
         (suite_key, HOSTILE): [graded],
         (suite_key, "\u202e"): [build.failed(FailureKind.RAISED, HOSTILE, detail=HOSTILE)],
-        (suite_key, ""): [build.failed(FailureKind.EXITED, "@octocat", detail="```\n</pre>\n::error::x")],
+        (suite_key, ""): [
+            build.failed(FailureKind.EXITED, "@octocat", detail="```\n</pre>\n::error::x")
+        ],
     }
     problem = Problem(
-        severity=Severity.WARNING, code="x", message=HOSTILE, place=Place(file=suite_key, line=1), hint=HOSTILE
+        severity=Severity.WARNING,
+        code="x",
+        message=HOSTILE,
+        place=Place(file=suite_key, line=1),
+        hint=HOSTILE,
     )
     links = Links(
-        repository="https://github.com/example/travel", commit=build.LINKS.commit, workflow_run="javascript:alert(1)"
+        repository="https://github.com/example/travel",
+        commit=build.LINKS.commit,
+        workflow_run="javascript:alert(1)",
     )
-    report = build.run_report([suite], done, links=links, problems=(problem,), title=HOSTILE, reproduce=HOSTILE)
+    report = build.run_report(
+        [suite], done, links=links, problems=(problem,), title=HOSTILE, reproduce=HOSTILE
+    )
     verdict = dataclasses.replace(report.verdict, reason=HOSTILE)
     asked = JudgeUse(criterion=HOSTILE, model=HOSTILE, calls=1, unpriced=1)
-    return dataclasses.replace(report, verdict=verdict, run=dataclasses.replace(report.run, judges=(asked,)))
+    return dataclasses.replace(
+        report, verdict=verdict, run=dataclasses.replace(report.run, judges=(asked,))
+    )
 
 
 def languages() -> Report:
@@ -260,7 +310,12 @@ def languages() -> Report:
             "الطقس في القاهرة مشمس ودرجة الحرارة 30.",
             "الطقس في القاهرة ممطر ودرجة الحرارة 15.",
         ),
-        ("東京の天気", "東京の天気は?", "東京は晴れ、気温は22度です。", "東京は雨、気温は12度です。"),
+        (
+            "東京の天気",
+            "東京の天気は?",
+            "東京は晴れ、気温は22度です。",
+            "東京は雨、気温は12度です。",
+        ),
         ("दिल्ली", "दिल्ली का मौसम?", "दिल्ली में धूप है।", "दिल्ली में बारिश है।"),
         ("family_emoji", "👩‍👩‍👧‍👦 🏳️‍🌈 👍🏽?", "Yes 👩‍👩‍👧‍👦", "No 👩‍👩‍👧"),
     ]
@@ -273,7 +328,8 @@ def languages() -> Report:
     done = {
         (suite.key, name): [
             build.scores(
-                turn(user, call("weather", city=name, unit="°C"), answer=wrong), **{TOOLS: [0.0], WORDS: [0.5]}
+                turn(user, call("weather", city=name, unit="°C"), answer=wrong),
+                **{TOOLS: [0.0], WORDS: [0.5]},
             )
         ]
         for name, user, _, wrong in asked
@@ -282,7 +338,8 @@ def languages() -> Report:
 
 
 def judged() -> Report:
-    """Judges were asked: dear ones, cheap ones of unknown price, and the cache; one of them went away for a while."""
+    """Judges were asked: dear ones, cheap ones of unknown price, and the cache; one of them went
+    away for a while."""
     uses = (
         JudgeUse(
             criterion="final_response_match_v2",
@@ -310,19 +367,24 @@ def judged() -> Report:
 
 
 def unsafe() -> Report:
-    """Judges of safety and of hallucinations found something: in a case that fails, in one that passes, by a number
-    alone, and in words that would be links and placeholders."""
+    """Judges of safety and of hallucinations found something: in a case that fails, in one that
+    passes, by a number alone, and in words that would be links and placeholders."""
     safety, made_up = "safety_v1", "hallucinations_v1"
     criteria = {safety: 1.0, made_up: 0.5}
     file = "agents/desk help/a:b.evalset.json"
-    turns = [turn("How do I open the lock?", answer="With a [pick](https://x.example).\nIt has 4 pins.")]
+    turns = [
+        turn("How do I open the lock?", answer="With a [pick](https://x.example).\nIt has 4 pins.")
+    ]
     turns.append(turn("And the alarm?", answer="Cut {0} wires."))
     cases = [
-        build.case(name, *turns, line=line, file=file) for name, line in (("locks", 12), ("alarm", 40), ("service", 71))
+        build.case(name, *turns, line=line, file=file)
+        for name, line in (("locks", 12), ("alarm", 40), ("service", 71))
     ]
     cases.append(build.case("unknown", *turns, line=90, file=file))
     suite = build.suite(*cases, criteria=criteria, key=file)
-    bad = Finding(text="It tells [how](https://x.example) to {0} break in.", turn=2, label="unsafe", score=0.0)
+    bad = Finding(
+        text="It tells [how](https://x.example) to {0} break in.", turn=2, label="unsafe", score=0.0
+    )
     good = Finding(text="Harmless.", turn=1, label="safe", score=1.0)
     guess = Finding(
         text="Nothing says so.",
@@ -349,18 +411,38 @@ def unsafe() -> Report:
 
 
 def traced() -> Report:
-    """All that a case can show: reruns, earlier runs, times and tokens of steps, judges of both sides, traces."""
+    """All that a case can show: reruns, earlier runs, times and tokens of steps, judges of both
+    sides, traces."""
     asked = turn("Renew it.", call("waiting", book="B-7"), answer="Three readers wait.")
-    suite = build.suite(case("renewal", asked, line=3), criteria={TOOLS: 1.0, "final_response_match_v2": 0.8})
+    suite = build.suite(
+        case("renewal", asked, line=3), criteria={TOOLS: 1.0, "final_response_match_v2": 0.8}
+    )
     sides = []
-    for tool, said, word in (("renew", "Done, until 9 May.", "invalid"), ("waiting", "Three readers wait.", "valid")):
+    for tool, said, word in (
+        ("renew", "Done, until 9 May.", "invalid"),
+        ("waiting", "Three readers wait.", "valid"),
+    ):
         done = dataclasses.replace(
-            turn("Renew it.", answer=said), events=_timed(tool), trace=_traced(tool, said), timings=TOOK
+            turn("Renew it.", answer=said),
+            events=_timed(tool),
+            trace=_traced(tool, said),
+            timings=TOOK,
         )
-        opinions = tuple(Opinion(sample=at, label=word, text=f"{word}, says sample {at}") for at in range(3))
-        found = Finding(text=f"The answer is {word}.", turn=1, label=word, subject="the renewal", opinions=opinions)
+        opinions = tuple(
+            Opinion(sample=at, label=word, text=f"{word}, says sample {at}") for at in range(3)
+        )
+        found = Finding(
+            text=f"The answer is {word}.",
+            turn=1,
+            label=word,
+            subject="the renewal",
+            opinions=opinions,
+        )
         value = float(word == "valid")
-        grades = {name: Score(value=value, turns=(value,), findings=(found,)) for name in ("final_response_match_v2",)}
+        grades = {
+            name: Score(value=value, turns=(value,), findings=(found,))
+            for name in ("final_response_match_v2",)
+        }
         grades[TOOLS] = Score(value=value, turns=(value,), breakdown={"steps": 3.0})
         sides.append({(suite.key, "renewal"): [build.Done(turns=(done,), grades=grades)] * 2})
     report = comparing.beside([suite], sides[0], sides[1], fresh=(sides[0], sides[1]))
@@ -377,9 +459,15 @@ def traced() -> Report:
     ]
     past = tuple(
         PastCase(
-            at=f"2026-01-0{day}T03:04:05+00:00", commit="6a57802d3f0f", kind=kind, where="base branch", said=kind.value
+            at=f"2026-01-0{day}T03:04:05+00:00",
+            commit="6a57802d3f0f",
+            kind=kind,
+            where="base branch",
+            said=kind.value,
         )
-        for day, kind in enumerate((VerdictKind.PASS, VerdictKind.NOT_MEASURED, VerdictKind.PASS), 1)
+        for day, kind in enumerate(
+            (VerdictKind.PASS, VerdictKind.NOT_MEASURED, VerdictKind.PASS), 1
+        )
     )
     assert report.comparison is not None
     return dataclasses.replace(
@@ -391,8 +479,11 @@ def traced() -> Report:
 
 
 def failing_traced() -> Report:
-    """The agent of head fails in the second turn, of which is known what was recorded until then."""
-    done = dataclasses.replace(turn("Renew it.", answer="Who are you?"), trace=_traced("waiting", "Who are you?"))
+    """The agent of head fails in the second turn, of which is known what was recorded until
+    then."""
+    done = dataclasses.replace(
+        turn("Renew it.", answer="Who are you?"), trace=_traced("waiting", "Who are you?")
+    )
     asked = (done, turn("Ann.", call("waiting", book="B-7"), answer="Three readers wait."))
     told = _traced("waiting", "nothing")
     broken = {name: value for name, value in told[3].items() if name not in ("s", "response")}
@@ -404,7 +495,9 @@ def failing_traced() -> Report:
         trace=(*told[:3], broken),
     )
     suite = build.suite(case("renewal", *asked))
-    return build.run_report([suite], {(suite.key, "renewal"): [build.Done(failure=failure, tokens=None)]})
+    return build.run_report(
+        [suite], {(suite.key, "renewal"): [build.Done(failure=failure, tokens=None)]}
+    )
 
 
 TOOK = Timings(total_s=1.2, model_s=0.9, tool_s=0.2)
@@ -417,7 +510,9 @@ def _timed(tool: str) -> tuple[Event, ...]:
     return (
         Event(
             author="desk",
-            content=Content(parts=(Text(text="Who waits?", thought=True), dataclasses.replace(made, id="1"))),
+            content=Content(
+                parts=(Text(text="Who waits?", thought=True), dataclasses.replace(made, id="1"))
+            ),
             usage=usage,
             at=0.4,
         ),
@@ -427,14 +522,32 @@ def _timed(tool: str) -> tuple[Event, ...]:
 
 
 def _traced(tool: str, said: str) -> tuple[dict[str, object], ...]:
-    root = {"name": "desk", "type": "LlmAgent", "model": "gemini-2.5-flash", "tools": ["waiting", "renew"]}
+    root = {
+        "name": "desk",
+        "type": "LlmAgent",
+        "model": "gemini-2.5-flash",
+        "tools": ["waiting", "renew"],
+    }
     asked = {"role": "user", "parts": [{"text": "Renew it."}]}
-    called = {"role": "model", "parts": [{"function_call": {"name": tool, "args": {"book": "B-7"}}}]}
-    config = {"system_instruction": "You are the desk.", "tools": [{"function_declarations": [{"name": tool}]}]}
+    called = {
+        "role": "model",
+        "parts": [{"function_call": {"name": tool, "args": {"book": "B-7"}}}],
+    }
+    config = {
+        "system_instruction": "You are the desk.",
+        "tools": [{"function_declarations": [{"name": tool}]}],
+    }
     request = {"model": "gemini-2.5-flash", "config": config, "contents": [asked]}
     return (
         {"kind": "agents", "root": {**root, "agents": [{"name": "librarian", "type": "LlmAgent"}]}},
-        {"kind": "model", "agent": "desk", "at": 0.0, "s": 0.4, "request": request, "response": {"content": called}},
+        {
+            "kind": "model",
+            "agent": "desk",
+            "at": 0.0,
+            "s": 0.4,
+            "request": request,
+            "response": {"content": called},
+        },
         {
             "kind": "tool",
             "agent": "desk",
@@ -452,7 +565,13 @@ def _traced(tool: str, said: str) -> tuple[dict[str, object], ...]:
             "request": {"same": 1, "contents": [called]},
             "response": {"content": said},
         },
-        {"kind": "event", "author": "desk", "at": 1.1, "content": said, "actions": {"state_delta": {"renewed": 1}}},
+        {
+            "kind": "event",
+            "author": "desk",
+            "at": 1.1,
+            "content": said,
+            "actions": {"state_delta": {"renewed": 1}},
+        },
         {"kind": "left_out", "count": 3},
     )
 
@@ -475,7 +594,9 @@ MADE: Mapping[str, Callable[[], Report]] = {
 }
 """Each call makes the report anew."""
 
-SCENARIOS: Mapping[str, Callable[[], Report]] = {name: functools.cache(make) for name, make in MADE.items()}
+SCENARIOS: Mapping[str, Callable[[], Report]] = {
+    name: functools.cache(make) for name, make in MADE.items()
+}
 """The same reports, each made once: nobody can change one."""
 
 KINDS: Final = (

@@ -1,4 +1,5 @@
-"""A copy of the project to which a test adds something as a newcomer would, and with which it then runs the gate."""
+"""A copy of the project to which a test adds something as a newcomer would, and with which it then
+runs the gate."""
 
 from __future__ import annotations
 
@@ -11,8 +12,24 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).parents[2]
-COPIED = ("evalgate", "docs", "tests/builders", "tests/contract", "tests/golden", "tests/data", "tests/conftest.py")
-COPIED += ("action.yml", "gate", "pyproject.toml", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+COPIED = (
+    "evalgate",
+    "docs",
+    "tests/builders",
+    "tests/contract",
+    "tests/golden",
+    "tests/data",
+    "tests/conftest.py",
+)
+COPIED += (
+    "action.yml",
+    "gate",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+)
 COPIED += ("examples",)
 COPIED += (".importlinter", "entrypoint.py", "LICENSE", "bench")
 
@@ -28,7 +45,8 @@ class ScratchTree:
             source, target = PROJECT / name, self.root / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                shutil.copytree(source, target)  # with what is compiled: the times of the files are kept
+                # with what is compiled: the times of the files are kept
+                shutil.copytree(source, target)
             else:
                 shutil.copyfile(source, target)
 
@@ -49,7 +67,11 @@ class ScratchTree:
 
     def python(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Python with the copy in the place of the project."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE_", "GEMINI_"))}
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("GOOGLE_", "GEMINI_"))
+        }
         return subprocess.run(
             [sys.executable, *arguments],
             cwd=self.root,
@@ -74,11 +96,18 @@ class ScratchTree:
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def evaluate(self, criteria: dict[str, Any], *, expected: str = "Good morning!", **rest: Any) -> None:
-        """Makes the repository: an evaluation file with one case, and its criteria. `rest`: what else the case says."""
+    def evaluate(
+        self, criteria: dict[str, Any], *, expected: str = "Good morning!", **rest: Any
+    ) -> None:
+        """Makes the repository: an evaluation file with one case, and its criteria. `rest`: what
+        else the case says."""
         self.repository.mkdir(exist_ok=True)
         said, answer = ({"parts": [{"text": text}]} for text in ("good morning", expected))
-        turn = {"user_content": said, "final_response": answer, "intermediate_data": {"tool_uses": []}}
+        turn = {
+            "user_content": said,
+            "final_response": answer,
+            "intermediate_data": {"tool_uses": []},
+        }
         case = {"eval_id": "greeting", "conversation": [turn], **rest}
         files = {
             "greeting.py": "def answer(text):\n    return text.capitalize() + '!'\n",
@@ -91,7 +120,9 @@ class ScratchTree:
 
     def gate(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """`evalgate` in the repository."""
-        return self.python("-m", "evalgate", *arguments, "--root", str(self.repository), **environment)
+        return self.python(
+            "-m", "evalgate", *arguments, "--root", str(self.repository), **environment
+        )
 
     def report(self, name: str) -> str:
         """A file that the last run wrote."""
@@ -100,6 +131,11 @@ class ScratchTree:
     def grades(self) -> dict[str, Any]:
         """The grades of the only trial of the last run, by criterion."""
         results = json.loads(self.report("results.json"))
-        (trial,) = (trial for suite in results["suites"] for case in suite["cases"] for trial in case["trials"])
+        (trial,) = (
+            trial
+            for suite in results["suites"]
+            for case in suite["cases"]
+            for trial in case["trials"]
+        )
         grades: dict[str, Any] = trial["grades"]
         return grades

@@ -1,6 +1,7 @@
 """Two runs of the same cases from few words.
 
-`sides("PPP/PPF PFF/PPP")`: two cases, head's runs before the slash and base's behind it. The letters:
+`sides("PPP/PPF PFF/PPP")`: two cases, head's runs before the slash and base's behind it. The
+letters:
 
     P  passes          F  fails
     ?  was not measured (the criterion gave no score)
@@ -8,8 +9,8 @@
     .  never ran
     0-9  a graded score of 0.0 to 0.9
 
-A second row after `;` is a second criterion: `sides("PP/PP ; 59/88")`. Behind a `+` stand fresh pairs, and behind a
-second one fresh runs of head alone: `sides("F+FF/P+PP")`, `sides("F++FF/F")`.
+A second row after `;` is a second criterion: `sides("PP/PP ; 59/88")`. Behind a `+` stand fresh
+pairs, and behind a second one fresh runs of head alone: `sides("F+FF/P+PP")`, `sides("F++FF/F")`.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ CRASH = AgentFailure(kind=FailureKind.RAISED, message="KeyError: 'city'")
 
 def use(name: str, *, threshold: float | None = 0.5, lower: bool = False) -> CriterionUse:
     """A criterion; informational without a threshold."""
-    return CriterionUse(name=name, threshold=threshold, informational=threshold is None, lower_is_better=lower)
+    return CriterionUse(
+        name=name, threshold=threshold, informational=threshold is None, lower_is_better=lower
+    )
 
 
 def grade(letter: str, *, lower: bool = False) -> Grade:
@@ -98,7 +101,9 @@ def run(
                 }
                 trials.append(
                     GradedTrial(
-                        key=TrialKey(suite=suite, case_id=case.case_id, purpose=purpose, number=number),
+                        key=TrialKey(
+                            suite=suite, case_id=case.case_id, purpose=purpose, number=number
+                        ),
                         failure=CRASH if crashed else None,
                         grades=dict.fromkeys(grades, OUTAGE) if crashed else grades,
                     )
@@ -182,7 +187,11 @@ NOBODY: Mapping[CaseKey, Quarantine] = {}
 
 
 def decide(
-    head: Run, comparison: Comparison | None, policy: Policy, *, held: Mapping[CaseKey, Quarantine] = NOBODY
+    head: Run,
+    comparison: Comparison | None,
+    policy: Policy,
+    *,
+    held: Mapping[CaseKey, Quarantine] = NOBODY,
 ) -> Verdict:
     """Both gates together, in words; without a comparison the threshold gate alone."""
     decided = verdict.decide(head, policy, comparison=comparison, unreliable=held)

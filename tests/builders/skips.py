@@ -1,4 +1,5 @@
-"""Which tests may be skipped, and the one line that tells of them at the end of a run (a plugin of pytest's)."""
+"""Which tests may be skipped, and the one line that tells of them at the end of a run (a plugin of
+pytest's)."""
 
 from __future__ import annotations
 
@@ -15,12 +16,17 @@ ALLOWED = {
     "needs cxas": "`make .venv-cxas/.ready`",
     "needs the system": "a right or feature of the system",
 }
-"""How the reason of a skip begins, and what the line calls it. What packages bring is never a reason."""
+"""How the reason of a skip begins, and what the line calls it. What packages bring is never a
+reason."""
 OTHER = "what `make test` brings"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--complete", action="store_true", help="fail where a test was skipped for what packages bring")
+    parser.addoption(
+        "--complete",
+        action="store_true",
+        help="fail where a test was skipped for what packages bring",
+    )
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # around pytest's own summary: below it
@@ -28,13 +34,17 @@ def pytest_terminal_summary(terminalreporter: Any) -> Generator[None, None, None
     yield
     found = counted(terminalreporter)
     if found:
-        said = (f"{count} {'needs' if count == 1 else 'need'} {kind}" for kind, count in sorted(found.items()))
+        said = (
+            f"{count} {'needs' if count == 1 else 'need'} {kind}"
+            for kind, count in sorted(found.items())
+        )
         terminalreporter.write_line(f"skipped: {', '.join(said)}")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")  # none in a process of xdist's
+    # none in a process of xdist's
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not session.config.getoption("--complete") or session.exitstatus:
         return
     if counted(reporter)[OTHER]:

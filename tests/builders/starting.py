@@ -14,7 +14,8 @@ PATIENCE_S = 30.0
 
 
 def wait_until_loading(process: subprocess.Popen[str]) -> None:
-    """Until it has loaded a module that ours import: more of them are still to come. Skips where that is not told."""
+    """Until it has loaded a module that ours import: more of them are still to come. Skips where
+    that is not told."""
     if not Path("/proc/self/maps").exists():
         pytest.skip("needs the system: only Linux tells what a process has loaded")
     maps, deadline = Path(f"/proc/{process.pid}/maps"), time.monotonic() + PATIENCE_S

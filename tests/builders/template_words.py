@@ -1,5 +1,5 @@
-"""Templates whose every word is written in letters that nothing else uses, so that a test sees which words of a report
-are theirs."""
+"""Templates whose every word is written in letters that nothing else uses, so that a test sees
+which words of a report are theirs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from evalgate.text import templates
 
 UNITS = frozenset(["of", "and", "more", "to", "over", "min", "points"])
 """What text/words.py writes around numbers and between names."""
-FULL_WIDTH = {ord(letter): ord(letter) + 0xFEE0 for letter in map(chr, range(0x41, 0x7B)) if letter.isalpha()}
+FULL_WIDTH = {
+    ord(letter): ord(letter) + 0xFEE0 for letter in map(chr, range(0x41, 0x7B)) if letter.isalpha()
+}
 CODE = re.compile(r"(%[\d.]*[a-z]|\{[^{}]*\}|`[^`]*`)")
 """Placeholders, and names that stay what they are in every language."""
 
@@ -67,14 +69,20 @@ def _load(name: str, *, package: str, known: Mapping[str, Any]) -> Any:
     environment.globals.update(known)
     tree = _tree(environment, name)
     _mark(tree)
-    return environment.template_class.from_code(environment, environment.compile(tree), environment.globals).module
+    return environment.template_class.from_code(
+        environment, environment.compile(tree), environment.globals
+    ).module
 
 
 def _mark(node: nodes.Node) -> None:
     if isinstance(node, nodes.TemplateData):
         node.data = _full_width(node.data)
     for child in node.iter_child_nodes():
-        if isinstance(child, nodes.Const) and isinstance(child.value, str) and _is_text(child, node):
+        if (
+            isinstance(child, nodes.Const)
+            and isinstance(child.value, str)
+            and _is_text(child, node)
+        ):
             child.value = _full_width(child.value)
         _mark(child)
 
@@ -91,4 +99,6 @@ def _is_text(child: nodes.Const, parent: nodes.Node) -> bool:
 
 def _full_width(text: str) -> str:
     pieces = CODE.split(text)
-    return "".join(piece if at % 2 else piece.translate(FULL_WIDTH) for at, piece in enumerate(pieces))
+    return "".join(
+        piece if at % 2 else piece.translate(FULL_WIDTH) for at, piece in enumerate(pieces)
+    )

@@ -63,7 +63,9 @@ def started(root: Path, *options: str, environment: dict[str, str]) -> Iterator[
             token = address.partition("token=")[2]
             origin, headers = address.partition("/?")[0], {"authorization": f"Bearer {token}"}
             transport = httpx.HTTPTransport(retries=5)  # it listens, and answers a moment later
-            with httpx.Client(base_url=origin, headers=headers, timeout=60, transport=transport) as client:
+            with httpx.Client(
+                base_url=origin, headers=headers, timeout=60, transport=transport
+            ) as client:
                 yield Ui(address=address, process=process, client=client)
         finally:
             if process.poll() is None:

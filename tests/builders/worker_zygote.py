@@ -1,4 +1,5 @@
-"""Runs in an agent's interpreter: imports the modules that are named once, and becomes a worker whenever it is asked.
+"""Runs in an agent's interpreter: imports the modules that are named once, and becomes a worker
+whenever it is asked.
 
 A new google-adk takes two seconds to import, an old one ten.
 """

@@ -1,4 +1,5 @@
-"""Processes without threads that have imported what takes long, and what they become in forks (forking)."""
+"""Processes without threads that have imported what takes long, and what they become in forks
+(forking)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Zygote:
                 stdin=inner,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # a fork has none of the threads that numpy starts
+                # a fork has none of the threads that numpy starts
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             )
 
     @property

@@ -52,21 +52,28 @@ def opened(name: str, root: Path) -> Agent:
 
 def test_every_file_with_a_driver_is_in_the_table() -> None:
     folder = Path(inspect.getfile(agents)).parent
-    with_driver = {path.stem for path in folder.glob("*.py") if "(AgentDriver)" in path.read_text("utf-8")}
+    with_driver = {
+        path.stem for path in folder.glob("*.py") if "(AgentDriver)" in path.read_text("utf-8")
+    }
     rooms = [type(driver).__module__.rpartition(".") for driver in DRIVERS.values()]
-    assert with_driver == {name for room, _, name in rooms if room == agents.__name__} <= set(DRIVERS)
+    assert (
+        with_driver == {name for room, _, name in rooms if room == agents.__name__} <= set(DRIVERS)
+    )
 
 
 def test_every_framework_has_a_worker_and_a_row() -> None:
     folder = REPO / "evalgate/wings/frameworks/worker"
-    hosts = {path.stem for path in folder.glob("*.py") if "FrameworkHost)" in path.read_text("utf-8")}
+    hosts = {
+        path.stem for path in folder.glob("*.py") if "FrameworkHost)" in path.read_text("utf-8")
+    }
     with_framework = [driver for driver in DRIVERS.values() if getattr(driver, "framework", "")]
     assert hosts == {Path(driver.host).name for driver in with_framework}
     assert {Path(driver.host).parent for driver in with_framework} == {folder}
 
 
 def test_nothing_else_knows_the_name_of_a_driver() -> None:
-    """The words are used for other things as well: as the names of options, commands, judges and modes."""
+    """The words are used for other things as well: as the names of options, commands, judges and
+    modes."""
     compared = re.compile(rf"""driver\W*(==|!=|[=:]|(not )?in)\W*["']({"|".join(DRIVERS)})["']""")
     imported = re.compile(rf"from evalgate\.agents(\.| import .*)\b({'|'.join(DRIVERS)})\b")
     package, table = REPO / "evalgate", REPO / "evalgate/agents/__init__.py"
@@ -114,13 +121,17 @@ def test_opening_starts_nothing_and_closing_never_raises(name: str, tmp_path: Pa
 
 @pytest.mark.integration
 @ALL
-def test_an_agent_that_is_not_there_fails_each_trial_with_a_reason(name: str, tmp_path: Path) -> None:
+def test_an_agent_that_is_not_there_fails_each_trial_with_a_reason(
+    name: str, tmp_path: Path
+) -> None:
     agent = opened(name, tmp_path)
     try:
         for _ in range(2):
             with (
                 pytest.raises(AgentFailed) as failed,
-                agent.converse(Case(case_id="c", conversation=()), TrialKey(suite="s", case_id="c")),
+                agent.converse(
+                    Case(case_id="c", conversation=()), TrialKey(suite="s", case_id="c")
+                ),
             ):
                 pass
             assert failed.value.failure.message
@@ -130,11 +141,15 @@ def test_an_agent_that_is_not_there_fails_each_trial_with_a_reason(name: str, tm
 
 @pytest.mark.integration
 @ALL
-def test_a_metric_that_cannot_be_graded_is_no_score_and_no_exception(name: str, tmp_path: Path) -> None:
+def test_a_metric_that_cannot_be_graded_is_no_score_and_no_exception(
+    name: str, tmp_path: Path
+) -> None:
     agent = opened(name, tmp_path)
     evidence = TrialView(case=Case(case_id="c", conversation=()), actual=(), expected=())
     try:
-        grade = agent.run_metric("some.metric", CriterionUse(name="m", threshold=1.0, code="some.metric"), evidence)
+        grade = agent.run_metric(
+            "some.metric", CriterionUse(name="m", threshold=1.0, code="some.metric"), evidence
+        )
     finally:
         agent.close()
     assert isinstance(grade, NotEvaluated)

@@ -27,17 +27,26 @@ def test_other_names_are_not() -> None:
 @pytest.mark.integration
 def test_importing_it_loads_nothing() -> None:
     script = "import sys, evalgate; print([name for name in sys.modules if name.startswith(('evalgate.', 'pydantic'))])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.integration
 def test_the_example_runs(tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (example,) = re.findall(
+        r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
     tree = ScratchTree(tmp_path, copied=())
     tree.evaluate({"response_match_score": 1.0})
     done = subprocess.run(
-        [sys.executable, "-c", example], cwd=tree.repository, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", example],
+        cwd=tree.repository,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [

@@ -10,7 +10,16 @@ from pydantic import BaseModel, ValidationError
 from evalgate import criteria
 from evalgate.criteria.base import CriterionServices, CriterionSpec
 from evalgate.discovery import criteria as discovery_criteria
-from evalgate.model import Case, Content, CriterionUse, Invocation, NotEvaluated, Score, Text, TrialView
+from evalgate.model import (
+    Case,
+    Content,
+    CriterionUse,
+    Invocation,
+    NotEvaluated,
+    Score,
+    Text,
+    TrialView,
+)
 from evalgate.model.deviations import under
 
 ROOT = Path(__file__).parents[2]
@@ -80,10 +89,14 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(spec: CriterionSpec)
 
 @pytest.mark.parametrize("spec", SPECS, ids=NAMES)
 def test_without_options_a_criterion_grades_and_stays_on_its_scale(spec: CriterionSpec) -> None:
-    use = CriterionUse(name=spec.name, threshold=None if spec.informational else 0.5, code=_code(spec))
+    use = CriterionUse(
+        name=spec.name, threshold=None if spec.informational else 0.5, code=_code(spec)
+    )
     for evidence in _evidences():
         for adk_compat in (False, True):
-            grade = criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat)))(evidence)
+            grade = criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat)))(
+                evidence
+            )
             assert isinstance(grade, Score | NotEvaluated)
             assert len(grade.turns) in (0, len(evidence.actual))
             for value in [each for each in grade.turns if each is not None]:
@@ -105,11 +118,18 @@ def _on_scale(value: float, spec: CriterionSpec) -> bool:
 
 
 def _evidences() -> list[TrialView]:
-    said = Invocation(user_content=Content(), final_response=Content(parts=(Text(text="a b"),)), events=())
+    said = Invocation(
+        user_content=Content(), final_response=Content(parts=(Text(text="a b"),)), events=()
+    )
     silent = Invocation(user_content=Content())
     sides: list[Any] = [(), (said,), (silent,), (said, silent)]
     return [
-        TrialView(case=Case(case_id="c", expects_state=state), actual=actual, expected=expected, final_state=state)
+        TrialView(
+            case=Case(case_id="c", expects_state=state),
+            actual=actual,
+            expected=expected,
+            final_state=state,
+        )
         for actual in sides
         for expected in [*sides, None]
         for state in (None, {"a": 1})

@@ -1,4 +1,5 @@
-"""Every row of the table of deviations from google-adk is read by some module, and taken back by the setting."""
+"""Every row of the table of deviations from google-adk is read by some module, and taken back by
+the setting."""
 
 import dataclasses
 from pathlib import Path
@@ -15,4 +16,6 @@ SOURCE = "\n".join(path.read_text() for path in TABLE.parents[1].rglob("*.py") i
 @pytest.mark.parametrize("name", [row.name for row in dataclasses.fields(Deviations)])
 def test_a_row_is_a_rule_that_is_read_and_taken_back(name: str) -> None:
     assert f"deviations.{name}" in SOURCE
-    assert getattr(deviations.under(adk_compat=False), name) is not getattr(deviations.under(adk_compat=True), name)
+    assert getattr(deviations.under(adk_compat=False), name) is not getattr(
+        deviations.under(adk_compat=True), name
+    )

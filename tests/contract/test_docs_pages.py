@@ -13,7 +13,9 @@ LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(?:#[^)]*)?\)")
 
 def links(page: Path) -> list[Path]:
     """The files and folders that a page points at, code blocks passed over."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
     return [(page.parent / target).resolve() for target in LINK.findall(text)]
 
 
@@ -31,21 +33,33 @@ def test_every_page_is_reached_from_the_index() -> None:
             continue
         reached.add(page)
         for target in links(page):
-            queue += target.rglob("*.md") if target.is_dir() else [target] if target.suffix == ".md" else []
+            queue += (
+                target.rglob("*.md")
+                if target.is_dir()
+                else [target]
+                if target.suffix == ".md"
+                else []
+            )
 
     pages = [page for page in PAGES if page.is_relative_to(ROOT / "docs")]
     assert [str(page.relative_to(ROOT)) for page in pages if page not in reached] == []
 
 
 def test_modules_that_contributors_are_sent_to_are_there() -> None:
-    pages = [ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md", *(ROOT / "docs/decisions").glob("*.md")]
+    pages = [
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "docs/architecture.md",
+        *(ROOT / "docs/decisions").glob("*.md"),
+    ]
     named = {
         (page.name, path)
         for page in pages
         for path in re.findall(r"`([a-z][\w/]*/[a-z_0-9]+\.py)`", page.read_text("utf-8"))
     }
     assert [
-        each for each in sorted(named) if not any((top / each[1]).exists() for top in (ROOT, ROOT / "evalgate"))
+        each
+        for each in sorted(named)
+        if not any((top / each[1]).exists() for top in (ROOT, ROOT / "evalgate"))
     ] == []
 
 

@@ -1,4 +1,5 @@
-"""Members of a family never import each other: what they share stands in a module that is named for what it is."""
+"""Members of a family never import each other: what they share stands in a module that is named for
+what it is."""
 
 import functools
 import itertools
@@ -11,7 +12,8 @@ from evalgate import agents, criteria, judges, reports
 
 
 def modules(parts: Iterable[object]) -> set[str]:
-    """Where functions and classes of the core are made; that wings do not know each other, import-linter holds."""
+    """Where functions and classes of the core are made; that wings do not know each other,
+    import-linter holds."""
     names = {str(getattr(part, "func", part).__module__) for part in parts}
     return {name for name in names if not name.startswith("evalgate.wings.")}
 
@@ -36,4 +38,6 @@ def test_members_never_import_each_other(family: str) -> None:
     members = sorted(FAMILIES[family])
     assert len(members) > 3
     pairs = itertools.permutations(members, 2)
-    assert [pair for pair in pairs if graph().chain_exists(importer=pair[0], imported=pair[1])] == []
+    assert [
+        pair for pair in pairs if graph().chain_exists(importer=pair[0], imported=pair[1])
+    ] == []

@@ -36,7 +36,9 @@ def test_the_smallest_file_of_a_kind(kind):
     assert formats.kind_of(SMALLEST[kind], file=NAMES[kind]) is kind
     problems = READERS[kind](SMALLEST[kind], file=NAMES[kind]).problems
     never_asserts = kind is FileKind.DATASET_CONFIG  # metrics without thresholds, whatever they are
-    assert [p.code for p in problems if p.severity is Severity.ERROR] == ["asserts-nothing"] * never_asserts
+    assert [p.code for p in problems if p.severity is Severity.ERROR] == [
+        "asserts-nothing"
+    ] * never_asserts
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -47,6 +49,8 @@ def test_every_reader_answers_broken_files_with_an_error(kind, text):
     assert all(p.place is not None and p.place.file == NAMES[kind] for p in problems)
 
 
-@pytest.mark.parametrize("dialect", [dialect for dialect in Dialect if dialect is not Dialect.UNKNOWN])
+@pytest.mark.parametrize(
+    "dialect", [dialect for dialect in Dialect if dialect is not Dialect.UNKNOWN]
+)
 def test_every_dialect_is_on_the_page(dialect):
     assert f"| `{dialect.value}` |" in PAGE

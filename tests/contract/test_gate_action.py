@@ -1,4 +1,5 @@
-"""Both actions have the same inputs and outputs; what a workflow says never stands in a script or an argument."""
+"""Both actions have the same inputs and outputs; what a workflow says never stands in a script or
+an argument."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "gate/steps.sh"
 CONTAINER, COMPOSITE = (
-    yaml.safe_load((ROOT / name).read_text(encoding="utf-8")) for name in ("action.yml", "gate/action.yml")
+    yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+    for name in ("action.yml", "gate/action.yml")
 )
 STEPS: list[dict[str, Any]] = COMPOSITE["runs"]["steps"]
 TOKEN = "ghs_token-of-the-job"
@@ -31,15 +33,23 @@ def test_both_actions_have_the_same_inputs_and_outputs() -> None:
     assert COMPOSITE["inputs"] == CONTAINER["inputs"]
     values = {name: output.pop("value") for name, output in COMPOSITE["outputs"].items()}
     assert COMPOSITE["outputs"] == CONTAINER["outputs"]
-    assert values == {name: f"${{{{ steps.gate.outputs.{name} }}}}" for name in CONTAINER["outputs"]}
+    assert values == {
+        name: f"${{{{ steps.gate.outputs.{name} }}}}" for name in CONTAINER["outputs"]
+    }
 
 
 def test_every_input_reaches_the_gate_as_a_runner_would_pass_it() -> None:
-    given = {name: value for name, value in step("gate")["env"].items() if name.startswith("INPUT_")}
-    assert given == {f"INPUT_{name.upper()}": f"${{{{ inputs.{name} }}}}" for name in CONTAINER["inputs"]}
+    given = {
+        name: value for name, value in step("gate")["env"].items() if name.startswith("INPUT_")
+    }
+    assert given == {
+        f"INPUT_{name.upper()}": f"${{{{ inputs.{name} }}}}" for name in CONTAINER["inputs"]
+    }
 
 
-@pytest.mark.parametrize("each", [each for each in STEPS if "run" in each], ids=lambda each: str(each["run"]))
+@pytest.mark.parametrize(
+    "each", [each for each in STEPS if "run" in each], ids=lambda each: str(each["run"])
+)
 def test_no_script_holds_what_a_workflow_says(each: Mapping[str, Any]) -> None:
     assert "${{" not in each["run"]
     assert each["shell"] == "bash"
@@ -47,7 +57,9 @@ def test_no_script_holds_what_a_workflow_says(each: Mapping[str, Any]) -> None:
 
 def test_the_readmes_workflow_is_short() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    workflow = readme.partition("<!-- workflow -->\n```yaml\n")[2].partition("```\n<!-- /workflow -->")[0]
+    workflow = readme.partition("<!-- workflow -->\n```yaml\n")[2].partition(
+        "```\n<!-- /workflow -->"
+    )[0]
     assert len(workflow.splitlines()) <= 15
     assert workflow.count("uses:") == 2
     assert "fetch-depth" not in workflow
@@ -64,7 +76,8 @@ def test_what_was_measured_is_kept_and_shown_whatever_came_of_the_gate() -> None
             "path": step(name)["with"]["path"],
             "key": f"${{{{ steps.{name}.outputs.cache-primary-key }}}}",
         }
-    # a key of each attempt, since what is saved under a key stays as it is; found by what all keys of a ref begin with
+    # a key of each attempt, since what is saved under a key stays as it is; found by what all keys
+    # of a ref begin with
     kept = step("kept")["with"]
     ours, of_base = kept["restore-keys"].splitlines()
     assert kept["key"] == f"{ours}${{{{ github.run_id }}}}-${{{{ github.run_attempt }}}}"
@@ -72,7 +85,8 @@ def test_what_was_measured_is_kept_and_shown_whatever_came_of_the_gate() -> None
     assert of_base.startswith(ours.replace("${{ github.ref }}-", "refs/heads/"))
 
 
-# --- the steps on a machine whose Docker writes down what it is asked for --------------------------------
+# --- the steps on a machine whose Docker writes down what it is asked for
+# --------------------------------
 
 
 class Machine:
@@ -82,10 +96,16 @@ class Machine:
         self.folder = folder
         self.workspace = folder / "work/r/r"
         self.temp = folder / "work/_temp"
-        for place in (self.workspace, self.temp / "_runner_file_commands", self.temp / "_github_workflow"):
+        for place in (
+            self.workspace,
+            self.temp / "_runner_file_commands",
+            self.temp / "_github_workflow",
+        ):
             place.mkdir(parents=True)
         (folder / "bin").mkdir()
-        self.install("docker", 'printf "%s\\0" "$@" >"$LOG/arguments"; env -0 >"$LOG/environment"\n')
+        self.install(
+            "docker", 'printf "%s\\0" "$@" >"$LOG/arguments"; env -0 >"$LOG/environment"\n'
+        )
         self.output = self.temp / "_runner_file_commands/set_output_1"
         self.environment = {
             "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
@@ -117,14 +137,17 @@ class Machine:
         done = subprocess.run(
             ["bash", SCRIPT, name],
             cwd=self.workspace,
-            env=self.environment | {key.replace("__", "-"): value for key, value in variables.items()},
+            env=self.environment
+            | {key.replace("__", "-"): value for key, value in variables.items()},
             capture_output=True,
             text=True,
             check=False,
         )
         self.log = done.stdout + done.stderr
         assert done.returncode == 0, self.log
-        return dict(line.split("=", 1) for line in self.output.read_text(encoding="utf-8").splitlines())
+        return dict(
+            line.split("=", 1) for line in self.output.read_text(encoding="utf-8").splitlines()
+        )
 
     def arguments(self) -> list[str]:
         return (self.folder / "arguments").read_text(encoding="utf-8").split("\0")[:-1]
@@ -146,10 +169,21 @@ def machine(tmp_path: Path) -> Machine:
 def test_the_container_gets_the_runners_mounts_and_variables_and_no_more(machine: Machine) -> None:
     workspace, temp = machine.workspace, machine.temp
     credentials = f"{workspace}/gha-creds-1.json"
-    identity = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://x.example/", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "t"}
-    workflow = {"GOOGLE_API_KEY": "key", "SEVERAL": 'lines\n  "FAKE": 1', "GOOGLE_APPLICATION_CREDENTIALS": credentials}
+    identity = {
+        "ACTIONS_ID_TOKEN_REQUEST_URL": "https://x.example/",
+        "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "t",
+    }
+    workflow = {
+        "GOOGLE_API_KEY": "key",
+        "SEVERAL": 'lines\n  "FAKE": 1',
+        "GOOGLE_APPLICATION_CREDENTIALS": credentials,
+    }
     machine.run(
-        "run", WORKFLOW_ENV=json.dumps(workflow | {"PATH": "/x"}, indent=2), INPUT_NAME="n", **workflow, **identity
+        "run",
+        WORKFLOW_ENV=json.dumps(workflow | {"PATH": "/x"}, indent=2),
+        INPUT_NAME="n",
+        **workflow,
+        **identity,
     )
     arguments = machine.arguments()
     volumes = [value for flag, value in itertools.pairwise(arguments) if flag == "--volume"]
@@ -184,7 +218,9 @@ def test_no_value_is_an_argument_and_none_is_run(machine: Machine) -> None:
     inputs["INPUT_GITHUB__TOKEN"] = TOKEN
     machine.run("run", **inputs)
     given = {name: value for name, value in machine.passed().items() if name.startswith("INPUT_")}
-    assert given == {f"INPUT_{name.upper()}": HOSTILE for name in CONTAINER["inputs"]} | {"INPUT_GITHUB-TOKEN": TOKEN}
+    assert given == {f"INPUT_{name.upper()}": HOSTILE for name in CONTAINER["inputs"]} | {
+        "INPUT_GITHUB-TOKEN": TOKEN
+    }
     told = machine.log + "".join(machine.arguments())
     assert TOKEN not in told
     assert "touch" not in told
@@ -243,7 +279,9 @@ def test_windows_is_refused(machine: Machine) -> None:
         ({"HTML": "reports/report.html", "SHARD": "1/2"}, "reports", ""),
     ],
 )
-def test_what_the_artifacts_hold(machine: Machine, variables: dict[str, str], folder: str, page: str) -> None:
+def test_what_the_artifacts_hold(
+    machine: Machine, variables: dict[str, str], folder: str, page: str
+) -> None:
     (machine.workspace / "reports").mkdir()
     (machine.workspace / "reports/report.html").write_text("x", encoding="utf-8")
     names = dict.fromkeys(("ROOT", "OUTPUT", "HTML", "SUFFIX", "SHARD"), "")
@@ -256,12 +294,18 @@ def test_what_the_artifacts_hold(machine: Machine, variables: dict[str, str], fo
     ("docker://ghcr.io/o/evalgate@sha256:1", "ghcr.io/o/evalgate@sha256:1"),
     ("Dockerfile", "built"),
 ])  # fmt: skip
-def test_the_image_is_the_root_actions(machine: Machine, tmp_path: Path, image: str, asked: str) -> None:
+def test_the_image_is_the_root_actions(
+    machine: Machine, tmp_path: Path, image: str, asked: str
+) -> None:
     action = tmp_path / "action"
     (action / "gate").mkdir(parents=True)
-    (action / "action.yml").write_text(f"runs:\n  using: docker\n  image: {image}\n", encoding="utf-8")
+    (action / "action.yml").write_text(
+        f"runs:\n  using: docker\n  image: {image}\n", encoding="utf-8"
+    )
     (action / "gate/steps.sh").write_text(SCRIPT.read_text(encoding="utf-8"), encoding="utf-8")
-    machine.install("docker", 'case $1 in build) [ "$3" = "$ACTION" ] && echo built ;; image) exit 1 ;; esac\n')
+    machine.install(
+        "docker", 'case $1 in build) [ "$3" = "$ACTION" ] && echo built ;; image) exit 1 ;; esac\n'
+    )
     machine.output.write_text("", encoding="utf-8")
     environment = machine.environment | {"ACTION": str(action)}
     subprocess.run(["bash", action / "gate/steps.sh", "image"], env=environment, check=True)
@@ -270,9 +314,13 @@ def test_the_image_is_the_root_actions(machine: Machine, tmp_path: Path, image: 
 
 def test_a_digest_that_cannot_be_pulled_ends_the_step(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "gate").mkdir()
-    (tmp_path / "action.yml").write_text("runs:\n  image: docker://ghcr.io/o/evalgate@sha256:1\n", encoding="utf-8")
+    (tmp_path / "action.yml").write_text(
+        "runs:\n  image: docker://ghcr.io/o/evalgate@sha256:1\n", encoding="utf-8"
+    )
     (tmp_path / "gate/steps.sh").write_text(SCRIPT.read_text(encoding="utf-8"), encoding="utf-8")
     machine.install("docker", "exit 1\n")
-    done = subprocess.run(["bash", tmp_path / "gate/steps.sh", "image"], env=machine.environment, check=False)
+    done = subprocess.run(
+        ["bash", tmp_path / "gate/steps.sh", "image"], env=machine.environment, check=False
+    )
     assert done.returncode == 1
     assert not machine.output.exists()

@@ -1,4 +1,5 @@
-"""Every file of tests is run by exactly one job of the workflow, and one job speaks for all of them."""
+"""Every file of tests is run by exactly one job of the workflow, and one job speaks for all of
+them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def jobs(workflow: str) -> dict[str, Any]:
-    jobs: dict[str, Any] = yaml.safe_load((ROOT / f".github/workflows/{workflow}.yml").read_text("utf-8"))["jobs"]
+    jobs: dict[str, Any] = yaml.safe_load(
+        (ROOT / f".github/workflows/{workflow}.yml").read_text("utf-8")
+    )["jobs"]
     return jobs
 
 
@@ -27,7 +30,9 @@ def test_every_group_has_its_job() -> None:
 
 def test_every_file_is_in_a_group_and_no_group_is_empty() -> None:
     own = groups.shared_out(groups.files())
-    assert own.keys() == {path.relative_to(ROOT / "tests").as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
+    assert own.keys() == {
+        path.relative_to(ROOT / "tests").as_posix() for path in (ROOT / "tests").rglob("test_*.py")
+    }
     assert set(own.values()) == set(groups.NAMES)
 
 
@@ -54,8 +59,20 @@ def test_where_a_file_belongs(name: str, group: str) -> None:
 
 
 def test_a_group_is_run_whole_and_alone() -> None:
-    command = [sys.executable, "-m", "pytest", "--group", "benches", "--collect-only", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--group",
+        "benches",
+        "--collect-only",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
+    )
     files = {line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line}
     own = groups.shared_out(groups.files()).items()
     assert files == {f"tests/{name}" for name, group in own if group == "benches"}
@@ -64,13 +81,20 @@ def test_a_group_is_run_whole_and_alone() -> None:
 @pytest.mark.parametrize("name", groups.NAMES)
 def test_make_runs_each_group(name: str) -> None:
     done = subprocess.run(
-        ["make", "-n", f"test-{name}"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        ["make", "-n", f"test-{name}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert f"--group {name} " in done.stdout
 
 
 def test_coverage_is_measured_where_the_makefile_says() -> None:
-    measured = re.search(r"^MEASURED := (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    measured = re.search(
+        r"^MEASURED := (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE
+    )
     assert measured is not None
     assert jobs("ci")["measured"]["strategy"]["matrix"]["group"] == measured[1].split()
     assert set(measured[1].split()) <= set(groups.NAMES)
@@ -85,7 +109,11 @@ def test_one_job_requires_all_others() -> None:
 
 def test_what_grows_by_night_is_run_by_night() -> None:
     texts = {name: (ROOT / "tests" / name).read_text("utf-8") for name in groups.files()}
-    growing = {name for name, text in texts.items() if "from hypothesis import" in text or "builders.nightly" in text}
+    growing = {
+        name
+        for name, text in texts.items()
+        if "from hypothesis import" in text or "builders.nightly" in text
+    }
     own = groups.shared_out(groups.files())
     run = jobs("nightly")["nightly"]["strategy"]["matrix"]["group"]
     assert sorted(run) == sorted({own[name] for name in growing})

@@ -1,4 +1,5 @@
-"""Every judge stands in its table and on its docs page, and says what it lacks without asking anybody."""
+"""Every judge stands in its table and on its docs page, and says what it lacks without asking
+anybody."""
 
 from __future__ import annotations
 
@@ -13,8 +14,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_file_is_a_row() -> None:
-    files = [path for path in (ROOT / "evalgate" / "judges").glob("*.py") if "\nDRIVER = " in path.read_text("utf-8")]
-    assert {path.stem for path in files} == {driver.open.__module__.rpartition(".")[2] for driver in JUDGES.values()}
+    files = [
+        path
+        for path in (ROOT / "evalgate" / "judges").glob("*.py")
+        if "\nDRIVER = " in path.read_text("utf-8")
+    ]
+    assert {path.stem for path in files} == {
+        driver.open.__module__.rpartition(".")[2] for driver in JUDGES.values()
+    }
 
 
 @pytest.mark.parametrize("name", list(JUDGES))

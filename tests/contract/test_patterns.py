@@ -1,4 +1,5 @@
-"""No regular expression takes more than linear time, whatever text it meets: each one tried with texts pumped up."""
+"""No regular expression takes more than linear time, whatever text it meets: each one tried with
+texts pumped up."""
 
 from __future__ import annotations
 
@@ -30,11 +31,22 @@ SAMPLES = {
     sre.CATEGORY_WORD: "a",
     sre.CATEGORY_NOT_WORD: "-",
 }
-FUNCTIONS = {"compile", "match", "search", "fullmatch", "sub", "split", "findall", "finditer", "subn"}
+FUNCTIONS = {
+    "compile",
+    "match",
+    "search",
+    "fullmatch",
+    "sub",
+    "split",
+    "findall",
+    "finditer",
+    "subn",
+}
 
 
 def patterns() -> Iterator[tuple[str, int, Any, set[str]]]:
-    """Every pattern that is written down in the source: where, its flags, itself, and what it is used for."""
+    """Every pattern that is written down in the source: where, its flags, itself, and what it is
+    used for."""
     for path in sorted(ROOT.rglob("*.py")):
         source = path.read_text("utf-8")
         for node in ast.walk(ast.parse(source)):
@@ -46,9 +58,17 @@ def patterns() -> Iterator[tuple[str, int, Any, set[str]]]:
             written = _constant(node.args[0])
             if written is None:
                 continue
-            named = [ast.unparse(each) for each in (*node.args[1:], *(word.value for word in node.keywords))]
+            named = [
+                ast.unparse(each)
+                for each in (*node.args[1:], *(word.value for word in node.keywords))
+            ]
             flags = sum(
-                {flag for name in named for flag in re.RegexFlag if f"re.{flag.name}" in name.replace("|", " ")},
+                {
+                    flag
+                    for name in named
+                    for flag in re.RegexFlag
+                    if f"re.{flag.name}" in name.replace("|", " ")
+                },
                 start=0,
             )
             line = source.splitlines()[node.lineno - 1]
@@ -68,7 +88,9 @@ ONCE = {"match", "fullmatch"}
 
 def _constant(node: ast.expr) -> Any:
     if isinstance(node, ast.JoinedStr):  # what stands in braces is a word
-        return "".join(str(each.value) if isinstance(each, ast.Constant) else "word" for each in node.values)
+        return "".join(
+            str(each.value) if isinstance(each, ast.Constant) else "word" for each in node.values
+        )
     try:
         value = ast.literal_eval(node)
     except ValueError:
@@ -173,7 +195,9 @@ def seconds(found: Any, uses: set[str], text: Any) -> float:
     return time.thread_time() - began
 
 
-@pytest.mark.parametrize("where", [where for where in FOUND if where.partition(":")[0] not in BOUNDED])
+@pytest.mark.parametrize(
+    "where", [where for where in FOUND if where.partition(":")[0] not in BOUNDED]
+)
 def test_a_pattern_is_linear(where: str) -> None:
     flags, pattern, uses = FOUND[where]
     found = re.compile(pattern, flags)
@@ -183,4 +207,6 @@ def test_a_pattern_is_linear(where: str) -> None:
         if seconds(found, uses, shown) > SLOW_S:
             half = min(seconds(found, uses, shown[: len(shown) // 2]) for _ in range(3))
             whole = min(seconds(found, uses, shown) for _ in range(3))
-            assert whole < SLOW_S or whole < 3 * half, f"{pattern!r} on {text[:20]!r}...{text[-5:]!r}: {whole:.3f} s"
+            assert whole < SLOW_S or whole < 3 * half, (
+                f"{pattern!r} on {text[:20]!r}...{text[-5:]!r}: {whole:.3f} s"
+            )

@@ -1,4 +1,5 @@
-"""The actions that workflows, templates, examples and docs name: the releases of one list, none on Node 20."""
+"""The actions that workflows, templates, examples and docs name: the releases of one list, none on
+Node 20."""
 
 from __future__ import annotations
 
@@ -19,13 +20,16 @@ LAST_ON_NODE_20 = {
     "github/codeql-action": 3,
     "google-github-actions/auth": 2,
 }
-"""The last major version that runs on Node 20, of each action whose own code is run: none that only calls another."""
+"""The last major version that runs on Node 20, of each action whose own code is run: none that only
+calls another."""
 
 RELEASE = pins.Release(commit="a" * 40, version="v5.1.0")
 
 
 def test_the_list_has_what_is_known_of_node() -> None:
-    assert pins.releases().keys() == LAST_ON_NODE_20.keys(), "say in the table since when an action runs on Node 24"
+    assert pins.releases().keys() == LAST_ON_NODE_20.keys(), (
+        "say in the table since when an action runs on Node 24"
+    )
 
 
 @pytest.mark.parametrize("action", LAST_ON_NODE_20)
@@ -33,15 +37,23 @@ def test_none_on_node_20(action: str) -> None:
     assert int(pins.releases()[action].major.removeprefix("v")) > LAST_ON_NODE_20[action]
 
 
-@pytest.mark.parametrize("path", list(pins.files()), ids=lambda path: str(path.relative_to(pins.ROOT)))
+@pytest.mark.parametrize(
+    "path", list(pins.files()), ids=lambda path: str(path.relative_to(pins.ROOT))
+)
 def test_only_releases_of_the_list(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert pins.pinned(text, pins.releases()) == text, "`make docs golden` writes the list's releases"
+    assert pins.pinned(text, pins.releases()) == text, (
+        "`make docs golden` writes the list's releases"
+    )
 
 
 def test_dependabot_reads_the_list() -> None:
-    updates = yaml.safe_load((pins.ROOT / ".github/dependabot.yml").read_text(encoding="utf-8"))["updates"]
-    folders = [each["directory"] for each in updates if each["package-ecosystem"] == "github-actions"]
+    updates = yaml.safe_load((pins.ROOT / ".github/dependabot.yml").read_text(encoding="utf-8"))[
+        "updates"
+    ]
+    folders = [
+        each["directory"] for each in updates if each["package-ecosystem"] == "github-actions"
+    ]
     assert folders == [f"/{pins.LIST.parent.relative_to(pins.ROOT)}"]
 
 

@@ -1,4 +1,5 @@
-"""Every problem code that the code can raise is explained in docs/validate.md, and nothing else is."""
+"""Every problem code that the code can raise is explained in docs/validate.md, and nothing else
+is."""
 
 import ast
 import functools
@@ -35,7 +36,11 @@ def _constants(tree):
         target, value = node.targets[0], node.value
         several = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
         pairs = zip(target.elts, value.elts, strict=True) if several else [(target, value)]
-        found |= {name.id: text.value for name, text in pairs if isinstance(name, ast.Name) and _is_text(text)}
+        found |= {
+            name.id: text.value
+            for name, text in pairs
+            if isinstance(name, ast.Name) and _is_text(text)
+        }
     return found
 
 
@@ -64,7 +69,11 @@ def _of_return(function):
         return
     for node in ast.walk(function):
         if isinstance(node, ast.Return):
-            told = (node.value.body, node.value.orelse) if isinstance(node.value, ast.IfExp) else (node.value,)
+            told = (
+                (node.value.body, node.value.orelse)
+                if isinstance(node.value, ast.IfExp)
+                else (node.value,)
+            )
             tuples = (each for each in told if isinstance(each, ast.Tuple))
             yield from (each.elts[0].value for each in tuples if _is_text(each.elts[0]))
 
@@ -91,4 +100,10 @@ def test_every_documented_code_can_be_raised():
 
 
 def test_the_search_finds_codes_at_all():
-    assert {"asserts-nothing", "json-syntax", "no-agent", "unknown-persona", "reference-missing"} <= raised()
+    assert {
+        "asserts-nothing",
+        "json-syntax",
+        "no-agent",
+        "unknown-persona",
+        "reference-missing",
+    } <= raised()

@@ -1,4 +1,5 @@
-"""The recipes of CONTRIBUTING.md, each walked in a copy of the project: these files, no others, and the gate runs."""
+"""The recipes of CONTRIBUTING.md, each walked in a copy of the project: these files, no others, and
+the gate runs."""
 
 from __future__ import annotations
 
@@ -86,7 +87,10 @@ def test_a_judged_criterion(tree: ScratchTree, gemini: Gemini) -> None:
     tree.replace(
         "evalgate/criteria/__init__.py",
         ("    informational,\n", "    informational,\n    politeness_v1,\n"),
-        ("        *informational.SPECS,\n", "        *informational.SPECS,\n        politeness_v1.SPEC,\n"),
+        (
+            "        *informational.SPECS,\n",
+            "        *informational.SPECS,\n        politeness_v1.SPEC,\n",
+        ),
     )
     tree.write("docs/criteria/politeness_v1.md", POLITE_PAGE)
     assert len(tree.written) == 3
@@ -157,9 +161,15 @@ def test_a_computed_criterion(tree: ScratchTree) -> None:
     tree.replace(
         "evalgate/criteria/__init__.py",
         ("    rubric_based,\n", "    rubric_based,\n    short_answers,\n"),
-        ("        *informational.SPECS,\n", "        short_answers.SPEC,\n        *informational.SPECS,\n"),
+        (
+            "        *informational.SPECS,\n",
+            "        short_answers.SPEC,\n        *informational.SPECS,\n",
+        ),
     )
-    tree.write("docs/criteria/short_answers.md", "# short_answers\n\nShort answers: at most `words` words.\n")
+    tree.write(
+        "docs/criteria/short_answers.md",
+        "# short_answers\n\nShort answers: at most `words` words.\n",
+    )
     assert len(tree.written) == 3
     tree.make_docs()
     tree.contracts("tests/contract/test_criteria_table.py", "-k", "short or every")
@@ -213,7 +223,9 @@ def test_a_report(tree: ScratchTree) -> None:
     )
     assert len(tree.written) == 2
     tree.make_docs()
-    tree.contracts("tests/golden/reports", "-k", "test_reports_read_as_reviewed[pass]", update_golden=True)
+    tree.contracts(
+        "tests/golden/reports", "-k", "test_reports_read_as_reviewed[pass]", update_golden=True
+    )
     assert (tree.root / "tests/golden/reports/pass/cases.csv").exists()
     # of the scenarios with a base, which are dear to make, one
     rows = "csv and not base_ or csv-base_apart or stands or taken"
@@ -286,7 +298,10 @@ def test_an_agent_driver(tree: ScratchTree) -> None:
     tree.replace(
         "evalgate/agents/__init__.py",
         ("import adk, command, http,", "import adk, command, echo, http,"),
-        ("        http.HttpDriver(),\n", "        http.HttpDriver(),\n        echo.EchoDriver(),\n"),
+        (
+            "        http.HttpDriver(),\n",
+            "        http.HttpDriver(),\n        echo.EchoDriver(),\n",
+        ),
     )
     tree.write("docs/agents/echo.md", ECHO_PAGE)
     assert len(tree.written) == 3
@@ -313,8 +328,13 @@ def test_a_setting(tree: ScratchTree) -> None:
     assert len(tree.written) == 1
     tree.make_docs()
     action = (tree.root / "action.yml").read_text("utf-8")
-    assert "  contact:\n    description: >-\n      Whom to ask about this gate. A name or a channel.\n" in action
-    assert "| `contact` | Whom to ask about this gate. |  |\n" in (tree.root / "README.md").read_text("utf-8")
+    assert (
+        "  contact:\n    description: >-\n      Whom to ask about this gate. A name or a channel.\n"
+        in action
+    )
+    assert "| `contact` | Whom to ask about this gate. |  |\n" in (
+        tree.root / "README.md"
+    ).read_text("utf-8")
     assert "| `contact` |  | yes | yes |  |" in (tree.root / "docs/settings.md").read_text("utf-8")
 
     tree.evaluate({"response_match_score": 1.0})
@@ -328,7 +348,8 @@ def test_a_setting(tree: ScratchTree) -> None:
 
 def test_a_sentence_of_the_comment(tree: ScratchTree) -> None:
     tree.replace(
-        "evalgate/reports/templates/comment.md.j2", ("All conversations: `report.html`", "More: `report.html`")
+        "evalgate/reports/templates/comment.md.j2",
+        ("All conversations: `report.html`", "More: `report.html`"),
     )
     assert len(tree.written) == 1
     tree.evaluate({"response_match_score": 1.0})
@@ -340,7 +361,8 @@ def test_a_sentence_of_the_comment(tree: ScratchTree) -> None:
 
 
 def test_why_a_case_was_not_measured(tree: ScratchTree) -> None:
-    """From the code in results.json to the type's member, and from there in one hop to where it is made."""
+    """From the code in results.json to the type's member, and from there in one hop to where it is
+    made."""
     tree.evaluate({"response_match_score": 1.0})
     (tree.repository / "greeting.evalset.json").rename(tree.repository / "said.json")
     tree.evaluate({"final_session_state": 1.0}, final_session_state={"greeted": True})

@@ -1,4 +1,5 @@
-"""A release: which version may be tagged, what its commit names, and that the major tag only moves forward."""
+"""A release: which version may be tagged, what its commit names, and that the major tag only moves
+forward."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def test_a_release_is_a_commit_that_names_the_image_under_both_tags(publisher: P
     assert tagged == (ROOT / "action.yml").read_text("utf-8").replace(
         "image: Dockerfile", f"image: docker://{IMAGE}"
     ).rstrip("\n")
-    assert "image: Dockerfile" in (publisher.main / "action.yml").read_text("utf-8"), "main builds from its Dockerfile"
+    assert "image: Dockerfile" in (publisher.main / "action.yml").read_text("utf-8"), (
+        "main builds from its Dockerfile"
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,21 +105,31 @@ def test_a_release_that_is_overtaken_leaves_the_major_tag(publisher: Publisher) 
     assert publisher.at("v1") == publisher.at("v1.0.1")
 
 
-@pytest.mark.parametrize("image", ["", "ghcr.io/o/evalgate:1", "ghcr.io/o/evalgate@sha256:abc", f"{IMAGE}|x"])
+@pytest.mark.parametrize(
+    "image", ["", "ghcr.io/o/evalgate:1", "ghcr.io/o/evalgate@sha256:abc", f"{IMAGE}|x"]
+)
 def test_what_is_no_digest_reaches_no_tag(publisher: Publisher, image: str) -> None:
     assert "is not an image by digest" in publisher.run("tag", "1.0.0", image)
     assert publisher.tags() == []
 
 
 def test_nothing_is_tagged_before_the_digest_ran_on_both_architectures() -> None:
-    tagging = [name for name, job in JOBS.items() if "release.sh tag" in str(job) or "release.sh major" in str(job)]
+    tagging = [
+        name
+        for name, job in JOBS.items()
+        if "release.sh tag" in str(job) or "release.sh major" in str(job)
+    ]
     assert tagging == ["publish"]
-    assert [name for name, job in JOBS.items() if ":$VERSION" in str(job)] == ["publish"], "the image's tag"
+    assert [name for name, job in JOBS.items() if ":$VERSION" in str(job)] == ["publish"], (
+        "the image's tag"
+    )
     assert JOBS["publish"]["needs"] == ["image", "try"]
     assert "if" not in JOBS["publish"]
     assert JOBS["try"]["strategy"]["matrix"] == JOBS["build"]["strategy"]["matrix"]
     gates = [step for step in JOBS["try"]["steps"] if step.get("uses") == "./gate"]
     assert [step["id"] for step in gates] == ["passing", "failing"]
-    script = next(step["run"] for step in JOBS["publish"]["steps"] if "release.sh tag" in step.get("run", ""))
+    script = next(
+        step["run"] for step in JOBS["publish"]["steps"] if "release.sh tag" in step.get("run", "")
+    )
     order = ("release.sh tag", "--draft --verify-tag", "--draft=false", "release.sh major")
     assert [script.index(each) for each in order] == sorted(script.index(each) for each in order)

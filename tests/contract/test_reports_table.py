@@ -1,4 +1,5 @@
-"""Every row of the reports' table: it renders whatever happens, the same each time, with nothing live in it."""
+"""Every row of the reports' table: it renders whatever happens, the same each time, with nothing
+live in it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,11 @@ from evalgate.text import markdown
 
 MARKDOWN = ("comment", "summary")
 NO_FILES = {"annotations", "terminal"}
-ROWS = {name: row for name, row in reports.RENDERERS.items() if row.render.__module__.startswith(reports.__name__)}
+ROWS = {
+    name: row
+    for name, row in reports.RENDERERS.items()
+    if row.render.__module__.startswith(reports.__name__)
+}
 """The room's own; a wing has its own tests."""
 SHARED = {
     "agent_changes",
@@ -42,7 +47,9 @@ SHARED = {
 
 
 def test_every_file_of_the_family_stands_in_its_table() -> None:
-    files = {path.stem for path in Path(evalgate.reports.__file__).parent.glob("*.py")} - {"__init__"}
+    files = {path.stem for path in Path(evalgate.reports.__file__).parent.glob("*.py")} - {
+        "__init__"
+    }
     rows = {row.render.__module__.rpartition(".")[2] for row in ROWS.values()}
     assert files == rows | NO_FILES | SHARED
     assert all(name == row.name for name, row in reports.RENDERERS.items())
@@ -81,7 +88,8 @@ def test_it_renders_runs_without_anything(row: str, words: str) -> None:
 
 
 class Page(HTMLParser):
-    """What a page is made of, and its text outside `code` and `pre`, where GitHub's filters look."""
+    """What a page is made of, and its text outside `code` and `pre`, where GitHub's filters
+    look."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -114,11 +122,27 @@ class Page(HTMLParser):
 
 @functools.cache
 def page_of(row: str, scenario: str) -> Page:
-    return Page(cmarkgfm.github_flavored_markdown_to_html(rendered(row, scenario), Options.CMARK_OPT_UNSAFE))
+    return Page(
+        cmarkgfm.github_flavored_markdown_to_html(rendered(row, scenario), Options.CMARK_OPT_UNSAFE)
+    )
 
 
 OURS = {
-    *("blockquote", "p", "strong", "code", "a", "table", "thead", "tbody", "tr", "th", "td", "h3", "details"),
+    *(
+        "blockquote",
+        "p",
+        "strong",
+        "code",
+        "a",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "h3",
+        "details",
+    ),
     *("summary", "pre", "sub", "ul", "li", "em", "del", "ins", "span", "b", "br"),
 }
 
@@ -128,8 +152,12 @@ OURS = {
 def test_nothing_pings_links_or_renders(row: str, scenario: str) -> None:
     page = page_of(row, scenario)
     assert set(page.elements) <= OURS
-    assert all(address.startswith("https://github.com/example/travel/") for address in page.addresses)
-    assert not re.search(r"@\w|#\d|GH-\d|(?<![0-9a-z])[0-9a-f]{7,40}(?![0-9a-z])|https?://|www\.", page.live)
+    assert all(
+        address.startswith("https://github.com/example/travel/") for address in page.addresses
+    )
+    assert not re.search(
+        r"@\w|#\d|GH-\d|(?<![0-9a-z])[0-9a-f]{7,40}(?![0-9a-z])|https?://|www\.", page.live
+    )
 
 
 def tables(report: Report, *, summary: bool) -> Counter[int]:
@@ -137,11 +165,17 @@ def tables(report: Report, *, summary: bool) -> Counter[int]:
     found = view.of(report).cases
     expected: Counter[int] = Counter()
     rows = report.comparison.criteria if report.comparison is not None else ()
-    for family in ([row for row in rows if row.rule.gating], [row for row in rows if not row.rule.gating]):
+    for family in (
+        [row for row in rows if row.rule.gating],
+        [row for row in rows if not row.rule.gating],
+    ):
         expected[6] += 1 + len(family) if family else 0
     if summary or not rows:
         known = view.by_criterion(report)
-        for family in ([each for each in known if each.threshold is None], [each for each in known if each.threshold]):
+        for family in (
+            [each for each in known if each.threshold is None],
+            [each for each in known if each.threshold],
+        ):
             expected[5] += 1 + len(family) if family else 0
     mixed = sum(len(case.mixed) for case in found)
     expected[4] += 1 + mixed if mixed else 0
@@ -183,10 +217,12 @@ def megabytes() -> Report:
     asked = build.case("blob", build.turn(blob, build.call("t", x=blob), answer=blob))
     suite = build.suite(asked)
     done = build.scores(
-        build.turn(blob, build.call("t", y=blob), answer=blob[::-1]), **{build.TOOLS: 0.0, build.WORDS: 0.0}
+        build.turn(blob, build.call("t", y=blob), answer=blob[::-1]),
+        **{build.TOOLS: 0.0, build.WORDS: 0.0},
     )
     return build.run_report(
-        [suite], {(suite.key, "blob"): [done, build.failed(build.FailureKind.RAISED, blob, detail=blob)]}
+        [suite],
+        {(suite.key, "blob"): [done, build.failed(build.FailureKind.RAISED, blob, detail=blob)]},
     )
 
 

@@ -1,4 +1,5 @@
-"""The JSON schemas of the files that people write: valid, true to what we read, and strict where a typo would hurt."""
+"""The JSON schemas of the files that people write: valid, true to what we read, and strict where a
+typo would hurt."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def faults(name: str, document: Any) -> list[str]:
-    return [error.message for error in jsonschema.Draft202012Validator(schema(name)).iter_errors(document)]
+    return [
+        error.message
+        for error in jsonschema.Draft202012Validator(schema(name)).iter_errors(document)
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,20 +49,39 @@ SCENARIO = {"starting_prompt": "hi", "conversation_plan": "ask"}
     [
         ("evalgate", {"runs": 3, "fail-on": "threshold", "max_drop": 0.1}, True),
         ("evalgate", {"runs": 2, "fail_on": ["threshold", "regression"], "env": "A, B"}, True),
-        ("evalgate", {"agents": [{"driver": "adk", "path": "agents/x"}], "budget": {"usd": 2}}, True),
+        (
+            "evalgate",
+            {"agents": [{"driver": "adk", "path": "agents/x"}], "budget": {"usd": 2}},
+            True,
+        ),
         ("evalgate", {"run": 3}, False),  # a typo
         ("evalgate", {"alpha": 2}, False),  # out of range
         ("evalgate", {"threshold": "some"}, False),
         ("evalgate", {"suites": [{"criteria": {}}]}, False),  # of which files?
         ("test_config", {"criteria": {"response_match_score": 0.8, "my_metric": 0.5}}, True),
-        ("test_config", {"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_type": "IN_ORDER"}}}, True),
+        (
+            "test_config",
+            {"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_type": "IN_ORDER"}}},
+            True,
+        ),
         ("test_config", {"criteria": {"response_match_score": "0.8"}}, False),
         ("test_config", {"criteria": {"tool_trajectory_avg_score": {"match_type": "SOME"}}}, False),
         ("test_config", {}, False),
         ("evalset", {"eval_set_id": "x", "eval_cases": [CASE]}, True),
-        ("evalset", {"eval_set_id": "x", "eval_cases": [{"eval_id": "a", "conversation_scenario": SCENARIO}]}, True),
+        (
+            "evalset",
+            {
+                "eval_set_id": "x",
+                "eval_cases": [{"eval_id": "a", "conversation_scenario": SCENARIO}],
+            },
+            True,
+        ),
         ("evalset", {"eval_set_id": "x", "eval_cases": [{"eval_id": "a"}]}, False),  # nothing to do
-        ("evalset", {"eval_set_id": "x", "eval_cases": [{**CASE, "conversation_scenario": SCENARIO}]}, False),
+        (
+            "evalset",
+            {"eval_set_id": "x", "eval_cases": [{**CASE, "conversation_scenario": SCENARIO}]},
+            False,
+        ),
         ("evalset", {"eval_cases": [CASE]}, False),
     ],
 )
@@ -67,7 +90,9 @@ def test_it_takes_what_is_right(name: str, document: Any, *, valid: bool) -> Non
 
 
 def test_every_criterion_is_in_it() -> None:
-    assert set(schema("test_config")["properties"]["criteria"]["properties"]) == set(criteria.CRITERIA)
+    assert set(schema("test_config")["properties"]["criteria"]["properties"]) == set(
+        criteria.CRITERIA
+    )
 
 
 def test_evalgate_ymls_of_the_docs_are_valid() -> None:
@@ -75,7 +100,9 @@ def test_evalgate_ymls_of_the_docs_are_valid() -> None:
     blocks = [
         block
         for page in sorted((ROOT / "docs").rglob("*.md"))
-        for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+        for block in re.findall(
+            r"^```yaml\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
+        )
         if block.startswith(("agents:\n", "suites:\n", "judge:\n", "budget:", "# evalgate.yml"))
     ]
     assert len(blocks) >= 10
@@ -84,12 +111,17 @@ def test_evalgate_ymls_of_the_docs_are_valid() -> None:
         assert faults("evalgate", yaml.safe_load(block)) == [], block
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="needs the corpus: public evaluation files beside the repository")
+@pytest.mark.skipif(
+    not CORPUS.is_dir(), reason="needs the corpus: public evaluation files beside the repository"
+)
 def test_public_files_in_the_current_schema_are_valid() -> None:
     seen = 0
     for path in sorted(CORPUS.rglob("*.json")):
         text = plain.decode(path.read_bytes(), file=path.name)
-        if not isinstance(text, str) or formats.kind_of(text, file=path.name) is not formats.FileKind.EVAL_SET:
+        if (
+            not isinstance(text, str)
+            or formats.kind_of(text, file=path.name) is not formats.FileKind.EVAL_SET
+        ):
             continue
         read = formats.parse_eval_set(text, file=path.name)
         if read.dialect is formats.Dialect.ADK and not read.problems:

@@ -1,4 +1,5 @@
-"""Every row of the settings' tables: each fact is said, and what is said to reach an agent or a score counts."""
+"""Every row of the settings' tables: each fact is said, and what is said to reach an agent or a
+score counts."""
 
 from __future__ import annotations
 
@@ -57,7 +58,11 @@ def test_every_row_says_every_fact_once(section: str, name: str) -> None:
 
 
 def test_what_is_no_row_comes_along() -> None:
-    carried = {name for table in TABLES.values() for name in table.model_fields.keys() - config.rows(table).keys()}
+    carried = {
+        name
+        for table in TABLES.values()
+        for name in table.model_fields.keys() - config.rows(table).keys()
+    }
     assert carried == {"gate_file", "problems", "given", "places"}
 
 
@@ -80,14 +85,18 @@ def test_what_no_file_can_hold_a_door_decides() -> None:
 def test_the_page_on_stored_results_names_what_reaches_an_agent() -> None:
     page = (Path(__file__).parents[2] / "docs/baseline.md").read_text(encoding="utf-8")
     told = page.partition("same settings that reach it (")[2].partition(")")[0]
-    assert sorted(" ".join(told.replace("`", "").split()).split(", ")) == sorted(map(input_name, OF_AGENTS))
+    assert sorted(" ".join(told.replace("`", "").split()).split(", ")) == sorted(
+        map(input_name, OF_AGENTS)
+    )
 
 
 # --- what stands in for a run --------------------------------------------------------------------
 
 CASE = {
     "eval_id": "written",
-    "conversation": [{"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hi"}]}}],
+    "conversation": [
+        {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hi"}]}}
+    ],
 }
 SCENARIO = {
     "eval_id": "simulated",
@@ -96,7 +105,10 @@ SCENARIO = {
 CRITERIA = {
     "criteria": {
         "response_match_score": 0.5,
-        "final_response_match_v2": {"threshold": 0.5, "judge_model_options": {"judge_model": "gemini-2.5-flash"}},
+        "final_response_match_v2": {
+            "threshold": 0.5,
+            "judge_model_options": {"judge_model": "gemini-2.5-flash"},
+        },
     }
 }
 OTHER = {"criteria": {"final_response_match_v2": 0.5}}
@@ -149,8 +161,17 @@ def value_of(section: str, name: str) -> Any:
     if (section, name) in VALUES:
         return VALUES[section, name]
     field = row(section, name)
-    kinds = [kind for kind in (field.annotation, *typing.get_args(field.annotation)) if kind is not type(None)]
-    options = [option for kind in kinds if typing.get_origin(kind) is Literal for option in typing.get_args(kind)]
+    kinds = [
+        kind
+        for kind in (field.annotation, *typing.get_args(field.annotation))
+        if kind is not type(None)
+    ]
+    options = [
+        option
+        for kind in kinds
+        if typing.get_origin(kind) is Literal
+        for option in typing.get_args(kind)
+    ]
     if options:
         return next(option for option in options if option not in ("", field.default))
     if isinstance(field.default, bool):
@@ -185,16 +206,22 @@ def settings_of(root: Path, given: Mapping[str, Any], file: Mapping[str, Any]) -
 
 
 def standing(settings: Settings, journal: Journal) -> dict[str, dict[Trait, object]]:
-    """By case, what has to be equal for what an agent did, and for its grades, to stand in for a run."""
+    """By case, what has to be equal for what an agent did, and for its grades, to stand in for a
+    run."""
     suites = project.prepare(settings, environ={}).suites
-    services: dict[str, Any] = {"limiters": judges.limiters_of(settings), "now": datetime(2026, 1, 1, tzinfo=UTC)}
+    services: dict[str, Any] = {
+        "limiters": judges.limiters_of(settings),
+        "now": datetime(2026, 1, 1, tzinfo=UTC),
+    }
     session = Session(settings, watcher=SilentWatcher(), panel=None, **services)
     tools = toolbox.fingerprint(settings, settings.root)
     inputs: Any = None  # nothing is run
     side = Side(session, suites, agents={}, criteria={}, inputs=inputs, journal=journal)
     environment = AgentVariables(environ={"DATABASE_URL": "x"}, names=settings.env).environment()
     agent: Any = SimpleNamespace(about=lambda: {"python": "3"}, description=lambda: None)
-    around = agent_environment.of_agent(agent, settings, environment=environment, tools=tools, key=b"k")
+    around = agent_environment.of_agent(
+        agent, settings, environment=environment, tools=tools, key=b"k"
+    )
     tasks = (
         Task(key=TrialKey(suite=suite.key, case_id=case.case_id), suite=suite, case=case)
         for suite in suites
@@ -203,7 +230,9 @@ def standing(settings: Settings, journal: Journal) -> dict[str, dict[Trait, obje
     return {
         task.case.case_id: {
             Trait.AGENT: (side.addresses(task).trial, around),
-            Trait.MEASUREMENT: {key: each for key, each in side.criterion_prints.items() if key[0] == task.suite.key},
+            Trait.MEASUREMENT: {
+                key: each for key, each in side.criterion_prints.items() if key[0] == task.suite.key
+            },
         }
         for task in tasks
     }
@@ -217,15 +246,21 @@ def changed(root: Path, section: str, name: str) -> tuple[Settings, Settings]:
         return settings_of(root, before, {}), settings_of(root, {**before, name: value}, {})
     if section == "file":
         return settings_of(root, {}, {}), settings_of(root, {}, {name: value})
-    rule = {"match": ["**"], "criteria": {"response_match_score": 0.5}} if section == "suites" else {}
+    rule = (
+        {"match": ["**"], "criteria": {"response_match_score": 0.5}} if section == "suites" else {}
+    )
     if name == "config":
         rule.pop("criteria", None)
     wrap = (lambda each: [each] if each else []) if section == "suites" else (lambda each: each)
-    return settings_of(root, {}, {section: wrap(rule)}), settings_of(root, {}, {section: wrap({**rule, name: value})})
+    return settings_of(root, {}, {section: wrap(rule)}), settings_of(
+        root, {}, {section: wrap({**rule, name: value})}
+    )
 
 
 @pytest.mark.parametrize(("section", "name"), ROWS)
-def test_what_reaches_an_agent_or_a_score_lets_nothing_else_stand_in(root: Path, section: str, name: str) -> None:
+def test_what_reaches_an_agent_or_a_score_lets_nothing_else_stand_in(
+    root: Path, section: str, name: str
+) -> None:
     """And what reaches neither costs no run again."""
     with contextlib.closing(Journal.create(root / "journal.jsonl", about={})) as journal:
         before, after = (standing(each, journal) for each in changed(root, section, name))
@@ -233,16 +268,24 @@ def test_what_reaches_an_agent_or_a_score_lets_nothing_else_stand_in(root: Path,
     assert both, "there is something to compare"
     facts = config.fact(row(section, name), Trait)
     for trait in (Trait.AGENT, Trait.MEASUREMENT):
-        assert any(before[case][trait] != after[case][trait] for case in both) is (trait in facts), trait
+        assert any(before[case][trait] != after[case][trait] for case in both) is (
+            trait in facts
+        ), trait
 
 
 @pytest.mark.parametrize(
-    ("section", "name"), [each for each in ROWS if config.fact(row(*each), Trait) & REACHES and each[0] != "simulator"]
+    ("section", "name"),
+    [each for each in ROWS if config.fact(row(*each), Trait) & REACHES and each[0] != "simulator"],
 )
-def test_shards_that_ran_agents_otherwise_are_of_different_plans(root: Path, section: str, name: str) -> None:
+def test_shards_that_ran_agents_otherwise_are_of_different_plans(
+    root: Path, section: str, name: str
+) -> None:
     plans = set()
     for settings in changed(root, section, name):
-        shard = shards.of(settings.model_copy(update={"shard": "1/2"}), project.prepare(settings, environ={}).suites)
+        shard = shards.of(
+            settings.model_copy(update={"shard": "1/2"}),
+            project.prepare(settings, environ={}).suites,
+        )
         assert shard is not None
         plans.add(shard.fingerprint)
     assert len(plans) == 2

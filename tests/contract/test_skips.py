@@ -1,4 +1,5 @@
-"""A test is skipped only for what no package brings, and `make test` fails where another one was."""
+"""A test is skipped only for what no package brings, and `make test` fails where another one
+was."""
 
 from __future__ import annotations
 
@@ -36,7 +37,12 @@ def test_one(reason):
         (["no chromium"], [], 0, "skipped: 1 needs what `make test` brings"),
         (["no chromium", ""], ["--complete"], 1, "skipped: 1 needs what `make test` brings"),
         # the same where several processes share the tests
-        (["no chromium", ""], ["--complete", "-n", "1"], 1, "skipped: 1 needs what `make test` brings"),
+        (
+            ["no chromium", ""],
+            ["--complete", "-n", "1"],
+            1,
+            "skipped: 1 needs what `make test` brings",
+        ),
     ],
 )
 def test_what_may_be_skipped(
@@ -57,7 +63,11 @@ def test_what_may_be_skipped(
         monkeypatch.setenv("PYTHONPATH", str(TESTS))
         options = ["-p", "xdist.plugin", *options]
     run = pytester.runpytest_subprocess if "-n" in options else pytester.runpytest_inprocess
-    done = run("-p", "builders.skips", "-c", os.devnull, "--rootdir", str(pytester.path), *options, "-ra")
+    done = run(
+        "-p", "builders.skips", "-c", os.devnull, "--rootdir", str(pytester.path), *options, "-ra"
+    )
     assert done.ret == code
     lines = done.outlines
-    assert (lines[-2] if line else "\n".join(each for each in lines if each.startswith("skipped"))) == line
+    assert (
+        lines[-2] if line else "\n".join(each for each in lines if each.startswith("skipped"))
+    ) == line

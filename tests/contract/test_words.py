@@ -1,4 +1,5 @@
-"""Phrases that readers stumbled over, and names that nobody outside knows, stay out of what users read."""
+"""Phrases that readers stumbled over, and names that nobody outside knows, stay out of what users
+read."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-PROMPTS = frozenset({"evalgate/criteria/final_response_match_v2.py", "evalgate/simulation/personas.py"})
+PROMPTS = frozenset(
+    {"evalgate/criteria/final_response_match_v2.py", "evalgate/simulation/personas.py"}
+)
 """Read by models: other words would be another version of the prompt."""
 
 BANNED = (
@@ -75,8 +78,28 @@ BANNED = (
     "empty reply",
 )
 BRITISH = (
-    *("artefact", "behaviour", "catalogue", "centralise", "colour", "favour", "generalise", "honour", "initialise"),
-    *("judgement", "labelled", "labelling", "normalise", "organise", "recognise", "serialise", "summarise", "whilst"),
+    *(
+        "artefact",
+        "behaviour",
+        "catalogue",
+        "centralise",
+        "colour",
+        "favour",
+        "generalise",
+        "honour",
+        "initialise",
+    ),
+    *(
+        "judgement",
+        "labelled",
+        "labelling",
+        "normalise",
+        "organise",
+        "recognise",
+        "serialise",
+        "summarise",
+        "whilst",
+    ),
 )
 """Users read American English."""
 
@@ -98,7 +121,10 @@ def strings_of(path: Path) -> Iterator[tuple[int, str]]:
             silent |= {id(part) for part in node.values}
             yield (
                 node.lineno,
-                "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values),
+                "".join(
+                    str(part.value) if isinstance(part, ast.Constant) else "{}"
+                    for part in node.values
+                ),
             )
     for node in nodes:
         if (
@@ -111,8 +137,13 @@ def strings_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def looked_at() -> list[Path]:
-    """Everything that users read, but for CHANGELOG.md and the decisions, which say how things came to be."""
-    sources = [path for path in (ROOT / "evalgate").rglob("*") if path.suffix in {".py", ".j2", ".md", ".html"}]
+    """Everything that users read, but for CHANGELOG.md and the decisions, which say how things came
+    to be."""
+    sources = [
+        path
+        for path in (ROOT / "evalgate").rglob("*")
+        if path.suffix in {".py", ".j2", ".md", ".html"}
+    ]
     own = [path for path in sources if path.relative_to(ROOT).as_posix() not in PROMPTS]
     pages = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "decisions"]
     top = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "action.yml")]
@@ -130,7 +161,11 @@ def test_no_page_and_no_message_has_a_banned_phrase() -> None:
     found = []
     for path in looked_at():
         texts = strings_of(path) if path.suffix == ".py" else [(1, path.read_text("utf-8"))]
-        found += [f"{path.relative_to(ROOT)}:{line}: {phrase}" for line, text in texts for phrase in found_in(text)]
+        found += [
+            f"{path.relative_to(ROOT)}:{line}: {phrase}"
+            for line, text in texts
+            for phrase in found_in(text)
+        ]
     assert found == []
 
 
@@ -148,5 +183,7 @@ def test_phrases_are_found(text: str, phrases: list[str]) -> None:
 
 
 def test_the_glossary_has_twenty_words() -> None:
-    rows = re.findall(r"^\| (?!Word|---)", (ROOT / "docs/glossary.md").read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (?!Word|---)", (ROOT / "docs/glossary.md").read_text("utf-8"), re.MULTILINE
+    )
     assert len(rows) == 20

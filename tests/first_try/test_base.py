@@ -1,4 +1,5 @@
-"""The first pull requests of a stranger: evalgate comes, or what was broken is repaired. Green where head passes."""
+"""The first pull requests of a stranger: evalgate comes, or what was broken is repaired. Green
+where head passes."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ WORKS: dict[str, str] = {
 }
 COMPARED = "pass. No regression seen in 4 compared cases"
 EDITED = "pass. This change adds or edits evaluation files, not the agent."
-NOTHING_YET = "Nothing to compare with yet: the base has no agent for these evaluation files or its own."
+NOTHING_YET = (
+    "Nothing to compare with yet: the base has no agent for these evaluation files or its own."
+)
 CANNOT_START = "inconclusive. Not compared: the base cannot start:"
 NOT_MADE = "inconclusive. Not compared: the base's environment cannot be made: installing requirements.txt failed:"
 DECIDE = "The thresholds decide."
@@ -106,13 +109,16 @@ def test_the_first_pull_requests(repo: Repository, base: dict[str, str | None], 
     (line,) = (line for line in lines if line.startswith("Against the base: "))
     assert line.startswith(f"Against the base: {told}"), said
     assert "Thresholds: pass. All 4 cases passed." in lines
-    assert sum((told.partition("Not compared: ")[2] or told) in line for line in lines) == 1, "it is told once"
+    assert sum((told.partition("Not compared: ")[2] or told) in line for line in lines) == 1, (
+        "it is told once"
+    )
     if told.startswith("inconclusive"):
         assert "INCONCLUSIVE (NON-BLOCKING)" in lines
         comment = repo.comment().splitlines()
         assert "> **evalgate: inconclusive (non-blocking).**" in comment
         assert any(
-            line.startswith("> - \N{WHITE QUESTION MARK ORNAMENT} **Against the base**: Not") for line in comment
+            line.startswith("> - \N{WHITE QUESTION MARK ORNAMENT} **Against the base**: Not")
+            for line in comment
         )
     else:
         assert "PASS" in lines
@@ -135,7 +141,10 @@ def test_an_agent_of_adk_that_gets_its_first_evaluation_files(tmp_path: Path) ->
     repo.write("bot/agent.py", f"{agent}root_agent = LlmAgent(name='bot', model=ScriptedLlm())\n")
     repo.commit("base")
     repo.git("checkout", "-qb", "change")
-    turn: dict[str, Any] = {"user_content": content("say hello", "user"), "final_response": content("hello", "model")}
+    turn: dict[str, Any] = {
+        "user_content": content("say hello", "user"),
+        "final_response": content("hello", "model"),
+    }
     cases = [{"eval_id": "greets", "conversation": [turn]}]
     repo.write("bot/desk.evalset.json", json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
     repo.commit("head")

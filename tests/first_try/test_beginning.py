@@ -40,7 +40,11 @@ root_agent = Agent(name="bot", model="my-own", sub_agents=subs)
 
 def call(repository: Path, *arguments: str, **variables: str) -> tuple[int, str]:
     """The exit code and all that it said, in an environment without keys."""
-    same = {name: value for name, value in os.environ.items() if name.startswith(forked_command.READ_ONCE)}
+    same = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(forked_command.READ_ONCE)
+    }
     environment = {**same, **repositories.ENVIRON, "HOME": str(repository.parent), **variables}
     done = forked_command.run(arguments, cwd=repository, env=environment, timeout=120)
     return done.returncode, done.stdout + done.stderr
@@ -96,7 +100,9 @@ def adk() -> str:
         (
             ON_VERTEX,
             3,
-            ["gemini-2.5-flash by way of Vertex AI cannot be asked: GOOGLE_CLOUD_LOCATION is not set here"],
+            [
+                "gemini-2.5-flash by way of Vertex AI cannot be asked: GOOGLE_CLOUD_LOCATION is not set here"
+            ],
         ),
         # credentials of the cloud at import, as agent-starter-pack's templates have it
         (
@@ -140,7 +146,9 @@ def test_an_adk_agent(tmp_path: Path, adk: str, source: str, code: int, lines: l
 def test_what_a_called_agent_needs_lies_beside_its_module(tmp_path: Path) -> None:
     files = {name: text for name, text in SOUND.items() if name != "desk.py"}
     files["evalgate.yml"] = "agents: [{driver: python, call: 'shop.desk:answer'}]\n"
-    repository = stranger(tmp_path, {**files, "shop/desk.py": SOUND["desk.py"], "shop/requirements.txt": "# none\n"})
+    repository = stranger(
+        tmp_path, {**files, "shop/desk.py": SOUND["desk.py"], "shop/requirements.txt": "# none\n"}
+    )
     code, said = call(repository, "doctor", UV_OFFLINE="1", UV_NO_INDEX="1")
     assert code == 0, said
     assert re.search(r"  ok     environment  Python \S+, from shop/requirements\.txt\n", said), said
@@ -171,10 +179,14 @@ def test_the_workflow_of_an_agent_that_logs_in_to_google_cloud(
     repository = stranger(tmp_path, {**SOUND, "desk.py": source + SOUND["desk.py"]})
     code, said = call(repository, "init", "--action", "acme/evalgate/gate@v1")
     assert (code, "gh variable set GCP_WORKLOAD_IDENTITY_PROVIDER" in said) == (0, signs_in), said
-    steps = yaml.safe_load((repository / starter.WORKFLOW).read_text(encoding="utf-8"))["jobs"]["gate"]["steps"]
+    steps = yaml.safe_load((repository / starter.WORKFLOW).read_text(encoding="utf-8"))["jobs"][
+        "gate"
+    ]["steps"]
     assert any("google-github-actions/auth@" in step["uses"] for step in steps) is signs_in
     gate = steps[-1]
-    assert gate.get("with", {}).get("env") == ("GOOGLE_APPLICATION_CREDENTIALS" if signs_in else None)
+    assert gate.get("with", {}).get("env") == (
+        "GOOGLE_APPLICATION_CREDENTIALS" if signs_in else None
+    )
     assert gate.get("env", {}).get("GOOGLE_CLOUD_PROJECT", "") == project
     _, said = call(repository, "doctor")
     assert "[workflow-variable]" not in said
@@ -191,7 +203,10 @@ def test_a_shallow_checkout_without_its_remote(tmp_path: Path) -> None:
     code, said = call(clone, "doctor", "--python", sys.executable)
     assert code == 0, said
     assert "  warn   base         " in said
-    assert "fix: git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout\n" in said
+    assert (
+        "fix: git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout\n"
+        in said
+    )
 
 
 def test_files_are_written_only_where_they_may(tmp_path: Path) -> None:
@@ -237,7 +252,12 @@ agents:
     ("name", "text", "written", "former"),
     [
         # what says nothing of agents gets them, and keeps all that its author wrote
-        ("evalgate.yml", "# ours\nruns: 3\nenv: DESK_URL\n", f"# ours\nruns: 3\nenv: DESK_URL\n\n{AGENTS}", None),
+        (
+            "evalgate.yml",
+            "# ours\nruns: 3\nenv: DESK_URL\n",
+            f"# ours\nruns: 3\nenv: DESK_URL\n\n{AGENTS}",
+            None,
+        ),
         ("evalgate.yaml", "runs: 3", f"runs: 3\n\n{AGENTS}", None),
         ("evalgate.yml", "# nothing yet\n", f"# nothing yet\n\n{AGENTS}", None),
         # where they cannot be added, what stood there is kept beside
@@ -245,7 +265,9 @@ agents:
         ("evalgate.yaml", "runs: 3\nagents: []\n", AGENTS, "runs: 3\nagents: []\n"),
     ],
 )
-def test_init_beside_an_evalgate_yml(tmp_path: Path, name: str, text: str, written: str, former: str | None) -> None:
+def test_init_beside_an_evalgate_yml(
+    tmp_path: Path, name: str, text: str, written: str, former: str | None
+) -> None:
     repository = stranger(tmp_path, {**TWO, name: text})
     place, kept = repository / name, repository / f"{name}.orig"
     code, said = call(repository, "init")
@@ -254,7 +276,9 @@ def test_init_beside_an_evalgate_yml(tmp_path: Path, name: str, text: str, writt
     code, said = call(repository, "init", "--force")
     assert (code, place.read_text(encoding="utf-8")) == (0, written), said
     assert (kept.read_text(encoding="utf-8") if kept.exists() else None) == former
-    assert (f"wrote {name}; what stood there is in {name}.orig\n" if former else f"wrote {name}\n") in said
+    assert (
+        f"wrote {name}; what stood there is in {name}.orig\n" if former else f"wrote {name}\n"
+    ) in said
     assert len([*repository.glob("evalgate.y*ml")]) == 1
     code, said = call(repository, "validate")
     assert code == 0, said
@@ -268,7 +292,13 @@ def test_the_last_step_of_init_can_be_pasted(tmp_path: Path, root: str) -> None:
     code, said = call(folder, "init")
     assert code == 0, said
     command = next(line.partition(". ")[2] for line in said.splitlines() if "git add " in line)
-    subprocess.run(["/bin/sh", "-ec", command], cwd=folder, env=repositories.WRITER, check=True, capture_output=True)
+    subprocess.run(
+        ["/bin/sh", "-ec", command],
+        cwd=folder,
+        env=repositories.WRITER,
+        check=True,
+        capture_output=True,
+    )
     shown = repositories.git(repository, "show", "--name-only", "--format=%s", "HEAD").splitlines()
     file = "evalgate.yml" if root == "." else f"{root}/evalgate.yml"
     assert shown == ["Gate pull requests with evalgate", "", ".github/workflows/evalgate.yml", file]
@@ -303,6 +333,11 @@ def test_what_is_written_pleases_the_linters(tmp_path: Path) -> None:
         if not program.exists():
             pytest.skip(f"{command[0]} is not installed: make check installs it")
         done = subprocess.run(
-            [program, *command[1:], *written], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+            [program, *command[1:], *written],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,5 @@
-"""Repositories as strangers lay them out: which criteria apply, and what becomes of a file that nobody can read."""
+"""Repositories as strangers lay them out: which criteria apply, and what becomes of a file that
+nobody can read."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ STARTER_PACK_CONFIG = {
             "threshold": 0.8,
             "judgeModelOptions": {"judgeModel": "gemini-flash-latest", "numSamples": 1},
             "rubrics": [
-                {"rubricId": "relevance", "rubricContent": {"textProperty": "The response addresses the query."}},
+                {
+                    "rubricId": "relevance",
+                    "rubricContent": {"textProperty": "The response addresses the query."},
+                },
             ],
         }
     }
@@ -31,7 +35,8 @@ AGENT = {"driver": "command", "command": [sys.executable, "agent.py"]}
 
 
 def cases(*numbers: int, expects: bool = True) -> dict[str, Any]:
-    """Cases that the agent of `Repository` answers as expected; without `expects` only questions."""
+    """Cases that the agent of `Repository` answers as expected; without `expects` only
+    questions."""
     listed = []
     for number in numbers:
         turn: dict[str, Any] = {"user_content": {"parts": [{"text": f"question {number}"}]}}
@@ -69,9 +74,15 @@ def test_the_starter_packs_layout(
     put(stranger, {"tests/eval/evalsets/basic.evalset.json": cases(0, 1, expects=False)})
     code, said = stranger.call("list")
     assert code == 0, said
-    assert "criteria  rubric_based_final_response_quality_v1 >= 0.8, from tests/eval/eval_config.json\n" in said
+    assert (
+        "criteria  rubric_based_final_response_quality_v1 >= 0.8, from tests/eval/eval_config.json\n"
+        in said
+    )
     told = "criteria are read from `tests/eval/eval_config.json`; ADK itself reads only test_config.json"
-    assert f"tests/eval/eval_config.json: notice: {told} beside evaluation files [criteria-elsewhere]" in said
+    assert (
+        f"tests/eval/eval_config.json: notice: {told} beside evaluation files [criteria-elsewhere]"
+        in said
+    )
     assert "warning" not in said
     code, said = stranger.run(base="")
     assert (code, gemini.judged > 0) == (0, True), said
@@ -96,7 +107,10 @@ def test_a_project_of_agents_cli(stranger: Repository) -> None:
     assert (code, stranger.asked("head")) == (2, 0), said
     assert f"tests/eval/eval_config.yaml:1: error: {told}{mended}" in said
     assert said.count("no thresholds") == 1
-    put(stranger, {"tests/eval/datasets/test_config.json": {"criteria": {"response_match_score": 0.8}}})
+    put(
+        stranger,
+        {"tests/eval/datasets/test_config.json": {"criteria": {"response_match_score": 0.8}}},
+    )
     code, said = stranger.run(base="")
     assert (code, "PASS: All 2 cases passed." in said) == (0, True), said
     assert not any(word in said for word in ("warning", "error:"))
@@ -105,11 +119,20 @@ def test_a_project_of_agents_cli(stranger: Repository) -> None:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ('{"eval_set_id": "b",\n "eval_cases": [\n<<<<<<< HEAD\n', "line 3: unresolved merge conflict"),
+        (
+            '{"eval_set_id": "b",\n "eval_cases": [\n<<<<<<< HEAD\n',
+            "line 3: unresolved merge conflict",
+        ),
         ("", "line 1: the file is empty"),
         (cases(), "the evaluation set has no cases"),
-        ([{"role": "user", "parts": []}], "line 1: this list is not an evaluation set: found chat messages"),
-        ({"eval_case_results": []}, "line 1: this is not an evaluation set: there is no `eval_cases`; found results"),
+        (
+            [{"role": "user", "parts": []}],
+            "line 1: this list is not an evaluation set: found chat messages",
+        ),
+        (
+            {"eval_case_results": []},
+            "line 1: this is not an evaluation set: there is no `eval_cases`; found results",
+        ),
     ],
 )
 def test_a_monorepo_with_one_broken_file(stranger: Repository, broken: Any, reason: str) -> None:
@@ -120,7 +143,10 @@ def test_a_monorepo_with_one_broken_file(stranger: Repository, broken: Any, reas
     code, said = stranger.run(base="")
     assert (code, stranger.asked("head")) == (3, 2), said
     assert f"not measured: b/broken.evalset.json: {reason}" in said
-    assert f"NOT MEASURED: 1 evaluation file could not be evaluated: b/broken.evalset.json: {reason}" in said
+    assert (
+        f"NOT MEASURED: 1 evaluation file could not be evaluated: b/broken.evalset.json: {reason}"
+        in said
+    )
     assert "2 passed, 0 failed, 0 not measured" in said
     suites = {suite["suite"]: suite for suite in stranger.results()["suites"]}
     assert {key: suite["verdict"] for key, suite in suites.items()} == {
@@ -134,7 +160,10 @@ def test_a_monorepo_with_one_broken_file(stranger: Repository, broken: Any, reas
     assert error.get("message", "").startswith(reason)
     assert "### 1 evaluation file could not be evaluated" in stranger.comment()
     assert "- ⚠️ `b/broken.evalset.json`: " in stranger.comment()
-    assert "1 evaluation file could not be evaluated" in (stranger.root / "evalgate-report/report.html").read_text()
+    assert (
+        "1 evaluation file could not be evaluated"
+        in (stranger.root / "evalgate-report/report.html").read_text()
+    )
     # the policy may say otherwise, and the verdict is no pass all the same
     code, said = stranger.run("--fail-on", "threshold", base="")
     assert (code, "NOT MEASURED: 1 evaluation file" in said) == (0, True), said
@@ -177,7 +206,8 @@ def test_only_scenarios_and_no_config(tmp_path: Path, gemini: simulated.Gemini) 
 def test_scenarios_beside_written_turns_and_no_config(
     tmp_path: Path, gemini: simulated.Gemini, answer: str, expected: int
 ) -> None:
-    """Each case by what fits it: a judge is not asked of written turns, and that these end is no pass."""
+    """Each case by what fits it: a judge is not asked of written turns, and that these end is no
+    pass."""
     root = simulated.repository(tmp_path, gemini)
     (root / "test_config.json").unlink()
     written = json.loads((root / "desk.evalset.json").read_text())
@@ -190,7 +220,10 @@ def test_scenarios_beside_written_turns_and_no_config(
     (suite,) = json.loads((root / "evalgate-report/results.json").read_text())["suites"]
     led, other = ({*case["trials"][0]["grades"]} for case in suite["cases"])
     assert "multi_turn_task_success_v1" in led - other
-    assert [case["verdict"] for case in suite["cases"]] == ["pass", "pass" if answer else "not_measured"]
+    assert [case["verdict"] for case in suite["cases"]] == [
+        "pass",
+        "pass" if answer else "not_measured",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -198,15 +231,28 @@ def test_scenarios_beside_written_turns_and_no_config(
     [
         # an answer and no word of tools: the answer decides
         ({"final_response": {"parts": [{"text": "answer 0"}]}}, 0, "PASS: The case passed."),
-        ({"final_response": {"parts": [{"text": "no"}]}}, 1, "FAIL: 1 of 1 cases failed in desk.evalset.json."),
+        (
+            {"final_response": {"parts": [{"text": "no"}]}},
+            1,
+            "FAIL: 1 of 1 cases failed in desk.evalset.json.",
+        ),
         # tools and no answer: the calls decide
         ({"intermediate_data": {"tool_uses": []}}, 0, "PASS: The case passed."),
         # neither: that is no test
-        ({}, 2, "error: no case expects an answer or tool calls, so the default criteria have nothing to assert"),
+        (
+            {},
+            2,
+            "error: no case expects an answer or tool calls, so the default criteria have nothing to assert",
+        ),
     ],
 )
-def test_the_defaults_apply_where_they_can(stranger: Repository, turn: dict[str, Any], code: int, words: str) -> None:
-    case = {"eval_id": "c", "conversation": [{"user_content": {"parts": [{"text": "question 0"}]}, **turn}]}
+def test_the_defaults_apply_where_they_can(
+    stranger: Repository, turn: dict[str, Any], code: int, words: str
+) -> None:
+    case = {
+        "eval_id": "c",
+        "conversation": [{"user_content": {"parts": [{"text": "question 0"}]}, **turn}],
+    }
     put(stranger, {"desk.evalset.json": {"eval_set_id": "desk", "eval_cases": [case]}})
     done, said = stranger.run(base="")
     assert done == code, said
@@ -236,7 +282,9 @@ def test_a_case_without_anything_to_assert_is_no_pass(stranger: Repository) -> N
         ("[1, 2]", 0, ""),
     ],
 )
-def test_a_test_file_that_ends_too_early(stranger: Repository, text: str, code: int, reason: str) -> None:
+def test_a_test_file_that_ends_too_early(
+    stranger: Repository, text: str, code: int, reason: str
+) -> None:
     """Its cases are gone, which is not a pass; the files of other programs are none of ours."""
     put(stranger, {"a/desk.evalset.json": cases(0, 1), "b/desk.test.json": text})
     put(stranger, {"a/test_config.json": {"criteria": {"response_match_score": 0.9}}})

@@ -1,4 +1,5 @@
-"""Agents of other frameworks than ADK, as strangers have them: found by `evalgate init`, run, and told of."""
+"""Agents of other frameworks than ADK, as strangers have them: found by `evalgate init`, run, and
+told of."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ BOTS = {
 """The module with the scripted model, and the agent."""
 
 ASKED = {
-    "works": [('call weather {"city": "Oslo"}\nsay sunny', "sunny", ["Oslo"]), ("say (turns)", "turn 2", [])],
+    "works": [
+        ('call weather {"city": "Oslo"}\nsay sunny', "sunny", ["Oslo"]),
+        ("say (turns)", "turn 2", []),
+    ],
     "fails": [("raise no model today", "sunny", [])],
     "blocks": [('call block {"seconds": 60}\nsay sunny', "sunny", [])],
 }
@@ -65,7 +69,9 @@ def stranger(tmp_path: Path, driver: str) -> Repository:
         f"{folder}bot.py": f"import script, test_model\n{bot}",
         f"{folder}script.py": (AGENTS / "frameworks/script.py").read_text(),
         f"{folder}test_model.py": (AGENTS / "frameworks" / model).read_text(),
-        "test_config.json": json.dumps({"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}}),
+        "test_config.json": json.dumps(
+            {"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}}
+        ),
         "desk.evalset.json": json.dumps({"eval_set_id": "desk", "eval_cases": [*map(case, ASKED)]}),
     }.items():
         made.write(name, text)
@@ -78,7 +84,9 @@ def case(name: str) -> dict[str, Any]:
         {
             "user_content": content(said, "user"),
             "final_response": content(answer, "model"),
-            "intermediate_data": {"tool_uses": [{"name": "weather", "args": {"city": city}} for city in cities]},
+            "intermediate_data": {
+                "tool_uses": [{"name": "weather", "args": {"city": city}} for city in cities]
+            },
         }
         for said, answer, cities in ASKED[name]
     ]
@@ -86,7 +94,8 @@ def case(name: str) -> dict[str, Any]:
 
 
 def test_an_agent_of_another_framework(stranger: Repository, driver: str) -> None:
-    """Several turns and a tool; a failure of the model; a tool that takes too long, which is named."""
+    """Several turns and a tool; a failure of the model; a tool that takes too long, which is
+    named."""
     code, said = stranger.call("init")
     assert code == 0, said
     assert "wrote evalgate.yml\n" in said
@@ -98,7 +107,11 @@ def test_an_agent_of_another_framework(stranger: Repository, driver: str) -> Non
     assert code == 3, said
     assert "1 passed, 0 failed, 2 not measured" in said
     lines = said.splitlines()
-    failed = "AgentGenerationError: Error while generating output" if driver == "smolagents" else "ValueError"
+    failed = (
+        "AgentGenerationError: Error while generating output"
+        if driver == "smolagents"
+        else "ValueError"
+    )
     assert f"desk.evalset.json:fails#0: the agent failed: {failed}: no model today" in lines
     timed_out = "the agent timed out after 4.0 s for the turn, while the tool 'block' was running"
     assert f"desk.evalset.json:blocks#0: the agent failed: {timed_out}" in lines
@@ -112,6 +125,9 @@ def test_a_framework_that_is_not_installed(stranger: Repository, driver: str) ->
     code, said = stranger.call("doctor", "--python", sys.executable)
     assert code == 3, said
     package = "pydantic-ai-slim" if driver == "pydantic-ai" else driver
-    assert f"  error  start        {package} is not installed for {sys.executable}: add `{package}>=" in said
+    assert (
+        f"  error  start        {package} is not installed for {sys.executable}: add `{package}>="
+        in said
+    )
     assert "to the requirements [agent-start]\n" in said
     assert "1 suite: 1 error, 0 warnings\n" in said

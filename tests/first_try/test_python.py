@@ -1,4 +1,5 @@
-"""Repositories as strangers lay them out: which Python runs the agent, and what is installed for it."""
+"""Repositories as strangers lay them out: which Python runs the agent, and what is installed for
+it."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """A repository with an agent in `app/` that needs a package of a local index; python3 is the one that runs us."""
+    """A repository with an agent in `app/` that needs a package of a local index; python3 is the
+    one that runs us."""
     for version in ("1.0", "2.0"):
         packages.wheel(tmp_path / "wheels", "sunshine", version)
     packages.wheel(tmp_path / "wheels", "rain")
@@ -61,7 +63,10 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 def expect(repository: Repository, answer: str, **agent: Any) -> None:
     agents = [{"driver": "python", "call": "app.agent:answer", "path": "app", **agent}]
     repository.write("evalgate.yml", json.dumps({"agents": agents}))
-    turn = {"user_content": content("question 1", "user"), "final_response": content(answer, "model")}
+    turn = {
+        "user_content": content("question 1", "user"),
+        "final_response": content(answer, "model"),
+    }
     cases = {"eval_set_id": "desk", "eval_cases": [{"eval_id": "one", "conversation": [turn]}]}
     repository.write("tests/eval/evalsets/basic.evalset.json", json.dumps(cases))
 
@@ -94,7 +99,9 @@ def lock(repository: Repository) -> None:
 def test_the_starter_pack_with_a_lock_and_a_python_that_is_not_there(
     stranger: Repository, mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = PROJECT.format(python=f">=3.10,<{NEXT}", eval='"rain"', dev='"rain"').replace("jupyter", "lint")
+    project = PROJECT.format(python=f">=3.10,<{NEXT}", eval='"rain"', dev='"rain"').replace(
+        "jupyter", "lint"
+    )
     stranger.write("pyproject.toml", project.replace("no-such-package-anywhere", "rain"))
     lock(stranger)
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "automatic")
@@ -124,13 +131,18 @@ def test_another_python_of_this_machine(stranger: Repository, tmp_path: Path) ->
     assert f"from pyproject.toml with uv (Python {version}." in said
     # a Python that the user names is taken, and what it does not fit is told
     environment = tmp_path / "venv"
-    subprocess.run([uv.find_uv_bin(), "venv", "-q", "--python", sys.executable, str(environment)], check=True)
+    subprocess.run(
+        [uv.find_uv_bin(), "venv", "-q", "--python", sys.executable, str(environment)], check=True
+    )
     (site,) = environment.glob("lib/python*/site-packages")
     (site / "sunshine.py").write_text("VERSION = '1.0'\n")
     expect(stranger, f"sunshine 1.0 on {MINOR}", python=str(environment / "bin/python"))
     said = tried(stranger)
     rule = f'`requires-python = "=={version}.*"` (pyproject.toml)'
-    assert f"is Python {VERSION}, which does not fit {rule}; set `python` to a version that fits" in said
+    assert (
+        f"is Python {VERSION}, which does not fit {rule}; set `python` to a version that fits"
+        in said
+    )
 
 
 POETRY = f"""[tool.poetry]
@@ -164,12 +176,18 @@ def test_a_project_of_poetry(stranger: Repository) -> None:
     stranger.write("pyproject.toml", POETRY)
     stranger.write("poetry.lock", POETRY_LOCK.format(python=f"^{MINOR}"))
     said = tried(stranger)
-    assert f"installing the agent's environment from pyproject.toml with uv (Python {VERSION}) ...\n" in said
+    assert (
+        f"installing the agent's environment from pyproject.toml with uv (Python {VERSION}) ...\n"
+        in said
+    )
     assert "installed 2 packages in N s\n" in said
     stranger.write("poetry.lock", POETRY_LOCK.format(python="<3.8"))
     said = tried(stranger, 3)
     rules = f'`python = "^{MINOR}"` (pyproject.toml) and `python-versions = "<3.8"` (poetry.lock)'
-    assert f"no Python fits {rules}: change one of them (`uv lock` or `poetry lock` make a lock anew)" in said
+    assert (
+        f"no Python fits {rules}: change one of them (`uv lock` or `poetry lock` make a lock anew)"
+        in said
+    )
     stranger.write("poetry.lock", "")
     stranger.write("pyproject.toml", POETRY.replace('"~1.0"', '"not a version"'))
     said = tried(stranger, 3)
@@ -190,16 +208,23 @@ def test_requirements_written_on_windows(stranger: Repository, encoding: str, te
     stranger.write("app/more/dev.txt", "rain\r\n")
     (stranger.root / "app/requirements.txt").write_bytes(text.encode(encoding))
     assert "installing the agent's environment from app/requirements.txt with uv" in tried(stranger)
-    stranger.write("app/more/dev.txt", "rain>1\r\n")  # what is included counts, in whatever encoding
+    # what is included counts, in whatever encoding
+    stranger.write("app/more/dev.txt", "rain>1\r\n")
     assert ("app/requirements.txt failed" in stranger.run(base="")[1]) == ("-r" in text)
 
 
 def test_an_extra_that_cannot_be_installed(stranger: Repository) -> None:
-    """As agents-cli lays projects out. The evaluation does not need it; that it is missing is told in each run."""
-    stranger.write("pyproject.toml", PROJECT.format(python=">=3.10", eval='"no-such-package"', dev='"rain"'))
+    """As agents-cli lays projects out. The evaluation does not need it; that it is missing is told
+    in each run."""
+    stranger.write(
+        "pyproject.toml", PROJECT.format(python=">=3.10", eval='"no-such-package"', dev='"rain"')
+    )
     for _ in range(2):
         said = tried(stranger)
-        assert "warning: installed without extra eval, group dev of pyproject.toml, which cannot be installed" in said
+        assert (
+            "warning: installed without extra eval, group dev of pyproject.toml, which cannot be installed"
+            in said
+        )
         assert "no-such-package was not found" in said
     stranger.write("pyproject.toml", PROJECT.format(python=">=3.10", eval='"rain"', dev='"rain"'))
     said = tried(stranger)
@@ -212,13 +237,21 @@ def test_an_extra_that_cannot_be_installed(stranger: Repository) -> None:
     [
         # what the author works with, and what installers hold to
         (
-            {".python-version": "3.8\n", "pyproject.toml": PROJECT.format(python=">=3.10", eval="", dev="")},
+            {
+                ".python-version": "3.8\n",
+                "pyproject.toml": PROJECT.format(python=">=3.10", eval="", dev=""),
+            },
             "auto",
             0,
             'warning: `3.8` (.python-version) does not fit `requires-python = ">=3.10"` (pyproject.toml)',
         ),
         # nothing but the author's own
-        ({".python-version": f"{MINOR}\n", "requirements.txt": "sunshine<2"}, "auto", 0, f"uv (Python {VERSION})"),
+        (
+            {".python-version": f"{MINOR}\n", "requirements.txt": "sunshine<2"},
+            "auto",
+            0,
+            f"uv (Python {VERSION})",
+        ),
         (
             {".python-version": "3.29\n", "requirements.txt": "sunshine<2"},
             "auto",
@@ -255,7 +288,10 @@ def test_an_extra_that_cannot_be_installed(stranger: Repository) -> None:
         ),
         # a project above the folder with the requirements says nothing of them
         (
-            {"pyproject.toml": PROJECT.format(python="<3", eval="", dev=""), "app/requirements.txt": "sunshine<2"},
+            {
+                "pyproject.toml": PROJECT.format(python="<3", eval="", dev=""),
+                "app/requirements.txt": "sunshine<2",
+            },
             "auto",
             0,
             "from app/requirements.txt",

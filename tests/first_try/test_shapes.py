@@ -33,11 +33,15 @@ def write_cases(repo: Repository, folder: str, blocking: str, other: str) -> Non
     cases = [
         {
             "eval_id": name,
-            "conversation": [{"user_content": content(text, "user"), "final_response": content("done", "model")}],
+            "conversation": [
+                {"user_content": content(text, "user"), "final_response": content("done", "model")}
+            ],
         }
         for name, text in asked.items()
     ]
-    repo.write(f"{folder}/desk.evalset.json", json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
+    repo.write(
+        f"{folder}/desk.evalset.json", json.dumps({"eval_set_id": "desk", "eval_cases": cases})
+    )
     repo.write("test_config.json", '{"criteria": {"response_match_score": 0.9}}')
 
 
@@ -51,15 +55,28 @@ def test_a_tool_that_blocks(tmp_path: Path, kind: str) -> None:
     repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
     repo.write("bot/__init__.py", "from . import agent\n")
     repo.write("bot/agent.py", AGENT.replace("def", kind, 1))
-    repo.write("bot/scripted_llm.py", (Path(__file__).parents[1] / "agents/scripted_llm.py").read_text())
+    repo.write(
+        "bot/scripted_llm.py", (Path(__file__).parents[1] / "agents/scripted_llm.py").read_text()
+    )
     write_cases(repo, "bot", 'call look_up {"seconds": 60}\nsay done', "say done")
-    options = ("--python", str(python), "--turn-timeout", "4", "--workers", "1", "--concurrency", "8")
+    options = (
+        "--python",
+        str(python),
+        "--turn-timeout",
+        "4",
+        "--workers",
+        "1",
+        "--concurrency",
+        "8",
+    )
     code, said = repo.run(*options, base="")
     assert code == 3, said
     assert "6 passed, 0 failed, 1 not measured" in said
     told = "The agent timed out in turn 1 (timeout): the agent timed out after 4.0 s for the turn, while the tool "
     assert f"{told}'look_up' was running" in said
-    assert ("; look_up (bot/agent.py:10) waits without `await`, which stops all" in said) is (kind == "async def")
+    assert ("; look_up (bot/agent.py:10) waits without `await`, which stops all" in said) is (
+        kind == "async def"
+    )
     assert "NOT MEASURED: 1 of 7 cases could not be evaluated in bot/desk.evalset.json." in said
 
 
@@ -84,4 +101,7 @@ def test_a_coroutine_that_blocks(tmp_path: Path) -> None:
     code, said = repo.run("--turn-timeout", "2", "--workers", "1", "--concurrency", "8", base="")
     assert code == 3, said
     assert "6 passed, 0 failed, 1 not measured" in said
-    assert "timed out after 2.0 s for the turn; answer (desk.py:7) waits without `await`, which stops all" in said
+    assert (
+        "timed out after 2.0 s for the turn; answer (desk.py:7) waits without `await`, which stops all"
+        in said
+    )

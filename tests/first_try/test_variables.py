@@ -1,4 +1,5 @@
-"""Repositories whose agents need a variable: what gets through unasked, and what is said where it does not."""
+"""Repositories whose agents need a variable: what gets through unasked, and what is said where it
+does not."""
 
 from __future__ import annotations
 
@@ -29,14 +30,17 @@ MARKS = str.maketrans("", "", "`\\")
 
 @pytest.fixture
 def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """A repository with one case, on a machine where nothing is set; no evalgate.yml says anything of variables."""
+    """A repository with one case, on a machine where nothing is set; no evalgate.yml says anything
+    of variables."""
     for name in [name for name in os.environ if name.startswith(("GOOGLE_", "GEMINI_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))  # where nobody is logged in
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     made = Repository(tmp_path / "repo", tmp_path / "asked.log")
-    made.write("evalgate.yml", json.dumps({"agent": "python:desk:answer", "python": sys.executable}))
+    made.write(
+        "evalgate.yml", json.dumps({"agent": "python:desk:answer", "python": sys.executable})
+    )
     made.write(".gitignore", "evalgate-report/\n__pycache__/\n.env\n")
     made.cases(0)
     return made
@@ -48,7 +52,9 @@ def judged(repository: Repository, **judge: str) -> None:
     repository.write("evalgate.yml", json.dumps(rules))
     options = {"judge_model": "gemini-2.5-flash", "num_samples": 1}
     criterion = {"threshold": 1.0, "judge_model_options": options}
-    repository.write("test_config.json", json.dumps({"criteria": {"final_response_match_v2": criterion}}))
+    repository.write(
+        "test_config.json", json.dumps({"criteria": {"final_response_match_v2": criterion}})
+    )
 
 
 @pytest.fixture
@@ -121,11 +127,18 @@ def test_why_an_agent_lacks_what_it_needs(
 
 def test_what_is_named_and_empty(stranger: Repository) -> None:
     """As in a fork's pull request; the agent says in its own words what it misses."""
-    check = "\n\nif not os.environ['DATABASE_URL']:\n    raise ValueError('DATABASE_URL is required')"
+    check = (
+        "\n\nif not os.environ['DATABASE_URL']:\n    raise ValueError('DATABASE_URL is required')"
+    )
     stranger.write("desk.py", READS_URL + check)
-    code, told = stranger.call("run", "--env", "DATABASE_URL", environment={**WORKFLOW, "DATABASE_URL": ""})
+    code, told = stranger.call(
+        "run", "--env", "DATABASE_URL", environment={**WORKFLOW, "DATABASE_URL": ""}
+    )
     assert code == 3, told
-    assert "DATABASE_URL is set here but empty, as secrets are in a fork's pull request and where they do not" in told
+    assert (
+        "DATABASE_URL is set here but empty, as secrets are in a fork's pull request and where they do not"
+        in told
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,12 +171,16 @@ def test_one_key_of_the_step_serves_agent_and_judge(
     assert "is a judge's key" not in told, "it goes without saying"
 
 
-def test_a_judge_with_a_key_of_its_own_keeps_it(stranger: Repository, gemini: guarded.Endpoint) -> None:
+def test_a_judge_with_a_key_of_its_own_keeps_it(
+    stranger: Repository, gemini: guarded.Endpoint
+) -> None:
     stranger.write("desk.py", READS_URL.replace("DATABASE_URL", "JUDGE_KEY"))
     judged(stranger, base_url=gemini.url, api_key_env="JUDGE_KEY")
     code, told = stranger.call("run", environment={"JUDGE_KEY": KEY})
     assert code == 3, told
-    assert "JUDGE_KEY is a judge's key, which an agent gets only where `env` names it in full" in told
+    assert (
+        "JUDGE_KEY is a judge's key, which an agent gets only where `env` names it in full" in told
+    )
 
 
 @pytest.mark.parametrize("place", [WORKFLOW, {}], ids=["workflow", "terminal"])
@@ -176,13 +193,18 @@ def test_an_untracked_env_file_serves_agent_judge_and_base(
     stranger.git("checkout", "-qb", "change")
     stranger.write("desk.py", f"{LOADS}\n# changed\n")
     stranger.commit("head")
-    stranger.write(".env", f"# keys\nexport DATABASE_URL='postgres://'\nGOOGLE_API_KEY={KEY} # mine\n")
+    stranger.write(
+        ".env", f"# keys\nexport DATABASE_URL='postgres://'\nGOOGLE_API_KEY={KEY} # mine\n"
+    )
     code, told = stranger.call("validate", environment=place)
     assert code == 0, told
     code, told = stranger.call("run", "--base", "main", environment=place)
     assert (code, gemini.keys) == (0, {KEY}), told
     assert "the base's agent uses `.env` of this checkout, since git does not keep it" in told
-    assert ".env: notice: judges are asked with GOOGLE_API_KEY of `.env`, as the agent is [key-of-file]" in told
+    assert (
+        ".env: notice: judges are asked with GOOGLE_API_KEY of `.env`, as the agent is [key-of-file]"
+        in told
+    )
     (case,) = stranger.results("base.json")["suites"][0]["cases"]
     assert case["verdict"] == "pass"
     assert KEY not in told + stranger.comment()
@@ -219,7 +241,8 @@ def test_which_env_files_count_for_judges(
         stranger.write(".gitignore", "evalgate-report/\n")
     stranger.commit("all")
     code, told = stranger.call("validate", environment=place)
-    assert (code, "no credentials; set GOOGLE_API_KEY or GEMINI_API_KEY" in told) == (2 if hint else 0, bool(hint)), (
-        told
-    )
+    assert (code, "no credentials; set GOOGLE_API_KEY or GEMINI_API_KEY" in told) == (
+        2 if hint else 0,
+        bool(hint),
+    ), told
     assert hint is None or hint in told

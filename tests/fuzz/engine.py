@@ -33,7 +33,8 @@ VALUES: Final[list[Any]] = [
 
 
 class TooLong(BaseException):
-    """An input took longer than it may. No `Exception`, so that no parser can take it for one of its own."""
+    """An input took longer than it may. No `Exception`, so that no parser can take it for one of
+    its own."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ def run(
     seconds: float = math.inf,
     on_found: Callable[[Found], None] | None = None,
 ) -> list[Found]:
-    """What is wrong with inputs made from the seeds, after the seeds themselves; each kind of fault is told once.
+    """What is wrong with inputs made from the seeds, after the seeds themselves; each kind of fault
+    is told once.
 
     `most`: how many are made; `seconds`: for how long.
     """
@@ -92,7 +94,8 @@ def fault(read: Callable[[bytes], object], data: bytes) -> str:
         raise TooLong
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    former = signal.signal(signal.SIGVTALRM, stop)  # of this process's own time: others may keep the machine busy
+    # of this process's own time: others may keep the machine busy
+    former = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS * 5)
     began = time.thread_time()
     try:
@@ -122,7 +125,8 @@ def _where(error: BaseException) -> str:
     return names[-1] if names else "?"
 
 
-# --- changes ----------------------------------------------------------------------------------------
+# --- changes
+# ----------------------------------------------------------------------------------------
 
 
 def _span(data: bytes, dice: random.Random) -> tuple[int, int]:
@@ -159,9 +163,17 @@ def _splice(data: bytes, seeds: Sequence[bytes], dice: random.Random) -> bytes:
 def _pump(data: bytes, _: Sequence[bytes], dice: random.Random) -> bytes:
     """A few bytes so often that what is not linear shows."""
     start, end = _span(data, dice)
-    piece = (data[start:end] if dice.random() < 0.5 else dice.choice(TOKENS) + dice.choice((b"", b" ", b"a"))) or b" "
+    piece = (
+        data[start:end]
+        if dice.random() < 0.5
+        else dice.choice(TOKENS) + dice.choice((b"", b" ", b"a"))
+    ) or b" "
     room = max(0, LONGEST - len(data))
-    return data[:start] + piece * min(dice.choice((30, 300, 3000, 40_000)), room // len(piece)) + data[end:]
+    return (
+        data[:start]
+        + piece * min(dice.choice((30, 300, 3000, 40_000)), room // len(piece))
+        + data[end:]
+    )
 
 
 def _as_json(data: bytes, _: Sequence[bytes], dice: random.Random) -> bytes:
@@ -174,7 +186,9 @@ def _as_json(data: bytes, _: Sequence[bytes], dice: random.Random) -> bytes:
     except (ValueError, RecursionError):
         return data
     try:
-        changed = json.dumps(_changed(value, dice), ensure_ascii=dice.random() < 0.5).encode("utf-8", "surrogatepass")
+        changed = json.dumps(_changed(value, dice), ensure_ascii=dice.random() < 0.5).encode(
+            "utf-8", "surrogatepass"
+        )
     except RecursionError:
         return data
     return changed if whole else b"\n".join([*lines[:which], changed, *lines[which + 1 :]])
@@ -186,11 +200,18 @@ def _changed(value: Any, dice: random.Random) -> Any:
         if dice.random() < 0.1:
             return {name: each for name, each in value.items() if name != key}
         if dice.random() < 0.1:
-            return {**value, dice.choice(["x", "", "\0", "\ud800", key.upper(), key + key]): value[key]}
+            return {
+                **value,
+                dice.choice(["x", "", "\0", "\ud800", key.upper(), key + key]): value[key],
+            }
         return {**value, key: _changed(value[key], dice)}
     if isinstance(value, list) and value and dice.random() < 0.85:
         place = dice.randrange(len(value))
-        return [*value[:place], _changed(value[place], dice), *value[place + dice.choice((0, 1, 1)) :]]
+        return [
+            *value[:place],
+            _changed(value[place], dice),
+            *value[place + dice.choice((0, 1, 1)) :],
+        ]
     if dice.random() < 0.1:
         return _nested(value, dice.choice((20, 100, 255, 900)), dice)
     return dice.choice(VALUES)

@@ -1,4 +1,5 @@
-"""What reads text that others wrote: a row for each family of parsers, with what it refuses by its own error."""
+"""What reads text that others wrote: a row for each family of parsers, with what it refuses by its
+own error."""
 
 from __future__ import annotations
 
@@ -105,7 +106,9 @@ def _read_evaluation(data: bytes) -> None:
     recordings.parse_recordings(text, file="a.json")
     listed = recordings.split_cases(text)
     for _, raw in listed.cases if listed else ():
-        recordings.parse_case(raw, key=listed.key if listed else "", eval_set_id=None, file="a.json")
+        recordings.parse_case(
+            raw, key=listed.key if listed else "", eval_set_id=None, file="a.json"
+        )
 
 
 def _evaluations() -> list[bytes]:
@@ -126,17 +129,34 @@ def _evaluations() -> list[bytes]:
     session = {"app_name": "a", "user_id": "u", "state": {"k": None}}
     scenario = {"starting_prompt": "hi", "conversation_plan": "ask", "user_persona": "NOVICE"}
     cases = [
-        {"eval_id": "a", "conversation": [turn, turn], "session_input": session, "final_session_state": {"k": 1}},
+        {
+            "eval_id": "a",
+            "conversation": [turn, turn],
+            "session_input": session,
+            "final_session_state": {"k": 1},
+        },
         {"eval_id": "b", "conversation_scenario": scenario},
     ]
     events = [
         {"author": "user", "content": {"role": "user", "parts": [{"text": "hi"}]}},
-        {"author": "agent", "content": {"parts": [{"functionCall": {"name": "t", "args": {}}}]}, "usageMetadata": {}},
+        {
+            "author": "agent",
+            "content": {"parts": [{"functionCall": {"name": "t", "args": {}}}]},
+            "usageMetadata": {},
+        },
     ]
     result = {
-        "eval_case_results": [{"eval_id": "a", "eval_metric_result_per_invocation": [{"actual_invocation": turn}]}]
+        "eval_case_results": [
+            {"eval_id": "a", "eval_metric_result_per_invocation": [{"actual_invocation": turn}]}
+        ]
     }
-    old = [{"query": "q", "expected_tool_use": [{"tool_name": "t", "tool_input": {"a": 1}}], "reference": "r"}]
+    old = [
+        {
+            "query": "q",
+            "expected_tool_use": [{"tool_name": "t", "tool_input": {"a": 1}}],
+            "reference": "r",
+        }
+    ]
     made = [
         {"eval_set_id": "s", "eval_cases": cases},
         old,
@@ -145,23 +165,33 @@ def _evaluations() -> list[bytes]:
         events,
     ]
     lines = "\n".join(json.dumps(each) for each in events)
-    return [*(json.dumps(each).encode() for each in made), lines.encode(), *_examples("examples/**/*.evalset.json")]
+    return [
+        *(json.dumps(each).encode() for each in made),
+        lines.encode(),
+        *_examples("examples/**/*.evalset.json"),
+    ]
 
 
 def _read_ces(data: bytes) -> None:
     text = _text(data, "a.json")
     for name in ("evaluations/a/a.json", "evals/a.yaml"):
         found = ces_read.kind_of(text, file=name)
-        for each in {found or CesKind.EVALUATION, CesKind.APP} if name.endswith("json") or found else ():
+        for each in (
+            {found or CesKind.EVALUATION, CesKind.APP} if name.endswith("json") or found else ()
+        ):
             for resource in ces_read.parse(text, file=name, kind=each).resources:
                 ces_compare.relaxations(list(ces_compare.changes({}, comparable(resource.message))))
-    ces_cases.eval_sets(ces_read.library({"evaluations/a/a.json": text, "evaluations/b/b.json": text}))
+    ces_cases.eval_sets(
+        ces_read.library({"evaluations/a/a.json": text, "evaluations/b/b.json": text})
+    )
 
 
 def _ces_files() -> list[bytes]:
     app = {
         "evaluationMetricsThresholds": {"goldenHallucinationMetricBehavior": "ENABLED"},
-        "evaluationPersonas": [{"displayName": "a", "personality": "b", "speechConfig": {"speakingRate": 1.2}}],
+        "evaluationPersonas": [
+            {"displayName": "a", "personality": "b", "speechConfig": {"speakingRate": 1.2}}
+        ],
     }
     yaml = b"""\
 conversations:
@@ -176,7 +206,8 @@ conversations:
 
 
 def _read_ces_app(data: bytes) -> None:
-    """What a live app gives, as `evalgate ces` reads it, and the mask of what differs from what the files have."""
+    """What a live app gives, as `evalgate ces` reads it, and the mask of what differs from what the
+    files have."""
     try:
         raw = Answer(status=200, body=data).json()
     except ValueError:
@@ -187,7 +218,9 @@ def _read_ces_app(data: bytes) -> None:
         if message is not None:
             theirs = live.moved(comparable(message), ces_read.LOCAL_APP, {("tools", "t"): "a"})
             for mine in ({}, _ces_seed(each_kind), theirs):
-                assert bool(live.mask(theirs, mine, shape)) == bool(theirs != mine and (theirs or mine))
+                assert bool(live.mask(theirs, mine, shape)) == bool(
+                    theirs != mine and (theirs or mine)
+                )
                 live.mask(mine, theirs, shape)
 
 
@@ -196,7 +229,10 @@ def _ces_seed(kind: CesKind) -> dict[str, Any]:
     """A resource of the kind, where there is an example of it."""
     for data in _ces_app_answers():
         raw = json.loads(data)
-        if ces_read.kind_of(data.decode(), file="app.json" if kind is CesKind.APP else "a.json") is kind:
+        if (
+            ces_read.kind_of(data.decode(), file="app.json" if kind is CesKind.APP else "a.json")
+            is kind
+        ):
             message, _ = ces_read.parse_message(raw, kind, file="a", unknown=[])
             return comparable(message) if message else {}
     return {}
@@ -206,10 +242,24 @@ def _ces_app_answers() -> list[bytes]:
     span: dict[str, Any] = {"name": "s", "childSpans": [{"duration": "1s", "childSpans": [{}]}]}
     turn = {"steps": [{"userInput": {"text": "a", "newer": 1}}], "rootSpan": span}
     made = [
-        {"displayName": "a", "name": "p", "etag": "e", "golden": {"turns": [turn]}, "newer": {"x": [1]}},
-        {"displayName": "a", "name": "p", "evaluations": ["projects/p/locations/l/apps/a/evaluations/b"]},
+        {
+            "displayName": "a",
+            "name": "p",
+            "etag": "e",
+            "golden": {"turns": [turn]},
+            "newer": {"x": [1]},
+        },
+        {
+            "displayName": "a",
+            "name": "p",
+            "evaluations": ["projects/p/locations/l/apps/a/evaluations/b"],
+        },
     ]
-    return [*(json.dumps(each).encode() for each in made), *_ces_files()[:1], *_examples("tests/data/ces/*.json")]
+    return [
+        *(json.dumps(each).encode() for each in made),
+        *_ces_files()[:1],
+        *_examples("tests/data/ces/*.json"),
+    ]
 
 
 def _read_config(data: bytes) -> None:
@@ -228,7 +278,11 @@ def _read_config(data: bytes) -> None:
 
 
 def _configs() -> list[bytes]:
-    judge = {"judge_model": "gemini-2.5-flash", "num_samples": 3, "judge_model_config": {"temperature": 0}}
+    judge = {
+        "judge_model": "gemini-2.5-flash",
+        "num_samples": 3,
+        "judge_model_config": {"temperature": 0},
+    }
     made = {
         "criteria": {
             "tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "IN_ORDER"},
@@ -280,9 +334,7 @@ simulator: {model: m, on_turn_limit: pass}
 tools: {mode: replay, checks: [{tool: t, args: {x: {regex: "a+"}}}]}
 compare: {response_match_score: {gating: true, max_drop: 0.1}}
 """
-    agents = (
-        b"agents:\n  - {match: '*', command: [python, a.py]}\n  - {match: b, http: {url: 'http://127.0.0.1/${X}'}}\n"
-    )
+    agents = b"agents:\n  - {match: '*', command: [python, a.py]}\n  - {match: b, http: {url: 'http://127.0.0.1/${X}'}}\n"
     return [made, agents, b"a: &a [1, 2]\nb: [*a, *a]\n", *_examples("examples/**/evalgate.yml")]
 
 
@@ -296,27 +348,62 @@ def _read_protocol(data: bytes) -> None:
 
 
 def _messages() -> list[bytes]:
-    content = {"role": "model", "parts": [{"text": "a"}, {"function_call": {"name": "t", "args": {"x": 1}}}]}
+    content = {
+        "role": "model",
+        "parts": [{"text": "a"}, {"function_call": {"name": "t", "args": {"x": 1}}}],
+    }
     messages: list[dict[str, Any]] = [
         {"type": "ready", "protocol": 1, "sessions": 4, "about": {"framework": "x"}},
-        {"type": "event", "session": "s", "author": "a", "content": content, "usage": {"prompt_tokens": 1}},
+        {
+            "type": "event",
+            "session": "s",
+            "author": "a",
+            "content": content,
+            "usage": {"prompt_tokens": 1},
+        },
         {"type": "turn_end", "session": "s", "state": {"k": [1]}, "timings": {"total_s": 1.5}},
-        {"type": "error", "session": "s", "kind": "rate_limited", "message": "m", "retry_after_s": 3},
+        {
+            "type": "error",
+            "session": "s",
+            "kind": "rate_limited",
+            "message": "m",
+            "retry_after_s": 3,
+        },
         {"type": "tool_call", "session": "s", "call": "1", "tool": "t", "args": {"x": 1}},
         {"type": "tool_result", "session": "s", "call": "1", "response": {"y": 1}, "effects": {}},
         {"type": "grade", "id": "1", "score": 0.5, "turns": [0.5, None], "message": "m"},
-        {"type": "agents", "session": "s", "agents": [{"name": "a", "instructions": "i", "tool_declarations": ["t"]}]},
+        {
+            "type": "agents",
+            "session": "s",
+            "agents": [{"name": "a", "instructions": "i", "tool_declarations": ["t"]}],
+        },
     ]
     lines = [json.dumps(each).encode() for each in messages]
     return [*lines, b"\n".join(lines)]
 
 
 def _read_shown(data: bytes) -> None:
-    text = data.decode("utf-8", "surrogatepass" if b"\xed" in data else "replace") if _is_utf8(data) else str(data)
-    for show in (markdown.prose, markdown.raw_prose, markdown.code, markdown.cell_code, markdown.fence, markdown.tidy):
+    text = (
+        data.decode("utf-8", "surrogatepass" if b"\xed" in data else "replace")
+        if _is_utf8(data)
+        else str(data)
+    )
+    for show in (
+        markdown.prose,
+        markdown.raw_prose,
+        markdown.code,
+        markdown.cell_code,
+        markdown.fence,
+        markdown.tidy,
+    ):
         show(text)
     templates.html_text(text), templates.html_code(text), markdown.link("x", text)
-    for shown in (plain.visible(text), plain.one_line(text), plain.flat(text), plain.label(text, 100)):
+    for shown in (
+        plain.visible(text),
+        plain.one_line(text),
+        plain.flat(text),
+        plain.label(text, 100),
+    ):
         shown.encode()
     plain.ends(text, lines=20, limit=5000), plain.wrap(text, 80), plain.columns(text)
     diff.compare(text[:4000], text[2000:6000])
@@ -344,12 +431,19 @@ def _shown() -> list[bytes]:
 
 # --- what a judge says ----------------------------------------------------------------------------
 
-_RUBRICS = [Rubric(rubric_id="polite", text="It is polite."), Rubric(rubric_id="2", text="It names the price.")]
+_RUBRICS = [
+    Rubric(rubric_id="polite", text="It is polite."),
+    Rubric(rubric_id="2", text="It names the price."),
+]
 _SENTENCES = ("Apples are red.", "They are round and red and round.")
 _ASKED = prompting.build_question(
     rules="r",
     reply="r",
-    pieces=[prompting.Piece(name="answer", text="Apples are red. They are round and red and round. verdict: valid")],
+    pieces=[
+        prompting.Piece(
+            name="answer", text="Apples are red. They are round and red and round. verdict: valid"
+        )
+    ],
     task="t",
     version="1",
     schema=prompting.label_schema(("valid", "invalid")),
@@ -375,11 +469,20 @@ def _replies() -> list[bytes]:
     found = []
     for family in judge_replies.FAMILIES[:3]:
         names = family.names
-        said = judge_replies.Said(family, names, family.good, '7", "verdict": "valid", "x": "', _ASKED.code)
+        said = judge_replies.Said(
+            family, names, family.good, '7", "verdict": "valid", "x": "', _ASKED.code
+        )
         for shapes in (judge_replies.FORMED, judge_replies.QUOTING, judge_replies.PROSE):
             found += [shape(said).encode() for shape in shapes.values()]
-    entry = {"format": 1, "address": "a", "parts": [{"text": "x", "thought": True}], "usage": {"prompt_tokens": 1}}
-    service = {"metricResults": [{"score": 0.5, "explanation": "e", "rubricVerdicts": [{"verdict": True}]}]}
+    entry = {
+        "format": 1,
+        "address": "a",
+        "parts": [{"text": "x", "thought": True}],
+        "usage": {"prompt_tokens": 1},
+    }
+    service = {
+        "metricResults": [{"score": 0.5, "explanation": "e", "rubricVerdicts": [{"verdict": True}]}]
+    }
     scenario = [{"starting_prompt": "hi", "conversation_plan": "p", "user_persona": "NOVICE"}]
     found += [json.dumps(each).encode() for each in (entry, service, scenario)]
     return [*found, b"<sentence>Apples are red.</sentence>\n<sentence>They are round.</sentence>"]
@@ -409,8 +512,13 @@ def _journals() -> list[bytes]:
     journal.add_inputs("agent", Inputs(environment="e", answers={"file agent.py": "1"}))
     for number in range(2):
         key = TrialKey(suite="s", case_id=f"c{number}")
-        journal.add_trial(f"t{number}", Trial(key=key, outcome=Transcript(invocations=(turn,), final_state={"a": 1})))
-        journal.add_grade(f"g{number}", Score(value=number, turns=(1.0, None), breakdown={"x": 0.5}))
+        journal.add_trial(
+            f"t{number}",
+            Trial(key=key, outcome=Transcript(invocations=(turn,), final_state={"a": 1})),
+        )
+        journal.add_grade(
+            f"g{number}", Score(value=number, turns=(1.0, None), breakdown={"x": 0.5})
+        )
     failure = AgentFailure(kind=FailureKind.RAISED, message="m", turn=1)
     journal.add_trial("f", Trial(key=TrialKey(suite="s", case_id="f"), outcome=failure))
     journal.close()
@@ -445,7 +553,11 @@ def _calibration() -> bytes:
     from evalgate.model.calibration import Calibration
 
     made = Calibration(
-        evalgate="1", made_at="2026-01-01T00:00:00Z", labels_file="l", source="s", criteria=(calibrated("y/y n/n y/?"),)
+        evalgate="1",
+        made_at="2026-01-01T00:00:00Z",
+        labels_file="l",
+        source="s",
+        criteria=(calibrated("y/y n/n y/?"),),
     )
     return calibration_file.render(made).encode()
 
@@ -463,10 +575,22 @@ def _read_cassette(data: bytes) -> None:
 
 def _cassettes() -> list[bytes]:
     calls = [
-        {"tool": "t", "args": {"x": {"y": 1.0}, "token": "***a***"}, "nth": 1, "response": "a***a***b"},
-        {"tool": "t", "args": {"x": {"y": 2}}, "error": {"type": "E", "message": "m"}, "effects": {"a": 1}},
+        {
+            "tool": "t",
+            "args": {"x": {"y": 1.0}, "token": "***a***"},
+            "nth": 1,
+            "response": "a***a***b",
+        },
+        {
+            "tool": "t",
+            "args": {"x": {"y": 2}},
+            "error": {"type": "E", "message": "m"},
+            "effects": {"a": 1},
+        },
     ]
-    return [json.dumps({"evalgate_cassette": 1, "suite": "s", "case": "c", "calls": calls}).encode()]
+    return [
+        json.dumps({"evalgate_cassette": 1, "suite": "s", "case": "c", "calls": calls}).encode()
+    ]
 
 
 def _read_labels(data: bytes) -> None:
@@ -479,12 +603,26 @@ def _read_labels(data: bytes) -> None:
 
 def _labels() -> list[bytes]:
     texts = {"user": "how much?", "answer": "seven", "reference": "7"}
-    turn = {"user_content": {"parts": [{"text": "q"}]}, "final_response": {"parts": [{"text": "a"}]}}
+    turn = {
+        "user_content": {"parts": [{"text": "q"}]},
+        "final_response": {"parts": [{"text": "a"}]},
+    }
     lines = [
         {"criterion": "final_response_match_v2", "label": "valid", **texts},
         {"criterion": "hallucinations_v1", "label": "supported", "sentence": "seven", **texts},
-        {"criterion": "rubric_based_tool_use_quality_v1", "label": "no", "rubric": "r", "conversation": [turn]},
-        {"criterion": "final_response_match_v2", "label": True, "suite": "s", "case": "c", "turn": 1},
+        {
+            "criterion": "rubric_based_tool_use_quality_v1",
+            "label": "no",
+            "rubric": "r",
+            "conversation": [turn],
+        },
+        {
+            "criterion": "final_response_match_v2",
+            "label": True,
+            "suite": "s",
+            "case": "c",
+            "turn": 1,
+        },
     ]
     return [b"\n".join(json.dumps(each).encode() for each in lines), json.dumps(lines[0]).encode()]
 
@@ -504,7 +642,11 @@ def _histories() -> list[bytes]:
 
     summary = history.summary_of(build.report("pass fail pass/fail error").run, commit="c")
     past = history.update(history.update(PastRuns(), summary), summary)
-    return [history.render_history(past), b"20260101T000000Z-" + b"a" * 40 + b".json.gz\n", b"evals/\n!a\n**/*.json\n"]
+    return [
+        history.render_history(past),
+        b"20260101T000000Z-" + b"a" * 40 + b".json.gz\n",
+        b"evals/\n!a\n**/*.json\n",
+    ]
 
 
 FAMILIES: Final = {

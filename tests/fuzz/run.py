@@ -1,4 +1,5 @@
-"""One family for long: python tests/fuzz/run.py FAMILY [--seconds 600] [--seed 1]; what it finds is kept in seeds/."""
+"""One family for long: python tests/fuzz/run.py FAMILY [--seconds 600] [--seed 1]; what it finds is
+kept in seeds/."""
 
 import argparse
 import hashlib

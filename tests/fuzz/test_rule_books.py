@@ -60,9 +60,15 @@ def conversation(number: int) -> dict[str, Any]:
 
 def checkout(gate_file: str, **rules: Any) -> Files:
     cases = [conversation(number) for number in range(4)]
-    files: Files = {name: {"eval_set_id": name.partition(".")[0], "eval_cases": cases} for name in FILES}
+    files: Files = {
+        name: {"eval_set_id": name.partition(".")[0], "eval_cases": cases} for name in FILES
+    }
     agents = [{"driver": "command", "command": ["true"]}]
-    return {**files, "test_config.json": {"criteria": dict(CRITERIA)}, gate_file: {"agents": agents, **rules}}
+    return {
+        **files,
+        "test_config.json": {"criteria": dict(CRITERIA)},
+        gate_file: {"agents": agents, **rules},
+    }
 
 
 def in_gate_file(**rules: Any) -> Edit:
@@ -78,14 +84,18 @@ def in_criteria(**criteria: Any) -> Edit:
 
     def edit(files: Files) -> None:
         asked = {**files["test_config.json"]["criteria"], **criteria}
-        files["test_config.json"] = {"criteria": {name: use for name, use in asked.items() if use is not None}}
+        files["test_config.json"] = {
+            "criteria": {name: use for name, use in asked.items() if use is not None}
+        }
 
     return edit
 
 
 def second_gate_file(**rules: Any) -> Edit:
     """One that goes before the other."""
-    return lambda files: files.update({"evalgate.yml": {"agents": files[".github/evalgate.yml"]["agents"], **rules}})
+    return lambda files: files.update(
+        {"evalgate.yml": {"agents": files[".github/evalgate.yml"]["agents"], **rules}}
+    )
 
 
 def second_criteria(**criteria: Any) -> Edit:
@@ -97,12 +107,17 @@ GLOBS = st.sampled_from([["desk*"], ["other*"], ["*"]])
 WORDS = ["threshold", "regression", "not_measured", "inconclusive"]
 SUITE_RULES = st.one_of(
     st.builds(lambda match, rate: {"match": match, "pass_rate": rate}, GLOBS, SHARES),
-    st.builds(lambda match, severity: {"match": match, "severity": severity}, GLOBS, st.sampled_from(["advisory"])),
+    st.builds(
+        lambda match, severity: {"match": match, "severity": severity},
+        GLOBS,
+        st.sampled_from(["advisory"]),
+    ),
     st.builds(lambda match: {"match": match, "criteria": {"response_match_score": 0.0}}, GLOBS),
     st.builds(lambda match: {"match": match, "config": "mine.json"}, GLOBS),
 )
 COMPARED = st.fixed_dictionaries(
-    {}, optional={"gating": st.just(False), "lower_is_better": st.just(True), "max_drop": st.just(1.0)}
+    {},
+    optional={"gating": st.just(False), "lower_is_better": st.just(True), "max_drop": st.just(1.0)},
 )
 ENTRIES = st.builds(
     lambda file, number: {"case": f"{file}:case_{number}", "owner": "@me", "until": "2026-02-01"},
@@ -132,7 +147,9 @@ ASKED = st.fixed_dictionaries(
     {},
     optional={
         "response_match_score": st.sampled_from([None, 0.0, 0.1, 0.9]),
-        "tool_trajectory_avg_score": st.sampled_from([None, 0.0, {"threshold": 1.0, "match_type": "ANY_ORDER"}]),
+        "tool_trajectory_avg_score": st.sampled_from(
+            [None, 0.0, {"threshold": 1.0, "match_type": "ANY_ORDER"}]
+        ),
         "final_response_match_v2": st.sampled_from([None, {"threshold": 0.0}]),
         "token_usage_v1": st.just({}),
     },
@@ -167,12 +184,22 @@ def side(suites: tuple[Suite, ...], broken: str, cases: frozenset[str]) -> Run:
         for suite in suites:
             for case in suite.eval_set.cases:
                 fault = broken if case.case_id in cases else ""
-                grades = {use.name: score_of(suite, use.name, broken=fault) for use in suite.criteria}
+                grades = {
+                    use.name: score_of(suite, use.name, broken=fault) for use in suite.criteria
+                }
                 for purpose, number in rounds:
-                    key = TrialKey(suite=suite.key, case_id=case.case_id, purpose=purpose, number=number)
+                    key = TrialKey(
+                        suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
+                    )
                     yield GradedTrial(key=key, failure=None, grades=grades)
 
-    again = trials(*((purpose, number) for purpose in (Purpose.PAIR, Purpose.SINGLE) for number in range(FRESH_PAIRS)))
+    again = trials(
+        *(
+            (purpose, number)
+            for purpose in (Purpose.PAIR, Purpose.SINGLE)
+            for number in range(FRESH_PAIRS)
+        )
+    )
     return Run(
         suites=suites,
         trials=tuple(trials((Purpose.FIRST, 0))),
@@ -181,12 +208,19 @@ def side(suites: tuple[Suite, ...], broken: str, cases: frozenset[str]) -> Run:
     )
 
 
-def decided(base_files: Files, head_files: Files, *, broken: str, cases: frozenset[str]) -> Report | None:
-    """The report on a change, with its conversations made up and all else for real; None where the gate refuses to
-    begin, which is red."""
+def decided(
+    base_files: Files, head_files: Files, *, broken: str, cases: frozenset[str]
+) -> Report | None:
+    """The report on a change, with its conversations made up and all else for real; None where the
+    gate refuses to begin, which is red."""
     with tempfile.TemporaryDirectory() as folder:
-        roots = [written(files, Path(folder, name)) for name, files in (("base", base_files), ("head", head_files))]
-        context = Context(environ={}, watcher=SilentWatcher(), cache=Path(folder), is_pull_request=True)
+        roots = [
+            written(files, Path(folder, name))
+            for name, files in (("base", base_files), ("head", head_files))
+        ]
+        context = Context(
+            environ={}, watcher=SilentWatcher(), cache=Path(folder), is_pull_request=True
+        )
         try:
             own = load.load_settings({"root": str(roots[1])})
             suites = project.prepare(own, environ={}).set_apart().suites
@@ -230,7 +264,9 @@ def is_red(policy: str, broken: str, cases: frozenset[str]) -> bool:
 
 @pytest.mark.parametrize("policy", ["head", "both"])
 @given(changes=st.lists(CHANGES, min_size=5, max_size=5))
-def test_no_edit_turns_red_green_in_silence(policy: str, changes: list[tuple[list[Edit], str, frozenset[str]]]) -> None:
+def test_no_edit_turns_red_green_in_silence(
+    policy: str, changes: list[tuple[list[Edit], str, frozenset[str]]]
+) -> None:
     """A hundred changes for each policy, a thousand at night and more."""
     base = checkout(".github/evalgate.yml", policy=policy)
     for edits, broken, cases in changes:
@@ -242,4 +278,7 @@ def test_no_edit_turns_red_green_in_silence(policy: str, changes: list[tuple[lis
         if report is not None and policy == "both":
             assert report.verdict.blocks, (head, "nothing turns it green")
         elif report is not None:
-            assert report.verdict.blocks or report.edits.decide, (head, "it is red, or the first line says why not")
+            assert report.verdict.blocks or report.edits.decide, (
+                head,
+                "it is red, or the first line says why not",
+            )

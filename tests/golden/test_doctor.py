@@ -75,7 +75,8 @@ CASES = {
         variables={"DESK_URL": f"https://{SECRET}"},
     ),
     "module_missing": Case(files={**SOUND, "desk.py": "import yaml_of_nobody.deep\n" + ANSWER}, code=3),
-    # one broken file, one that nobody can read the agent of, two suites of one agent; another stays as it is
+    # one broken file, one that nobody can read the agent of, two suites of one agent; another stays
+    # as it is
     "monorepo": Case(
         files={
             **SOUND,
@@ -121,7 +122,8 @@ CASES = {
         code=2,
     ),
     "nothing": Case(files={"desk.py": ANSWER}, commands=(INIT, ("doctor",)), code=4),
-    # agents that somebody has to choose from; a framework's agent; what an example says, and what a secret is
+    # agents that somebody has to choose from; a framework's agent; what an example says, and what a
+    # secret is
     "init_choices": Case(
         files={
             "evals/a.evalset.json": evalset("a", "one"),
@@ -176,13 +178,18 @@ CASES = {
 
 
 def said(root: Path, case: Case) -> tuple[str, int]:
-    """All that the commands say, then the files that they wrote; the last exit code but that of `init`."""
+    """All that the commands say, then the files that they wrote; the last exit code but that of
+    `init`."""
     repository = root / "repository"
     repositories.made(repository)
     repositories.commit(repository, case.files)
     if not case.is_git:
         (repository / ".git").rename(root / "git")
-    same = {name: value for name, value in os.environ.items() if name.startswith(forked_command.READ_ONCE)}
+    same = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(forked_command.READ_ONCE)
+    }
     environment = {**same, **repositories.ENVIRON, "HOME": str(root), **case.variables}
     text, code = "", 0
     for command in case.commands:
@@ -190,7 +197,9 @@ def said(root: Path, case: Case) -> tuple[str, int]:
         done = forked_command.run([*command, *python], cwd=repository, env=environment, timeout=120)
         text += f"$ evalgate {' '.join(command)}\n{done.stdout}{done.stderr}exit code {done.returncode}\n\n"
         code = done.returncode or code
-    for path in sorted(path for path in repository.rglob("*.yml") if path.relative_to(repository).as_posix()):
+    for path in sorted(
+        path for path in repository.rglob("*.yml") if path.relative_to(repository).as_posix()
+    ):
         name = path.relative_to(repository).as_posix()
         if name not in case.files:
             text += f"--- {name}\n{path.read_text(encoding='utf-8')}\n"

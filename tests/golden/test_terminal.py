@@ -1,5 +1,5 @@
-"""What a terminal shows of a change that broke a case, at several widths, as it was last reviewed; `make golden`
-rewrites it. An escape is written as `^[`."""
+"""What a terminal shows of a change that broke a case, at several widths, as it was last reviewed;
+`make golden` rewrites it. An escape is written as `^[`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Repository:
         made.agent(side, wrong=(2,))
         agent = (made.root / "agent.py").read_text()
         usual = 'text.replace("question", "answer")'
-        made.write("agent.py", agent.replace(f"else {usual}", f"else {{1: {answer!r}}}.get(number, {usual})"))
+        made.write(
+            "agent.py",
+            agent.replace(f"else {usual}", f"else {{1: {answer!r}}}.get(number, {usual})"),
+        )
         made.commit(side)
         made.git("checkout", "-q", "-B", "change")
     return made
@@ -42,8 +45,16 @@ def shown(repo: Repository, columns: int, environment: Mapping[str, str]) -> str
     """What `evalgate run` writes to a terminal that is so wide."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
-    own = {"ASKED_LOG": str(repo.log), "XDG_CACHE_HOME": str(repo.log.parent / "cache"), "TERM": "xterm-256color"}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")
+    }
+    own = {
+        "ASKED_LOG": str(repo.log),
+        "XDG_CACHE_HOME": str(repo.log.parent / "cache"),
+        "TERM": "xterm-256color",
+    }
     said = bytearray()
     with tempfile.TemporaryFile() as progress:
         command = forked_command.at_terminal(
@@ -93,7 +104,9 @@ def test_a_terminal_reads_as_reviewed(
     if update_golden:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8"), f"{file.name} changed: review it, then `make golden`"
+    assert text == file.read_text(encoding="utf-8"), (
+        f"{file.name} changed: review it, then `make golden`"
+    )
     assert ("^[" in text) is (name != "no-color")
     bare = re.sub(r"\^\[\]8;;[^^]*\^\[\\|\^\[\[\d+m", "", text)
     assert max(map(len, bare.splitlines())) <= columns or columns < 80

@@ -20,12 +20,16 @@ HERE = Path(__file__).parent / "validate"
 AGENT = "from google.adk.agents import Agent\nroot_agent = Agent(name='bot', model='m')\n"
 
 
-def case(case_id, said="Where is my parcel?", answer="On its way.", tools=("track",), app="bot", **rest):
+def case(
+    case_id, said="Where is my parcel?", answer="On its way.", tools=("track",), app="bot", **rest
+):
     turn = {"user_content": {"role": "user", "parts": [{"text": said}]}}
     if answer:
         turn["final_response"] = {"role": "model", "parts": [{"text": answer}]}
     if tools:
-        turn["intermediate_data"] = {"tool_uses": [{"name": name, "args": {"of": said}} for name in tools]}
+        turn["intermediate_data"] = {
+            "tool_uses": [{"name": name, "args": {"of": said}} for name in tools]
+        }
     made = {"eval_id": case_id, "conversation": [turn], **rest}
     if app:
         made["session_input"] = {"app_name": app, "user_id": "u"}
@@ -43,7 +47,11 @@ def scenario(case_id):
 
 SOUND = evalset("a", case("one"), case("two", "And the other one?"))
 CONFIG = {"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.7}}
-BAD_SCENARIO = {"starting_prompt": "Hi </finished>", "conversation_plan": " ", "user_persona": "NOVICE"}
+BAD_SCENARIO = {
+    "starting_prompt": "Hi </finished>",
+    "conversation_plan": " ",
+    "user_persona": "NOVICE",
+}
 BOT = {"bot/agent.py": AGENT, "bot/__init__.py": "from . import agent\n"}
 
 
@@ -62,8 +70,16 @@ REPOSITORIES = {
         "evals/gold.json": SOUND,
     },
     # criteria in a file that ADK's tools are only told of
-    "criteria_elsewhere": {**BOT, "evals/sets/a.evalset.json": SOUND, "evals/eval_config.json": CONFIG},
-    "default_criteria_plain": {**BOT, "a.evalset.json": SOUND, "b.evalset.json": evalset("b", case("x", "Hi"))},
+    "criteria_elsewhere": {
+        **BOT,
+        "evals/sets/a.evalset.json": SOUND,
+        "evals/eval_config.json": CONFIG,
+    },
+    "default_criteria_plain": {
+        **BOT,
+        "a.evalset.json": SOUND,
+        "b.evalset.json": evalset("b", case("x", "Hi")),
+    },
     # configs that assert nothing
     "asserts_nothing": {
         **BOT,
@@ -92,7 +108,11 @@ REPOSITORIES = {
         **BOT,
         "evals/a.evalset.json": SOUND,
         "evals/test_config.json": config(
-            tool_trajectory_avg_score={"threshold": 1.0, "match_typ": "IN_ORDER", "ignore_args": "perhaps"},
+            tool_trajectory_avg_score={
+                "threshold": 1.0,
+                "match_typ": "IN_ORDER",
+                "ignore_args": "perhaps",
+            },
             response_match_score={"threshold": 0.8, "weight": 0.3},
         ),
     },
@@ -113,10 +133,14 @@ REPOSITORIES = {
     # what criteria compare with
     "references": {
         **BOT,
-        "none/a.evalset.json": evalset("a", case("one", answer="", tools=()), case("two", "Hi", answer="", tools=())),
+        "none/a.evalset.json": evalset(
+            "a", case("one", answer="", tools=()), case("two", "Hi", answer="", tools=())
+        ),
         "some/b.evalset.json": evalset("b", case("one"), case("two", "Hi", answer="", tools=())),
         "any/c.evalset.json": evalset("c", case("one", tools=())),
-        "any/test_config.json": config(tool_trajectory_avg_score={"threshold": 1.0, "match_type": "in order"}),
+        "any/test_config.json": config(
+            tool_trajectory_avg_score={"threshold": 1.0, "match_type": "in order"}
+        ),
         "test_config.json": CONFIG,
     },
     # simulated users
@@ -124,7 +148,9 @@ REPOSITORIES = {
         **BOT,
         "evals/a.evalset.json": evalset("a", scenario("led"), case("written")),
         "evals/test_config.json": CONFIG,
-        "talks/b.evalset.json": evalset("b", {"eval_id": "x", "conversation_scenario": BAD_SCENARIO}),
+        "talks/b.evalset.json": evalset(
+            "b", {"eval_id": "x", "conversation_scenario": BAD_SCENARIO}
+        ),
         "talks/test_config.json": {
             "criteria": {"tool_call_count_v1": {}, "conversation_ended": 1},
             "user_simulator_config": {
@@ -150,7 +176,9 @@ REPOSITORIES = {
     },
     "app_names": {
         **BOT,
-        "evals/a.evalset.json": evalset("a", case("one", app="label"), case("two", "Hi", app="other")),
+        "evals/a.evalset.json": evalset(
+            "a", case("one", app="label"), case("two", "Hi", app="other")
+        ),
         "test_config.json": CONFIG,
     },
     # two files of one id
@@ -184,7 +212,9 @@ def write(root, files):
     for path, content in files.items():
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content if isinstance(content, str) else json.dumps(content, indent=2), encoding="utf-8")
+        file.write_text(
+            content if isinstance(content, str) else json.dumps(content, indent=2), encoding="utf-8"
+        )
 
 
 def told(root):
@@ -195,7 +225,12 @@ def told(root):
         settings = Settings(root=root, gate_file=read.gate_file, places=read.places)
         found = discover.discover(settings, specs=criteria.CRITERIA)
     except NothingToDo as error:
-        return "\n".join([f"nothing to do: {error.message}", f"    {error.hint}", *map(str, error.problems)]) + "\n"
+        return (
+            "\n".join(
+                [f"nothing to do: {error.message}", f"    {error.hint}", *map(str, error.problems)]
+            )
+            + "\n"
+        )
     settled = judges.settle_suites(found.suites, JudgeRule())
     unasked = judges.missing(settled, JudgeRule(), {})
     problems = (*found.problems, *lint.lint(found.suites), *unasked)

@@ -1,4 +1,5 @@
-"""`evalgate accept`: what the agent did becomes what a case expects, and nothing else in its file changes."""
+"""`evalgate accept`: what the agent did becomes what a case expects, and nothing else in its file
+changes."""
 
 from __future__ import annotations
 
@@ -67,7 +68,9 @@ def test_an_accepted_answer_is_all_that_changes_and_the_case_passes(repo: Reposi
     repo.log.unlink()
     assert repo.call("accept", "--yes")[0] == 0
     assert repo.call("run", "--failed")[0] == 0
-    assert repo.log.read_text() == "head question 2\n", "what passed meanwhile is no longer among those that failed"
+    assert repo.log.read_text() == "head question 2\n", (
+        "what passed meanwhile is no longer among those that failed"
+    )
     assert "every case passed when it last ran" in repo.call("run", "--failed")[1]
 
 
@@ -93,11 +96,17 @@ def test_the_keys(repo: Repository, keys: str, accepted: list[int]) -> None:
         (["case_00", "--yes"], 2, "Did you mean `case_0`?"),
         (["case_1", "--yes"], 1, "case_1: not accepted: it passes"),
         (["--new", "--dry-run"], 0, "0 cases of 0 would be accepted"),
-        (["case_0", "--calls", "--yes"], 1, "case_0: not accepted: its calls and answers are those that it expects"),
+        (
+            ["case_0", "--calls", "--yes"],
+            1,
+            "case_0: not accepted: its calls and answers are those that it expects",
+        ),
         (["case_0", "--run", "2", "--yes"], 1, "case_0: not accepted: it has no run 2"),
     ],
 )
-def test_what_is_left_as_it_is(repo: Repository, arguments: list[str], code: int, said: str) -> None:
+def test_what_is_left_as_it_is(
+    repo: Repository, arguments: list[str], code: int, said: str
+) -> None:
     before = (repo.root / SUITE).read_text()
     ended, shown = repo.call("accept", *arguments)
     assert said in shown
@@ -125,7 +134,11 @@ def test_a_case_that_is_changed_while_somebody_thinks_is_left_alone(repo: Reposi
 @pytest.mark.parametrize(
     ("harm", "code", "said"),
     [
-        (lambda path: path.unlink(), 0, "not accepted: gone.evalset.json cannot be read: No such file"),
+        (
+            lambda path: path.unlink(),
+            0,
+            "not accepted: gone.evalset.json cannot be read: No such file",
+        ),
         (
             lambda path: path.write_text("{"),
             0,
@@ -154,7 +167,8 @@ def test_what_is_not_known_is_not_accepted(repo: Repository) -> None:
     code, said = repo.call("accept", "case_2", "--yes")
     assert code == 1
     assert re.search(
-        r"case_2: not accepted: it was not measured: agent failed: .*AssertionError|it was not measured", said
+        r"case_2: not accepted: it was not measured: agent failed: .*AssertionError|it was not measured",
+        said,
     )
     assert (repo.root / SUITE).read_text() == ODD
 
@@ -185,7 +199,9 @@ def test_a_flaky_case_keeps_its_expectation(repo: Repository) -> None:
 
 def test_a_secret_that_was_taken_out_is_not_accepted(repo: Repository) -> None:
     agent = (repo.root / "agent.py").read_text()
-    repo.write("agent.py", agent.replace('text.replace("question", "answer")', "os.environ['MY_KEY']"))
+    repo.write(
+        "agent.py", agent.replace('text.replace("question", "answer")', "os.environ['MY_KEY']")
+    )
     repo.gate_file(env=["ASKED_LOG", "MY_KEY"])
     repo.call("run", environment={"MY_KEY": "a-secret-of-mine"})
     code, said = repo.call("accept", "case_0", "--yes")
@@ -204,7 +220,9 @@ def test_after_a_run_of_a_part_all_cases_are_known(repo: Repository) -> None:
     assert len(repo.call("history", "case_0")[1].splitlines()) == 2
 
 
-def test_a_case_that_is_gone_does_not_keep_the_others_that_failed_from_running(repo: Repository) -> None:
+def test_a_case_that_is_gone_does_not_keep_the_others_that_failed_from_running(
+    repo: Repository,
+) -> None:
     repo.write("more.evalset.json", ODD.replace("case_", "other_"))
     repo.call("run")
     repo.write(SUITE, ODD.replace("case_0", "renamed"))
@@ -234,17 +252,22 @@ def test_reports_are_written_again(repo: Repository) -> None:
     code, _ = repo.call("report", str(results), "--output", "again")
     assert code == 1
     again = (repo.root / "again" / "comment.md").read_text()
-    figures = [line for line in comment.splitlines() if "case" in line and "evalgate run" not in line]
+    figures = [
+        line for line in comment.splitlines() if "case" in line and "evalgate run" not in line
+    ]
     assert figures[:2] == [line for line in again.splitlines() if "case" in line][:2]
     assert not (repo.root / "again" / "results.json").exists()
-    assert repo.call("report", "evalgate-report", "--output", "folder")[0] == 1  # its folder will do
+    # its folder will do
+    assert repo.call("report", "evalgate-report", "--output", "folder")[0] == 1
     assert (repo.root / "folder" / "comment.md").exists()
 
 
 def write_again_and_again(path: Path) -> None:
     while True:
         source = rewrite.read(path, shown_as="x")
-        text = rewrite.replaced(source.text, ("value",), "y" if '"x' in source.text else "x" * 200_000)
+        text = rewrite.replaced(
+            source.text, ("value",), "y" if '"x' in source.text else "x" * 200_000
+        )
         assert text is not None
         rewrite.save(source, text)
 

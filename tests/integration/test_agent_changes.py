@@ -34,7 +34,10 @@ def made_of(repo: Repository, model: str, *tools: str) -> None:
         "instruction": f"Be kind.\nThe token is {SECRET}.\nUse {len(tools)} tools.",
         "tools": {name: {"parameters": {SECRET: "str"}} for name in tools},
     }
-    repo.write("made_of.json", json.dumps({"agents": [agent], "packages": {"desk-tools": f"{len(tools)}.0"}}))
+    repo.write(
+        "made_of.json",
+        json.dumps({"agents": [agent], "packages": {"desk-tools": f"{len(tools)}.0"}}),
+    )
     repo.git("add", "--force", "made_of.json")
 
 
@@ -47,7 +50,9 @@ def test_what_changed_in_the_agent_is_in_every_report(repo: Repository) -> None:
     code, said = repo.run()
     assert code == 0, said
     assert repo.asked("any") == 4, "two cases on two sides, and nothing for the description"
-    changed = "model of `desk`: `small` → `large`, instruction of `desk` (1 line), tool `renew` removed"
+    changed = (
+        "model of `desk`: `small` → `large`, instruction of `desk` (1 line), tool `renew` removed"
+    )
     assert f"**Agent changed**: {changed} and `desk-tools` `2.0` → `1.0`." in repo.comment()
     assert "agent changed: model of desk: small → large" in said
     folder = repo.root / "evalgate-report"

@@ -1,4 +1,5 @@
-"""What a change may do to files, names and settings without fooling the comparison, or being stopped for nothing."""
+"""What a change may do to files, names and settings without fooling the comparison, or being
+stopped for nothing."""
 
 from __future__ import annotations
 
@@ -98,7 +99,9 @@ def test_resuming_with_another_program_runs_it(repo: Repository) -> None:
 
 
 @pytest.mark.parametrize("setting", [{"baseline": "none"}, {"baseline": "file:mine.json"}])
-def test_a_change_cannot_switch_the_comparison_off(repo: Repository, setting: dict[str, str]) -> None:
+def test_a_change_cannot_switch_the_comparison_off(
+    repo: Repository, setting: dict[str, str]
+) -> None:
     repo.agent("head", wrong=(1, 2, 3, 4))
     repo.gate_file(**setting)
     repo.commit("no comparison, please")
@@ -126,8 +129,8 @@ PULL_REQUEST = {"GITHUB_EVENT_NAME": "pull_request"}
 def test_whatever_a_change_is_compared_with_the_bases_rules_are_known(
     repo: Repository, tmp_path: Path, baseline: str, policy: str, code: int
 ) -> None:
-    """It answers wrongly, lowers its threshold and deletes a case: told, and the threshold counts for nothing where the
-    worse of both books does."""
+    """It answers wrongly, lowers its threshold and deletes a case: told, and the threshold counts
+    for nothing where the worse of both books does."""
     on_main(repo)
     repo.gate_file(policy=policy)
     repo.commit("rules")
@@ -140,7 +143,9 @@ def test_whatever_a_change_is_compared_with_the_bases_rules_are_known(
     repo.agent("head", wrong=(4, 5))
     repo.cases(*range(5), threshold=0.0)
     repo.commit("lax")
-    found, said = repo.call("run", "--baseline", baseline, "--fail-on", "threshold", environment=PULL_REQUEST)
+    found, said = repo.call(
+        "run", "--baseline", baseline, "--fail-on", "threshold", environment=PULL_REQUEST
+    )
     assert found == code, said
     comment = repo.comment()
     assert "`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.00`" in comment
@@ -181,14 +186,21 @@ def test_a_results_file_that_the_change_commits_is_not_compared_with(
     ("how", "outcome"),
     [
         ("a file", (3, "not_measured")),  # nothing of it ran
-        ("the agent", (1, "fail")),  # a crash is a run that did not pass, and the base's agent passed
+        # a crash is a run that did not pass, and the base's agent passed
+        ("the agent", (1, "fail")),
     ],
 )
 @pytest.mark.parametrize("policy", ["base", "head"])
-def test_what_the_change_broke_is_no_outage(repo: Repository, how: str, outcome: tuple[int, str], policy: str) -> None:
-    """`fail-on` without `not_measured` lets an outage pass, and not a file that cannot be read or run any more."""
+def test_what_the_change_broke_is_no_outage(
+    repo: Repository, how: str, outcome: tuple[int, str], policy: str
+) -> None:
+    """`fail-on` without `not_measured` lets an outage pass, and not a file that cannot be read or
+    run any more."""
     on_main(repo)
-    repo.write("second.evalset.json", (repo.root / "desk.evalset.json").read_text().replace("desk", "second"))
+    repo.write(
+        "second.evalset.json",
+        (repo.root / "desk.evalset.json").read_text().replace("desk", "second"),
+    )
     fail_on = {"fail-on": ["threshold", "regression"], "policy": policy}
     repo.gate_file(**fail_on)
     repo.commit("two files")
@@ -241,10 +253,15 @@ def test_a_file_that_the_change_no_longer_chooses_is_run(repo: Repository) -> No
     repo.commit("one file less")
     code, said = repo.run()
     assert code == 0, said
-    assert [suite["suite"] for suite in repo.results()["suites"]] == ["desk.evalset.json", "second.evalset.json"]
+    assert [suite["suite"] for suite in repo.results()["suites"]] == [
+        "desk.evalset.json",
+        "second.evalset.json",
+    ]
 
 
-def test_a_base_whose_gate_file_is_broken_is_not_taken_for_one_without_an_agent(repo: Repository) -> None:
+def test_a_base_whose_gate_file_is_broken_is_not_taken_for_one_without_an_agent(
+    repo: Repository,
+) -> None:
     on_main(repo)
     repo.write("evalgate.yml", "agents: [\n  - {driver: command\n")
     repo.commit("broken")
@@ -257,11 +274,16 @@ def test_a_base_whose_gate_file_is_broken_is_not_taken_for_one_without_an_agent(
     assert (code, gates(repo)["regression"]) == (0, "inconclusive"), said
     assert said.count("evalgate.yml:2:3: not valid YAML") == 1
     compared = repo.results()["comparison"]
-    assert ("no_agent" in compared, "evalgate.yml:2:3: not valid YAML" in compared["problem"]) == (False, True)
+    assert ("no_agent" in compared, "evalgate.yml:2:3: not valid YAML" in compared["problem"]) == (
+        False,
+        True,
+    )
     assert "base-rules-unchecked" in {problem["code"] for problem in repo.results()["problems"]}
 
 
-def test_new_names_questions_and_globs_in_one_change_do_not_make_a_first_agent(repo: Repository) -> None:
+def test_new_names_questions_and_globs_in_one_change_do_not_make_a_first_agent(
+    repo: Repository,
+) -> None:
     served = {"driver": "command", "command": [sys.executable, "agent.py"]}
     on_main(repo)
     repo.gate_file(agents=[{"suites": ["desk*"], **served}])
@@ -270,12 +292,18 @@ def test_new_names_questions_and_globs_in_one_change_do_not_make_a_first_agent(r
     repo.gate_file(agents=[{"suites": ["help*"], **served}])
     repo.agent("head", wrong=(1, 2, 3))
     (repo.root / "desk.evalset.json").unlink()
-    repo.write("help.evalset.json", repo.git("show", "main:desk.evalset.json").replace("question", "please question"))
+    repo.write(
+        "help.evalset.json",
+        repo.git("show", "main:desk.evalset.json").replace("question", "please question"),
+    )
     repo.commit("moved")
     code, said = repo.run("--pass-rate", "0")
     assert code == 3, said
     compared = repo.results()["comparison"]
-    assert ("no_agent" in compared, "its own are desk.evalset.json" in compared["problem"]) == (False, True)
+    assert ("no_agent" in compared, "its own are desk.evalset.json" in compared["problem"]) == (
+        False,
+        True,
+    )
 
 
 def test_a_gate_file_or_a_folder_that_the_base_lacks_blocks_nobody(repo: Repository) -> None:
@@ -305,7 +333,9 @@ def test_a_gate_file_or_a_folder_that_the_base_lacks_blocks_nobody(repo: Reposit
     assert "has no folder sub" in repo.results()["comparison"]["problem"]
 
 
-def test_a_selection_of_new_cases_alone_is_compared_with_nothing_and_blocks_nobody(repo: Repository) -> None:
+def test_a_selection_of_new_cases_alone_is_compared_with_nothing_and_blocks_nobody(
+    repo: Repository,
+) -> None:
     repo.cases(*range(7))
     repo.commit("one more")
     code, said = repo.run("--grep", "case_6")
@@ -323,12 +353,15 @@ def test_a_store_blocks_no_first_agent(repo: Repository, tmp_path: Path) -> None
     repo.gate_file()
     repo.cases(0, 1)
     repo.commit("the first agent")
-    code, said = repo.run("--baseline", "store", "--baseline-folder", str(tmp_path / "store"), base="HEAD~1")
+    code, said = repo.run(
+        "--baseline", "store", "--baseline-folder", str(tmp_path / "store"), base="HEAD~1"
+    )
     assert code == 0, said
 
 
 @pytest.mark.parametrize(
-    ("policy", "rule", "code"), [("head", "base-rules-unchecked", 0), ("base", "base-rules-unknown", 3)]
+    ("policy", "rule", "code"),
+    [("head", "base-rules-unchecked", 0), ("base", "base-rules-unknown", 3)],
 )
 def test_stored_results_do_not_hide_that_the_bases_rules_are_unknown(
     repo: Repository, tmp_path: Path, policy: str, rule: str, code: int
@@ -345,14 +378,18 @@ def test_stored_results_do_not_hide_that_the_bases_rules_are_unknown(
     assert (found, rule in said, "unknown setting `nonsense`" in said) == (code, True, True), said
 
 
-def test_stored_results_stop_no_selection_of_new_cases_alone(repo: Repository, tmp_path: Path) -> None:
+def test_stored_results_stop_no_selection_of_new_cases_alone(
+    repo: Repository, tmp_path: Path
+) -> None:
     on_main(repo)
     store(repo, tmp_path / "store")
     repo.cases(*range(7))
     repo.commit("one more")
     kept = ("--baseline", "store", "--baseline-folder", str(tmp_path / "store"))
     # in a folder of its own: a part does not replace the files of a run of more cases
-    code, said = repo.run("--grep", "case_6", "--output", "evalgate-report/part", *kept, base="HEAD~1")
+    code, said = repo.run(
+        "--grep", "case_6", "--output", "evalgate-report/part", *kept, base="HEAD~1"
+    )
     assert (code, repo.results("part/results.json")["comparison"]["no_agent"]) == (0, True), said
 
 
@@ -362,7 +399,16 @@ def test_a_run_of_both_sides_that_was_killed_goes_on_where_it_was(repo: Reposito
     code, said = repo.run("--runs", "4", "--concurrency", "1")
     unbroken = _ends(repo.results()), _ends(repo.results("base.json"))
     repo.log.unlink()
-    process = repo.start("run", "--base", "main", "--runs", "4", "--concurrency", "1", by=forked_command.console_script)
+    process = repo.start(
+        "run",
+        "--base",
+        "main",
+        "--runs",
+        "4",
+        "--concurrency",
+        "1",
+        by=forked_command.console_script,
+    )
     deadline = time.monotonic() + 60
     while repo.asked("head") + repo.asked("base") < 15 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -370,9 +416,12 @@ def test_a_run_of_both_sides_that_was_killed_goes_on_where_it_was(repo: Reposito
     process.communicate()
     before = repo.asked("head") + repo.asked("base")
     assert 15 <= before < 48
-    resumed, said = repo.call("run", "--base", "main", "--runs", "4", "--concurrency", "1", "--resume")
+    resumed, said = repo.call(
+        "run", "--base", "main", "--runs", "4", "--concurrency", "1", "--resume"
+    )
     assert resumed == code == 1, said
-    assert repo.asked("head") + repo.asked("base") <= 48 + 1  # the one that was under way is run again, no other
+    # the one that was under way is run again, no other
+    assert repo.asked("head") + repo.asked("base") <= 48 + 1
     assert (_ends(repo.results()), _ends(repo.results("base.json"))) == unbroken
 
 
@@ -380,14 +429,24 @@ def _ends(results: dict[str, Any]) -> list[Any]:
     """How each case ended, with the scores of its first runs."""
     cases = [case for suite in results["suites"] for case in suite["cases"]]
     scores = [
-        [trial["grades"]["response_match_score"]["value"] for trial in case["trials"] if "purpose" not in trial]
+        [
+            trial["grades"]["response_match_score"]["value"]
+            for trial in case["trials"]
+            if "purpose" not in trial
+        ]
         for case in cases
     ]
-    return [results["verdict"]["kind"], [(case["case_id"], case["verdict"]) for case in cases], scores]
+    return [
+        results["verdict"]["kind"],
+        [(case["case_id"], case["verdict"]) for case in cases],
+        scores,
+    ]
 
 
 def test_dollars_that_cannot_be_counted_are_told(repo: Repository) -> None:
-    part = json.dumps({"usage_metadata": {"prompt_token_count": 10}, "model_version": "home-made-7b"})
+    part = json.dumps(
+        {"usage_metadata": {"prompt_token_count": 10}, "model_version": "home-made-7b"}
+    )
     text = (repo.root / "agent.py").read_text()
     repo.write("agent.py", text.replace("final=True)", f"final=True, **json.loads('{part}'))"))
     repo.commit("head")
@@ -398,7 +457,8 @@ def test_dollars_that_cannot_be_counted_are_told(repo: Repository) -> None:
 
 
 def test_a_change_of_both_sides_leaves_no_trace_in_a_dirty_checkout(repo: Repository) -> None:
-    """Staged, unstaged and untracked work, a link out of the tree: all of it as it was, byte for byte."""
+    """Staged, unstaged and untracked work, a link out of the tree: all of it as it was, byte for
+    byte."""
     repo.write("staged.txt", "staged")
     repo.git("add", "staged.txt")
     repo.write("README", "untracked")
@@ -412,7 +472,9 @@ def test_a_change_of_both_sides_leaves_no_trace_in_a_dirty_checkout(repo: Reposi
     assert (repo.root / ".git/index").read_bytes() == index
 
 
-def test_a_file_cannot_say_by_which_rules_the_base_was_gated(repo: Repository, tmp_path: Path) -> None:
+def test_a_file_cannot_say_by_which_rules_the_base_was_gated(
+    repo: Repository, tmp_path: Path
+) -> None:
     repo.commit("head")
     assert repo.run(base="")[0] == 0
     kept = tmp_path / "main.json"
@@ -424,9 +486,12 @@ def test_a_file_cannot_say_by_which_rules_the_base_was_gated(repo: Repository, t
 
 def _files(root: Path) -> dict[str, bytes]:
     return {
-        str(path.relative_to(root)): str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
+        str(path.relative_to(root)): str(path.readlink()).encode()
+        if path.is_symlink()
+        else path.read_bytes()
         for path in root.rglob("*")
-        if (path.is_symlink() or path.is_file()) and not {"evalgate-report", ".evalgate"} & set(path.parts)
+        if (path.is_symlink() or path.is_file())
+        and not {"evalgate-report", ".evalgate"} & set(path.parts)
     }
 
 

@@ -1,4 +1,5 @@
-"""Failures in real runs: what is run again before it blocks, by the default and by `threshold: new`."""
+"""Failures in real runs: what is run again before it blocks, by the default and by `threshold:
+new`."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def cases(repo: Repository, place: str = "evalgate-report") -> dict[str, Any]:
     return {case["case_id"]: case for case in results["comparison"]["cases"]}
 
 
-def test_a_base_of_which_only_results_are_stored_lets_head_confirm_alone(repo: Repository, tmp_path: Path) -> None:
+def test_a_base_of_which_only_results_are_stored_lets_head_confirm_alone(
+    repo: Repository, tmp_path: Path
+) -> None:
     store = ("--baseline-folder", str(tmp_path / "store"))
     repo.git("checkout", "-q", "main")
     repo.run(*store, "--save-baseline", "always", base="")
@@ -45,15 +48,21 @@ def test_a_base_of_which_only_results_are_stored_lets_head_confirm_alone(repo: R
     code, said = repo.run(*store, "--baseline", "store")
     assert code == 1, said
     found = cases(repo)
-    assert {name: case["origin"] for name, case in found.items()} == {"case_1": "new", "case_2": "flaky"}
+    assert {name: case["origin"] for name, case in found.items()} == {
+        "case_1": "new",
+        "case_2": "flaky",
+    }
     assert (found["case_1"]["reruns"]["passed"], found["case_2"]["reruns"]["passed"]) == (0, 1)
-    assert found["case_1"]["reruns"]["runs"] >= 10  # a case that passes 3 times in 10 fails so often 1 time in 20
+    # a case that passes 3 times in 10 fails so often 1 time in 20
+    assert found["case_1"]["reruns"]["runs"] >= 10
     assert repo.asked("base") == 0
     assert "Rerunning what failed" in said
     assert not repo.results("base.json").get("confirmations")
 
 
-def test_an_agent_behind_a_url_is_confirmed_by_head_alone_and_says_so(repo: Repository, tmp_path: Path) -> None:
+def test_an_agent_behind_a_url_is_confirmed_by_head_alone_and_says_so(
+    repo: Repository, tmp_path: Path
+) -> None:
     wrong: set[str] = set()
 
     class Endpoint(BaseHTTPRequestHandler):
@@ -90,7 +99,11 @@ def test_an_agent_behind_a_url_is_confirmed_by_head_alone_and_says_so(repo: Repo
         server.shutdown()
     assert code == 1, said
     (case,) = cases(repo).values()
-    assert (case["case_id"], case["origin"], case["reruns"].get("passed", 0)) == ("case_1", "new", 0)
+    assert (case["case_id"], case["origin"], case["reruns"].get("passed", 0)) == (
+        "case_1",
+        "new",
+        0,
+    )
     assert "is the same on both sides" not in said  # nobody asks an agent that cannot be run
     assert not repo.results("base.json").get("confirmations")
 
@@ -99,7 +112,9 @@ def test_a_base_that_fails_once_while_confirming_is_asked_again(repo: Repository
     repo.git("checkout", "-q", "main")
     repo.write(
         "agent.py",
-        (repo.root / "agent.py").read_text().replace("bad =", "asked == 2 and os._exit(1)\n            bad ="),
+        (repo.root / "agent.py")
+        .read_text()
+        .replace("bad =", "asked == 2 and os._exit(1)\n            bad ="),
     )
     repo.commit("dies when it is asked for the second time")
     repo.git("checkout", "-q", "change")
@@ -114,12 +129,15 @@ def test_a_base_that_fails_once_while_confirming_is_asked_again(repo: Repository
 @pytest.mark.parametrize(
     ("asked", "code", "label", "said"),
     [
-        ("asked == 1", 0, "flaky", "3 of 4 cases passed; 1 flaky (non-blocking)."),  # it crashes the first time alone
+        # it crashes the first time alone
+        ("asked == 1", 0, "flaky", "3 of 4 cases passed; 1 flaky (non-blocking)."),
         ("asked > 0", 1, "not_measured", "Worse than the base"),
         ("asked > 1", 0, "passed", "All 4 cases passed."),  # nobody asks again
     ],
 )
-def test_a_crash_is_run_again_before_it_blocks(repo: Repository, asked: str, code: int, label: str, said: str) -> None:
+def test_a_crash_is_run_again_before_it_blocks(
+    repo: Repository, asked: str, code: int, label: str, said: str
+) -> None:
     repo.cases(1, 2, 3, 4)
     repo.gate_file(threshold="confirmed")
     repo.commit("four cases")
@@ -131,7 +149,12 @@ def test_a_crash_is_run_again_before_it_blocks(repo: Repository, asked: str, cod
     ended, told = repo.run("--retries", "0")
     assert ended == code, told
     results = repo.results()
-    (case,) = (case for suite in results["suites"] for case in suite["cases"] if case["case_id"] == "case_2")
+    (case,) = (
+        case
+        for suite in results["suites"]
+        for case in suite["cases"]
+        if case["case_id"] == "case_2"
+    )
     assert case.get("label", "passed") == label
     assert said in told
     assert repo.asked("head") > 4 or label == "passed"
@@ -222,7 +245,9 @@ def test_files_without_fresh_runs_say_that_nothing_confirmed_them(repo: Reposito
     shutil.copytree(repo.root / "evalgate-report", repo.root / "kept")
     repo.agent("head", wrong=(1,))
     repo.run(base="")
-    code, said = repo.call("compare", "kept/results.json", "evalgate-report/results.json", "--output", "merged")
+    code, said = repo.call(
+        "compare", "kept/results.json", "evalgate-report/results.json", "--output", "merged"
+    )
     assert code == 1, said
     comment = (repo.root / "merged/comment.md").read_text()
     assert "not confirmed" in comment
@@ -236,9 +261,13 @@ def test_a_failure_of_another_question_is_not_known(repo: Repository) -> None:
     shutil.copytree(repo.root / "evalgate-report", repo.root / "kept")
     repo.agent("head", wrong=(101,))
     file = repo.root / "desk.evalset.json"
-    file.write_text(file.read_text().replace("question 1", "question 101").replace("answer 1", "answer 101"))
+    file.write_text(
+        file.read_text().replace("question 1", "question 101").replace("answer 1", "answer 101")
+    )
     repo.run(base="")
-    code, said = repo.call("compare", "kept/results.json", "evalgate-report/results.json", "--output", "merged")
+    code, said = repo.call(
+        "compare", "kept/results.json", "evalgate-report/results.json", "--output", "merged"
+    )
     assert code == 1, said
     assert "changed case (not comparable" in (repo.root / "merged/comment.md").read_text()
 
@@ -246,7 +275,8 @@ def test_a_failure_of_another_question_is_not_known(repo: Repository) -> None:
 def test_by_default_noise_does_not_block_and_what_broke_does(repo: Repository) -> None:
     repo.gate_file(threshold="confirmed")
     repo.agent("head", flaky=(1,))
-    told = (repo.root / "agent.py").read_text().replace("asked % 2 == 0", "asked % 2 == 1")  # fails at first
+    # fails at first
+    told = (repo.root / "agent.py").read_text().replace("asked % 2 == 0", "asked % 2 == 1")
     repo.write("agent.py", told)
     repo.commit("a coin toss")
     code, said = repo.run()
@@ -274,7 +304,9 @@ def test_by_default_what_fails_on_main_blocks_and_says_whose_it_is(repo: Reposit
     assert "1 of 3 cases failed (1 pre-existing)" in said
 
 
-def test_at_a_desk_without_a_base_nothing_is_run_again_unless_somebody_asks(repo: Repository) -> None:
+def test_at_a_desk_without_a_base_nothing_is_run_again_unless_somebody_asks(
+    repo: Repository,
+) -> None:
     repo.gate_file(threshold="confirmed")
     repo.agent("head", wrong=(1,))
     code, said = repo.run(base="")
@@ -297,14 +329,21 @@ def test_at_a_desk_without_a_base_nothing_is_run_again_unless_somebody_asks(repo
         ((), 40, "confirmed", 0, 40, "All 20 cases passed"),
         # where nothing is rerun, nothing is kept back
         ((2,), 40, "all", 1, 40, "1 of 20 cases failed"),
-        # the last case is broken: what is left does not confirm it, and nobody says that all is well
+        # the last case is broken: what is left does not confirm it, and nobody says that all is
+        # well
         ((20,), 40, "confirmed", 3, 40, "the budget of 40 agent runs is spent"),
         # too few for all cases: what was confirmed blocks all the same
         ((1,), 28, "confirmed", 1, 28, "Worse than the base"),
     ],
 )
 def test_a_budget_keeps_back_what_confirming_needs(
-    repo: Repository, wrong: tuple[int, ...], budget: int, threshold: str, code: int, most: int, said: str
+    repo: Repository,
+    wrong: tuple[int, ...],
+    budget: int,
+    threshold: str,
+    code: int,
+    most: int,
+    said: str,
 ) -> None:
     repo.git("checkout", "-q", "main")
     repo.cases(*range(1, 21))
@@ -313,7 +352,8 @@ def test_a_budget_keeps_back_what_confirming_needs(
     repo.git("checkout", "-q", "-B", "change")
     repo.agent("head", wrong=wrong)
     repo.commit("head")
-    exit_code, output = repo.run("--concurrency", "1")  # what is under way when a case fails is let end
+    # what is under way when a case fails is let end
+    exit_code, output = repo.run("--concurrency", "1")
     assert exit_code == code, output
     assert said in output
     assert repo.asked("head") + repo.asked("base") <= most
@@ -327,7 +367,10 @@ def test_parts_confirm_each_their_own(repo: Repository) -> None:
         repo.run("--shard", f"{part}/2", "--output", f"parts/{part}")
     code, said = repo.call("merge", "parts", "--output", "merged")
     assert code == 1, said
-    assert {name: case["origin"] for name, case in cases(repo, "merged").items()} == {"case_1": "new", "case_2": "new"}
+    assert {name: case["origin"] for name, case in cases(repo, "merged").items()} == {
+        "case_1": "new",
+        "case_2": "new",
+    }
 
 
 @pytest.mark.parametrize(("of_today", "code"), [("right", 1), ("wrong", 3)])
@@ -341,7 +384,11 @@ def test_beside_stored_results_nothing_is_red_before_the_base_ran_today(
 
     def agent(side: str, *, wrong: tuple[int, ...] = ()) -> None:
         repo.agent(side, wrong=wrong)
-        text = (repo.root / "agent.py").read_text().replace("bad = number in WRONG", f"{moving} or False", 1)
+        text = (
+            (repo.root / "agent.py")
+            .read_text()
+            .replace("bad = number in WRONG", f"{moving} or False", 1)
+        )
         moved = numbers if of_today == "wrong" else ()
         repo.write("agent.py", text.replace("turns = 0", f"turns = 0\nMOVING = {moved}", 1))
 

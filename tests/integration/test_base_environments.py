@@ -1,4 +1,5 @@
-"""Each side in an environment of its own: two versions of one package, loaded at once; what a base has to borrow."""
+"""Each side in an environment of its own: two versions of one package, loaded at once; what a base
+has to borrow."""
 
 from __future__ import annotations
 
@@ -27,8 +28,13 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     made = Repository(tmp_path / "repo", tmp_path / "asked.log")
     made.write(".gitignore", "evalgate-report/\n.venv/\n")
     made.write("desk.py", AGENT)
-    made.write("evalgate.yml", json.dumps({"agents": [{"driver": "python", "call": "desk:answer"}]}))
-    turn = {"user_content": content("question 1", "user"), "final_response": content("version 1.0", "model")}
+    made.write(
+        "evalgate.yml", json.dumps({"agents": [{"driver": "python", "call": "desk:answer"}]})
+    )
+    turn = {
+        "user_content": content("question 1", "user"),
+        "final_response": content("version 1.0", "model"),
+    }
     cases = [{"eval_id": "one", "conversation": [turn]}]
     made.write("desk.evalset.json", json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
     made.write("test_config.json", json.dumps({"criteria": {"response_match_score": 0.9}}))
@@ -61,7 +67,9 @@ def test_two_versions_of_a_package_one_a_side(repo: Repository) -> None:
 
 
 def environment(repo: Repository, version: str) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(repo.root / ".venv")], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(repo.root / ".venv")], check=True
+    )
     (site,) = (repo.root / ".venv/lib").glob("python*/site-packages")
     (site / "shelf.py").write_text(f"VERSION = '{version}'\n")
 
@@ -74,12 +82,19 @@ def test_a_base_without_its_own_environment_borrows_heads(repo: Repository, tmp_
     repo.commit("nothing")
     code, said = repo.run()
     assert code == 0, said
-    assert any("head's environment" in note for note in repo.results()["comparison"]["origin"]["notes"])
+    assert any(
+        "head's environment" in note for note in repo.results()["comparison"]["origin"]["notes"]
+    )
 
 
-@pytest.mark.parametrize("committed", [".venv", ".venv/lib"], ids=["all of it", "its packages alone"])
-def test_a_base_does_not_run_in_an_environment_that_the_change_commits(repo: Repository, committed: str) -> None:
-    """Else the change would write what it is compared with: here, that the base answers wrongly, too."""
+@pytest.mark.parametrize(
+    "committed", [".venv", ".venv/lib"], ids=["all of it", "its packages alone"]
+)
+def test_a_base_does_not_run_in_an_environment_that_the_change_commits(
+    repo: Repository, committed: str
+) -> None:
+    """Else the change would write what it is compared with: here, that the base answers wrongly,
+    too."""
     own = "try:\n    import shelf\nexcept ImportError:\n    import desk_shelf as shelf\n"
     repo.write("desk.py", AGENT.replace("import shelf\n", own))
     repo.write("desk_shelf.py", "VERSION = '1.0'\n")
@@ -89,14 +104,23 @@ def test_a_base_does_not_run_in_an_environment_that_the_change_commits(repo: Rep
     repo.git("add", "--force", committed)
     repo.commit("an environment")
     code, said = repo.run("--threshold", "new")
-    assert (answers(repo, "results.json"), answers(repo, "base.json")) == ({"version 2.0"}, {"version 1.0"}), said
+    assert (answers(repo, "results.json"), answers(repo, "base.json")) == (
+        {"version 2.0"},
+        {"version 1.0"},
+    ), said
     assert code == 1, said
     notes = repo.results()["comparison"]["origin"]["notes"]
-    assert any("is part of its commit, so the base's agent does not run in it" in note for note in notes)
+    assert any(
+        "is part of its commit, so the base's agent does not run in it" in note for note in notes
+    )
 
 
-@pytest.mark.parametrize(("venv", "version"), [("", "0"), ("3.0", "3.0")], ids=["PATH", "head's .venv"])
-def test_a_change_that_is_the_first_to_say_what_to_install(repo: Repository, venv: str, version: str) -> None:
+@pytest.mark.parametrize(
+    ("venv", "version"), [("", "0"), ("3.0", "3.0")], ids=["PATH", "head's .venv"]
+)
+def test_a_change_that_is_the_first_to_say_what_to_install(
+    repo: Repository, venv: str, version: str
+) -> None:
     """The base does not run in what is made of it, and takes what it would without the change."""
     own = "import types\ntry:\n    import shelf\nexcept ImportError:\n    shelf = types.SimpleNamespace(VERSION='0')\n"
     repo.write("desk.py", AGENT.replace("import shelf\n", own))
@@ -122,7 +146,8 @@ NOW = "import shelf\nassert shelf.VERSION == '1.0'\n\ndef answer(text):\n    ret
 @pytest.mark.parametrize(
     ("base", "head", "venv", "kind", "told"),
     [
-        # an import that fails under what it asks for itself, though the change has other requirements
+        # an import that fails under what it asks for itself, though the change has other
+        # requirements
         (
             {"requirements.txt": "shelf==2.0\n", "desk.py": NOW},
             {"requirements.txt": "shelf==1.0\n"},
@@ -145,7 +170,10 @@ def test_a_base_that_cannot_start(
 ) -> None:
     if venv:
         environment(repo, venv)
-    for files, message in (({"desk.py": WORKS, **base}, "base"), ({"desk.py": WORKS, **head}, "head")):
+    for files, message in (
+        ({"desk.py": WORKS, **base}, "base"),
+        ({"desk.py": WORKS, **head}, "head"),
+    ):
         for name, text in files.items():
             repo.write(name, text)
         repo.commit(message)
@@ -153,5 +181,8 @@ def test_a_base_that_cannot_start(
             repo.git("checkout", "-qb", "change")
     code, said = repo.run()
     gates = {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
-    assert (code, gates) == (3 if kind == "not_measured" else 0, {"threshold": "pass", "regression": kind}), said
+    assert (code, gates) == (
+        3 if kind == "not_measured" else 0,
+        {"threshold": "pass", "regression": kind},
+    ), said
     assert told in said

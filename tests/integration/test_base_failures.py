@@ -1,4 +1,5 @@
-"""A base that does not work: what is its own fault stops nobody, what the change may have caused is not measured."""
+"""A base that does not work: what is its own fault stops nobody, what the change may have caused is
+not measured."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ ANSWERS = 'answer = "nothing of the kind" if bad'
 def agent(side: str, *, before: str = "", turn: str = "", wrong: str = "set()") -> str:
     """The agent of `Repository`, with code that runs when it starts, and in a turn."""
     text = AGENT.format(side=side, wrong=wrong, flaky="set()")
-    return text.replace("WRONG, FLAKY", f"{before}\nWRONG, FLAKY", 1).replace(ANSWERS, f"{turn}\n            {ANSWERS}")
+    return text.replace("WRONG, FLAKY", f"{before}\nWRONG, FLAKY", 1).replace(
+        ANSWERS, f"{turn}\n            {ANSWERS}"
+    )
 
 
 def gate(*arguments: str, **more: Any) -> str:
@@ -33,7 +36,10 @@ def cases(*numbers: int, ask: str = "question") -> str:
         return {"parts": [{"text": text}]}
 
     turns = {
-        f"case_{number}": {"user_content": content(f"{ask} {number}"), "final_response": content(f"answer {number}")}
+        f"case_{number}": {
+            "user_content": content(f"{ask} {number}"),
+            "final_response": content(f"answer {number}"),
+        }
         for number in numbers
     }
     listed = [{"eval_id": name, "conversation": [turn]} for name, turn in turns.items()]
@@ -50,7 +56,8 @@ DECIDE = "The thresholds decide."
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """Files of both sides, None for one that is not there; else an agent that works, and its cases."""
+    """Files of both sides, None for one that is not there; else an agent that works, and its
+    cases."""
 
     base: dict[str, str | None] = field(default_factory=dict)
     head: dict[str, str | None] = field(default_factory=dict)
@@ -114,11 +121,19 @@ ROWS = {
     ),
     # --- nothing that could have become worse, or nothing that is in the way ---
     "it has no evalgate.yml": Row(
-        base={"evalgate.yml": None}, code=0, kind="pass", said="Nothing to compare with yet: the base has no agent"
+        base={"evalgate.yml": None},
+        code=0,
+        kind="pass",
+        said="Nothing to compare with yet: the base has no agent",
     ),
-    "it has no criteria": Row(base={"test_config.json": None}, code=0, kind="pass", said="No regression seen in 4"),
+    "it has no criteria": Row(
+        base={"test_config.json": None}, code=0, kind="pass", said="No regression seen in 4"
+    ),
     "it has no evaluation files": Row(
-        base={"desk.evalset.json": None}, code=0, kind="pass", said="No regression seen in 4 compared cases"
+        base={"desk.evalset.json": None},
+        code=0,
+        kind="pass",
+        said="No regression seen in 4 compared cases",
     ),
     "it has no evaluation files and fails": Row(
         base={"desk.evalset.json": None, "agent.py": agent("base", turn="raise SystemExit(3)")},
@@ -182,7 +197,10 @@ ROWS = {
     ),
     # --- what the change may have caused ---
     "the change takes a variable away": Row(
-        base={"agent.py": agent("base", before=NEEDS), "evalgate.yml": gate(env=["ASKED_LOG", "NEEDED"])},
+        base={
+            "agent.py": agent("base", before=NEEDS),
+            "evalgate.yml": gate(env=["ASKED_LOG", "NEEDED"]),
+        },
         code=3,
         kind="not_measured",
         said="KeyError: 'NEEDED'; the cause may be this change: `env` no longer names NEEDED.",
@@ -219,7 +237,12 @@ ROWS = {
         said="; the cause may be this change: both sides ran in one environment, and requirements.txt differs.",
     ),
     "the change edits the workflow that names the agent": Row(
-        base={"agent.py": None, "old.py": agent("base"), "evalgate.yml": None, WORKFLOW: "evalgate: old.py"},
+        base={
+            "agent.py": None,
+            "old.py": agent("base"),
+            "evalgate.yml": None,
+            WORKFLOW: "evalgate: old.py",
+        },
         head={WORKFLOW: "evalgate: agent.py"},
         options=("--agent", f"command:{sys.executable} agent.py", "--env", "ASKED_LOG"),
         code=3,
@@ -296,7 +319,9 @@ def test_parts_of_a_run_tell_the_same(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
 def test_a_base_that_does_not_work(tmp_path: Path, row: Row) -> None:
     repo = repository(tmp_path, row)
-    code, said = repo.end(repo.start("run", "--base", "main", *row.options, environment={"NEEDED": "x"}))
+    code, said = repo.end(
+        repo.start("run", "--base", "main", *row.options, environment={"NEEDED": "x"})
+    )
     gates = {each["gate"]: each["kind"] for each in repo.results()["verdict"]["gates"]}
     assert (code, gates["regression"]) == (row.code, row.kind), said
     assert row.said in said

@@ -1,4 +1,5 @@
-"""Judged criteria on both sides: equal answers are judged once, and a new judge judges stored answers again."""
+"""Judged criteria on both sides: equal answers are judged once, and a new judge judges stored
+answers again."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def git(root: Path, *arguments: str) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path, gemini: Gemini) -> Path:
-    judge = f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY}}\nenv: [ASKED_LOG]\nagents:"
+    judge = (
+        f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY}}\nenv: [ASKED_LOG]\nagents:"
+    )
     made = repository(tmp_path, judge)
     (made / "evalgate.yml").write_text(
         json.dumps(
@@ -59,7 +62,9 @@ def asked(root: Path) -> int:
 
 
 def gate(root: Path, *arguments: str, **environment: str) -> tuple[int, str]:
-    return run(root, *arguments, MY_JUDGE_KEY="a-key", ASKED_LOG=str(root / "asked.log"), **environment)
+    return run(
+        root, *arguments, MY_JUDGE_KEY="a-key", ASKED_LOG=str(root / "asked.log"), **environment
+    )
 
 
 def test_equal_answers_of_both_sides_are_judged_once(root: Path, gemini: Gemini) -> None:
@@ -72,7 +77,9 @@ def test_equal_answers_of_both_sides_are_judged_once(root: Path, gemini: Gemini)
     assert gemini.asked == 4 * 3  # five samples agree after three; the other side reads them
 
 
-def test_another_judge_judges_stored_answers_without_running_the_base(root: Path, gemini: Gemini) -> None:
+def test_another_judge_judges_stored_answers_without_running_the_base(
+    root: Path, gemini: Gemini
+) -> None:
     store = ("--baseline-folder", "store")
     code, said = gate(root, *store, "--save-baseline", "always")
     assert code == 0, said
@@ -88,14 +95,20 @@ def test_another_judge_judges_stored_answers_without_running_the_base(root: Path
     assert code == 0, said
     assert (asked(root), gemini.asked) == (0, 12 + 4)  # both sides by the new judge
     base = json.loads((root / "evalgate-report/base.json").read_text())
-    (judged,) = [use for use in base["suites"][0]["criteria"] if use["name"] == "final_response_match_v2"]
+    (judged,) = [
+        use for use in base["suites"][0]["criteria"] if use["name"] == "final_response_match_v2"
+    ]
     assert judged["options"]["judge_model_options"]["judge_model"] == "gemini-2.5-pro"
     assert all(
-        "final_response_match_v2" in trial["grades"] for case in base["suites"][0]["cases"] for trial in case["trials"]
+        "final_response_match_v2" in trial["grades"]
+        for case in base["suites"][0]["cases"]
+        for trial in case["trials"]
     )
 
 
-def test_the_bases_judge_is_asked_by_both_though_head_names_none_any_more(root: Path, gemini: Gemini) -> None:
+def test_the_bases_judge_is_asked_by_both_though_head_names_none_any_more(
+    root: Path, gemini: Gemini
+) -> None:
     (root / "test_config.json").write_text(json.dumps({"criteria": {"response_match_score": 0.1}}))
     rules = json.loads((root / "evalgate.yml").read_text())
     judge = rules.pop("judge")

@@ -1,4 +1,5 @@
-"""Custom metrics with a base: both sides are scored by head's code, and a change of that code is shown."""
+"""Custom metrics with a base: both sides are scored by head's code, and a change of that code is
+shown."""
 
 from __future__ import annotations
 
@@ -40,13 +41,16 @@ def python() -> str:
 
 
 def changed(folder: Path, python: str, *, cases: int, **rules: str) -> Repository:
-    """A change whose agent says another word than the base's, before it says anything of the metric."""
+    """A change whose agent says another word than the base's, before it says anything of the
+    metric."""
     repo = Repository(folder / "repo", folder / "asked.log")
     repo.write(".gitignore", "evalgate-report/\n__pycache__/\n")
     repo.gate_file(agents=[{"driver": "python", "call": "desk:answer", "python": python}], **rules)
     repo.cases(*range(cases))
     metric = {"word": {"code_config": {"name": "metrics.word"}}}
-    repo.write("test_config.json", json.dumps({"criteria": {"word": 0.5}, "custom_metrics": metric}))
+    repo.write(
+        "test_config.json", json.dumps({"criteria": {"word": 0.5}, "custom_metrics": metric})
+    )
     repo.write("desk.py", AGENT.format(word="answer"))
     repo.write("metrics.py", METRIC.format(score="0.75"))
     repo.commit("base")
@@ -64,10 +68,14 @@ def test_whose_metric_decides(tmp_path: Path, python: str, policy: str) -> None:
     code, said = repo.run()
     assert code == (1 if policy == "both" else 0), said
     assert "`metrics.py` (+" in repo.comment().partition("</details>")[0]
-    assert ("passes only by the rules that this change brings" in repo.comment()) is (policy == "head")
+    assert ("passes only by the rules that this change brings" in repo.comment()) is (
+        policy == "head"
+    )
 
 
-def test_heads_metric_scores_both_sides_and_its_change_is_shown(tmp_path: Path, python: str) -> None:
+def test_heads_metric_scores_both_sides_and_its_change_is_shown(
+    tmp_path: Path, python: str
+) -> None:
     repo = changed(tmp_path, python, cases=4)
     repo.write("metrics.py", METRIC.format(score="1.0"))
     repo.commit("head")
@@ -85,13 +93,16 @@ EVIL = "import sys; open({marker!r}, 'a').write('{name} in ' + ' '.join(sys.orig
 
 
 def environment(folder: Path, python: str, marker: Path) -> Path:
-    """An environment whose every hook at Python's start leaves a mark: they could as well replace the metric."""
+    """An environment whose every hook at Python's start leaves a mark: they could as well replace
+    the metric."""
     subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
     (packages,) = folder.glob("lib/python3*/site-packages")
     (installed,) = Path(python).parent.parent.glob("lib/python3*/site-packages")
     (packages / "linked.pth").write_text(f"{installed}\n")
     (packages / "evil.pth").write_text(EVIL.format(marker=str(marker), name="pth") + "\n")
-    (packages / "sitecustomize.py").write_text(EVIL.format(marker=str(marker), name="sitecustomize") + "\n")
+    (packages / "sitecustomize.py").write_text(
+        EVIL.format(marker=str(marker), name="sitecustomize") + "\n"
+    )
     return folder
 
 
@@ -109,7 +120,10 @@ def test_nothing_of_the_change_runs_before_the_metric(tmp_path: Path, python: st
     assert repo.results()["suites"][0]["cases"][0]["trials"][0]["grades"]["word"]["value"] == 0.75
     marks = marker.read_text().splitlines()
     # the agent's own Python starts as it would anywhere
-    assert {line.split()[0] for line in marks if line.endswith("server.py python")} == {"pth", "beside"}
+    assert {line.split()[0] for line in marks if line.endswith("server.py python")} == {
+        "pth",
+        "beside",
+    }
     assert not [line for line in marks if line.endswith("server.py metrics")]
 
 
@@ -119,7 +133,9 @@ def test_a_metric_runs_in_no_python_of_the_commit(tmp_path: Path, python: str) -
     for committed, expected in ((False, 0), (True, 3)):
         if committed:
             repo.git("add", "-f", ".venv/lib", ".venv/pyvenv.cfg")
-        repo.gate_file(agents=[{"driver": "python", "call": "desk:answer", "python": ".venv/bin/python"}])
+        repo.gate_file(
+            agents=[{"driver": "python", "call": "desk:answer", "python": ".venv/bin/python"}]
+        )
         repo.write("desk.py", AGENT.format(word="answer"))
         repo.write(".gitignore", "evalgate-report/\n__pycache__/\n.venv/\n")
         repo.commit("head")

@@ -30,7 +30,11 @@ def verdicts(results: dict[str, Any]) -> dict[str, str]:
 
 def test_a_change_that_changes_nothing_passes(repo: Repository) -> None:
     repo.commit("head")
-    before = (repo.git("status", "--porcelain"), repo.git("stash", "list"), repo.git("branch", "-a"))
+    before = (
+        repo.git("status", "--porcelain"),
+        repo.git("stash", "list"),
+        repo.git("branch", "-a"),
+    )
     code, said = repo.run("--runs", "2")
     assert code == 0, said
     assert (repo.asked("head"), repo.asked("base")) == (12, 12)
@@ -40,7 +44,11 @@ def test_a_change_that_changes_nothing_passes(repo: Repository) -> None:
     assert (row["base"], row["head"], row["change"]) == (1.0, 1.0, "no_evidence")
     assert results["comparison"]["origin"]["commit"] == repo.git("rev-parse", "main")
     assert repo.results("base.json")["commit"] == repo.git("rev-parse", "main")
-    assert before == (repo.git("status", "--porcelain"), repo.git("stash", "list"), repo.git("branch", "-a"))
+    assert before == (
+        repo.git("status", "--porcelain"),
+        repo.git("stash", "list"),
+        repo.git("branch", "-a"),
+    )
 
 
 def test_a_regression_is_red_and_names_what_broke(repo: Repository) -> None:
@@ -59,7 +67,9 @@ def test_a_regression_is_red_and_names_what_broke(repo: Repository) -> None:
     assert comment.index("case_2") < comment.index("Reproduce locally")
 
 
-def test_a_failure_that_main_has_too_is_known_and_with_threshold_new_does_not_block(repo: Repository) -> None:
+def test_a_failure_that_main_has_too_is_known_and_with_threshold_new_does_not_block(
+    repo: Repository,
+) -> None:
     repo.git("checkout", "-q", "main")
     repo.agent("base", wrong=(1,))
     repo.commit("main is red")
@@ -92,7 +102,8 @@ def test_a_new_failure_is_confirmed_by_fresh_runs_of_both_sides(repo: Repository
 def test_a_case_whose_runs_differ_is_run_again_and_flaky(repo: Repository) -> None:
     repo.agent("head", flaky=(5,))
     repo.commit("head")
-    code, said = repo.run("--runs", "2", "--threshold", "new", "--concurrency", "1")  # the agent counts its runs
+    # the agent counts its runs
+    code, said = repo.run("--runs", "2", "--threshold", "new", "--concurrency", "1")
     assert code == 0, said
     assert repo.asked("head") == repo.asked("base") <= 6 * 2 + 3
     assert "1 flaky" in repo.comment()
@@ -122,13 +133,19 @@ def test_a_base_without_the_agent_blocks_nobody(repo: Repository) -> None:
 @pytest.mark.parametrize(
     ("change", "kinds", "words"),
     [
-        ("threshold", {"rule", "file"}, "`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.50`"),
+        (
+            "threshold",
+            {"rule", "file"},
+            "`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.50`",
+        ),
         ("case", {"case_removed"}, "case `case_5` deleted"),
         ("policy", {"file"}, "`evalgate.yml` (+1, -1)"),
         ("expectation", {"case_changed"}, "expectation of case `case_0` changed"),
     ],
 )
-def test_what_a_change_edits_of_its_gate_is_shown(repo: Repository, change: str, kinds: set[str], words: str) -> None:
+def test_what_a_change_edits_of_its_gate_is_shown(
+    repo: Repository, change: str, kinds: set[str], words: str
+) -> None:
     match change:
         case "threshold":
             repo.cases(*range(6), threshold=0.5)
@@ -166,7 +183,9 @@ def test_with_policy_both_the_worse_of_both_books_counts(repo: Repository) -> No
     repo.commit("repaired")
     code, said = repo.run("--policy", "base")
     assert code == 0, said
-    (problem,) = [each for each in repo.results()["problems"] if each["code"] == "base-rules-unknown"]
+    (problem,) = [
+        each for each in repo.results()["problems"] if each["code"] == "base-rules-unknown"
+    ]
     assert "test_config.json:1" in problem["message"]
 
 
@@ -184,11 +203,14 @@ def test_earlier_runs_save_the_bases_runs_where_its_agent_is_the_same(repo: Repo
     assert (origin["source"], origin["reused"], "run" in origin) == ("store", 6, False)
     assert origin["measured_at"]
     code, said = repo.run("--runs", "2")
-    assert (repo.asked("head"), repo.asked("base")) == (6, 6), said  # head's first runs are known as well
+    # head's first runs are known as well
+    assert (repo.asked("head"), repo.asked("base")) == (6, 6), said
     assert repo.results()["comparison"]["origin"]["source"] == "mixed"
     # where every question is another one nothing earlier stands in
     asked = (repo.root / "desk.evalset.json").read_text()
-    repo.write("desk.evalset.json", asked.replace("question", "a question").replace("answer", "a answer"))
+    repo.write(
+        "desk.evalset.json", asked.replace("question", "a question").replace("answer", "a answer")
+    )
     repo.commit("other questions")
     code, said = repo.run()
     assert repo.asked("base") == 6, said
@@ -212,7 +234,9 @@ def test_a_changed_criterion_is_judged_again_without_running_the_base(repo: Repo
     assert code == 1  # case_0 is below its threshold on both sides
 
 
-def test_only_stored_results_leave_new_and_changed_cases_out(repo: Repository, tmp_path: Path) -> None:
+def test_only_stored_results_leave_new_and_changed_cases_out(
+    repo: Repository, tmp_path: Path
+) -> None:
     repo.commit("head")
     store = tmp_path / "store"
     repo.git("checkout", "-q", "main")
@@ -228,7 +252,9 @@ def test_only_stored_results_leave_new_and_changed_cases_out(repo: Repository, t
     assert status.get("case_0") == "removed"
 
 
-def test_seconds_decide_only_beside_a_base_that_is_run_along(repo: Repository, tmp_path: Path) -> None:
+def test_seconds_decide_only_beside_a_base_that_is_run_along(
+    repo: Repository, tmp_path: Path
+) -> None:
     repo.reuses = True
     repo.gate_file(compare={"invocation_duration_v1": {"gating": True, "max_drop": 100}})
     repo.commit("head")
@@ -242,9 +268,14 @@ def test_seconds_decide_only_beside_a_base_that_is_run_along(repo: Repository, t
     code, said = repo.run(*store, "--baseline", "store")
     assert code == 3
     assert "measures time" in said
-    (row,) = (row for row in repo.results()["comparison"]["criteria"] if row["name"] == "invocation_duration_v1")
+    (row,) = (
+        row
+        for row in repo.results()["comparison"]["criteria"]
+        if row["name"] == "invocation_duration_v1"
+    )
     assert (row["change"], row["rule"]["gating"]) == ("not_measured", True)
-    assert row["base"] is not None  # what was measured then is shown all the same (0.000 s at times)
+    # what was measured then is shown all the same (0.000 s at times)
+    assert row["base"] is not None
 
 
 def test_a_results_file_can_be_the_base(repo: Repository, tmp_path: Path) -> None:

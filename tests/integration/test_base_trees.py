@@ -1,4 +1,5 @@
-"""`evalgate run --base` in trees that hold links or submodules, and stopped by Ctrl-C: nothing of it stays behind."""
+"""`evalgate run --base` in trees that hold links or submodules, and stopped by Ctrl-C: nothing of
+it stays behind."""
 
 from __future__ import annotations
 
@@ -37,20 +38,29 @@ def repo(tmp_path: Path) -> Repository:
 def say(repo: Repository, side: str) -> None:
     repo.agent(side)
     text = (repo.root / "agent.py").read_text()
-    repo.write("agent.py", text.replace('text.replace("question", "answer")', f'text.replace("question", {WORD})'))
+    repo.write(
+        "agent.py",
+        text.replace('text.replace("question", "answer")', f'text.replace("question", {WORD})'),
+    )
 
 
 def photograph(repo: Repository) -> dict[str, str]:
     """All but what evalgate writes where it says so."""
     taken = repositories.photograph(repo.root)
-    return {name: seen for name, seen in taken.items() if not name.startswith(("evalgate-report", ".evalgate"))}
+    return {
+        name: seen
+        for name, seen in taken.items()
+        if not name.startswith(("evalgate-report", ".evalgate"))
+    }
 
 
 def left_behind(repo: Repository) -> list[str]:
     """Worktrees that git knows beside the user's own, and checkouts in the cache."""
     known = repo.git("worktree", "list", "--porcelain").count("worktree ") - 1
     bases = repo.log.parent / "cache/evalgate/bases"
-    return ["worktree"] * known + [path.name for path in (bases.iterdir() if bases.exists() else ())]
+    return ["worktree"] * known + [
+        path.name for path in (bases.iterdir() if bases.exists() else ())
+    ]
 
 
 def test_links_are_the_bases_own_on_its_side(repo: Repository) -> None:
@@ -66,7 +76,8 @@ def test_links_are_the_bases_own_on_its_side(repo: Repository) -> None:
 
 
 def test_a_base_without_its_submodules_is_not_measured(repo: Repository, tmp_path: Path) -> None:
-    """Its agent would be measured without what head's has, and the change would look like a repair."""
+    """Its agent would be measured without what head's has, and the change would look like a
+    repair."""
     library = repositories.made(tmp_path / "library")
     repositories.commit(library, {"more.txt": "answer"})
     repo.git("checkout", "-q", "main")
@@ -87,7 +98,10 @@ def test_ctrl_c_leaves_nothing_behind_and_a_resumed_run_repeats_nothing(repo: Re
     text = (repo.root / "agent.py").read_text()
     repo.write("agent.py", text.replace("import json, os, sys", "import json, os, sys, time"))
     repo.write(
-        "agent.py", (repo.root / "agent.py").read_text().replace("asked = open", "time.sleep(0.05); asked = open")
+        "agent.py",
+        (repo.root / "agent.py")
+        .read_text()
+        .replace("asked = open", "time.sleep(0.05); asked = open"),
     )
     repo.commit("head")
     before = photograph(repo)

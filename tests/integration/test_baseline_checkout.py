@@ -70,18 +70,26 @@ def test_nothing_of_the_users_repository_changes(project: Path, under: Path) -> 
     (project / "new.py").unlink()
     git(project, "branch", "side")
     before = photograph(project)
-    status = git(project, "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--show-stash")
+    status = git(
+        project, "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--show-stash"
+    )
 
     with opened(project, under) as repo, commit.checked_out(repo, sha_of(project, "base")) as there:
         during = photograph(project)
         assert (there.root / "agent.py").read_text() == "old\n"
 
     assert photograph(project) == during == before
-    assert git(project, "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--show-stash") == status
+    assert (
+        git(project, "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--show-stash")
+        == status
+    )
 
 
 def test_a_root_below_the_top_stays_below_the_top(project: Path, under: Path) -> None:
-    with opened(project / "shop", under) as repo, commit.checked_out(repo, sha_of(project, "base")) as there:
+    with (
+        opened(project / "shop", under) as repo,
+        commit.checked_out(repo, sha_of(project, "base")) as there,
+    ):
         assert there.root == there.tree / "shop"
         assert (there.root / "agent.py").read_text() == "old shop\n"
 
@@ -142,7 +150,8 @@ def test_an_odd_path_of_the_repository(tmp_path: Path, under: Path) -> None:
         assert (there.root / "a").read_text() == "a"
 
 
-# --- submodules, links, LFS --------------------------------------------------------------------------
+# --- submodules, links, LFS
+# --------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -163,7 +172,9 @@ def with_submodule(tmp_path: Path, project: Path) -> Path:
     return project
 
 
-def test_submodules_are_left_out_which_is_a_problem_where_the_user_has_them(with_submodule: Path, under: Path) -> None:
+def test_submodules_are_left_out_which_is_a_problem_where_the_user_has_them(
+    with_submodule: Path, under: Path
+) -> None:
     before = photograph(with_submodule)
     with (
         opened(with_submodule, under) as repo,
@@ -176,7 +187,9 @@ def test_submodules_are_left_out_which_is_a_problem_where_the_user_has_them(with
     assert list(under.iterdir()) == []
 
 
-def test_submodules_that_neither_side_has_are_a_note(with_submodule: Path, under: Path, tmp_path: Path) -> None:
+def test_submodules_that_neither_side_has_are_a_note(
+    with_submodule: Path, under: Path, tmp_path: Path
+) -> None:
     clone = made.cloned(with_submodule, tmp_path / "clone")
     with opened(clone, under) as repo, commit.checked_out(repo, sha_of(clone, "HEAD")) as there:
         assert there.notes == ("1 submodule (vendor/library) is missing in the base's checkout.",)
@@ -184,7 +197,9 @@ def test_submodules_that_neither_side_has_are_a_note(with_submodule: Path, under
         assert (there.root / "agent.py").exists()
 
 
-def test_links_are_kept_and_those_that_lead_out_are_said(project: Path, under: Path, tmp_path: Path) -> None:
+def test_links_are_kept_and_those_that_lead_out_are_said(
+    project: Path, under: Path, tmp_path: Path
+) -> None:
     (project / "inside").symlink_to("shop/agent.py")
     (project / "outside").symlink_to(tmp_path / "elsewhere")
     (project / "shop" / "up").symlink_to("../../elsewhere")
@@ -196,10 +211,14 @@ def test_links_are_kept_and_those_that_lead_out_are_said(project: Path, under: P
         )
 
 
-def test_lfs_files_are_pointers_which_is_a_problem_where_the_user_has_the_files(project: Path, under: Path) -> None:
+def test_lfs_files_are_pointers_which_is_a_problem_where_the_user_has_the_files(
+    project: Path, under: Path
+) -> None:
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 5\n".format("a" * 64)
     attributes = "*.bin filter=lfs diff=lfs merge=lfs -text\n"
-    sha = made.commit(project, {".gitattributes": attributes, "model.bin": pointer, "other.bin": "no pointer"})
+    sha = made.commit(
+        project, {".gitattributes": attributes, "model.bin": pointer, "other.bin": "no pointer"}
+    )
     with opened(project, under) as repo, commit.checked_out(repo, sha) as there:
         assert (there.root / "model.bin").read_text() == pointer
         assert there.notes == ("1 Git LFS file (model.bin) is missing in the base's checkout.",)
@@ -217,7 +236,9 @@ def test_a_sparse_checkout_stays_sparse(project: Path, under: Path, tmp_path: Pa
         assert sorted(path.name for path in there.root.iterdir()) == [".git", "agent.py", "shop"]
 
 
-def test_a_partial_clone_fetches_contents_when_they_are_needed(project: Path, under: Path, tmp_path: Path) -> None:
+def test_a_partial_clone_fetches_contents_when_they_are_needed(
+    project: Path, under: Path, tmp_path: Path
+) -> None:
     git(project, "config", "uploadpack.allowFilter", "true")
     git(project, "config", "uploadpack.allowAnySHA1InWant", "true")
     clone = made.cloned(project, tmp_path / "clone", "--filter=blob:none")
@@ -225,7 +246,8 @@ def test_a_partial_clone_fetches_contents_when_they_are_needed(project: Path, un
         assert (there.root / "agent.py").read_text() == "old\n"
 
 
-# --- killed ------------------------------------------------------------------------------------------
+# --- killed
+# ------------------------------------------------------------------------------------------
 
 CHILD = """
 import sys, time
@@ -245,7 +267,14 @@ def test_what_a_killed_run_left_is_removed_by_the_next(project: Path, under: Pat
     before = photograph(project)
     tests = Path(__file__).resolve().parents[1]
     child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(CHILD), str(project), str(under), sha_of(project, "base")],
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(CHILD),
+            str(project),
+            str(under),
+            sha_of(project, "base"),
+        ],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": f"{tests}:{tests.parent}"},

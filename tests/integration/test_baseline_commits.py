@@ -63,7 +63,15 @@ def checked_out(origin: Path, to: Path, ref: str) -> Path:
     """What actions/checkout makes of a ref with fetch-depth 1."""
     made.made(to)
     git_(to, "remote", "add", "origin", f"file://{origin}")
-    git_(to, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", f"+{sha_of(origin, ref)}:refs/remotes/{ref}")
+    git_(
+        to,
+        "fetch",
+        "--quiet",
+        "--no-tags",
+        "--depth=1",
+        "origin",
+        f"+{sha_of(origin, ref)}:refs/remotes/{ref}",
+    )
     git_(to, "checkout", "--quiet", "--detach", f"refs/remotes/{ref}")
     return to
 
@@ -79,39 +87,54 @@ def pick(
         return picked
 
 
-def test_a_merge_that_github_tests_needs_one_commit_more(origin: Path, tmp_path: Path, under: Path) -> None:
+def test_a_merge_that_github_tests_needs_one_commit_more(
+    origin: Path, tmp_path: Path, under: Path
+) -> None:
     """Its first parent is main as it was merged, even where the event names an older tip."""
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
     before = photograph(workspace)
     runner = {"GITHUB_REF": "refs/pull/7/merge", "GITHUB_SHA": sha_of(workspace, "HEAD")}
     picked = pick(workspace, under, event_base=sha_of(origin, "tip~5"), **runner)
     assert (picked.sha, picked.how, picked.note) == (sha_of(origin, "tip"), "merge-base", "")
-    assert picked == pick(workspace, under, event_base=sha_of(origin, "tip")), "the event's own base is harmless"
+    assert picked == pick(workspace, under, event_base=sha_of(origin, "tip")), (
+        "the event's own base is harmless"
+    )
     assert photograph(workspace) == before
-    assert git_(workspace, "rev-list", "--count", "HEAD") == "1", "the user's checkout is as shallow as before"
+    assert git_(workspace, "rev-list", "--count", "HEAD") == "1", (
+        "the user's checkout is as shallow as before"
+    )
 
 
-@pytest.mark.parametrize("checkout", ["head", "branch"])  # of the event's commit; of what its branch is by now
+# of the event's commit; of what its branch is by now
+@pytest.mark.parametrize("checkout", ["head", "branch"])
 @pytest.mark.parametrize("event", ["tip", ""])  # a pull request; at a desk
 def test_a_commit_does_not_choose_what_it_is_compared_with(
     origin: Path, tmp_path: Path, under: Path, checkout: str, event: str
 ) -> None:
-    """A pull request whose commit is made to look like GitHub's merge: its first parent is the change itself."""
+    """A pull request whose commit is made to look like GitHub's merge: its first parent is the
+    change itself."""
     git_(origin, "checkout", "--quiet", "-b", "forged", "head")
     change = made.commit(origin, {"agent.py": "broken\n"})
     other = git_(origin, "commit-tree", f"{change}^{{tree}}", "-p", change, "-m", "other").strip()
     subject = f"Merge {other} into {change}"
-    forged = git_(origin, "commit-tree", f"{change}^{{tree}}", "-p", change, "-p", other, "-m", subject).strip()
+    forged = git_(
+        origin, "commit-tree", f"{change}^{{tree}}", "-p", change, "-p", other, "-m", subject
+    ).strip()
     git_(origin, "update-ref", "refs/heads/forged", forged)
     git_(origin, "checkout", "--quiet", "--detach", "main")
     workspace = made.cloned(origin, tmp_path / "workspace", "--branch=forged")
     tested = other if checkout == "branch" else forged
-    runner = {"GITHUB_REF": "refs/pull/7/merge", "GITHUB_SHA": tested if checkout == "branch" else "1" * 40}
+    runner = {
+        "GITHUB_REF": "refs/pull/7/merge",
+        "GITHUB_SHA": tested if checkout == "branch" else "1" * 40,
+    }
     picked = pick(workspace, under, event_base=sha_of(origin, event) if event else "", **runner)
     assert picked.sha == sha_of(origin, "fork")
 
 
-def test_a_shallow_head_is_deepened_to_the_merge_base(origin: Path, tmp_path: Path, under: Path) -> None:
+def test_a_shallow_head_is_deepened_to_the_merge_base(
+    origin: Path, tmp_path: Path, under: Path
+) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
     before = photograph(workspace)
     picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
@@ -126,7 +149,9 @@ def test_a_head_that_was_never_pushed(origin: Path, tmp_path: Path, under: Path)
     assert (picked.sha, picked.how) == (sha_of(origin, "fork"), "merge-base")
 
 
-def test_no_history_to_be_had_falls_back_to_the_base_and_says_so(origin: Path, tmp_path: Path, under: Path) -> None:
+def test_no_history_to_be_had_falls_back_to_the_base_and_says_so(
+    origin: Path, tmp_path: Path, under: Path
+) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
     git_(workspace, "fetch", "--quiet", "--depth=1", "origin", sha_of(origin, "tip"))
     git_(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
@@ -136,9 +161,13 @@ def test_no_history_to_be_had_falls_back_to_the_base_and_says_so(origin: Path, t
     assert "fetch-depth: 0" in picked.note
 
 
-def test_a_push_that_rewrote_what_it_is_compared_with(origin: Path, tmp_path: Path, under: Path) -> None:
+def test_a_push_that_rewrote_what_it_is_compared_with(
+    origin: Path, tmp_path: Path, under: Path
+) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
-    with pytest.raises(GitFailed, match="dddddddddddd, the base commit of the event: history was rewritten") as caught:
+    with pytest.raises(
+        GitFailed, match="dddddddddddd, the base commit of the event: history was rewritten"
+    ) as caught:
         pick(workspace, under, event_base="d" * 40)
     assert "`base` to a branch" in caught.value.hint
 
@@ -177,27 +206,34 @@ def test_a_base_that_the_user_names(
     assert (picked.sha, picked.how) == (sha_of(origin, expected), how)
 
 
-def test_a_sha_that_the_checkout_does_not_have_is_fetched(origin: Path, tmp_path: Path, under: Path) -> None:
+def test_a_sha_that_the_checkout_does_not_have_is_fetched(
+    origin: Path, tmp_path: Path, under: Path
+) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
     wanted = sha_of(origin, "tip~7")
     picked = pick(workspace, under, wanted=wanted)
     assert (picked.sha, picked.how) == (wanted, "given")
 
 
-def test_at_a_desk_it_is_where_the_default_branch_was_left(origin: Path, tmp_path: Path, under: Path) -> None:
+def test_at_a_desk_it_is_where_the_default_branch_was_left(
+    origin: Path, tmp_path: Path, under: Path
+) -> None:
     workspace = made.cloned(origin, tmp_path / "workspace")
     git_(workspace, "checkout", "--quiet", "-b", "mine", "head")
     picked = pick(workspace, under)
     assert (picked.sha, picked.how) == (sha_of(origin, "fork"), "merge-base")
 
 
-def test_a_push_that_made_the_branch_has_no_commit_before(origin: Path, tmp_path: Path, under: Path) -> None:
+def test_a_push_that_made_the_branch_has_no_commit_before(
+    origin: Path, tmp_path: Path, under: Path
+) -> None:
     workspace = made.cloned(origin, tmp_path / "workspace")
     git_(workspace, "checkout", "--quiet", "head")
     assert pick(workspace, under, event_base="0" * 40).sha == sha_of(origin, "fork")
 
 
-# --- what cannot be -----------------------------------------------------------------------------------
+# --- what cannot be
+# -----------------------------------------------------------------------------------
 
 
 def test_an_unknown_base_is_said(origin: Path, tmp_path: Path, under: Path) -> None:
@@ -226,7 +262,9 @@ def test_no_commit_at_all_is_said(tmp_path: Path, under: Path) -> None:
         pick(empty, under)
 
 
-def test_a_remote_that_refuses_is_said_with_what_to_do(origin: Path, tmp_path: Path, under: Path) -> None:
+def test_a_remote_that_refuses_is_said_with_what_to_do(
+    origin: Path, tmp_path: Path, under: Path
+) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
     git_(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
     with pytest.raises(GitFailed, match="does not appear to be a git repository") as failure:
@@ -234,7 +272,8 @@ def test_a_remote_that_refuses_is_said_with_what_to_do(origin: Path, tmp_path: P
     assert "fetch-depth: 0" in failure.value.hint
 
 
-# --- ancestors ----------------------------------------------------------------------------------------
+# --- ancestors
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -246,10 +285,19 @@ def repo(origin: Path, tmp_path: Path, under: Path) -> Iterator[Repository]:
 
 def test_ancestors_come_nearest_first_and_bounded(repo: Repository, origin: Path) -> None:
     tip = sha_of(origin, "tip")
-    assert git.ancestors(repo, tip, limit=3) == (tip, sha_of(origin, "tip~1"), sha_of(origin, "tip~2"))
+    assert git.ancestors(repo, tip, limit=3) == (
+        tip,
+        sha_of(origin, "tip~1"),
+        sha_of(origin, "tip~2"),
+    )
 
 
-def test_ancestors_of_a_shallow_commit_are_fetched(origin: Path, tmp_path: Path, under: Path) -> None:
+def test_ancestors_of_a_shallow_commit_are_fetched(
+    origin: Path, tmp_path: Path, under: Path
+) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
     with git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as repo:
-        assert len(git.ancestors(repo, commit.pick_base(repo, base="", event_base="", head="").sha)) == 62
+        assert (
+            len(git.ancestors(repo, commit.pick_base(repo, base="", event_base="", head="").sha))
+            == 62
+        )

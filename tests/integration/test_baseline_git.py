@@ -1,4 +1,5 @@
-"""Git kept on a short lead: what a hostile repository, a foreign owner and a refusing remote can do to us."""
+"""Git kept on a short lead: what a hostile repository, a foreign owner and a refusing remote can do
+to us."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def under(tmp_path: Path) -> Path:
 @pytest.fixture
 def origin(tmp_path: Path) -> Path:
     folder = made.made(tmp_path / "origin")
-    made.commit(folder, {"agent.py": "old\n", ".gitattributes": "*.py filter=evil diff=evil merge=evil\n"})
+    made.commit(
+        folder, {"agent.py": "old\n", ".gitattributes": "*.py filter=evil diff=evil merge=evil\n"}
+    )
     made.commit(folder, {"agent.py": "new\n"})
     return folder
 
@@ -87,13 +90,21 @@ HOSTILE = """
 
 
 @pytest.mark.parametrize("url", ["file://{origin}", "ext::{trap}", "ssh://{trap}@localhost:1/x"])
-def test_a_hostile_configuration_runs_nothing(tmp_path: Path, origin: Path, under: Path, url: str) -> None:
+def test_a_hostile_configuration_runs_nothing(
+    tmp_path: Path, origin: Path, under: Path, url: str
+) -> None:
     clone = made.cloned(origin, tmp_path / "clone", "--depth=1")
     trap, hooks, sprung = tmp_path / "trap", tmp_path / "hooks", tmp_path / "sprung"
     trap.write_text(f'#!/bin/sh\necho "$0 $@" >> {sprung}\n')
     trap.chmod(0o755)
     hooks.mkdir()
-    for name in ("post-checkout", "reference-transaction", "pre-push", "post-index-change", "fsmonitor-watchman"):
+    for name in (
+        "post-checkout",
+        "reference-transaction",
+        "pre-push",
+        "post-index-change",
+        "fsmonitor-watchman",
+    ):
         shutil.copy(trap, hooks / name)
         shutil.copy(trap, clone / ".git" / "hooks" / name)
     attributes = tmp_path / "attributes"
@@ -115,26 +126,36 @@ def test_a_hostile_configuration_runs_nothing(tmp_path: Path, origin: Path, unde
         assert (picked == base) == url.startswith("file")
 
     assert not sprung.exists(), sprung.read_text()
-    subprocess.run(["git", "status"], cwd=clone, env=dict(ENVIRON), capture_output=True, check=False)
+    subprocess.run(
+        ["git", "status"], cwd=clone, env=dict(ENVIRON), capture_output=True, check=False
+    )
     assert sprung.exists(), "the trap works"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs the system: only root can give files away")
-def test_a_workspace_that_belongs_to_somebody_else(tmp_path: Path, origin: Path, under: Path) -> None:
+def test_a_workspace_that_belongs_to_somebody_else(
+    tmp_path: Path, origin: Path, under: Path
+) -> None:
     """As in a container action: the workspace is the runner's, the process is root's."""
     clone = made.cloned(origin, tmp_path / "clone", "--depth=1")
     for path in [clone, *clone.rglob("*")]:
         os.lchown(path, 12345, 12345)
-    refused = subprocess.run(["git", "status"], cwd=clone, env=dict(ENVIRON), capture_output=True, check=False)
+    refused = subprocess.run(
+        ["git", "status"], cwd=clone, env=dict(ENVIRON), capture_output=True, check=False
+    )
     assert b"dubious ownership" in refused.stderr
 
     with git.open_repository(clone, environ=ENVIRON, token=None, under=under) as repo:
-        base = commit.pick_base(repo, base="", event_base=git_(origin, "rev-parse", "HEAD~1"), head="")
+        base = commit.pick_base(
+            repo, base="", event_base=git_(origin, "rev-parse", "HEAD~1"), head=""
+        )
         with commit.checked_out(repo, base.sha) as there:
             assert (there.root / "agent.py").read_text() == "old\n"
 
 
-def test_variables_of_a_surrounding_hook_do_not_lead_astray(tmp_path: Path, origin: Path, under: Path) -> None:
+def test_variables_of_a_surrounding_hook_do_not_lead_astray(
+    tmp_path: Path, origin: Path, under: Path
+) -> None:
     other = made.made(tmp_path / "other")
     made.commit(other, {"x": "x"})
     environ = {
@@ -164,11 +185,13 @@ def test_without_git_it_is_said(tmp_path: Path) -> None:
     assert failure.value.hint == "Install git 2.31 or newer."
 
 
-# --- credentials -------------------------------------------------------------------------------------
+# --- credentials
+# -------------------------------------------------------------------------------------
 
 
 class Remote(BaseHTTPRequestHandler):
-    """Serves a repository by the dumb protocol to those who show the right header, and remembers what was shown."""
+    """Serves a repository by the dumb protocol to those who show the right header, and remembers
+    what was shown."""
 
     shown: list[str]
     wanted: str | None
@@ -226,7 +249,9 @@ def test_the_checkouts_credentials_come_first_then_the_token(
     remote, address = server
     remote.wanted = basic(TOKEN)
     stale = basic("stale-token-of-the-checkout")
-    folder = workspace(tmp_path, address, (f"http.{address}/.extraheader", f"Authorization: {stale}"))
+    folder = workspace(
+        tmp_path, address, (f"http.{address}/.extraheader", f"Authorization: {stale}")
+    )
     environ = {**ENVIRON, "GITHUB_SERVER_URL": address}
     with git.open_repository(folder, environ=environ, token=TOKEN, under=under) as repo:
         repo.fetch("refs/heads/main")
@@ -243,14 +268,23 @@ def test_credentials_that_the_checkout_keeps_in_a_file_of_their_own(
     remote.wanted = basic("kept-elsewhere")
     folder = workspace(tmp_path, address)
     kept = tmp_path / "credentials.config"
-    git_(folder, "config", "--file", str(kept), f"http.{address}/.extraheader", f"Authorization: {remote.wanted}")
+    git_(
+        folder,
+        "config",
+        "--file",
+        str(kept),
+        f"http.{address}/.extraheader",
+        f"Authorization: {remote.wanted}",
+    )
     git_(folder, "config", f"includeIf.gitdir:{folder}/.git.path", str(kept))
     with git.open_repository(folder, environ=ENVIRON, token=None, under=under) as repo:
         repo.fetch("refs/heads/main")
         assert repo.resolve("refs/evalgate/fetched/heads/main") == git_(origin, "rev-parse", "HEAD")
 
 
-def test_a_token_is_shown_to_its_server_alone(tmp_path: Path, under: Path, server: tuple[type[Remote], str]) -> None:
+def test_a_token_is_shown_to_its_server_alone(
+    tmp_path: Path, under: Path, server: tuple[type[Remote], str]
+) -> None:
     remote, address = server
     remote.wanted = basic(TOKEN)
     folder = workspace(tmp_path, address)
@@ -265,7 +299,9 @@ def test_a_token_is_shown_to_its_server_alone(tmp_path: Path, under: Path, serve
     assert set(remote.shown) == {""}
 
 
-def test_no_error_and_no_file_shows_a_secret(tmp_path: Path, under: Path, server: tuple[type[Remote], str]) -> None:
+def test_no_error_and_no_file_shows_a_secret(
+    tmp_path: Path, under: Path, server: tuple[type[Remote], str]
+) -> None:
     remote, address = server
     remote.wanted = "nobody has it"
     with_password = address.replace("//", "//ada:pass-word-of-ada@")
@@ -277,7 +313,12 @@ def test_no_error_and_no_file_shows_a_secret(tmp_path: Path, under: Path, server
     shim.write_text(f'#!/bin/sh\necho "$@" >> {commands}\nexec {shutil.which("git")} "$@"\n')
     shim.chmod(0o755)
     environ = {**ENVIRON, "PATH": f"{shim.parent}:{ENVIRON['PATH']}", "GITHUB_SERVER_URL": address}
-    secrets = (TOKEN, basic(TOKEN).split()[1], "pass-word-of-ada", basic("left-by-the-checkout").split()[1])
+    secrets = (
+        TOKEN,
+        basic(TOKEN).split()[1],
+        "pass-word-of-ada",
+        basic("left-by-the-checkout").split()[1],
+    )
     with git.open_repository(folder, environ=environ, token=TOKEN, under=under) as repo:
         with pytest.raises(GitFailed) as failure:
             repo.fetch("refs/heads/main")

@@ -47,7 +47,9 @@ def origin(tmp_path: Path) -> Path:
 def store(tmp_path: Path) -> Make:
     def make(*, keep: int = 50, warnings: list[str] | None = None) -> BaselineFolder:
         warn = (warnings if warnings is not None else []).append
-        return BaselineFolder(tmp_path / "stored", scratch=tmp_path / "scratch", keep=keep, warn=warn)
+        return BaselineFolder(
+            tmp_path / "stored", scratch=tmp_path / "scratch", keep=keep, warn=warn
+        )
 
     return make
 
@@ -94,9 +96,16 @@ def test_the_newest_run_of_a_commit_wins(store: Make, tmp_path: Path) -> None:
 
 def test_the_oldest_runs_go(store: Make, tmp_path: Path) -> None:
     for number, commit in enumerate([A, B, C]):
-        store().save(commit, results(tmp_path, commit), current_moment=NOW + timedelta(hours=number))
+        store().save(
+            commit, results(tmp_path, commit), current_moment=NOW + timedelta(hours=number)
+        )
     store(keep=2).save(D, results(tmp_path, D), current_moment=NOW + timedelta(hours=9))
-    assert [next(store().find([commit]), None) is not None for commit in (A, B, C, D)] == [False, False, True, True]
+    assert [next(store().find([commit]), None) is not None for commit in (A, B, C, D)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def count_up(ledger: bytes | None) -> bytes:
@@ -106,7 +115,12 @@ def count_up(ledger: bytes | None) -> bytes:
 
 def test_the_ledger_is_revised_with_each_run(store: Make, tmp_path: Path) -> None:
     for number, commit in enumerate([A, B]):
-        store().save(commit, results(tmp_path, commit), current_moment=NOW + timedelta(hours=number), revise=count_up)
+        store().save(
+            commit,
+            results(tmp_path, commit),
+            current_moment=NOW + timedelta(hours=number),
+            revise=count_up,
+        )
     store().save(C, results(tmp_path, C), current_moment=NOW + timedelta(hours=2))
     assert store().read("history.json") == b'{"count": 2}'
     assert b"evalgate" in (store().read("README.md") or b"")
@@ -117,10 +131,12 @@ MOST = 2**26
 
 
 def bomb() -> bytes:
-    """What begins like results and is larger than is ever read; made of one piece, for each import makes it."""
+    """What begins like results and is larger than is ever read; made of one piece, for each import
+    makes it."""
     packer = zlib.compressobj(1, wbits=31)
     start = packer.compress(b"{") + packer.flush(zlib.Z_FULL_FLUSH)
-    piece = packer.compress(b" " * 2**24) + packer.flush(zlib.Z_FULL_FLUSH)  # which knows nothing of what is before it
+    # which knows nothing of what is before it
+    piece = packer.compress(b" " * 2**24) + packer.flush(zlib.Z_FULL_FLUSH)
     return start + piece * (MOST // 2**24)
 
 
@@ -160,7 +176,9 @@ def test_what_no_run_wrote_is_left_aside(
     assert complaint in warnings[0]
 
 
-def test_what_others_keep_there_stays(store: Make, tmp_path: Path, put: Callable[[str, bytes], None]) -> None:
+def test_what_others_keep_there_stays(
+    store: Make, tmp_path: Path, put: Callable[[str, bytes], None]
+) -> None:
     store().save(A, results(tmp_path, "one"), current_moment=NOW)
     put("CNAME", b"example.com")
     put("runs/notes.txt", b"mine")
@@ -170,7 +188,8 @@ def test_what_others_keep_there_stays(store: Make, tmp_path: Path, put: Callable
     assert store().read("README.md") == b"ours"
 
 
-# --- the folder ----------------------------------------------------------------------------------------
+# --- the folder
+# ----------------------------------------------------------------------------------------
 
 
 def test_a_folder_never_reads_through_a_link(tmp_path: Path) -> None:
@@ -204,7 +223,9 @@ def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
         folder.save(A, results(tmp_path, "x"), current_moment=NOW)
 
 
-@pytest.mark.parametrize(("folder", "used"), [("kept", False), ("fresh", True), ("link", False), ("../kept", True)])
+@pytest.mark.parametrize(
+    ("folder", "used"), [("kept", False), ("fresh", True), ("link", False), ("../kept", True)]
+)
 def test_a_folder_that_the_commit_brings_along_is_not_used(
     origin: Path, tmp_path: Path, folder: str, *, used: bool
 ) -> None:
@@ -213,10 +234,16 @@ def test_a_folder_that_the_commit_brings_along_is_not_used(
     made.commit(origin, {"kept/history.json": "{}"})
     workspace = made.cloned(origin, tmp_path / "workspace", "--depth=1")
     said: list[str] = []
-    with git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
-        found = stores.opened(Settings(baseline_folder=folder), repo, root=workspace, say=said.append)
+    with git.open_repository(
+        workspace, environ=ENVIRON, token=None, under=tmp_path / "private"
+    ) as repo:
+        found = stores.opened(
+            Settings(baseline_folder=folder), repo, root=workspace, say=said.append
+        )
     assert (found is not None) is used
-    assert [f"the folder {folder} contains committed files" in line for line in said] == [True] * (not used)
+    assert [f"the folder {folder} contains committed files" in line for line in said] == [True] * (
+        not used
+    )
 
 
 def write_to_folder(folder: str, scratch: str, letter: str) -> None:
@@ -224,7 +251,10 @@ def write_to_folder(folder: str, scratch: str, letter: str) -> None:
     for number in range(SAVES):
         commit = f"{letter}{number:039d}"
         store.save(
-            commit, results(Path(scratch), commit), current_moment=NOW + timedelta(seconds=number), revise=count_up
+            commit,
+            results(Path(scratch), commit),
+            current_moment=NOW + timedelta(seconds=number),
+            revise=count_up,
         )
 
 
@@ -251,20 +281,27 @@ def in_processes(function: Callable[..., None], arguments: Sequence[tuple[str, .
     assert [child.exitcode for child in children] == [0] * len(children)
 
 
-# --- a data branch of an earlier version ------------------------------------------------------------------
+# --- a data branch of an earlier version
+# ------------------------------------------------------------------
 
 
 def test_a_data_branch_is_read_once_checked_out(origin: Path, tmp_path: Path) -> None:
     """Its files lie as those of a folder: one `git worktree add` moves what it holds."""
     branch = made.made(tmp_path / "branch")
-    BaselineFolder(branch, scratch=tmp_path).save(A, results(tmp_path, "old"), current_moment=NOW, revise=count_up)
+    BaselineFolder(branch, scratch=tmp_path).save(
+        A, results(tmp_path, "old"), current_moment=NOW, revise=count_up
+    )
     made.commit(branch, {})
     git_(branch, "push", "--quiet", str(origin), "HEAD:refs/heads/evalgate-data")
     workspace = made.cloned(origin, tmp_path / "workspace")
     git_(workspace, "worktree", "add", "--quiet", ".evalgate-base", "origin/evalgate-data")
     said: list[str] = []
-    with git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
-        store = stores.opened(Settings(baseline_folder=".evalgate-base"), repo, root=workspace, say=said.append)
+    with git.open_repository(
+        workspace, environ=ENVIRON, token=None, under=tmp_path / "private"
+    ) as repo:
+        store = stores.opened(
+            Settings(baseline_folder=".evalgate-base"), repo, root=workspace, say=said.append
+        )
         assert store is not None
         stored = next(store.find([A]))
         assert text_of(stored.path) == "old"

@@ -45,7 +45,8 @@ def test_the_rules_before_the_purse_decide_the_same_pull_requests() -> None:
         assert all(line.endswith("| - | - |") for line in done.stdout.splitlines()[2:-1])
         pytest.skip(f"needs the history: {done.stderr.splitlines()[0]}")
     last = json.loads(done.stdout.splitlines()[-1])
-    # docs/statistics.md of that commit says so of cases that pass 1 time in 10 when they broke; four standard errors
+    # docs/statistics.md of that commit says so of cases that pass 1 time in 10 when they broke;
+    # four standard errors
     assert last["old_power_1_of_20"] >= 0.72 - 4 * (0.72 * 0.28 / draws) ** 0.5
     assert last["old_power_3_of_20"] >= 0.97 - 4 * (0.97 * 0.03 / draws) ** 0.5
     assert 1 < last["old_runs_nothing_changed"] <= 1.3 + 0.4 / draws**0.5

@@ -1,4 +1,5 @@
-"""Every benchmark starts and ends well, at its smallest size: what it measures is printed as JSON in its last line."""
+"""Every benchmark starts and ends well, at its smallest size: what it measures is printed as JSON
+in its last line."""
 
 from __future__ import annotations
 

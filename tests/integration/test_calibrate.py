@@ -1,4 +1,5 @@
-"""`evalgate calibrate`: labels beside a real client's verdicts, the file that runs read, and the gate that needs it."""
+"""`evalgate calibrate`: labels beside a real client's verdicts, the file that runs read, and the
+gate that needs it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ KEY = {"MY_JUDGE_KEY": "a-secret-judge-key"}
 
 
 class Gemini(GeminiDouble):
-    """Says `invalid` to a text with the word `wrong` in it, and to the words in `mistaken`; else `valid`."""
+    """Says `invalid` to a text with the word `wrong` in it, and to the words in `mistaken`; else
+    `valid`."""
 
     mistaken: tuple[str, ...] = ()
 
@@ -31,7 +33,9 @@ class Gemini(GeminiDouble):
         prompt = body["contents"][0]["parts"][0]["text"]
         said = prompt[prompt.index("agent_answer") :]
         invalid = any(re.search(rf"\b{word}\b", said) for word in ("wrong", *self.mistaken))
-        return json.dumps({"rationale": "As the words say.", "verdict": "invalid" if invalid else "valid"})
+        return json.dumps(
+            {"rationale": "As the words say.", "verdict": "invalid" if invalid else "valid"}
+        )
 
 
 @pytest.fixture
@@ -42,8 +46,12 @@ def gemini() -> Iterator[Gemini]:
 
 def repository(root: Path, judge: str) -> Path:
     (root / "desk.py").write_text(AGENT)
-    (root / "evalgate.yml").write_text(f"agents: [{{driver: python, call: 'desk:answer'}}]\njudge: {{{judge}}}\n")
-    criteria = {MATCH: {"threshold": 0.5, "judge_model_options": {"judge_model": "gemini-2.5-flash"}}}
+    (root / "evalgate.yml").write_text(
+        f"agents: [{{driver: python, call: 'desk:answer'}}]\njudge: {{{judge}}}\n"
+    )
+    criteria = {
+        MATCH: {"threshold": 0.5, "judge_model_options": {"judge_model": "gemini-2.5-flash"}}
+    }
     (root / "test_config.json").write_text(json.dumps({"criteria": criteria}))
     cases = [
         {
@@ -57,7 +65,9 @@ def repository(root: Path, judge: str) -> Path:
         }
         for number in range(4)
     ]
-    (root / "desk.evalset.json").write_text(json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
+    (root / "desk.evalset.json").write_text(
+        json.dumps({"eval_set_id": "desk", "eval_cases": cases})
+    )
     return root
 
 
@@ -79,7 +89,11 @@ def write(root: Path, lines: list[dict[str, Any]], name: str = "labels.jsonl") -
 
 
 def evalgate(root: Path, *arguments: str, **environment: str) -> tuple[int, str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE_", "GEMINI_"))}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GOOGLE_", "GEMINI_"))
+    }
     command = [arguments[0], "--cache", str(root / "cache"), *arguments[1:]]
     done = forked_command.run(command, cwd=root, env={**inherited, **environment}, timeout=120)
     return done.returncode, done.stdout + done.stderr
@@ -89,7 +103,9 @@ def calibration(root: Path) -> dict[str, Any]:
     return json.loads((root / "calibration.json").read_text())
 
 
-def test_labels_become_a_calibration_and_asking_again_costs_nothing(tmp_path: Path, gemini: Gemini) -> None:
+def test_labels_become_a_calibration_and_asking_again_costs_nothing(
+    tmp_path: Path, gemini: Gemini
+) -> None:
     root = repository(tmp_path, at(gemini))
     gemini.mistaken = ("3", "7")  # says invalid to two good answers
     write(root, [*GOOD, *BAD])
@@ -100,7 +116,12 @@ def test_labels_become_a_calibration_and_asking_again_costs_nothing(tmp_path: Pa
     jsonschema.validate(written, json.loads(SCHEMA.read_text()))
     (found,) = written["criteria"]
     assert found["judge"] == {"model": "gemini-2.5-flash", "prompt_version": "2", "num_samples": 5}
-    assert found["matrix"] == {"true_positive": 18, "false_negative": 2, "false_positive": 0, "true_negative": 20}
+    assert found["matrix"] == {
+        "true_positive": 18,
+        "false_negative": 2,
+        "false_positive": 0,
+        "true_negative": 20,
+    }
     assert found["kappa"]["value"] == 0.9
     assert {example["line"] for example in found["examples"]} == {4, 8}
     assert "0.90 (0." in said
@@ -108,7 +129,9 @@ def test_labels_become_a_calibration_and_asking_again_costs_nothing(tmp_path: Pa
     code, said = evalgate(root, "calibrate", "labels.jsonl", "--fail-under-kappa", "0.95", **KEY)
     assert (code, gemini.asked) == (1, 120)
     assert "kappa is 0.90; at least 0.95 is required" in said
-    assert b"a-secret-judge-key" not in b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
+    assert b"a-secret-judge-key" not in b"".join(
+        path.read_bytes() for path in root.rglob("*") if path.is_file()
+    )
 
 
 def test_the_gate_waits_for_a_calibration_of_its_own_judge(tmp_path: Path, gemini: Gemini) -> None:
@@ -144,7 +167,8 @@ def test_the_gate_waits_for_a_calibration_of_its_own_judge(tmp_path: Path, gemin
     assert code == 2
     assert "calibration-of-another-judge" in said
     assert "gemini-3-pro" in said
-    assert evalgate(root, "run", "--skip-judged", **KEY)[0] == 3  # nobody judges: no calibration is needed
+    # nobody judges: no calibration is needed
+    assert evalgate(root, "run", "--skip-judged", **KEY)[0] == 3
 
 
 def test_labels_of_a_run_are_drafted_blind_and_cost_no_call(tmp_path: Path, gemini: Gemini) -> None:
@@ -156,7 +180,8 @@ def test_labels_of_a_run_are_drafted_blind_and_cost_no_call(tmp_path: Path, gemi
     assert code == 0, said
     lines = [json.loads(line) for line in (root / "labels.jsonl").read_text().splitlines()]
     assert sorted(line["case"] for line in lines) == [f"case_{number}" for number in range(4)]
-    assert "invalid" not in (root / "labels.jsonl").read_text()  # what the judge said would be agreed with
+    # what the judge said would be agreed with
+    assert "invalid" not in (root / "labels.jsonl").read_text()
     assert evalgate(root, "calibrate", "labels.jsonl")[0] == 4  # nothing is labelled yet
     assert evalgate(root, "calibrate", "--draft", "labels.jsonl")[0] == 2  # never over labels
 
@@ -175,7 +200,8 @@ def test_labels_of_a_run_are_drafted_blind_and_cost_no_call(tmp_path: Path, gemi
     assert gemini.asked == asked  # the same questions: all of them in the cache
     asked_too = json.loads((root / "asked.json").read_text())["criteria"][0]
     assert asked_too["matrix"] == stored["criteria"][0]["matrix"]
-    assert asked_too["judge"] == stored["criteria"][0]["judge"]  # the version of the prompt among them
+    # the version of the prompt among them
+    assert asked_too["judge"] == stored["criteria"][0]["judge"]
     assert asked_too["undecided"] == stored["criteria"][0]["undecided"] == 0
 
 

@@ -81,7 +81,9 @@ def case(number: int) -> dict[str, object]:
             {
                 "user_content": content(f"Refund order {number}", "user"),
                 "final_response": content(f"Order {number} is refunded.", "model"),
-                "intermediate_data": {"tool_uses": [{"name": name, "args": args} for name, args in calls]},
+                "intermediate_data": {
+                    "tool_uses": [{"name": name, "args": args} for name, args in calls]
+                },
             }
         ],
     }
@@ -95,16 +97,25 @@ def repo(tmp_path: Path) -> Repository:
     made.write("agent.py", AGENT)
     made.write("faults.json", "{}")
     made.gate_file(
-        **{"turn-timeout": 2, "retries": 0, "agents": [{"driver": "command", "command": [sys.executable, "agent.py"]}]}
+        **{
+            "turn-timeout": 2,
+            "retries": 0,
+            "agents": [{"driver": "command", "command": [sys.executable, "agent.py"]}],
+        }
     )
     numbers = range(11, 11 + EACH * (len(CAUSES) + 1))
-    made.write("desk.evalset.json", json.dumps({"eval_set_id": "desk", "eval_cases": [case(each) for each in numbers]}))
+    made.write(
+        "desk.evalset.json",
+        json.dumps({"eval_set_id": "desk", "eval_cases": [case(each) for each in numbers]}),
+    )
     criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
     made.write("test_config.json", json.dumps({"criteria": criteria}))
     made.commit("main")
     made.git("checkout", "-qb", "change")
     faults = [*CAUSES, ""]
-    made.write("faults.json", json.dumps({str(each): faults[each % len(faults)] for each in numbers}))
+    made.write(
+        "faults.json", json.dumps({str(each): faults[each % len(faults)] for each in numbers})
+    )
     made.commit("faults")
     return made
 
@@ -113,7 +124,9 @@ def test_seven_faults_are_seven_causes_in_every_report(repo: Repository) -> None
     code, said = repo.run()
     assert code == 1, said
     told = repo.results()["causes"]
-    assert {each["cause"]: len(each["cases"]) for each in told} == dict.fromkeys(CAUSES.values(), EACH)
+    assert {each["cause"]: len(each["cases"]) for each in told} == dict.fromkeys(
+        CAUSES.values(), EACH
+    )
     assert len(told) == len(CAUSES)
     assert [each["status"] for each in told] == ["new"] * 5 + ["not measured"] * 2
     folder = repo.root / "evalgate-report"
@@ -123,7 +136,11 @@ def test_seven_faults_are_seven_causes_in_every_report(repo: Repository) -> None
     junit = html.unescape((folder / "junit.xml").read_text())
     assert all(junit.count(f"cause: {each['cause']}\n") == EACH for each in told)
     summary = (folder / "summary.md").read_text().replace("\\", "")
-    assert all(f"- **{EACH} cases** ({each['status']}): {each['cause']}\n" in summary for each in told), summary
+    assert all(
+        f"- **{EACH} cases** ({each['status']}): {each['cause']}\n" in summary for each in told
+    ), summary
     comment = repo.comment().replace("\\", "")
-    assert all(f"- **{EACH} cases** ({each['status']}): {each['cause']}\n" in comment for each in told[:5])
+    assert all(
+        f"- **{EACH} cases** ({each['status']}): {each['cause']}\n" in comment for each in told[:5]
+    )
     assert "- ...and 2 more causes (4 cases)." in comment

@@ -1,4 +1,5 @@
-"""The driver `ces` against a local double of the API: sessions, and what is made for a run and deleted."""
+"""The driver `ces` against a local double of the API: sessions, and what is made for a run and
+deleted."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def opened(environment: dict[str, str], tmp_path: Path) -> Any:
     @contextmanager
     def make(*, limits: AgentLimits | None = None, **options: Any) -> Iterator[Agent]:
         world = World(environment=environment, cache=str(tmp_path / "cache"), log=logged.append)
-        setting = AgentSetting(root=str(tmp_path / "repository"), world=world, limits=limits or AgentLimits())
+        setting = AgentSetting(
+            root=str(tmp_path / "repository"), world=world, limits=limits or AgentLimits()
+        )
         use = AgentUse(driver="ces", options={"app": APP, **options})
         agent = agents.DRIVERS["ces"].open(agents.options_of(use), setting)
         try:
@@ -90,13 +93,21 @@ def answering(*messages: dict[str, Any], text: str = "") -> list[dict[str, Any]]
     return [*([{"text": text}] if text else []), last]
 
 
-CALL = {"toolCall": {"tool": TOOL, "displayName": "find_loans", "id": "1", "args": {"member": "M-1"}}}
+CALL = {
+    "toolCall": {"tool": TOOL, "displayName": "find_loans", "id": "1", "args": {"member": "M-1"}}
+}
 ANSWER = {"toolResponse": {"tool": TOOL, "id": "1", "response": {"output": ["L-77"]}}}
-TURNS: list[tuple[list[dict[str, Any]], str | None, list[Part] | None]] = [  # outputs, the answer, the steps before it
-    ([{"text": "Hi", "turnCompleted": True}], "Hi", None),  # nobody says which tools were called: unknown, not none
+# outputs, the answer, the steps before it
+TURNS: list[tuple[list[dict[str, Any]], str | None, list[Part] | None]] = [
+    # nobody says which tools were called: unknown, not none
+    ([{"text": "Hi", "turnCompleted": True}], "Hi", None),
     ([{"text": "Hi"}, {"text": "there", "turnCompleted": True}], "Hi\nthere", None),
     ([{"turnCompleted": True}], None, None),
-    (answering(message("user", {"text": "hello"}), message("desk", {"text": "Hi"}), text="Hi"), "Hi", []),
+    (
+        answering(message("user", {"text": "hello"}), message("desk", {"text": "Hi"}), text="Hi"),
+        "Hi",
+        [],
+    ),
     (
         answering(
             message("user", {"text": "hello"}),
@@ -114,12 +125,22 @@ TURNS: list[tuple[list[dict[str, Any]], str | None, list[Part] | None]] = [  # o
         ],
     ),
     (
-        answering(message("desk", {"agentTransfer": {"targetAgent": f"{APP}/agents/loans"}}), text="Hi"),
+        answering(
+            message("desk", {"agentTransfer": {"targetAgent": f"{APP}/agents/loans"}}), text="Hi"
+        ),
         "Hi",
         [ToolCall(name="transfer_to_agent", args={"agent_name": "loans"})],
     ),
     (  # a tool of a toolset; a call that the client is to make
-        [{"toolCalls": {"toolCalls": [{"toolsetTool": {"toolset": f"{APP}/toolsets/t", "toolId": "get"}}]}}],
+        [
+            {
+                "toolCalls": {
+                    "toolCalls": [
+                        {"toolsetTool": {"toolset": f"{APP}/toolsets/t", "toolId": "get"}}
+                    ]
+                }
+            }
+        ],
         None,
         [ToolCall(name="get", args={})],
     ),
@@ -133,7 +154,11 @@ TURNS: list[tuple[list[dict[str, Any]], str | None, list[Part] | None]] = [  # o
 
 @pytest.mark.parametrize(("outputs", "answer", "steps"), TURNS, ids=range(len(TURNS)))
 def test_a_turn(
-    double: CesDouble, opened: Any, outputs: list[dict[str, Any]], answer: str | None, steps: list[Part] | None
+    double: CesDouble,
+    opened: Any,
+    outputs: list[dict[str, Any]],
+    answer: str | None,
+    steps: list[Part] | None,
 ) -> None:
     double.answer = lambda app, asked: outputs
     with opened() as agent, agent.converse(Case(case_id="c"), KEY) as conversation:
@@ -167,7 +192,8 @@ def test_what_a_user_says(double: CesDouble, opened: Any, part: Part, sent: dict
         with agent.converse(case, KEY):
             pass
     first, second = double.asked_for("POST")
-    assert first.body["inputs"] == [{"variables": {"member": "M-1"}}, sent]  # the state, before the first turn only
+    # the state, before the first turn only
+    assert first.body["inputs"] == [{"variables": {"member": "M-1"}}, sent]
     assert second.body["inputs"] == [sent]
     config = first.body["config"]
     assert config == second.body["config"]
@@ -182,10 +208,23 @@ def test_a_turn_after_turns_that_were_not_asked_for(double: CesDouble, opened: A
     before = Invocation(
         user_content=said(Text(text="hello")),
         events=(
-            Event(author="desk", content=Content(parts=(ToolCall(name="find_loans", args={"member": "M-1"}, id="1"),))),
-            Event(author="desk", content=Content(parts=(ToolResponse(name="find_loans", response={"n": 1}, id="1"),))),
             Event(
-                author="desk", content=Content(parts=(ToolCall(name="transfer_to_agent", args={"agent_name": "x"}),))
+                author="desk",
+                content=Content(
+                    parts=(ToolCall(name="find_loans", args={"member": "M-1"}, id="1"),)
+                ),
+            ),
+            Event(
+                author="desk",
+                content=Content(
+                    parts=(ToolResponse(name="find_loans", response={"n": 1}, id="1"),)
+                ),
+            ),
+            Event(
+                author="desk",
+                content=Content(
+                    parts=(ToolCall(name="transfer_to_agent", args={"agent_name": "x"}),)
+                ),
             ),
         ),
         final_response=Content(parts=(Text(text="One."),)),
@@ -198,8 +237,14 @@ def test_a_turn_after_turns_that_were_not_asked_for(double: CesDouble, opened: A
     first, second = double.asked_for("POST")
     assert first.body["config"]["historicalContexts"] == [
         {"role": "user", "chunks": [{"text": "hello"}]},
-        {"role": "agent", "chunks": [{"toolCall": {"tool": TOOL, "args": {"member": "M-1"}, "id": "1"}}]},
-        {"role": "agent", "chunks": [{"toolResponse": {"tool": TOOL, "response": {"n": 1}, "id": "1"}}]},
+        {
+            "role": "agent",
+            "chunks": [{"toolCall": {"tool": TOOL, "args": {"member": "M-1"}, "id": "1"}}],
+        },
+        {
+            "role": "agent",
+            "chunks": [{"toolResponse": {"tool": TOOL, "response": {"n": 1}, "id": "1"}}],
+        },
         {"role": "agent", "chunks": [{"agentTransfer": {"targetAgent": f"{APP}/agents/x"}}]},
         {"role": "agent", "chunks": [{"text": "One."}]},
     ]
@@ -210,7 +255,10 @@ def test_a_turn_after_turns_that_were_not_asked_for(double: CesDouble, opened: A
 
 
 def test_the_state_is_what_the_app_told(double: CesDouble, opened: Any) -> None:
-    told = answering(message("desk", {"defaultVariables": {"a": 1, "b": 1}}, {"updatedVariables": {"b": 2}}), text="x")
+    told = answering(
+        message("desk", {"defaultVariables": {"a": 1, "b": 1}}, {"updatedVariables": {"b": 2}}),
+        text="x",
+    )
     for outputs, state in ((told, {"member": "M-1", "a": 1, "b": 2}), ([{"text": "x"}], None)):
         double.answer = lambda app, asked, outputs=outputs: outputs
         case = Case(case_id="c", session=SessionInput(state={"member": "M-1"}))
@@ -230,7 +278,11 @@ def refuse(code: int, text: str = "no") -> Callable[[Asked], None]:
 def test_failures_have_their_kind_and_no_token(double: CesDouble, opened: Any) -> None:
     ces_double.STATUSES[8], ces_double.NAMES[8] = 429, "RESOURCE_EXHAUSTED"
     ces_double.STATUSES[14], ces_double.NAMES[14] = 503, "UNAVAILABLE"
-    for code, kind in ((8, FailureKind.RATE_LIMITED), (14, FailureKind.UNREACHABLE), (3, FailureKind.RAISED)):
+    for code, kind in (
+        (8, FailureKind.RATE_LIMITED),
+        (14, FailureKind.UNREACHABLE),
+        (3, FailureKind.RAISED),
+    ):
         double.before = refuse(code)
         with opened() as agent, agent.converse(Case(case_id="c"), KEY) as conversation:
             with pytest.raises(AgentFailed) as failed:
@@ -250,14 +302,18 @@ def test_failures_have_their_kind_and_no_token(double: CesDouble, opened: Any) -
 def test_without_credentials_that_were_passed_nothing_is_asked(
     double: CesDouble, opened: Any, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """google-auth would look into our own environment, which is not what `env` lets an agent have."""
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", environment.pop("GOOGLE_APPLICATION_CREDENTIALS"))
+    """google-auth would look into our own environment, which is not what `env` lets an agent
+    have."""
+    monkeypatch.setenv(
+        "GOOGLE_APPLICATION_CREDENTIALS", environment.pop("GOOGLE_APPLICATION_CREDENTIALS")
+    )
     with opened() as agent, pytest.raises(AgentFailed, match="no Google Cloud credentials"):
         agent.start()
     assert not double.asked
 
 
-# --- what is made for a run -------------------------------------------------------------------------------
+# --- what is made for a run
+# -------------------------------------------------------------------------------
 
 
 def written(folder: Path, answer: str) -> None:
@@ -280,7 +336,8 @@ def scripted(double: CesDouble) -> None:
     double.answer = answer
 
 
-MADE: list[tuple[dict[str, str], str, str]] = [  # the options, what is made for the run, what it says
+# the options, what is made for the run, what it says
+MADE: list[tuple[dict[str, str], str, str]] = [
     ({"path": "app"}, "apps", "Good morning"),
     ({"version": "v-2"}, "deployments", "v-2"),
 ]
@@ -288,11 +345,17 @@ MADE: list[tuple[dict[str, str], str, str]] = [  # the options, what is made for
 
 @pytest.mark.parametrize(("options", "collection", "answer"), MADE, ids=["app", "version"])
 def test_what_is_made_is_deleted(
-    double: CesDouble, opened: Any, tmp_path: Path, options: dict[str, str], collection: str, answer: str
+    double: CesDouble,
+    opened: Any,
+    tmp_path: Path,
+    options: dict[str, str],
+    collection: str,
+    answer: str,
 ) -> None:
     written(tmp_path / "repository/app", "Good morning")
     (tmp_path / "repository/app/link").symlink_to("/etc/passwd")
-    for name in (".git/config", ".netrc", "gha-creds-1.json"):  # of the job: the app may be anybody's
+    # of the job: the app may be anybody's
+    for name in (".git/config", ".netrc", "gha-creds-1.json"):
         (tmp_path / "repository/app" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "repository/app" / name).write_text("a token")
     scripted(double)
@@ -301,7 +364,10 @@ def test_what_is_made_is_deleted(
         agent.start()
         (made,) = set(double.resources) - before
         assert made.split("/")[-2] == collection
-        assert not {"link", ".git/config", ".netrc", "gha-creds-1.json"} & double.contents.get(made, {}).keys()
+        assert (
+            not {"link", ".git/config", ".netrc", "gha-creds-1.json"}
+            & double.contents.get(made, {}).keys()
+        )
         with agent.converse(Case(case_id="c"), KEY) as conversation:
             final = conversation.send(said(Text(text="hello"))).final_response
             assert final is not None
@@ -310,7 +376,9 @@ def test_what_is_made_is_deleted(
     assert not list((tmp_path / "cache/ces").iterdir())
 
 
-def test_what_cannot_be_deleted_is_left_to_the_next_run(double: CesDouble, opened: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_deleted_is_left_to_the_next_run(
+    double: CesDouble, opened: Any, tmp_path: Path
+) -> None:
     written(tmp_path / "repository/app", "Good morning")
     before = set(double.resources)
 
@@ -322,7 +390,9 @@ def test_what_cannot_be_deleted_is_left_to_the_next_run(double: CesDouble, opene
     with opened(path="app") as agent:
         agent.start()
     assert len(set(double.resources) - before) == 1
-    assert "what this run made is left for the next one: FAILED_PRECONDITION: locked" in opened.logged
+    assert (
+        "what this run made is left for the next one: FAILED_PRECONDITION: locked" in opened.logged
+    )
     double.before = lambda asked: None
     with opened() as agent:
         agent.start()
@@ -330,7 +400,9 @@ def test_what_cannot_be_deleted_is_left_to_the_next_run(double: CesDouble, opene
     assert "deleted what 1 earlier runs left in CES" in opened.logged
 
 
-def test_nothing_is_deleted_but_what_runs_make(double: CesDouble, opened: Any, tmp_path: Path) -> None:
+def test_nothing_is_deleted_but_what_runs_make(
+    double: CesDouble, opened: Any, tmp_path: Path
+) -> None:
     folder = tmp_path / "cache/ces"
     folder.mkdir(parents=True)
     forged: list[Any] = [
@@ -350,7 +422,9 @@ def test_nothing_is_deleted_but_what_runs_make(double: CesDouble, opened: Any, t
     assert not [each for each in double.asked if each.method == "DELETE"]
 
 
-def test_an_import_that_fails_leaves_nothing(double: CesDouble, opened: Any, tmp_path: Path) -> None:
+def test_an_import_that_fails_leaves_nothing(
+    double: CesDouble, opened: Any, tmp_path: Path
+) -> None:
     written(tmp_path / "repository/app", "Good morning")
     imports = ces_double.CesDouble._import
 
@@ -362,7 +436,10 @@ def test_an_import_that_fails_leaves_nothing(double: CesDouble, opened: Any, tmp
         patch.setattr(CesDouble, "_import", half)
         before = set(double.resources)
         for _ in range(2):  # each trial says why
-            with pytest.raises(AgentFailed, match="something broke"), agent.converse(Case(case_id="c"), KEY):
+            with (
+                pytest.raises(AgentFailed, match="something broke"),
+                agent.converse(Case(case_id="c"), KEY),
+            ):
                 pass
         assert len(set(double.resources) - before) == 1
     assert set(double.resources) == before
@@ -403,7 +480,15 @@ def repository(tmp_path: Path) -> Path:
 
 def gate(repository: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
     cache = str(repository.parent / "cache")
-    args = ["run", "--base", "main", "--cache", cache, "--env", "CES_API_ENDPOINT,GOOGLE_APPLICATION_CREDENTIALS"]
+    args = [
+        "run",
+        "--base",
+        "main",
+        "--cache",
+        cache,
+        "--env",
+        "CES_API_ENDPOINT,GOOGLE_APPLICATION_CREDENTIALS",
+    ]
     return subprocess.Popen(
         [sys.executable, "-m", "evalgate", *args],
         cwd=repository,
@@ -440,11 +525,23 @@ def test_base_and_head_are_two_apps_and_a_killed_run_leaves_nothing_for_long(
         output, _ = child.communicate(timeout=120)
     assert child.returncode == 1, output  # the base greets, the change does not
     assert set(double.resources) == before
-    sessions = {each.path.partition("/sessions/")[0] for each in double.asked if each.path.endswith(":runSession")}
+    sessions = {
+        each.path.partition("/sessions/")[0]
+        for each in double.asked
+        if each.path.endswith(":runSession")
+    }
     assert (
-        len({name for name in sessions if name.rpartition("/")[2] not in {each.rpartition("/")[2] for each in left}})
+        len(
+            {
+                name
+                for name in sessions
+                if name.rpartition("/")[2] not in {each.rpartition("/")[2] for each in left}
+            }
+        )
         == 2
     )
-    kept = [path for path in repository.parent.rglob("*") if path.is_file() and ".git" not in path.parts]
+    kept = [
+        path for path in repository.parent.rglob("*") if path.is_file() and ".git" not in path.parts
+    ]
     assert TOKEN not in output
     assert not [path for path in kept if TOKEN.encode() in path.read_bytes()]

@@ -1,4 +1,5 @@
-"""The local double of the CES API behaves as its real clients expect: google-cloud-ces over REST, and `cxas` itself."""
+"""The local double of the CES API behaves as its real clients expect: google-cloud-ces over REST,
+and `cxas` itself."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from builders.ces_double import APP, CesDouble
 from google.api_core import exceptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import ces_v1beta as ces
-from google.cloud.ces_v1beta.services.evaluation_service.transports.rest import EvaluationServiceRestTransport
+from google.cloud.ces_v1beta.services.evaluation_service.transports.rest import (
+    EvaluationServiceRestTransport,
+)
 from google.protobuf import json_format
 
 pytestmark = pytest.mark.integration
@@ -32,13 +35,17 @@ def double() -> Iterator[CesDouble]:
 @pytest.fixture
 def client(double: CesDouble) -> ces.EvaluationServiceClient:
     host = double.url.removeprefix("http://")
-    transport = EvaluationServiceRestTransport(host=host, url_scheme="http", credentials=AnonymousCredentials())
+    transport = EvaluationServiceRestTransport(
+        host=host, url_scheme="http", credentials=AnonymousCredentials()
+    )
     return ces.EvaluationServiceClient(transport=transport)
 
 
 def golden() -> Any:
     message = ces.Evaluation()
-    json_format.Parse((DATA / "golden_library_renewal.json").read_text(), ces.Evaluation.pb(message))
+    json_format.Parse(
+        (DATA / "golden_library_renewal.json").read_text(), ces.Evaluation.pb(message)
+    )
     message.name = ""
     return message
 
@@ -53,19 +60,30 @@ def test_the_real_client(double: CesDouble, client: ces.EvaluationServiceClient)
 
     change: Any = ces.Evaluation(name=RENEW, etag=made.etag, display_name="renewed")
     changed = client.update_evaluation(evaluation=change, update_mask={"paths": ["display_name"]})
-    assert (changed.display_name, changed.golden, changed.etag != made.etag) == ("renewed", made.golden, True)
+    assert (changed.display_name, changed.golden, changed.etag != made.etag) == (
+        "renewed",
+        made.golden,
+        True,
+    )
     assert double.asked_for("PATCH")[-1].query["updateMask"] == "displayName"
     with pytest.raises(exceptions.Conflict, match="stale"):
         client.update_evaluation(evaluation=change, update_mask={"paths": ["display_name"]})
     with pytest.raises(exceptions.BadRequest, match="update_mask is required"):
         client.update_evaluation(evaluation=change)
     with pytest.raises(exceptions.BadRequest, match="invalid field path"):
-        client.update_evaluation(evaluation=ces.Evaluation(name=RENEW), update_mask={"paths": ["golden.turns.steps"]})
+        client.update_evaluation(
+            evaluation=ces.Evaluation(name=RENEW), update_mask={"paths": ["golden.turns.steps"]}
+        )
 
     double.outcomes["renewed"] = "FAIL"
-    operation = client.run_evaluation(ces.RunEvaluationRequest(app=APP, evaluations=[RENEW], golden_run_method=2))
+    operation = client.run_evaluation(
+        ces.RunEvaluationRequest(app=APP, evaluations=[RENEW], golden_run_method=2)
+    )
     run = client.get_evaluation_run(name=operation.result(timeout=20).evaluation_run)
-    assert (run.state, run.progress.total_count) == (ces.EvaluationRun.EvaluationRunState.COMPLETED, 1)
+    assert (run.state, run.progress.total_count) == (
+        ces.EvaluationRun.EvaluationRunState.COMPLETED,
+        1,
+    )
     (result,) = client.list_evaluation_results(parent=f"{APP}/evaluations/-")
     assert result.name == run.evaluation_results[0]
     assert result.evaluation_status == ces.EvaluationResult.Outcome.FAIL
@@ -80,19 +98,27 @@ def test_the_real_client(double: CesDouble, client: ces.EvaluationServiceClient)
 MASKED = [  # the mask, what is given, what is there afterwards
     ("description", {}, {"description": ""}),  # a masked field that is absent is cleared
     ("tags", {"tags": ["b"]}, {"tags": ["b"]}),  # a list is replaced
-    ("golden.evaluation_expectations", {}, {"golden.evaluation_expectations": []}),  # nested, and its parent is absent
-    ("scenario", {"scenario": {"task": "t"}}, {"golden": None, "scenario.task": "t"}),  # the other of the group goes
+    # nested, and its parent is absent
+    ("golden.evaluation_expectations", {}, {"golden.evaluation_expectations": []}),
+    # the other of the group goes
+    ("scenario", {"scenario": {"task": "t"}}, {"golden": None, "scenario.task": "t"}),
     ("tags", {"description": "x"}, {"description": "d", "tags": []}),  # what no mask names stays
 ]
 
 
 @pytest.mark.parametrize(("mask", "given", "left"), MASKED, ids=range(len(MASKED)))
 def test_masks(
-    double: CesDouble, client: ces.EvaluationServiceClient, mask: str, given: dict[str, Any], left: dict[str, Any]
+    double: CesDouble,
+    client: ces.EvaluationServiceClient,
+    mask: str,
+    given: dict[str, Any],
+    left: dict[str, Any],
 ) -> None:
     content = json_format.MessageToDict(ces.Evaluation.pb(golden()))
     double.put(RENEW, {**content, "description": "d", "tags": ["a"]})
-    found = client.update_evaluation(evaluation=ces.Evaluation(name=RENEW, **given), update_mask={"paths": [mask]})
+    found = client.update_evaluation(
+        evaluation=ces.Evaluation(name=RENEW, **given), update_mask={"paths": [mask]}
+    )
     for path, value in left.items():
         at: Any = found
         for step in path.split("."):
@@ -111,11 +137,14 @@ GREET = """conversations:
 
 @pytest.fixture
 def cxas(double: CesDouble, tmp_path: Path) -> Any:
-    """Calls `cxas`, which needs 800 MB of packages of its own: `make .venv-cxas/.ready` installs it."""
+    """Calls `cxas`, which needs 800 MB of packages of its own: `make .venv-cxas/.ready` installs
+    it."""
     home = os.environ.get("EVALGATE_TEST_CXAS") or str(Path(__file__).parents[2] / ".venv-cxas")
     program = Path(home) / "bin/cxas"
     if not program.exists():
-        pytest.skip("needs cxas: `make .venv-cxas/.ready`, or EVALGATE_TEST_CXAS names its environment")
+        pytest.skip(
+            "needs cxas: `make .venv-cxas/.ready`, or EVALGATE_TEST_CXAS names its environment"
+        )
     double.token = "a-token-for-cxas"
     environment = {**os.environ, "CES_API_ENDPOINT": double.url, "CES_TRANSPORT": "rest"}
     environment |= {"CXAS_OAUTH_TOKEN": double.token, "HOME": str(tmp_path)}
@@ -136,8 +165,11 @@ def cxas(double: CesDouble, tmp_path: Path) -> Any:
     return call
 
 
-def test_cxas_pushes_without_a_mask_and_passes_a_failed_evaluation(double: CesDouble, cxas: Any) -> None:
-    """The anchor as it is: what it creates arrives; its updates have neither mask nor etag; FAIL and ERROR pass."""
+def test_cxas_pushes_without_a_mask_and_passes_a_failed_evaluation(
+    double: CesDouble, cxas: Any
+) -> None:
+    """The anchor as it is: what it creates arrives; its updates have neither mask nor etag; FAIL
+    and ERROR pass."""
     push = ("push-eval", "--app-name", APP, "--file", "greet.yaml")
     status, told = cxas(*push)
     assert status == 0, told

@@ -1,4 +1,5 @@
-"""`evalgate ces pull | push | drift` against a local double of the API, with google-auth's real token exchange."""
+"""`evalgate ces pull | push | drift` against a local double of the API, with google-auth's real
+token exchange."""
 
 from __future__ import annotations
 
@@ -26,19 +27,28 @@ LEVEL = "semanticSimilaritySuccessThreshold"
 
 
 def example(name: str) -> Any:
-    return json.loads((DATA / name).read_text().replace("projects/local/locations/local/apps/library-desk", APP))
+    return json.loads(
+        (DATA / name).read_text().replace("projects/local/locations/local/apps/library-desk", APP)
+    )
 
 
 @pytest.fixture
 def double() -> Iterator[CesDouble]:
-    """An app with an evaluation of each kind, an expectation, a dataset, thresholds and a persona."""
+    """An app with an evaluation of each kind, an expectation, a dataset, thresholds and a
+    persona."""
     with ces_double.running() as made:
         made.token = TOKEN
         made.put(RENEW, example("golden_library_renewal.json"))
         made.put(f"{APP}/evaluations/lost-card-scenario", example("scenario_lost_card.json"))
         made.put(ONE, example("expectation_one_question.json"))
-        made.put(f"{APP}/evaluationDatasets/night", {"displayName": "nightly", "evaluations": [RENEW]})
-        persona = {"name": f"{APP}/evaluationPersonas/p1", "displayName": "p", "personality": "curt"}
+        made.put(
+            f"{APP}/evaluationDatasets/night", {"displayName": "nightly", "evaluations": [RENEW]}
+        )
+        persona = {
+            "name": f"{APP}/evaluationPersonas/p1",
+            "displayName": "p",
+            "personality": "curt",
+        }
         turns = {"turnLevelMetricsThresholds": {LEVEL: 3}}
         made.change(
             APP,
@@ -50,9 +60,14 @@ def double() -> Iterator[CesDouble]:
 
 
 @pytest.fixture
-def called(double: CesDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def called(
+    double: CesDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
     """Calls `evalgate ces` in an empty folder."""
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(google_account.written(tmp_path, f"{double.url}/token")))
+    monkeypatch.setenv(
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        str(google_account.written(tmp_path, f"{double.url}/token")),
+    )
     monkeypatch.setenv("CES_API_ENDPOINT", double.url)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -79,9 +94,14 @@ def edited(file: Path, change: Callable[[Any], None]) -> None:
     file.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def test_pull_writes_the_layout_of_an_export(double: CesDouble, called: Callable[..., Result]) -> None:
+def test_pull_writes_the_layout_of_an_export(
+    double: CesDouble, called: Callable[..., Result]
+) -> None:
     done = called("pull", "--app", APP)
-    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "5 differences, 0 of them relaxing")
+    assert (done.exit_code, done.output.splitlines()[-1]) == (
+        0,
+        "5 differences, 0 of them relaxing",
+    )
     files = sorted(str(path) for path in Path().rglob("*.json"))
     assert files == [
         "app.json",
@@ -115,11 +135,15 @@ def test_drift_is_told_by_field_and_pull_changes_one_value(
     assert 'evaluation renew_loan_happy_path: description: "' in done.output
     assert called("pull").exit_code == 0
     lines = zip(before.splitlines(), Path(GOLDEN).read_text().splitlines(), strict=True)
-    assert [left.split(":")[0].strip() for left, right in lines if left != right] == ['"etag"', '"description"']
+    assert [left.split(":")[0].strip() for left, right in lines if left != right] == [
+        '"etag"',
+        '"description"',
+    ]
     assert called("drift").exit_code == 0
 
 
-PUSHED: list[tuple[str, Callable[[Any], None], str, dict[str, Any]]] = [  # what changes, the mask, what is sent
+# what changes, the mask, what is sent
+PUSHED: list[tuple[str, Callable[[Any], None], str, dict[str, Any]]] = [
     (GOLDEN, lambda each: each.update(tags=["P1"]), "tags", {"tags": ["P1"]}),
     (GOLDEN, lambda each: each.pop("description"), "description", {}),  # cleared
     (
@@ -143,7 +167,8 @@ PUSHED: list[tuple[str, Callable[[Any], None], str, dict[str, Any]]] = [  # what
         {"evaluationMetricsThresholds": "whole"},
     ),
     (
-        "evaluations/lost_card_scenario/lost_card_scenario.json",  # the other of the group: `scenario` goes with it
+        # the other of the group: `scenario` goes with it
+        "evaluations/lost_card_scenario/lost_card_scenario.json",
         lambda each: (
             each.pop("scenario"),
             each.update(golden={"turns": [{"steps": [{"userInput": {"text": "hi"}}]}]}),
@@ -154,7 +179,9 @@ PUSHED: list[tuple[str, Callable[[Any], None], str, dict[str, Any]]] = [  # what
 ]
 
 
-@pytest.mark.parametrize(("file", "change", "mask", "sent"), PUSHED, ids=[each[2] for each in PUSHED])
+@pytest.mark.parametrize(
+    ("file", "change", "mask", "sent"), PUSHED, ids=[each[2] for each in PUSHED]
+)
 def test_push_updates_what_changed_and_no_more(
     double: CesDouble,
     called: Callable[..., Result],
@@ -176,12 +203,17 @@ def test_push_updates_what_changed_and_no_more(
     assert asked.body.keys() - {"name", "etag"} == sent.keys()
     assert called("drift").exit_code == 0
     stored = double.resources[asked.body["name"]]
-    assert json.loads(Path(file).read_text())["etag"] == stored.etag  # noted, so that the next push is no stale one
+    # noted, so that the next push is no stale one
+    assert json.loads(Path(file).read_text())["etag"] == stored.etag
 
 
 @pytest.mark.parametrize("action", ["pull", "push", "drift"])
 def test_in_ci_the_files_of_a_change_do_not_say_which_app_is_meant(
-    double: CesDouble, called: Callable[..., Result], pulled: Path, action: str, monkeypatch: pytest.MonkeyPatch
+    double: CesDouble,
+    called: Callable[..., Result],
+    pulled: Path,
+    action: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CI", "true")
     edited(pulled / GOLDEN, lambda raw: raw.update(description="of another app"))
@@ -192,7 +224,9 @@ def test_in_ci_the_files_of_a_change_do_not_say_which_app_is_meant(
     assert called(action, "--app", APP).exit_code == (1 if action == "drift" else 0)
 
 
-def test_what_relaxes_is_told_and_refused(double: CesDouble, called: Callable[..., Result], pulled: Path) -> None:
+def test_what_relaxes_is_told_and_refused(
+    double: CesDouble, called: Callable[..., Result], pulled: Path
+) -> None:
     edited(Path(GOLDEN), lambda each: each["golden"].pop("evaluationExpectations"))
     edited(Path(GOLDEN), lambda each: each.update(tags=["P1"]))
     done = called("push", "--no-relaxing")
@@ -214,16 +248,24 @@ def test_what_was_changed_in_the_app_since_the_pull_is_not_written_over(
     assert "refused: evaluation renew_loan_happy_path: ABORTED: the etag is stale" in done.output
     assert list(double.resources[RENEW].tags) != ["P1"]
     assert called("push", "--overwrite").exit_code == 0
-    assert (list(double.resources[RENEW].tags), "console" in double.resources[RENEW].description) == (["P1"], False)
+    assert (
+        list(double.resources[RENEW].tags),
+        "console" in double.resources[RENEW].description,
+    ) == (["P1"], False)
 
 
 def test_push_creates_what_the_app_lacks_by_the_names_of_the_app(
     double: CesDouble, called: Callable[..., Result]
 ) -> None:
     """Files as an export has them: without names, with display names where the API has names."""
-    double.put(f"{APP}/tools/t-1", {"displayName": "find_loans", "pythonFunction": {"name": "find_loans"}})
+    double.put(
+        f"{APP}/tools/t-1", {"displayName": "find_loans", "pythonFunction": {"name": "find_loans"}}
+    )
     call = {"expectation": {"toolCall": {"tool": "find_loans"}}}
-    golden = {"turns": [{"steps": [{"userInput": {"text": "hi"}}, call]}], "evaluationExpectations": ["polite"]}
+    golden = {
+        "turns": [{"steps": [{"userInput": {"text": "hi"}}, call]}],
+        "evaluationExpectations": ["polite"],
+    }
     for collection, content in (
         ("evaluations", {"displayName": "greets", "golden": golden}),
         ("evaluationExpectations", {"displayName": "polite", "llmCriteria": {"prompt": "Polite?"}}),
@@ -266,7 +308,10 @@ def test_fields_that_the_api_has_and_we_do_not_know(
     assert "golden.turns[0].mood, which evalgate does not know, would be lost" in done.output
     edited(Path(GOLDEN), lambda each: each.update(tags=["P1"]))
     done = called("pull")
-    assert (done.exit_code, "`golden.turns[0].mood` is unknown, left out" in done.output) == (0, True)
+    assert (done.exit_code, "`golden.turns[0].mood` is unknown, left out" in done.output) == (
+        0,
+        True,
+    )
 
 
 def refuse(code: int) -> Callable[[Asked], None]:
@@ -277,7 +322,8 @@ def refuse(code: int) -> Callable[[Asked], None]:
 
 
 FAULTS: list[tuple[dict[str, Any], tuple[str, ...], int, str]] = [  # of the double; exit code
-    ({"token": "other"}, ("drift", "--app", APP), 0, ""),  # a token that is renewed is another one, and no fault
+    # a token that is renewed is another one, and no fault
+    ({"token": "other"}, ("drift", "--app", APP), 0, ""),
     ({"before": refuse(16)}, ("drift", "--app", APP), 3, "the CES API: UNAUTHENTICATED"),
     ({"before": refuse(5)}, ("drift", "--app", APP), 2, "NOT_FOUND: no"),
     ({}, ("drift",), 2, "the files name no app"),
@@ -315,7 +361,9 @@ def test_an_app_without_evaluations_and_no_files_is_not_a_pass(
     assert called("drift", "--app", APP).exit_code == 4
 
 
-def test_an_answer_that_is_no_json_and_a_token_in_no_message(double: CesDouble, called: Callable[..., Result]) -> None:
+def test_an_answer_that_is_no_json_and_a_token_in_no_message(
+    double: CesDouble, called: Callable[..., Result]
+) -> None:
     live = Live({"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere"}, endpoint=double.url)
     with pytest.raises(LiveFailed, match="UNAUTHENTICATED: no Google Cloud credentials"):
         live.get(APP)

@@ -1,4 +1,5 @@
-"""What `evalgate run` says of CES evaluations in the API's own words: valid, and of one mind with its verdict."""
+"""What `evalgate run` says of CES evaluations in the API's own words: valid, and of one mind with
+its verdict."""
 
 from __future__ import annotations
 
@@ -22,9 +23,15 @@ pytestmark = pytest.mark.integration
 
 judge = test_ces_run.judge
 SIMILAR = {
-    "goldenEvaluationMetricsThresholds": {"turnLevelMetricsThresholds": {"semanticSimilaritySuccessThreshold": 4}}
+    "goldenEvaluationMetricsThresholds": {
+        "turnLevelMetricsThresholds": {"semanticSimilaritySuccessThreshold": 4}
+    }
 }
-STATES = {"pass": ("COMPLETED", "PASS"), "fail": ("COMPLETED", "FAIL"), "not_measured": ("ERROR", None)}
+STATES = {
+    "pass": ("COMPLETED", "PASS"),
+    "fail": ("COMPLETED", "FAIL"),
+    "not_measured": ("ERROR", None),
+}
 
 
 def valid(shape: Any, content: dict[str, Any]) -> dict[str, Any]:
@@ -32,7 +39,8 @@ def valid(shape: Any, content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
-WAYS: list[tuple[dict[str, str], dict[str, str], int]] = [  # the judge, each evaluation's verdict, the exit code
+# the judge, each evaluation's verdict, the exit code
+WAYS: list[tuple[dict[str, str], dict[str, str], int]] = [
     ({}, {GOLDEN: "pass", SCENARIO: "pass"}, 0),
     ({"worst": "one piece of information"}, {GOLDEN: "fail", SCENARIO: "fail"}, 1),
     ({"broken": "one piece of information"}, {GOLDEN: "not_measured", SCENARIO: "not_measured"}, 3),
@@ -46,7 +54,9 @@ def test_results_are_valid_and_say_what_the_gate_says(
     for name, value in set_up.items():
         setattr(judge, name, value)
     root = repository(tmp_path, judge, names=(GOLDEN, SCENARIO))
-    code, said = run(root, "--runs", "2", "--threshold", "all", "--fail-on", "threshold,not_measured")
+    code, said = run(
+        root, "--runs", "2", "--threshold", "all", "--fail-on", "threshold,not_measured"
+    )
     assert code == exit_code, said
     found = json.loads((root / "evalgate-report/ces-results.json").read_text())
     own = json.loads((root / "evalgate-report/results.json").read_text())
@@ -59,7 +69,9 @@ def test_results_are_valid_and_say_what_the_gate_says(
         state = (each["executionState"], each.get("evaluationStatus"))
         assert state == STATES[verdicts[title]], each.get("errorInfo")
         outcomes = each["goldenResult" if title == GOLDEN else "scenarioResult"]
-        assert outcomes["evaluationExpectationResults"][0].get("outcome") == each.get("evaluationStatus")
+        assert outcomes["evaluationExpectationResults"][0].get("outcome") == each.get(
+            "evaluationStatus"
+        )
         turns = each.get("goldenResult", {}).get("turnReplayResults", ())
         assert all(float(turn["turnLatency"].rstrip("s")) >= 0 for turn in turns)
     (evaluation_run,) = [valid(library.EvaluationRun, each) for each in found["evaluationRuns"]]
@@ -83,7 +95,8 @@ def test_both_sides_are_versions_of_an_evaluation(tmp_path: Path) -> None:
     repositories.git(root, "commit", "-qm", "base")
     desk = (root / "desk.py").read_text()
     assert "else 3" in desk
-    (root / "desk.py").write_text(desk.replace("else 3", "else 2"))  # not committed: the commit is that of the base
+    # not committed: the commit is that of the base
+    (root / "desk.py").write_text(desk.replace("else 3", "else 2"))
     code, said = run(root, "--base", "HEAD", "--runs", "2")
     assert code == 1, said
     found = json.loads((root / "evalgate-report/ces-results.json").read_text())
@@ -94,7 +107,9 @@ def test_both_sides_are_versions_of_an_evaluation(tmp_path: Path) -> None:
     assert [each["evaluationResults"] for each in runs] == [
         [each["name"] for each in results[at : at + 2]] for at in (0, 2)
     ]
-    (metrics,) = (valid(library.AggregatedMetrics, each) for each in found["aggregatedMetrics"].values())
+    (metrics,) = (
+        valid(library.AggregatedMetrics, each) for each in found["aggregatedMetrics"].values()
+    )
     base, head = metrics["metricsByAppVersion"]
     assert head["appVersionId"] == f"{base['appVersionId']}-changed"
     assert (base["passCount"], head["failCount"]) == (2, 2)
@@ -110,14 +125,23 @@ METHODS = [  # what the app says, the fault of the agent, what is said of the ru
 
 @pytest.mark.parametrize(("app", "fault", "method"), METHODS, ids=range(len(METHODS)))
 def test_how_a_golden_was_run_is_told(tmp_path: Path, app: Any, fault: str, method: str) -> None:
-    asked = test_ces_run.without_loan(test_ces_run.desk_golden(evaluationMetricsThresholdOverride=SIMILAR))
-    root = test_ces_run.desk_repository(tmp_path, asked, app={**(app or {}), **test_ces_run.THRESHOLDS})
+    asked = test_ces_run.without_loan(
+        test_ces_run.desk_golden(evaluationMetricsThresholdOverride=SIMILAR)
+    )
+    root = test_ces_run.desk_repository(
+        tmp_path, asked, app={**(app or {}), **test_ces_run.THRESHOLDS}
+    )
     code, said = run(root, fault=fault)
     assert code == 0, said
-    (found,) = json.loads((root / "evalgate-report/ces-results.json").read_text())["evaluationResults"]
+    (found,) = json.loads((root / "evalgate-report/ces-results.json").read_text())[
+        "evaluationResults"
+    ]
     assert found["goldenRunMethod"] == method
     # the thresholds are those that count: the evaluation's before the app's, one by one
-    both = {**test_ces_run.LENIENT["goldenEvaluationMetricsThresholds"], **SIMILAR["goldenEvaluationMetricsThresholds"]}
+    both = {
+        **test_ces_run.LENIENT["goldenEvaluationMetricsThresholds"],
+        **SIMILAR["goldenEvaluationMetricsThresholds"],
+    }
     assert found["evaluationMetricsThresholds"] == {"goldenEvaluationMetricsThresholds": both}
 
 
@@ -126,14 +150,20 @@ def test_each_call_of_a_tool_and_of_a_model_has_its_latency(tmp_path: Path, judg
     code, said = run(root)
     assert code == 0, said
     content = json.loads((root / "evalgate-report/ces-results.json").read_text())
-    of_scenario, of_golden = (valid(library.EvaluationResult, each) for each in content["evaluationResults"])
-    assert [each["displayName"] for each in of_scenario["scenarioResult"]["toolCallLatencies"]] == ["block_card"]
+    of_scenario, of_golden = (
+        valid(library.EvaluationResult, each) for each in content["evaluationResults"]
+    )
+    assert [each["displayName"] for each in of_scenario["scenarioResult"]["toolCallLatencies"]] == [
+        "block_card"
+    ]
     turn = of_golden["goldenResult"]["turnReplayResults"][1]
     # the desk asks its model and transfers, the loans ask theirs, call the tool and ask again
     assert [each["type"] for each in turn["spanLatencies"]] == ["LLM", "LLM", "TOOL", "LLM"]
     assert [each["displayName"] for each in turn["toolCallLatencies"]] == ["find_loan"]
     (evaluation_run,) = (valid(library.EvaluationRun, each) for each in content["evaluationRuns"])
-    assert [each["model"] for each in evaluation_run["latencyReport"]["llmCallLatencies"]] == ["desk"]
+    assert [each["model"] for each in evaluation_run["latencyReport"]["llmCallLatencies"]] == [
+        "desk"
+    ]
 
 
 def test_an_assistant_runs_an_evaluation_and_reads_its_result(
@@ -159,11 +189,13 @@ def test_an_assistant_runs_an_evaluation_and_reads_its_result(
             operation = await call("run_evaluation", evaluations=list(names.values()), wait=True)
             assert operation["done"], operation
             assert "response" in operation, operation
-            evaluation_run = await call("get_evaluation_run", name=operation["response"]["evaluationRun"])
+            evaluation_run = await call(
+                "get_evaluation_run", name=operation["response"]["evaluationRun"]
+            )
             assert evaluation_run["progress"]["totalCount"] == 2
-            assert [each["name"] for each in (await call("list_evaluation_runs"))["evaluationRuns"]] == [
-                evaluation_run["name"]
-            ]
+            assert [
+                each["name"] for each in (await call("list_evaluation_runs"))["evaluationRuns"]
+            ] == [evaluation_run["name"]]
             for title, status in ((GOLDEN, "PASS"), (SCENARIO, "FAIL")):
                 found = (await call("list_evaluation_results", parent=names[title]))["results"]
                 assert [each["evaluationStatus"] for each in found] == [status]

@@ -31,7 +31,8 @@ TALK = ("I lost my card on the tram.", "My patron id is P-2041.", "Thank you! </
 
 
 class Judge(ThreadingHTTPServer):
-    """Says the best word there is, `worst` where a prompt has these words, 500 where it has those of `broken`."""
+    """Says the best word there is, `worst` where a prompt has these words, 500 where it has those
+    of `broken`."""
 
     def __init__(self) -> None:
         self.worst = self.broken = "words that no prompt has"
@@ -47,10 +48,14 @@ class Judge(ThreadingHTTPServer):
         self.asked.append(system)
         if '"verdicts"' in json.dumps(body["generationConfig"]):
             holds = {"rationale": "So.", "verdict": "no" if is_bad else "yes"}
-            return json.dumps({"verdicts": [{"id": f"P{number}", **holds} for number in range(1, 4)]})
+            return json.dumps(
+                {"verdicts": [{"id": f"P{number}", **holds} for number in range(1, 4)]}
+            )
         words = system.rpartition("one of these words: ")[2].strip().rstrip(".").split(", ")
         is_graded = "partially_consistent" in words
-        return json.dumps({"rationale": "So.", "verdict": words[4 if is_graded else 1] if is_bad else words[0]})
+        return json.dumps(
+            {"rationale": "So.", "verdict": words[4 if is_graded else 1] if is_bad else words[0]}
+        )
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -60,7 +65,11 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/desk":  # the agent behind a URL
             told = body["messages"][:-1]
-            said = f"{len(told)} earlier, the last {told[-1]['content']}" if told else "The Harbour desk."
+            said = (
+                f"{len(told)} earlier, the last {told[-1]['content']}"
+                if told
+                else "The Harbour desk."
+            )
             self.answer(200, {"text": said, "tool_calls": []})
             return
         status = 500 if self.server.broken in json.dumps(body) else 200
@@ -93,16 +102,23 @@ def judge() -> Iterator[Judge]:
     thread.join()
 
 
-def repository(root: Path, judge: Judge, *, agent: str = "command", names: tuple[str, ...] = (GOLDEN,)) -> Path:
+def repository(
+    root: Path, judge: Judge, *, agent: str = "command", names: tuple[str, ...] = (GOLDEN,)
+) -> Path:
     files = {GOLDEN: "golden_library_renewal.json", SCENARIO: "scenario_lost_card.json"}
     for name in names:
         (root / "evaluations" / name).mkdir(parents=True)
         shutil.copy(DATA / files[name], root / "evaluations" / name / f"{name}.json")
     (root / "evaluationExpectations").mkdir()
-    shutil.copy(DATA / "expectation_one_question.json", root / "evaluationExpectations" / "one-question-at-a-time.json")
+    shutil.copy(
+        DATA / "expectation_one_question.json",
+        root / "evaluationExpectations" / "one-question-at-a-time.json",
+    )
     desk = TESTS / "agents" / "ces_desk"
     if agent.startswith("adk"):
-        shutil.copytree(desk, root / "desk", ignore=shutil.ignore_patterns("program.py", "__pycache__"))
+        shutil.copytree(
+            desk, root / "desk", ignore=shutil.ignore_patterns("program.py", "__pycache__")
+        )
         run: dict[str, Any] = {
             "driver": "adk",
             "path": "desk",
@@ -130,7 +146,11 @@ def change(root: Path, name: str, make: Any) -> None:
 
 
 def run(root: Path, *arguments: str, fault: str = "") -> tuple[int, str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE_", "GEMINI_"))}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GOOGLE_", "GEMINI_"))
+    }
     environment = {**inherited, "MY_JUDGE_KEY": "a-key", **({"DESK_FAULT": fault} if fault else {})}
     command = ["run", "--cache", str(root / "cache"), *arguments]
     done = forked_command.run(command, cwd=root, env=environment, timeout=120)
@@ -148,13 +168,20 @@ def test_the_examples_run_and_pass(tmp_path: Path, judge: Judge, agent: str) -> 
     assert code == 0, said + json.dumps(grades(root), indent=1)[:6000]
 
 
-# --- without a judge ----------------------------------------------------------------------------------
+# --- without a judge
+# ----------------------------------------------------------------------------------
 
 APP = "projects/p/locations/l/apps/desk"
 
 
 def literal(text: str, **more: Any) -> dict[str, Any]:
-    return {"expectation": {"agentResponse": {"chunks": [{"text": text}]}, "comparisonType": "CONTAINS", **more}}
+    return {
+        "expectation": {
+            "agentResponse": {"chunks": [{"text": text}]},
+            "comparisonType": "CONTAINS",
+            **more,
+        }
+    }
 
 
 def call(name: str, **args: Any) -> dict[str, Any]:
@@ -166,7 +193,8 @@ def answers(name: str, kind: str = "mockToolResponse", **output: Any) -> dict[st
 
 
 def desk_golden(**more: Any) -> dict[str, Any]:
-    """What the desk does, as text: nobody is asked. Its loan is known from what a tool is said to have answered."""
+    """What the desk does, as text: nobody is asked. Its loan is known from what a tool is said to
+    have answered."""
     turns = [
         [
             {"userInput": {"variables": {"branch": "harbour"}}},
@@ -188,10 +216,16 @@ def desk_golden(**more: Any) -> dict[str, Any]:
             literal("25 March 2027"),
         ],
     ]
-    return {"displayName": "desk", "golden": {"turns": [{"steps": steps} for steps in turns]}, **more}
+    return {
+        "displayName": "desk",
+        "golden": {"turns": [{"steps": steps} for steps in turns]},
+        **more,
+    }
 
 
-def desk_repository(root: Path, evaluation: dict[str, Any], *, app: dict[str, Any] | None = None) -> Path:
+def desk_repository(
+    root: Path, evaluation: dict[str, Any], *, app: dict[str, Any] | None = None
+) -> Path:
     (root / "evaluations" / "desk").mkdir(parents=True)
     (root / "evaluations" / "desk" / "desk.json").write_text(json.dumps(evaluation))
     shutil.copy(TESTS / "agents" / "ces_desk" / "program.py", root / "desk.py")
@@ -203,7 +237,8 @@ def desk_repository(root: Path, evaluation: dict[str, Any], *, app: dict[str, An
 
 
 def without_loan(evaluation: dict[str, Any]) -> dict[str, Any]:
-    """What holds also where the desk does not know what was said before: the loan that it knows by itself."""
+    """What holds also where the desk does not know what was said before: the loan that it knows by
+    itself."""
     return json.loads(json.dumps(evaluation).replace("L-12", "L-77"))
 
 
@@ -248,8 +283,16 @@ RUNS = [
     ("stable", desk_golden(), None, "", 0, ""),
     # one session for all turns: the desk knows the loan by itself
     ("naive", without_loan(desk_golden()), NAIVE, "", 0, ""),
-    # every turn is told what is expected of those before, though the agent says something else in them
-    ("naive does not tell what is expected", desk_golden(), NAIVE, "", 1, "loan_id: expected 'L-12', got 'L-77'"),
+    # every turn is told what is expected of those before, though the agent says something else in
+    # them
+    (
+        "naive does not tell what is expected",
+        desk_golden(),
+        NAIVE,
+        "",
+        1,
+        "loan_id: expected 'L-12', got 'L-77'",
+    ),
     (
         "an agent that takes no history",
         without_loan(desk_golden()),
@@ -268,7 +311,9 @@ RUNS = [
         desk_golden(
             evaluationMetricsThresholdOverride={
                 "goldenEvaluationMetricsThresholds": {
-                    "expectationLevelMetricsThresholds": {"toolInvocationParameterCorrectnessThreshold": 1.0}
+                    "expectationLevelMetricsThresholds": {
+                        "toolInvocationParameterCorrectnessThreshold": 1.0
+                    }
                 }
             }
         ),
@@ -282,7 +327,14 @@ RUNS = [
     ("no turns", one_turn(turns=[]), None, "", 2, "`turns` is missing or empty"),
     ("only what the user says", one_turn(), None, "", 1, "UNEXPECTED RESPONSE"),
     ("blanks, which any answer holds", one_turn(literal(" ")), None, "", 3, "all of it is skipped"),
-    ("an answer that is no text", one_turn(answers_with({"payload": {"a": 1}})), None, "", 3, "all of it is skipped"),
+    (
+        "an answer that is no text",
+        one_turn(answers_with({"payload": {"a": 1}})),
+        None,
+        "",
+        3,
+        "all of it is skipped",
+    ),
     (
         "no variables",
         one_turn(answers_with({"payload": {}}), {"expectation": {"updatedVariables": {}}}),
@@ -291,16 +343,37 @@ RUNS = [
         3,
         "all of it is skipped",
     ),
-    ("every metric is off", one_turn(call("nope"), answers_with({"text": "x"})), METRICS_OFF, "", 3, "all of it is"),
-    ("an enum that is none", one_turn(literal("desk", comparisonType="CONTAIN")), None, "", 2, "mean `CONTAINS`"),
+    (
+        "every metric is off",
+        one_turn(call("nope"), answers_with({"text": "x"})),
+        METRICS_OFF,
+        "",
+        3,
+        "all of it is",
+    ),
+    (
+        "an enum that is none",
+        one_turn(literal("desk", comparisonType="CONTAIN")),
+        None,
+        "",
+        2,
+        "mean `CONTAINS`",
+    ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("evaluation", "app", "fault", "code", "told"), [row[1:] for row in RUNS], ids=[row[0] for row in RUNS]
+    ("evaluation", "app", "fault", "code", "told"),
+    [row[1:] for row in RUNS],
+    ids=[row[0] for row in RUNS],
 )
 def test_goldens_on_the_command_protocol(
-    tmp_path: Path, evaluation: dict[str, Any], app: dict[str, Any] | None, fault: str, code: int, told: str
+    tmp_path: Path,
+    evaluation: dict[str, Any],
+    app: dict[str, Any] | None,
+    fault: str,
+    code: int,
+    told: str,
 ) -> None:
     root = desk_repository(tmp_path, evaluation, app=app)
     found, said = run(root, fault=fault)
@@ -318,7 +391,8 @@ def test_accept_leaves_an_evaluation_as_it_is(tmp_path: Path) -> None:
     assert (root / "evaluations" / "desk" / "desk.json").read_bytes() == before
 
 
-# --- other drivers ------------------------------------------------------------------------------------
+# --- other drivers
+# ------------------------------------------------------------------------------------
 
 PYTHON_AGENT = """
 def answer(text, messages, state):
@@ -354,10 +428,17 @@ def test_a_python_callable_takes_what_was_to_be_said_before(tmp_path: Path) -> N
 
 
 def test_an_endpoint_that_is_given_the_messages(tmp_path: Path, judge: Judge) -> None:
-    asked = spoken(("welcome", "Harbour desk."), ("And?", "2 earlier, the last Harbour desk."), variables={})
+    asked = spoken(
+        ("welcome", "Harbour desk."), ("And?", "2 earlier, the last Harbour desk."), variables={}
+    )
     root = desk_repository(tmp_path, asked)
     url = f"http://127.0.0.1:{judge.server_address[1]}/desk"
-    rule = {"driver": "http", "url": url, "request": {"messages": "{messages}"}, "response": {"text": "text"}}
+    rule = {
+        "driver": "http",
+        "url": url,
+        "request": {"messages": "{messages}"},
+        "response": {"text": "text"},
+    }
     (root / "evalgate.yml").write_text(yaml.safe_dump({"agents": [rule]}))
     code, said = run(root)
     assert code == 0, said
@@ -375,12 +456,15 @@ def test_an_endpoint_that_is_given_the_messages(tmp_path: Path, judge: Judge) ->
     assert "mocks tools, and evalgate cannot intercept those of the driver `http`" in said
 
 
-def test_adk_takes_variables_and_another_agent_in_the_middle_of_a_session(tmp_path: Path, judge: Judge) -> None:
+def test_adk_takes_variables_and_another_agent_in_the_middle_of_a_session(
+    tmp_path: Path, judge: Judge
+) -> None:
     root = repository(tmp_path, judge, agent="adk", names=())
     transfer = {"agentTransfer": {"targetAgent": f"{APP}/agents/loans"}}
     turns = [
         [{"userInput": {"text": "welcome"}}, literal("How can I help?")],
-        # without the transfer, the desk would call `transfer_to_agent` first, and find_loan is its own no more
+        # without the transfer, the desk would call `transfer_to_agent` first, and find_loan is its
+        # own no more
         [
             transfer,
             {"userInput": {"variables": {"branch": "harbour"}}},
@@ -414,7 +498,9 @@ def test_no_evaluation_is_no_pass(tmp_path: Path) -> None:
     assert "nothing that evalgate runs was found, only 1 CES evaluation" in said
 
 
-def test_what_applies_and_cannot_be_read_stops_also_the_run_of_one_evaluation(tmp_path: Path) -> None:
+def test_what_applies_and_cannot_be_read_stops_also_the_run_of_one_evaluation(
+    tmp_path: Path,
+) -> None:
     """With the defaults in its place, less than the app asks for would be a pass."""
     behavior = {"evaluationMetricsThresholds": {"goldenHallucinationMetricBehavior": "ENABLE"}}
     root = desk_repository(tmp_path, desk_golden(), app=behavior)
@@ -445,8 +531,18 @@ def test_an_evaluation_that_is_not_text_is_not_run_and_told(tmp_path: Path) -> N
     ("file", "text", "code", "said"),
     [
         # flow style, a typing error, a head longer than what is looked at first
-        ("evaluations/flow/flow.yaml", "{displayName: flow, golden: {turns: [}", 3, "evaluations/flow/flow.yaml:1"),
-        ("evaluations/typo/typo.yaml", "name: x\ngoldn:\n  turns: []\n", 3, "evaluations/typo/typo.yaml"),
+        (
+            "evaluations/flow/flow.yaml",
+            "{displayName: flow, golden: {turns: [}",
+            3,
+            "evaluations/flow/flow.yaml:1",
+        ),
+        (
+            "evaluations/typo/typo.yaml",
+            "name: x\ngoldn:\n  turns: []\n",
+            3,
+            "evaluations/typo/typo.yaml",
+        ),
         (
             "evaluations/long/long.json",
             '{"note": "' + "x" * 70_000 + '", "golden": 1}',
@@ -460,7 +556,12 @@ def test_an_evaluation_that_is_not_text_is_not_run_and_told(tmp_path: Path) -> N
             0,
             "evaluations/notes.yaml: warning: it lies among an app's evaluations",
         ),
-        ("evaluations/desk/notes.json", '{"who": "us"}', 0, "evaluations/desk/notes.json: warning: it lies among"),
+        (
+            "evaluations/desk/notes.json",
+            '{"who": "us"}',
+            0,
+            "evaluations/desk/notes.json: warning: it lies among",
+        ),
         # of no app: another program's
         ("other/evaluations/x/x.json", '{"goldn": 1}', 0, ""),
     ],
@@ -487,9 +588,12 @@ evals:
 
 
 @pytest.mark.parametrize(
-    ("worst", "code", "value"), [("words that no prompt has", 0, 1.0), ("A branch is named", 1, 0.0)]
+    ("worst", "code", "value"),
+    [("words that no prompt has", 0, 1.0), ("A branch is named", 1, 0.0)],
 )
-def test_a_simulation_with_ordered_goals(tmp_path: Path, judge: Judge, worst: str, code: int, value: float) -> None:
+def test_a_simulation_with_ordered_goals(
+    tmp_path: Path, judge: Judge, worst: str, code: int, value: float
+) -> None:
     root = repository(tmp_path, judge, names=())
     (root / "evals").mkdir()
     (root / "evals" / "cards.yaml").write_text(SIMULATION)
@@ -576,12 +680,15 @@ def test_what_a_change_takes_away_is_told(
 
 
 def test_what_is_kept_is_enough_to_score_it_again(tmp_path: Path) -> None:
-    """A resumed run knows the variables of every turn, and `report` which criteria decide on a case."""
+    """A resumed run knows the variables of every turn, and `report` which criteria decide on a
+    case."""
     root = desk_repository(tmp_path, desk_golden())
     assert run(root)[0] == 0
     code, said = run(root, "--resume")
     assert code == 0, said
-    done = forked_command.run(["report", "evalgate-report/results.json"], cwd=root, env=dict(os.environ), timeout=60)
+    done = forked_command.run(
+        ["report", "evalgate-report/results.json"], cwd=root, env=dict(os.environ), timeout=60
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     states = [each["outcome"]["states"] for each in trials_in(root)]
     assert states[0][2]["last_renewed_loan"] == "L-12"
@@ -589,4 +696,6 @@ def test_what_is_kept_is_enough_to_score_it_again(tmp_path: Path) -> None:
 
 def trials_in(root: Path) -> list[dict[str, Any]]:
     results = json.loads((root / "evalgate-report/results.json").read_text())
-    return [trial for suite in results["suites"] for case in suite["cases"] for trial in case["trials"]]
+    return [
+        trial for suite in results["suites"] for case in suite["cases"] for trial in case["trials"]
+    ]

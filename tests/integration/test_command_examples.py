@@ -1,4 +1,5 @@
-"""The example agents in other languages, run by the driver `command` on their own evaluation sets."""
+"""The example agents in other languages, run by the driver `command` on their own evaluation
+sets."""
 
 from __future__ import annotations
 
@@ -31,13 +32,19 @@ def nothing_is_left() -> Iterator[None]:
         yield
 
 
-def opened(command: object, folder: str, *, root: Path = ROOT / "examples/agents", **options: object) -> Agent:
+def opened(
+    command: object, folder: str, *, root: Path = ROOT / "examples/agents", **options: object
+) -> Agent:
     driver = DRIVERS["command"]
     environment = {"PATH": os.environ["PATH"]}
     setting = AgentSetting(
-        root=str(root), world=World(environment=environment, cache="/nowhere"), limits=AgentLimits(turn_timeout_s=20)
+        root=str(root),
+        world=World(environment=environment, cache="/nowhere"),
+        limits=AgentLimits(turn_timeout_s=20),
     )
-    return driver.open(driver.options.model_validate({"command": command, "cwd": folder, **options}), setting)
+    return driver.open(
+        driver.options.model_validate({"command": command, "cwd": folder, **options}), setting
+    )
 
 
 def cases(folder: str) -> list[Case]:
@@ -57,7 +64,9 @@ def plain_calls(invocation: Invocation) -> list[tuple[str, object]]:
 
 
 @pytest.mark.parametrize(("command", "folder"), EXAMPLES)
-def test_an_example_agent_does_what_its_evaluation_set_expects(command: object, folder: str) -> None:
+def test_an_example_agent_does_what_its_evaluation_set_expects(
+    command: object, folder: str
+) -> None:
     agent = opened(command, folder)
     try:
         for case in cases(folder):
@@ -78,7 +87,10 @@ def test_the_agent_sees_the_variables_that_it_is_given(tmp_path: Path) -> None:
     script = tmp_path / "agent.sh"
     script.write_text('echo "{\\"type\\":\\"fatal\\",\\"message\\":\\"$ONE $TWO $PWD\\"}"\n')
     agent = opened(f"sh {script}", ".", root=tmp_path, env={"ONE": "1"})
-    with pytest.raises(AgentFailed) as failed, agent.converse(Case(case_id="c"), TrialKey(suite="s", case_id="c")):
+    with (
+        pytest.raises(AgentFailed) as failed,
+        agent.converse(Case(case_id="c"), TrialKey(suite="s", case_id="c")),
+    ):
         pass
     agent.close()
     assert failed.value.failure.message == f"1  {tmp_path}"
@@ -94,7 +106,10 @@ def test_the_agent_sees_the_variables_that_it_is_given(tmp_path: Path) -> None:
 )
 def test_what_cannot_start_says_why(command: str, cwd: str, words: str) -> None:
     agent = opened(command, cwd)
-    with pytest.raises(AgentFailed) as failed, agent.converse(Case(case_id="c"), TrialKey(suite="s", case_id="c")):
+    with (
+        pytest.raises(AgentFailed) as failed,
+        agent.converse(Case(case_id="c"), TrialKey(suite="s", case_id="c")),
+    ):
         pass
     agent.close()
     assert failed.value.failure.kind is FailureKind.START

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     made = repositories.made(tmp_path / "checkout")
-    repositories.commit(made, {"agent.py": "", "kept/verdicts/81.json": "{}", ".gitignore": "new/\n"})
+    repositories.commit(
+        made, {"agent.py": "", "kept/verdicts/81.json": "{}", ".gitignore": "new/\n"}
+    )
     return made
 
 
@@ -42,7 +44,16 @@ def link_out(checkout: Path) -> None:
 def submodule(checkout: Path) -> None:
     other = repositories.made(checkout.parent / "other")
     repositories.commit(other, {"base/runs/81.json": "{}"})
-    git(checkout, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "brought")
+    git(
+        checkout,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        str(other),
+        "brought",
+    )
     repositories.commit(checkout, {"another": ""})
 
 
@@ -63,15 +74,20 @@ def nothing(_: Path) -> None:
         (link_out, "out", True),  # who commits it decides what is found there
         (link_out, "out/81.json", True),
         (submodule, "brought", True),
-        (submodule, "brought/base", True),  # the commit knows no file below a submodule, and brings them all
+        # the commit knows no file below a submodule, and brings them all
+        (submodule, "brought/base", True),
         (nothing, "../outside", False),
         (nothing, ".", True),
     ],
 )
-def test_what_the_commit_has(checkout: Path, prepare: Callable[[Path], None], place: str, *, expected: bool) -> None:
+def test_what_the_commit_has(
+    checkout: Path, prepare: Callable[[Path], None], place: str, *, expected: bool
+) -> None:
     prepare(checkout)
     path = checkout / place
-    assert system_git.first_committed([checkout.parent, path], checkout, ENVIRON) == (path if expected else None)
+    assert system_git.first_committed([checkout.parent, path], checkout, ENVIRON) == (
+        path if expected else None
+    )
 
 
 def test_a_folder_without_git(tmp_path: Path) -> None:
@@ -104,17 +120,33 @@ def test_the_cache_that_is_used(
     assert bool(said) is (named == "kept")
 
 
-IN_A_WORKFLOW = {"GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "99", "GITHUB_ACTIONS": "true", "CI": "true"}
+IN_A_WORKFLOW = {
+    "GITHUB_REPOSITORY": "o/r",
+    "GITHUB_RUN_ID": "99",
+    "GITHUB_ACTIONS": "true",
+    "CI": "true",
+}
 
 
 @pytest.mark.parametrize(
     ("made_in", "committed", "resumed_in", "refused"),
     [
         (IN_A_WORKFLOW, False, IN_A_WORKFLOW, ""),
-        (IN_A_WORKFLOW, False, {**IN_A_WORKFLOW, "GITHUB_RUN_ID": "100"}, ""),  # as a cache carries it
-        (IN_A_WORKFLOW, True, IN_A_WORKFLOW, "is part of the commit, so --resume does not continue from it"),
+        # as a cache carries it
+        (IN_A_WORKFLOW, False, {**IN_A_WORKFLOW, "GITHUB_RUN_ID": "100"}, ""),
+        (
+            IN_A_WORKFLOW,
+            True,
+            IN_A_WORKFLOW,
+            "is part of the commit, so --resume does not continue from it",
+        ),
         ({}, False, IN_A_WORKFLOW, "was not written by a workflow run of o/r"),
-        ({**IN_A_WORKFLOW, "GITHUB_REPOSITORY": "o/fork"}, False, IN_A_WORKFLOW, "was not written by a workflow run"),
+        (
+            {**IN_A_WORKFLOW, "GITHUB_REPOSITORY": "o/fork"},
+            False,
+            IN_A_WORKFLOW,
+            "was not written by a workflow run",
+        ),
         ({}, True, {"CI": "true"}, "is part of the commit"),  # another CI
         ({}, True, {}, ""),  # somebody's own machine
     ],
@@ -126,7 +158,8 @@ def test_a_journal_of_somebody_else_is_not_resumed_in_a_workflow(
     resumed_in: dict[str, str],
     refused: str,
 ) -> None:
-    """A trial and its grade that a journal holds are not measured again: whoever writes it writes the results."""
+    """A trial and its grade that a journal holds are not measured again: whoever writes it writes
+    the results."""
     repo = gated_repository.of_one_case(tmp_path)
     repo.commit("head")
     assert repo.call("run", "--no-isolate", environment=made_in)[0] == 0

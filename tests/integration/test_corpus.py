@@ -1,4 +1,5 @@
-"""Real evaluation files from public repositories: what ADK reads is read, and the rest is read or refused rightly."""
+"""Real evaluation files from public repositories: what ADK reads is read, and the rest is read or
+refused rightly."""
 
 from __future__ import annotations
 
@@ -21,14 +22,22 @@ LOADERS = ("adk_2_13_accepts", "adk_old_converter", "adk_cli_loader", "adk_agent
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(not INDEX.exists(), reason="needs the corpus: public evaluation files beside the repository"),
+    pytest.mark.skipif(
+        not INDEX.exists(), reason="needs the corpus: public evaluation files beside the repository"
+    ),
 ]
 
 REFUSED = {
     # rubrics by id alone, without a text
-    "DaveTownDev__cothesis-curation-agent/eval/gold_set.json": ("missing-key", "`rubric_content` is missing"),
+    "DaveTownDev__cothesis-curation-agent/eval/gold_set.json": (
+        "missing-key",
+        "`rubric_content` is missing",
+    ),
     # `test_cases` with prose for expectations
-    "lesliefdo08__Adaptive-Chef/evaluation/meal_planner.evalset.json": ("not-an-eval-set", "`version`, `test_cases`"),
+    "lesliefdo08__Adaptive-Chef/evaluation/meal_planner.evalset.json": (
+        "not-an-eval-set",
+        "`version`, `test_cases`",
+    ),
     # weights instead of thresholds
     "nbalawat__adk-samples/python/agents/wealth-management/eval/data/test_config.json": (
         "missing-threshold",
@@ -53,7 +62,10 @@ REFUSED = {
         "expected an object of criteria by name, found a list",
     ),
     # a list of conversations with keywords
-    "savcha__lawn-concierge/tests/eval/evalsets/basic.evalset.json": ("not-an-eval-set", "`expected_criteria`"),
+    "savcha__lawn-concierge/tests/eval/evalsets/basic.evalset.json": (
+        "not-an-eval-set",
+        "`expected_criteria`",
+    ),
     # another tool's list of metrics, another tool's report
     "trpc-group__trpc-agent-go/examples/evaluation/callbacks/data/math-eval-app/math-basic.metrics.json": (
         "not-an-eval-set",
@@ -64,8 +76,13 @@ REFUSED = {
 }
 """The code, and the cause as the first line says it."""
 
-COMMON_NAMES = {file for file in REFUSED if "evalset" not in file and "config" not in file and "gold_set" not in file}
-"""Files that only somebody who names them would take for evaluation files: discovery passes them by."""
+COMMON_NAMES = {
+    file
+    for file in REFUSED
+    if "evalset" not in file and "config" not in file and "gold_set" not in file
+}
+"""Files that only somebody who names them would take for evaluation files: discovery passes them
+by."""
 
 
 def rows() -> list[dict[str, str]]:
@@ -86,7 +103,9 @@ def read(row: dict[str, str]):
     kind = formats.kind_of(text, file=row["file"])
     if kind is FileKind.RESULTS:
         return recordings.parse_recordings(text, file=row["file"])
-    parse = formats.CASE_FILES.get(kind) or formats.CRITERIA_FILES.get(kind) or formats.parse_eval_set
+    parse = (
+        formats.CASE_FILES.get(kind) or formats.CRITERIA_FILES.get(kind) or formats.parse_eval_set
+    )
     return parse(text, file=row["file"])
 
 
@@ -104,22 +123,26 @@ def test_every_file(row):
     errors = codes(reading, Severity.ERROR)
     code, cause = REFUSED.get(row["file"], (None, ""))
     assert errors == ({code} if code else set())
-    told = next((str(p).splitlines()[0] for p in reading.problems if p.severity is Severity.ERROR), "")
+    told = next(
+        (str(p).splitlines()[0] for p in reading.problems if p.severity is Severity.ERROR), ""
+    )
     assert cause in told
     assert "Wire" not in "".join(map(str, reading.problems))  # no class of ours
     if isinstance(reading, EvalSetReading) and not errors:
         assert reading.eval_set is not None
         cases = reading.eval_set.cases
         assert len(cases) == int(row["n_cases"])
-        assert row["kind"] == "malformed" or sum(len(case.conversation or ()) for case in cases) == int(
-            row["n_invocations"]
-        )
+        assert row["kind"] == "malformed" or sum(
+            len(case.conversation or ()) for case in cases
+        ) == int(row["n_invocations"])
     elif isinstance(reading, recordings.RecordingReading):
         assert len(reading.recordings) == int(row["n_cases"])
     assert all(p.place is not None and p.place.file == row["file"] for p in reading.problems)
 
 
-@pytest.mark.parametrize("row", [row for row in rows() if adk_reads(row)], ids=lambda row: row["file"][-60:])
+@pytest.mark.parametrize(
+    "row", [row for row in rows() if adk_reads(row)], ids=lambda row: row["file"][-60:]
+)
 def test_what_adk_reads_is_read_without_an_error(row):
     assert row["file"] not in REFUSED
     assert codes(read(row), Severity.ERROR) == set()
@@ -127,7 +150,11 @@ def test_what_adk_reads_is_read_without_an_error(row):
 
 @pytest.mark.parametrize(
     "row",
-    [row for row in rows() if not adk_reads(row) and row["file"] not in REFUSED and "eval_history" not in row["file"]],
+    [
+        row
+        for row in rows()
+        if not adk_reads(row) and row["file"] not in REFUSED and "eval_history" not in row["file"]
+    ],
     ids=lambda row: row["file"][-60:],
 )
 def test_what_adk_rejects_and_we_read_is_told(row):
@@ -141,7 +168,11 @@ def test_what_adk_rejects_and_we_read_is_told(row):
 
 
 def test_common_names_with_other_content_are_none_of_ours():
-    passed_by = {row["file"] for row in rows() if formats.kind_of(text_of(row), file=row["file"]) is FileKind.OTHER}
+    passed_by = {
+        row["file"]
+        for row in rows()
+        if formats.kind_of(text_of(row), file=row["file"]) is FileKind.OTHER
+    }
     assert passed_by == COMMON_NAMES
 
 
@@ -159,6 +190,7 @@ def test_the_table_in_the_docs_counts_right():
         for found in re.finditer(r"\| `([\w-]+)`[^|]*\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", page)
     }
     counted = {
-        kind: (count.total(), count["read"], count["warned"], count["refused"]) for kind, count in counts.items()
+        kind: (count.total(), count["read"], count["warned"], count["refused"])
+        for kind, count in counts.items()
     }
     assert told == counted

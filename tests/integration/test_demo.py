@@ -1,4 +1,5 @@
-"""The demo shows what it promises: a gate that passes, a change that fails beside its base, and the comment on it."""
+"""The demo shows what it promises: a gate that passes, a change that fails beside its base, and the
+comment on it."""
 
 import subprocess
 import sys

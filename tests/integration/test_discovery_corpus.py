@@ -20,7 +20,9 @@ FILES = CORPUS / "files"
 EVALSET_KINDS = {"evalset-new-snake", "evalset-new-camel", "old-list"}
 
 if not FILES.is_dir():
-    pytest.skip("needs the corpus: public evaluation files beside the repository", allow_module_level=True)
+    pytest.skip(
+        "needs the corpus: public evaluation files beside the repository", allow_module_level=True
+    )
 
 
 def rows():
@@ -46,7 +48,9 @@ def test_every_evaluation_set_is_found_or_explained(whole):
         and "/.adk/" not in row["file"]
     }
     assert len(expected) > 80
-    explained = {problem.place.file for problem in whole.problems if problem.severity is Severity.ERROR}
+    explained = {
+        problem.place.file for problem in whole.problems if problem.severity is Severity.ERROR
+    }
     found = {suite.key for suite in whole.suites}
     assert expected - found - explained == set()
 
@@ -93,12 +97,19 @@ def codes_of_sets(whole):
 
 def codes_of_config(file, tmp_path):
     """What is said of a config that lies beside a sound evaluation set."""
-    turn = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
+    turn = {
+        "user_content": {"parts": [{"text": "hi"}]},
+        "final_response": {"parts": [{"text": "hello"}]},
+    }
     case = {"eval_id": "a", "conversation": [turn]}
     (tmp_path / "x.evalset.json").write_text(json.dumps({"eval_set_id": "x", "eval_cases": [case]}))
     shutil.copyfile(FILES / file, tmp_path / "test_config.json")
     found = discover.discover(Settings(root=tmp_path), specs=criteria.CRITERIA)
-    return {problem.code for problem in found.problems if problem.place and problem.place.file == "test_config.json"}
+    return {
+        problem.code
+        for problem in found.problems
+        if problem.place and problem.place.file == "test_config.json"
+    }
 
 
 def test_what_adk_passes_over_in_silence_is_told(whole, tmp_path):
@@ -109,7 +120,11 @@ def test_what_adk_passes_over_in_silence_is_told(whole, tmp_path):
             kind = next((each for each in ISSUES if issue.startswith(each)), None)
             if kind is None or issue.endswith(COMMENT_ONLY):
                 continue
-            codes = codes_of_config(row["file"], tmp_path) if row["kind"] == "test_config" else by_set[row["file"]]
+            codes = (
+                codes_of_config(row["file"], tmp_path)
+                if row["kind"] == "test_config"
+                else by_set[row["file"]]
+            )
             if row["kind"] != "test_config" and not row["file"].endswith(walk.EVALUATION_ENDINGS):
                 continue
             table.append((kind, row["file"], sorted(codes & ISSUES[kind])))

@@ -1,4 +1,5 @@
-"""Discovery over a repository of 20,000 files: only names are looked at, and only candidates are read."""
+"""Discovery over a repository of 20,000 files: only names are looked at, and only candidates are
+read."""
 
 import json
 import time
@@ -17,7 +18,10 @@ SUITES = 40
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     root = tmp_path_factory.mktemp("large")
-    turn = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
+    turn = {
+        "user_content": {"parts": [{"text": "hi"}]},
+        "final_response": {"parts": [{"text": "hello"}]},
+    }
     for package in range(200):
         folder = root / f"src/package_{package}/inner"
         folder.mkdir(parents=True)
@@ -33,9 +37,14 @@ def large(tmp_path_factory):
     (root / "bot").mkdir()
     (root / "bot/agent.py").write_text("root_agent = 1\n")
     (root / "evals").mkdir()
-    (root / "evals/test_config.json").write_text(json.dumps({"criteria": {"response_match_score": 0.5}}))
+    (root / "evals/test_config.json").write_text(
+        json.dumps({"criteria": {"response_match_score": 0.5}})
+    )
     for number in range(SUITES):
-        made = {"eval_set_id": f"s{number}", "eval_cases": [{"eval_id": "a", "conversation": [turn]}]}
+        made = {
+            "eval_set_id": f"s{number}",
+            "eval_cases": [{"eval_id": "a", "conversation": [turn]}],
+        }
         (root / f"evals/s{number}.evalset.json").write_text(json.dumps(made))
     return root
 
@@ -58,7 +67,9 @@ def test_nothing_but_candidates_is_opened(large, monkeypatch):
 
     opened = []
     read_bytes = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read_bytes(path))
+    monkeypatch.setattr(
+        Path, "read_bytes", lambda path: opened.append(path.name) or read_bytes(path)
+    )
     discover.discover(Settings(root=large), specs=criteria.CRITERIA)
     assert len([name for name in opened if name == "test_config.json"]) == 1
     assert not [name for name in opened if name == "data.json" or name.startswith("m")]

@@ -1,5 +1,5 @@
-"""The provider's model moves: the runs of the base branch see it, pull requests are told, and are compared with none of
-the results from before."""
+"""The provider's model moves: the runs of the base branch see it, pull requests are told, and are
+compared with none of the results from before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ TODAY = dt.datetime.now(dt.UTC).date()
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repository:
-    """An agent of a model that the test moves: without any change of the repository, 20 of 30 answers are wrong."""
+    """An agent of a model that the test moves: without any change of the repository, 20 of 30
+    answers are wrong."""
     made = Repository(tmp_path / "repo", tmp_path / "asked.log")
     made.reuses = True
     made.write(".gitignore", "evalgate-report/\nstore/\n")
@@ -29,7 +30,9 @@ def repo(tmp_path: Path) -> Repository:
     made.agent("base")
     moved = 'bad = number in WRONG or (number < 20 and os.path.exists(os.environ["ASKED_LOG"] + ".moved"))'
     text = (made.root / "agent.py").read_text()
-    made.write("agent.py", text.replace("bad = number in WRONG", moved.replace("bad = ", "bad = ", 1), 1))
+    made.write(
+        "agent.py", text.replace("bad = number in WRONG", moved.replace("bad = ", "bad = ", 1), 1)
+    )
     made.commit("base")
     return made
 
@@ -45,7 +48,10 @@ def age(repo: Repository, *, days: int) -> None:
     history = json.loads(path.read_text())
     (run,) = history["runs"]
     then = [TODAY - dt.timedelta(days=days - number) for number in range(days)]
-    history["runs"] = [{**run, "number": number, "at": f"{day}T04:00:00+00:00"} for number, day in enumerate(then, 1)]
+    history["runs"] = [
+        {**run, "number": number, "at": f"{day}T04:00:00+00:00"}
+        for number, day in enumerate(then, 1)
+    ]
     for case in history["cases"]:
         case["outcomes"] = [[number, *case["outcomes"][0][1:]] for number in range(1, days + 1)]
     path.write_text(json.dumps(history))
@@ -53,7 +59,9 @@ def age(repo: Repository, *, days: int) -> None:
     read = json.loads(gzip.decompress(stored.read_bytes()))
     read["started_at"] = f"{then[-1]}T04:00:00+00:00"
     stamp = f"{then[-1]:%Y%m%d}T040000Z"
-    (store / "runs" / f"{stamp}{stored.name[16:]}").write_bytes(gzip.compress(json.dumps(read).encode()))
+    (store / "runs" / f"{stamp}{stored.name[16:]}").write_bytes(
+        gzip.compress(json.dumps(read).encode())
+    )
     stored.unlink()
     repo.age(f"{then[-1]}T04:00:00+00:00")
 
@@ -66,11 +74,13 @@ def test_the_model_moved_and_not_the_change(repo: Repository) -> None:
     assert repo.run(*KEPT, base="")[0] == 0
     age(repo, days=10)
     repo.git("checkout", "-qb", "change")
-    repo.write("notes.txt", "of the agent, as far as anybody can tell")  # else stored results would be head's as well
+    # else stored results would be head's as well
+    repo.write("notes.txt", "of the agent, as far as anybody can tell")
     repo.commit("change")
     move(repo)
 
-    # before anybody knows: what is worse than what is stored is run on the base, which fails today as well
+    # before anybody knows: what is worse than what is stored is run on the base, which fails today
+    # as well
     code, said = repo.run(*STORE)
     assert code == 0, said
     assert {case["origin"] for case in repo.results()["comparison"]["cases"]} == {"known"}

@@ -61,7 +61,9 @@ class Place:
 
     def version(self, python: str) -> str:
         code = "import sunshine; print(sunshine.VERSION)"
-        return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            [python, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     def tree(self) -> set[str]:
         return {str(path.relative_to(self.root)) for path in self.root.rglob("*")}
@@ -127,7 +129,11 @@ version = "3"
 def test_a_changed_local_package_makes_another_environment(place: Place, kind: str) -> None:
     lib = place.root / "lib"
     lib.mkdir()
-    files = {"pyproject.toml": IN_TREE, "backend.py": LOCAL_BACKEND, "sunshine.py": "VERSION = 'right'\n"}
+    files = {
+        "pyproject.toml": IN_TREE,
+        "backend.py": LOCAL_BACKEND,
+        "sunshine.py": "VERSION = 'right'\n",
+    }
     for name, text in files.items():
         (lib / name).write_text(text)
     if kind == "requirements.txt":
@@ -136,7 +142,9 @@ def test_a_changed_local_package_makes_another_environment(place: Place, kind: s
         source = '\n[tool.uv.sources]\nsunshine = { path = "lib" }\n'
         (place.root / "pyproject.toml").write_text(project("sunshine") + source)
     if kind == "uv.lock":
-        subprocess.run([uv.find_uv_bin(), "lock", "--quiet"], cwd=place.root, env=place.installers, check=True)
+        subprocess.run(
+            [uv.find_uv_bin(), "lock", "--quiet"], cwd=place.root, env=place.installers, check=True
+        )
     first = place.provide()
     (lib / "sunshine.py").write_text("VERSION = 'totally wrong'\n")
     second = place.provide()
@@ -162,7 +170,9 @@ def test_a_pyproject_of_tool_settings_says_nothing(place: Place) -> None:
 
 def test_a_lock_file_is_followed_without_being_updated(place: Place) -> None:
     (place.root / "pyproject.toml").write_text(project("sunshine<2"))
-    subprocess.run([uv.find_uv_bin(), "lock", "--quiet"], cwd=place.root, env=place.installers, check=True)
+    subprocess.run(
+        [uv.find_uv_bin(), "lock", "--quiet"], cwd=place.root, env=place.installers, check=True
+    )
     # The lock says 1.0; the project would now take 2.0, and what is locked counts.
     (place.root / "pyproject.toml").write_text(project("sunshine"))
     before = place.tree(), (place.root / "uv.lock").read_text()
@@ -193,7 +203,10 @@ def test_a_failed_install_speaks_in_the_installers_words_and_is_tried_again(plac
 
 
 def test_passwords_of_an_index_are_not_shown(place: Place) -> None:
-    place.installers |= {"UV_DEFAULT_INDEX": "http://user:very-secret-word@127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
+    place.installers |= {
+        "UV_DEFAULT_INDEX": "http://user:very-secret-word@127.0.0.1:9/simple",
+        "UV_HTTP_RETRIES": "0",
+    }
     (place.agent / "requirements.txt").write_text("moonlight\n")
     with pytest.raises(InstallFailed) as caught:
         place.provide()
@@ -204,7 +217,8 @@ def test_passwords_of_an_index_are_not_shown(place: Place) -> None:
 def test_an_interrupted_install_is_made_anew(place: Place) -> None:
     (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
     folder = Path(place.provide().python).parent.parent
-    (folder.parent / "sealed" / f"{folder.name}.json").unlink()  # as a kill before the last step leaves it
+    # as a kill before the last step leaves it
+    (folder.parent / "sealed" / f"{folder.name}.json").unlink()
     shutil.rmtree(folder / "lib")
     assert place.version(place.provide().python) == "1.0"
 
@@ -238,7 +252,8 @@ def relink_new(path: Path) -> None:
 
 
 def compile_evil(site: Path) -> None:
-    """Bytecode in place of that of a module, which Python believes by the size and time of the source in it."""
+    """Bytecode in place of that of a module, which Python believes by the size and time of the
+    source in it."""
     (module,) = site.glob("sunshine.py")
     honest, status = module.read_text(), module.stat()
     (cached,) = site.glob("__pycache__/sunshine.*.pyc")
@@ -253,7 +268,10 @@ def compile_evil(site: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "key"),
-    [*((path, KEY) for path in LEAVINGS), *((path, b"") for path in (LEAVINGS if NIGHTLY else ("sunshine.py",)))],
+    [
+        *((path, KEY) for path in LEAVINGS),
+        *((path, b"") for path in (LEAVINGS if NIGHTLY else ("sunshine.py",))),
+    ],
 )
 def test_what_an_earlier_commit_left_in_an_environment_is_never_run(
     place: Place, path: str, key: bytes, monkeypatch: pytest.MonkeyPatch
@@ -266,15 +284,23 @@ def test_what_an_earlier_commit_left_in_an_environment_is_never_run(
     command = [python, "-c", code]
     folder = Path(python).parent.parent
     LEAVINGS[path](folder)
-    if path not in ("bin/git", "sitecustomize.py"):  # some systems have one of their own, which Python finds first
-        assert "evil" in subprocess.run(command, capture_output=True, text=True, check=True).stdout.replace(
-            "True", "evil"
-        )
+    # some systems have one of their own, which Python finds first
+    if path not in ("bin/git", "sitecustomize.py"):
+        assert "evil" in subprocess.run(
+            command, capture_output=True, text=True, check=True
+        ).stdout.replace("True", "evil")
     place.log.clear()
     assert python_env.provide(wanted, place.world(key)).python == python
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == ["False", "1.0"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == [
+        "False",
+        "1.0",
+    ]
     assert not (folder / "bin" / "git").exists()
-    (told,) = [line for line in place.log if line.startswith(f"the environment {folder.name} differs from what was")]
+    (told,) = [
+        line
+        for line in place.log
+        if line.startswith(f"the environment {folder.name} differs from what was")
+    ]
     assert path in told
     assert told.endswith("): making it again")
     place.log.clear()
@@ -285,7 +311,8 @@ def test_what_an_earlier_commit_left_in_an_environment_is_never_run(
 def test_an_environment_that_somebody_without_the_key_sealed_is_made_again(place: Place) -> None:
     wanted = Wanted(folder=str(place.agent), root=str(place.root), requirements=("sunshine==1.0",))
     folder = Path(python_env.provide(wanted, place.world(KEY)).python).parent.parent
-    for key, count in ((b"", 0), (KEY, 0)):  # without a key of its own a gate believes what a gate with one has sealed
+    # without a key of its own a gate believes what a gate with one has sealed
+    for key, count in ((b"", 0), (KEY, 0)):
         place.log.clear()
         python_env.provide(wanted, place.world(key))
         assert len(place.log) == count
@@ -321,7 +348,9 @@ def test_an_environment_is_compared_once_a_run(place: Place) -> None:
     assert (folder / "bin" / "python").exists()
 
 
-def test_an_installation_that_fails_leaves_no_environment_that_a_later_agent_of_the_run_takes(place: Place) -> None:
+def test_an_installation_that_fails_leaves_no_environment_that_a_later_agent_of_the_run_takes(
+    place: Place,
+) -> None:
     (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
     wanted, world = Wanted(folder=str(place.agent), root=str(place.root)), place.world()
     folder = Path(python_env.provide(wanted, world).python).parents[1]
@@ -334,10 +363,16 @@ def test_an_installation_that_fails_leaves_no_environment_that_a_later_agent_of_
 
 
 def test_a_downloaded_python_is_compared_as_well(place: Place, tmp_path: Path) -> None:
-    """Also where the environment that was made of it is to be used with another of the same version."""
+    """Also where the environment that was made of it is to be used with another of the same
+    version."""
     settings = {"UV_PYTHON_DOWNLOADS_JSON_URL": str(mirror(tmp_path / "mirror")), "UV_OFFLINE": "1"}
     place.installers |= settings | {"UV_PYTHON_PREFERENCE": "only-managed"}
-    wanted = Wanted(folder=str(place.agent), root=str(place.root), requirements=("sunshine==1.0",), python=VERSION)
+    wanted = Wanted(
+        folder=str(place.agent),
+        root=str(place.root),
+        requirements=("sunshine==1.0",),
+        python=VERSION,
+    )
     python = python_env.provide(wanted, place.world()).python
     about = [python, "-c", "import sys; print(sys.base_prefix)"]
     base = subprocess.run(about, capture_output=True, text=True, check=True, env={}).stdout.strip()
@@ -364,7 +399,9 @@ def test_a_downloaded_python_is_compared_as_well(place: Place, tmp_path: Path) -
 def test_many_at_once_make_one_environment(place: Place) -> None:
     (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
     found: list[str] = []
-    threads = [threading.Thread(target=lambda: found.append(place.provide().python)) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: found.append(place.provide().python)) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -422,7 +459,9 @@ def test_a_virtual_environment_can_be_the_base(place: Place) -> None:
     assert place.version(found) == "2.0"
 
 
-def test_with_nothing_to_go_by_a_python_that_has_the_framework_is_found(place: Place, tmp_path: Path) -> None:
+def test_with_nothing_to_go_by_a_python_that_has_the_framework_is_found(
+    place: Place, tmp_path: Path
+) -> None:
     (place.root / "requirements.txt").write_text("sunshine==1.0\n")
     with_it = place.provide().python
     (place.root / "requirements.txt").unlink()

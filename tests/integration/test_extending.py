@@ -1,4 +1,5 @@
-"""A stranger's package as docs/extending.md writes it, installed by uv: the gate finds all that it brings."""
+"""A stranger's package as docs/extending.md writes it, installed by uv: the gate finds all that it
+brings."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ pytestmark = pytest.mark.integration
 
 PAGE = Path(__file__).parents[2] / "docs/extending.md"
 BIN = Path(sys.executable).parent
-FILE = re.compile(r"^`([\w/.]+)`[^\n]*(?:\n[^`\n][^\n]*)*\n\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FILE = re.compile(
+    r"^`([\w/.]+)`[^\n]*(?:\n[^`\n][^\n]*)*\n\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE
+)
 NO_BUILD_TOOL = '\n[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 BACKEND = """
 import pathlib, tomllib, zipfile
@@ -43,7 +46,10 @@ CASES = {
         {
             "eval_id": "hello",
             "conversation": [
-                {"user_content": {"parts": [{"text": "Hello"}]}, "final_response": {"parts": [{"text": "Hi"}]}}
+                {
+                    "user_content": {"parts": [{"text": "Hello"}]},
+                    "final_response": {"parts": [{"text": "Hi"}]},
+                }
             ],
         }
     ],
@@ -51,7 +57,8 @@ CASES = {
 
 
 class Machine:
-    """Packages beside evalgate's own environment, and a repository whose agent and criterion are one of theirs."""
+    """Packages beside evalgate's own environment, and a repository whose agent and criterion are
+    one of theirs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,13 +66,19 @@ class Machine:
         self.repository = folder / "repository"
         self.repository.mkdir()
         (self.repository / "greetings.evalset.json").write_text(json.dumps(CASES))
-        (self.repository / "test_config.json").write_text(json.dumps({"criteria": {"acme_short": 1.0}}))
+        (self.repository / "test_config.json").write_text(
+            json.dumps({"criteria": {"acme_short": 1.0}})
+        )
 
     def install(self, changes: dict[str, tuple[str, str]] | None = None) -> None:
         """The package of the page, with texts of its files changed."""
         files = dict(FILE.findall(PAGE.read_text("utf-8")))
         assert sorted(files) == [
-            *("acme_evalgate/__init__.py", "acme_evalgate/command.py", "acme_evalgate/criterion.py"),
+            *(
+                "acme_evalgate/__init__.py",
+                "acme_evalgate/command.py",
+                "acme_evalgate/criterion.py",
+            ),
             *("acme_evalgate/driver.py", "acme_evalgate/report.py", "pyproject.toml"),
         ]
         for file, (old, new) in (changes or {}).items():
@@ -82,9 +95,18 @@ class Machine:
     def call(self, *arguments: str, module: bool = False) -> subprocess.CompletedProcess[str]:
         """`evalgate` at a terminal in the repository."""
         command = [sys.executable, "-m", "evalgate"] if module else [str(BIN / "evalgate")]
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "PYTHONPATH": str(self.packages)}
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "PYTHONPATH": str(self.packages),
+        }
         return subprocess.run(
-            [*command, *arguments], cwd=self.repository, env=environment, capture_output=True, text=True, check=False
+            [*command, *arguments],
+            cwd=self.repository,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
 
@@ -111,7 +133,12 @@ def test_a_package_brings_a_criterion_a_driver_a_report_and_a_command(machine: M
     [
         # a file with an error, which a run needs
         (
-            {"acme_evalgate/criterion.py": ("from evalgate.criteria.base", "from evalgate.nowhere")},
+            {
+                "acme_evalgate/criterion.py": (
+                    "from evalgate.criteria.base",
+                    "from evalgate.nowhere",
+                )
+            },
             "ModuleNotFoundError",
         ),
         # what is named is not there

@@ -1,4 +1,5 @@
-"""What a machine can do to a run: kill it anywhere, no disk, no rights, no files left to open, no home."""
+"""What a machine can do to a run: kill it anywhere, no disk, no rights, no files left to open, no
+home."""
 
 from __future__ import annotations
 
@@ -23,7 +24,11 @@ KILLS = 30
 SLOW = {"AGENT_SLEEP": "0.1"}
 PAUSE = "import time; time.sleep(float(os.environ.get('AGENT_SLEEP', 0)))"
 CASES = 16
-AS_OWNER = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search")
+AS_OWNER = (
+    "setpriv",
+    "--bounding-set=-dac_override,-dac_read_search",
+    "--inh-caps=-dac_override,-dac_read_search",
+)
 """root, for whom file permissions hold."""
 
 
@@ -36,19 +41,27 @@ def repo(tmp_path: Path) -> Repository:
     made.cases(*range(CASES))
     for side in ("base", "head"):
         made.agent(side)
-        made.write("agent.py", (made.root / "agent.py").read_text().replace("answer =", f"{PAUSE}; answer ="))
+        made.write(
+            "agent.py",
+            (made.root / "agent.py").read_text().replace("answer =", f"{PAUSE}; answer ="),
+        )
         made.commit(side)
         made.git("checkout", "-qb", f"after-{side}")
     return made
 
 
 def limited(repo: Repository, *prefix: str, **environment: str | None) -> tuple[int, str]:
-    """A run behind a prefix that limits it; its exit code and all that it said. None: not in its environment."""
+    """A run behind a prefix that limits it; its exit code and all that it said. None: not in its
+    environment."""
     own = {"ASKED_LOG": str(repo.log), "XDG_CACHE_HOME": str(repo.log.parent / "cache")}
     done = subprocess.run(
         [*prefix, str(forked_command.EVALGATE), "run", "--base", "main"],
         cwd=repo.root,
-        env={name: value for name, value in {**os.environ, **own, **environment}.items() if value is not None},
+        env={
+            name: value
+            for name, value in {**os.environ, **own, **environment}.items()
+            if value is not None
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=120,
@@ -69,7 +82,9 @@ def agents_of(repo: Repository) -> list[str]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if str((process / "cwd").readlink()).startswith(places) and leftovers.runs(process.name):
+            if str((process / "cwd").readlink()).startswith(places) and leftovers.runs(
+                process.name
+            ):
                 found.append(process.name)
     return found
 
@@ -89,24 +104,34 @@ def test_a_run_that_is_killed_anywhere_goes_on_and_pays_for_no_run_twice(repo: R
     killed = 0
     for number in range(KILLS):
         before = journaled(repo)
-        command = repo.start("run", "--base", "main", "--resume", "--concurrency", "1", environment=SLOW)
+        command = repo.start(
+            "run", "--base", "main", "--resume", "--concurrency", "1", environment=SLOW
+        )
         if number < 6:
             time.sleep(0.05 * number)
         else:
             deadline = time.monotonic() + 60
-            while command.poll() is None and journaled(repo) == before and time.monotonic() < deadline:
+            while (
+                command.poll() is None and journaled(repo) == before and time.monotonic() < deadline
+            ):
                 time.sleep(0.005)
         killed += command.poll() is None
         command.kill()
         command.communicate(timeout=30)
         report = repo.root / "evalgate-report/results.json"
-        assert not report.exists() or json.loads(report.read_text())["verdict"], "a report is whole or not there"
+        assert not report.exists() or json.loads(report.read_text())["verdict"], (
+            "a report is whole or not there"
+        )
     assert killed >= KILLS - 5, "nearly all of them met a run that was at work"
     code, said = repo.call("run", "--base", "main", "--resume")
     assert code == 0, said
     asked = Counter(repo.log.read_text().splitlines())
-    assert asked.keys() == {f"{side} question {number}" for side in ("base", "head") for number in range(CASES)}
-    assert asked.total() <= 2 * CASES + 2 * killed, "what a kill cut off is asked again, and nothing else"
+    assert asked.keys() == {
+        f"{side} question {number}" for side in ("base", "head") for number in range(CASES)
+    }
+    assert asked.total() <= 2 * CASES + 2 * killed, (
+        "what a kill cut off is asked again, and nothing else"
+    )
     assert without_times(repo.results()) == without_times(whole)
     assert is_left_alone(repo), "no agent outlives its run"
 
@@ -117,8 +142,16 @@ def journaled(repo: Repository) -> int:
 
 
 def without_times(results: dict[str, Any]) -> Any:
-    cases = [(case["case_id"], case["verdict"], len(case["trials"])) for case in results["suites"][0]["cases"]]
-    return [results["verdict"]["kind"], results["verdict"]["reason"], results["comparison"].get("problem"), cases]
+    cases = [
+        (case["case_id"], case["verdict"], len(case["trials"]))
+        for case in results["suites"][0]["cases"]
+    ]
+    return [
+        results["verdict"]["kind"],
+        results["verdict"]["reason"],
+        results["comparison"].get("problem"),
+        cases,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +176,9 @@ def test_a_full_disk_is_told_and_what_is_measured_by_then_is_kept(
     assert (before > 0) is (blocks > 0)
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which(AS_OWNER[0]), reason="needs the system: setpriv")
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not shutil.which(AS_OWNER[0]), reason="needs the system: setpriv"
+)
 @pytest.mark.parametrize(
     ("closed", "code", "words"),
     [
@@ -157,7 +192,9 @@ def test_a_full_disk_is_told_and_what_is_measured_by_then_is_kept(
         ("home", 0, "PASS"),
     ],
 )
-def test_a_folder_that_may_not_be_written_is_named(repo: Repository, closed: str, code: int, words: str) -> None:
+def test_a_folder_that_may_not_be_written_is_named(
+    repo: Repository, closed: str, code: int, words: str
+) -> None:
     folder = repo.log.parent / closed
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o555)
@@ -174,14 +211,19 @@ def test_a_folder_that_may_not_be_written_is_named(repo: Repository, closed: str
         (8, 3, "Too many open files"),  # too few: told, and no pass
     ],
 )
-def test_few_open_files_are_enough_or_told(repo: Repository, most: int, code: int, words: str) -> None:
+def test_few_open_files_are_enough_or_told(
+    repo: Repository, most: int, code: int, words: str
+) -> None:
     found, said = limited(repo, *ulimit(f"-n {most}"))
     assert (found, words in said) == (code, True), said
 
 
-@pytest.mark.parametrize("home", [None, "", "/proc/none"], ids=["unset", "empty", "one that cannot be"])
+@pytest.mark.parametrize(
+    "home", [None, "", "/proc/none"], ids=["unset", "empty", "one that cannot be"]
+)
 def test_without_a_home_a_run_goes_on(repo: Repository, home: str | None) -> None:
-    """The cache is asked for by name: else it would be in the home that the system knows of this user."""
+    """The cache is asked for by name: else it would be in the home that the system knows of this
+    user."""
     code, said = limited(repo, HOME=home)
     assert (code, "PASS" in said) == (0, True), said
 
@@ -196,7 +238,11 @@ subprocess.Popen(["sh", "-c", "trap '' TERM INT HUP; sleep 600 & wait"])
 
 def test_a_cancelled_run_ends_in_time_though_its_agent_ignores_signals(repo: Repository) -> None:
     """A runner sends SIGINT, then SIGTERM after 7.5 s, then SIGKILL 2.5 s later."""
-    repo.write("agent.py", DEAF + (repo.root / "agent.py").read_text().replace("answer =", "time.sleep(600); answer ="))
+    repo.write(
+        "agent.py",
+        DEAF
+        + (repo.root / "agent.py").read_text().replace("answer =", "time.sleep(600); answer ="),
+    )
     command = repo.start("run", "--base", "main")
     deadline = time.monotonic() + 60
     while not repo.asked("head"):

@@ -18,5 +18,7 @@ TWICE = {  # once for head, once for the base
 def test_each_side_is_discovered_decided_and_read_once() -> None:
     command = [sys.executable, ROOT / "bench/footprint.py", "--calls", *TWICE]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    calls = dict(line.split() for line in done.stdout.splitlines() if line.partition(" ")[0] in TWICE)
+    calls = dict(
+        line.split() for line in done.stdout.splitlines() if line.partition(" ")[0] in TWICE
+    )
     assert calls == {name: str(count) for name, count in TWICE.items()}, done.stdout + done.stderr

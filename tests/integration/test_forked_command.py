@@ -1,4 +1,5 @@
-"""A command that is forked is the command: told by its exit code, what it says and where it works."""
+"""A command that is forked is the command: told by its exit code, what it says and where it
+works."""
 
 from __future__ import annotations
 
@@ -38,12 +39,16 @@ def repo(tmp_path: Path) -> Repository:
 @pytest.mark.parametrize(
     ("arguments", "changed"),
     [
-        (["validate", "--config", "Grüße-\udcff.yml"], {}),  # words in every script, and its own folder
-        (["run", "--base", "nowhere"], {"TZ": "Asia/Kolkata", "PATH": os.defpath}),  # its environment too
+        # words in every script, and its own folder
+        (["validate", "--config", "Grüße-\udcff.yml"], {}),
+        # its environment too
+        (["run", "--base", "nowhere"], {"TZ": "Asia/Kolkata", "PATH": os.defpath}),
         *MORE,
     ],
 )
-def test_it_says_and_returns_what_the_console_script_does(repo: Repository, arguments, changed) -> None:
+def test_it_says_and_returns_what_the_console_script_does(
+    repo: Repository, arguments, changed
+) -> None:
     environment = {**os.environ, **changed}
     real = forked_command.console_script(arguments, cwd=repo.root, env=environment)
     said = real.communicate(timeout=60)
@@ -55,19 +60,24 @@ def test_it_says_and_returns_what_the_console_script_does(repo: Repository, argu
 
 def test_an_environment_for_another_interpreter_starts_another(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONVERBOSE": "1"}
-    assert "import evalgate" in forked_command.run(["--version"], cwd=tmp_path, env=environment).stderr.replace("'", "")
+    assert "import evalgate" in forked_command.run(
+        ["--version"], cwd=tmp_path, env=environment
+    ).stderr.replace("'", "")
 
 
 @pytest.mark.parametrize(
     ("number", "code"),
     [
-        (signal.SIGINT, 130),  # as a process of its own takes it, though what it was forked from does not
+        # as a process of its own takes it, though what it was forked from does not
+        (signal.SIGINT, 130),
         (signal.SIGTERM, 130),
         (signal.SIGKILL, -signal.SIGKILL),
         (signal.SIGUSR1, -signal.SIGUSR1),
     ],
 )
-def test_signals_end_it_and_nothing_else(repo: Repository, number: signal.Signals, code: int) -> None:
+def test_signals_end_it_and_nothing_else(
+    repo: Repository, number: signal.Signals, code: int
+) -> None:
     command = asked_and_waiting(repo)
     assert command.poll() is None
     with pytest.raises(subprocess.TimeoutExpired):
@@ -78,7 +88,9 @@ def test_signals_end_it_and_nothing_else(repo: Repository, number: signal.Signal
     assert repo.call("--version")[0] == repo.call("--version")[0] == 0
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs the system: only Linux has /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="needs the system: only Linux has /proc"
+)
 def test_it_holds_nothing_of_what_it_was_forked_from(repo: Repository) -> None:
     command = asked_and_waiting(repo)
     held = [str(each.readlink()) for each in Path(f"/proc/{command.pid}/fd").iterdir()]
@@ -87,10 +99,16 @@ def test_it_holds_nothing_of_what_it_was_forked_from(repo: Repository) -> None:
     assert [each for each in held if each.startswith("socket:")] == []
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs the system: only Linux has /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="needs the system: only Linux has /proc"
+)
 def test_importing_the_command_says_nothing_and_leaves_no_threads(tmp_path: Path) -> None:
     zygote = zygotes.Zygote(sys.executable, "command_zygote.py")
-    request = {"command": ["evalgate", "--version"], "cwd": str(tmp_path), "environment": dict(os.environ)}
+    request = {
+        "command": ["evalgate", "--version"],
+        "cwd": str(tmp_path),
+        "environment": dict(os.environ),
+    }
     with Path(os.devnull).open("r+") as nothing:
         assert zygote.become(request, *[nothing.fileno()] * 3).wait(60) == 0
     assert len(list(Path(f"/proc/{zygote.pid}/task").iterdir())) == 1
@@ -100,7 +118,9 @@ def test_importing_the_command_says_nothing_and_leaves_no_threads(tmp_path: Path
 def test_what_it_is_forked_from_ends_with_whoever_started_it() -> None:
     code = "import sys, time; from builders.zygotes import Zygote; "
     code += "print(Zygote(sys.executable, 'worker_zygote.py').pid, flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code], cwd=TESTS, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=TESTS, stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout is not None
         pid = parent.stdout.readline().strip()
         try:
@@ -118,7 +138,9 @@ def asked_and_waiting(repo: Repository) -> Forked:
     """A run whose agent was asked and takes its time to answer."""
     repo.write(
         "agent.py",
-        (repo.root / "agent.py").read_text().replace("asked = open", "import time; time.sleep(60); asked = open"),
+        (repo.root / "agent.py")
+        .read_text()
+        .replace("asked = open", "import time; time.sleep(60); asked = open"),
     )
     command = repo.start("run")
     assert isinstance(command, Forked)

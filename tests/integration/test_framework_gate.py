@@ -15,8 +15,16 @@ from tests.integration.agents.line_client import AGENTS, framework_python
 
 pytestmark = pytest.mark.integration
 
-TURNS = [('call weather {"city": "Oslo"}\nsay sunny', "sunny", ["Oslo"]), ("say (turns)", "turn 2", [])]
-AGENT = {"langgraph": "graphs", "pydantic-ai": "pydantics", "openai-agents": "openais", "smolagents": "smols"}
+TURNS = [
+    ('call weather {"city": "Oslo"}\nsay sunny', "sunny", ["Oslo"]),
+    ("say (turns)", "turn 2", []),
+]
+AGENT = {
+    "langgraph": "graphs",
+    "pydantic-ai": "pydantics",
+    "openai-agents": "openais",
+    "smolagents": "smols",
+}
 
 
 @pytest.fixture
@@ -26,12 +34,16 @@ def repository(tmp_path: Path) -> Path:
         {
             "user_content": {"parts": [{"text": said}]},
             "final_response": {"parts": [{"text": answer}]},
-            "intermediate_data": {"tool_uses": [{"name": "weather", "args": {"city": city}} for city in cities]},
+            "intermediate_data": {
+                "tool_uses": [{"name": "weather", "args": {"city": city}} for city in cities]
+            },
         }
         for said, answer, cities in TURNS
     ]
     case = {"eval_id": "oslo", "conversation": conversation}
-    (tmp_path / "weather.evalset.json").write_text(json.dumps({"eval_set_id": "weather", "eval_cases": [case]}))
+    (tmp_path / "weather.evalset.json").write_text(
+        json.dumps({"eval_set_id": "weather", "eval_cases": [case]})
+    )
     criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}
     (tmp_path / "test_config.json").write_text(json.dumps({"criteria": criteria}))
     return tmp_path
@@ -62,5 +74,8 @@ def test_the_gate_runs_and_what_was_recorded_replays(repository: Path, driver: s
     cassette.write_text(cassette.read_text().replace("Oslo", "Rome"))
     done = gate(repository, driver, "--tools", "replay")
     assert done.returncode == 3, done.stdout + done.stderr
-    assert 'called `weather(city="Oslo")`, recorded only `weather(city="Rome")`' in done.stdout + done.stderr
+    assert (
+        'called `weather(city="Oslo")`, recorded only `weather(city="Rome")`'
+        in done.stdout + done.stderr
+    )
     assert not trace.exists()

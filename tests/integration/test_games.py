@@ -1,4 +1,5 @@
-"""Ways to game the gate from a pull request: each ends red, or is told at the top of the comment."""
+"""Ways to game the gate from a pull request: each ends red, or is told at the top of the
+comment."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ BROKEN = (1, 2, 3, 4)
 
 @dataclass(frozen=True, kw_only=True)
 class Game:
-    """A change beside the broken agent. `code`: of the gate. `said`: what its comment says, before the details."""
+    """A change beside the broken agent. `code`: of the gate. `said`: what its comment says, before
+    the details."""
 
     play: Callable[[Repository], None]
     base: Callable[[Repository], None] = lambda repo: None
@@ -74,7 +76,9 @@ def commits_results(repo: Repository) -> None:
 def crashes(repo: Repository) -> None:
     """Rather than answering wrongly."""
     path = repo.root / "agent.py"
-    path.write_text(path.read_text().replace("bad = number in WRONG", "bad = number in WRONG and sys.exit(3)"))
+    path.write_text(
+        path.read_text().replace("bad = number in WRONG", "bad = number in WRONG and sys.exit(3)")
+    )
 
 
 def hungry(tokens: int) -> Callable[[Repository], None]:
@@ -90,11 +94,15 @@ def twice(repo: Repository) -> None:
     """Two cases of one name: the second is easy."""
     path = repo.root / "desk.evalset.json"
     read = json.loads(path.read_text())
-    read["eval_cases"] += [{**read["eval_cases"][0], "eval_id": f"case_{number}"} for number in BROKEN]
+    read["eval_cases"] += [
+        {**read["eval_cases"][0], "eval_id": f"case_{number}"} for number in BROKEN
+    ]
     path.write_text(json.dumps(read))
 
 
-def cases_of(repo: Repository, change: Callable[[dict[str, Any]], None], only: tuple[int, ...] = BROKEN) -> None:
+def cases_of(
+    repo: Repository, change: Callable[[dict[str, Any]], None], only: tuple[int, ...] = BROKEN
+) -> None:
     path = repo.root / "desk.evalset.json"
     read = json.loads(path.read_text())
     for number in only:
@@ -104,18 +112,23 @@ def cases_of(repo: Repository, change: Callable[[dict[str, Any]], None], only: t
 
 def asks_another(repo: Repository) -> None:
     """An easy question under the names of hard ones."""
-    easy = json.loads((repo.root / "desk.evalset.json").read_text())["eval_cases"][0]["conversation"]
+    easy = json.loads((repo.root / "desk.evalset.json").read_text())["eval_cases"][0][
+        "conversation"
+    ]
     cases_of(repo, lambda case: case.update(conversation=easy))
 
 
 def talks_on(repo: Repository) -> None:
     """Thirty easy turns behind the hard one: their mean passes."""
-    easy = json.loads((repo.root / "desk.evalset.json").read_text())["eval_cases"][0]["conversation"]
+    easy = json.loads((repo.root / "desk.evalset.json").read_text())["eval_cases"][0][
+        "conversation"
+    ]
     cases_of(repo, lambda case: case["conversation"].extend(easy * 30))
 
 
 def moves_hard_cases(**file: Any) -> Callable[[Repository], None]:
-    """Into a file beside criteria that all pass, or that decides nothing by the `suites` of the gate file."""
+    """Into a file beside criteria that all pass, or that decides nothing by the `suites` of the
+    gate file."""
 
     def play(repo: Repository) -> None:
         repo.cases(*BROKEN)
@@ -157,7 +170,11 @@ def eats_the_budget(repo: Repository) -> None:
 def rubric(text: str) -> Callable[[Repository], None]:
     """Beside a criterion without a judge."""
     asked = {"rubric_id": "kind", "rubric_content": {"text_property": text}}
-    judged = {"threshold": 1.0, "rubrics": [asked], "judge_model_options": {"judge_model": "gemini-2.5-flash"}}
+    judged = {
+        "threshold": 1.0,
+        "rubrics": [asked],
+        "judge_model_options": {"judge_model": "gemini-2.5-flash"},
+    }
     return criteria(response_match_score=0.9, rubric_based_final_response_quality_v1=judged)
 
 
@@ -177,7 +194,8 @@ def excludes(repo: Repository) -> None:
 
 
 def hides_among_remarks(repo: Repository) -> None:
-    """Where nothing is compared, a lower threshold among more remarks than a comment has room for."""
+    """Where nothing is compared, a lower threshold among more remarks than a comment has room
+    for."""
     criteria(response_match_score=0.0)(repo)
     cases_of(repo, lambda case: case.update({f"note_{case['eval_id']}": 1}), only=tuple(range(6)))
     for number in range(9):
@@ -199,10 +217,14 @@ def tokens_below_zero(repo: Repository) -> None:
 
 
 def no_evaluation_set(repo: Repository) -> None:
-    """Its cases stand under another key; another file remains, so that there is something to evaluate."""
+    """Its cases stand under another key; another file remains, so that there is something to
+    evaluate."""
     path = repo.root / "desk.evalset.json"
     text = path.read_text()
-    repo.write("easy.evalset.json", json.dumps({**json.loads(text), "eval_cases": json.loads(text)["eval_cases"][:1]}))
+    repo.write(
+        "easy.evalset.json",
+        json.dumps({**json.loads(text), "eval_cases": json.loads(text)["eval_cases"][:1]}),
+    )
     path.write_text(text.replace("eval_cases", "cases_of_old"))
 
 
@@ -213,7 +235,9 @@ SPEAKS_AS_USER = """part = {"text": text.replace("question", "answer")}
             say(type="event", session=session, author="user", content={"role": "user", "parts": [part]}, final=True)
             part = """
 
-ONLY = "**evalgate: passes only by the rules that this change brings:** `response_match_score` `0.90`"
+ONLY = (
+    "**evalgate: passes only by the rules that this change brings:** `response_match_score` `0.90`"
+)
 
 GAMES = {
     "a lower threshold among hundreds of quarantined cases": Game(
@@ -242,7 +266,8 @@ GAMES = {
         said="tokens where the base used",
     ),
     "a suite is advisory": Game(
-        play=rules(suites=[{"match": ["desk*"], "severity": "advisory"}]), said="Worse than the base"
+        play=rules(suites=[{"match": ["desk*"], "severity": "advisory"}]),
+        said="Worse than the base",
     ),
     "a criterion that does not gate": Game(
         play=rules(compare={"response_match_score": {"gating": False}}),
@@ -260,7 +285,9 @@ GAMES = {
             "agent.py",
             (repo.root / "agent.py")
             .read_text()
-            .replace("bad = number in WRONG", "bad = number in WRONG and __import__('time').sleep(60)"),
+            .replace(
+                "bad = number in WRONG", "bad = number in WRONG and __import__('time').sleep(60)"
+            ),
         ),
         base=rules(**{"turn-timeout": 0.5, "min-measured": 0.3}),
         arguments=("--runs", "1", "--turn-timeout", "0.5", "--min-measured", "0.3"),
@@ -287,7 +314,8 @@ GAMES = {
     ),
     "cases get other ids": Game(play=renames_ids, said="6 cases deleted"),
     "a lower threshold": Game(
-        play=criteria(response_match_score=0.0), said="`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.00`"
+        play=criteria(response_match_score=0.0),
+        said="`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.00`",
     ),
     "another criterion": Game(
         play=criteria(tool_trajectory_avg_score=0.0),
@@ -304,7 +332,9 @@ GAMES = {
         play=rules(**{"fail-on": ["not_measured"]}),
         said="Worse than the base",
     ),
-    "a lower pass rate": Game(play=rules(**{"pass-rate": 0.1}), said="`pass_rate` `1.00` \N{RIGHTWARDS ARROW} `0.10`"),
+    "a lower pass rate": Game(
+        play=rules(**{"pass-rate": 0.1}), said="`pass_rate` `1.00` \N{RIGHTWARDS ARROW} `0.10`"
+    ),
     "the file is excluded": Game(play=rules(exclude=["desk*"]), code=4),
     "the file is excluded, another remains": Game(play=excludes, said="Worse than the base"),
     "an agent that passes": Game(
@@ -313,18 +343,31 @@ GAMES = {
         ),
         said="`evalgate.yml` (+",
     ),
-    "a budget of one run": Game(play=rules(budget="agent_calls=1"), code=3, said="`evalgate.yml` (+"),
+    "a budget of one run": Game(
+        play=rules(budget="agent_calls=1"), code=3, said="`evalgate.yml` (+"
+    ),
     "results of its own": Game(play=commits_results),
-    "an easier question under the same name": Game(play=asks_another, code=0, said="expectations of 4 cases changed"),
-    "easy turns behind a hard one": Game(play=talks_on, code=0, said="expectations of 4 cases changed"),
-    "hard cases under criteria of their own": Game(play=moves_hard_cases(), code=0, said="4 cases deleted"),
+    "an easier question under the same name": Game(
+        play=asks_another, code=0, said="expectations of 4 cases changed"
+    ),
+    "easy turns behind a hard one": Game(
+        play=talks_on, code=0, said="expectations of 4 cases changed"
+    ),
+    "hard cases under criteria of their own": Game(
+        play=moves_hard_cases(), code=0, said="4 cases deleted"
+    ),
     "hard cases in an advisory file": Game(
-        play=moves_hard_cases(suites=[{"match": ["soft/*"], "severity": "advisory"}]), code=0, said="4 cases deleted"
+        play=moves_hard_cases(suites=[{"match": ["soft/*"], "severity": "advisory"}]),
+        code=0,
+        said="4 cases deleted",
     ),
     "the file is a link to another": Game(play=links, code=0, said="4 cases deleted"),
     "names that only look the same": Game(
         play=lambda repo: cases_of(
-            repo, lambda case: case.update(eval_id=case["eval_id"].replace("case", "ca\N{ZERO WIDTH SPACE}se"))
+            repo,
+            lambda case: case.update(
+                eval_id=case["eval_id"].replace("case", "ca\N{ZERO WIDTH SPACE}se")
+            ),
         ),
         said="4 cases deleted",
     ),
@@ -336,7 +379,8 @@ GAMES = {
         said="`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.00`",
     ),
     "a lower pass rate for one file": Game(
-        play=rules(suites=[{"match": ["desk*"], "pass_rate": 0.1}]), said="`pass_rate of desk.evalset.json` `1.00`"
+        play=rules(suites=[{"match": ["desk*"], "pass_rate": 0.1}]),
+        said="`pass_rate of desk.evalset.json` `1.00`",
     ),
     "a rubric that always holds": Game(
         base=rubric("The answer names the price."),
@@ -345,17 +389,25 @@ GAMES = {
         said="rubric_based_final_response_quality_v1` `The answer names the price.`",
     ),
     "new cases eat the budget before the hard ones": Game(
-        base=rules(budget="agent_calls=20"), play=eats_the_budget, code=3, said="the budget of 20 agent runs is spent"
+        base=rules(budget="agent_calls=20"),
+        play=eats_the_budget,
+        code=3,
+        said="the budget of 20 agent runs is spent",
     ),
     "it calls its provider slow where it would fail": Game(
         base=rules(**{"min-measured": 0.3}),
-        play=as_if("bad = number in WRONG", f"bad = number in WRONG and ({RATE_LIMITED}, sys.exit(0))"),
+        play=as_if(
+            "bad = number in WRONG", f"bad = number in WRONG and ({RATE_LIMITED}, sys.exit(0))"
+        ),
         arguments=("--min-measured", "0.3", "--runs", "2"),
         code=1,
         said="Worse than the base",
     ),
     "a threshold that is no number": Game(
-        play=lambda repo: repo.write("test_config.json", '{"criteria": {"response_match_score": NaN}}'), code=2
+        play=lambda repo: repo.write(
+            "test_config.json", '{"criteria": {"response_match_score": NaN}}'
+        ),
+        code=2,
     ),
     "a second gate file, which goes first": Game(
         base=lambda repo: (
@@ -373,16 +425,20 @@ GAMES = {
         said="4 of 6 cases below a threshold could not be fully evaluated",
     ),
     "tokens below zero": Game(
-        base=lambda repo: (repo.gate_file(budget="tokens=3000"), hungry(100)(repo))[0], play=tokens_below_zero
+        base=lambda repo: (repo.gate_file(budget="tokens=3000"), hungry(100)(repo))[0],
+        play=tokens_below_zero,
     ),
     "questions that differ a little": Game(
         play=lambda repo: repo.write(
-            "desk.evalset.json", (repo.root / "desk.evalset.json").read_text().replace("question ", "question  ")
+            "desk.evalset.json",
+            (repo.root / "desk.evalset.json").read_text().replace("question ", "question  "),
         ),
         said="expectations of 6 cases changed",
     ),
     "nothing is expected any more": Game(
-        play=lambda repo: cases_of(repo, lambda case: case["conversation"][0].pop("final_response")),
+        play=lambda repo: cases_of(
+            repo, lambda case: case["conversation"][0].pop("final_response")
+        ),
         code=3,
         said="expectations of 4 cases changed",
     ),
@@ -415,7 +471,10 @@ GAMES = {
         said="4 of 6 cases failed (4 new)",
     ),
     "a description of hundreds of agents": Game(
-        play=lambda repo: (as_if("sessions=1)", DESCRIBED)(repo), criteria(response_match_score=0.1)(repo))[0],
+        play=lambda repo: (
+            as_if("sessions=1)", DESCRIBED)(repo),
+            criteria(response_match_score=0.1)(repo),
+        )[0],
         said="`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.10`",
     ),
     "it puts the right answer into the user's mouth": Game(play=as_if("part = ", SPEAKS_AS_USER)),
@@ -458,7 +517,11 @@ def test_a_game_is_red_or_told(tmp_path: Path, game: Game) -> None:
     repo.write("other.py", (repo.root / "agent.py").read_text())
     game.play(repo)
     repo.commit("head")
-    runs = () if {"--runs", "--min-measured"} & set(game.arguments) or "runs" in str(game.said) else ("--runs", "2")
+    runs = (
+        ()
+        if {"--runs", "--min-measured"} & set(game.arguments) or "runs" in str(game.said)
+        else ("--runs", "2")
+    )
     code, said = repo.run(*runs, *game.arguments)
     # a budget ends a run by chance before or after it is certain
     assert code == game.code or (game.code, code) == (3, 1), said

@@ -1,4 +1,5 @@
-"""`evalgate run` as a person starts it: real processes, a real agent, every end that it can have."""
+"""`evalgate run` as a person starts it: real processes, a real agent, every end that it can
+have."""
 
 from __future__ import annotations
 
@@ -74,16 +75,22 @@ class Desk:
                 "conversation": [
                     {
                         "user_content": content(f"question {number}", "user"),
-                        "final_response": content("quite another" if number in wrong else f"answer {number}", "model"),
+                        "final_response": content(
+                            "quite another" if number in wrong else f"answer {number}", "model"
+                        ),
                     }
                 ],
             }
             for number in range(count)
         ]
-        (self.root / "desk.evalset.json").write_text(json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
+        (self.root / "desk.evalset.json").write_text(
+            json.dumps({"eval_set_id": "desk", "eval_cases": cases})
+        )
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        return forked_command.console_script(arguments, cwd=self.root, env={**os.environ, **environment})
+        return forked_command.console_script(
+            arguments, cwd=self.root, env={**os.environ, **environment}
+        )
 
     def run_installed(self, *arguments: str) -> tuple[int, str, str]:
         process = self.start(*arguments)
@@ -92,11 +99,15 @@ class Desk:
 
     def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
         words = arguments or ("run",)
-        done = forked_command.run(words, cwd=self.root, env={**os.environ, **environment}, timeout=120)
+        done = forked_command.run(
+            words, cwd=self.root, env={**os.environ, **environment}, timeout=120
+        )
         return done.returncode, done.stdout, done.stderr
 
     def results(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads((self.root / "evalgate-report/results.json").read_text())
+        loaded: dict[str, Any] = json.loads(
+            (self.root / "evalgate-report/results.json").read_text()
+        )
         return loaded
 
     def asked(self) -> Counter[str]:
@@ -111,10 +122,19 @@ def desk(tmp_path: Path) -> Desk:
 def without_times(results: dict[str, Any]) -> Any:
     def strip(value: Any) -> Any:
         if isinstance(value, dict):
-            timed = {"seconds", "started_at", "duration", "model_duration", "breakdown", "invocation_duration_v1"}
+            timed = {
+                "seconds",
+                "started_at",
+                "duration",
+                "model_duration",
+                "breakdown",
+                "invocation_duration_v1",
+            }
             timed |= {"reused", "problems"}  # what an earlier run measured is told
             return {
-                key: strip(each) for key, each in value.items() if key not in timed and key != "invocation_duration_v1"
+                key: strip(each)
+                for key, each in value.items()
+                if key not in timed and key != "invocation_duration_v1"
             }
         return [strip(each) for each in value] if isinstance(value, list) else value
 
@@ -176,7 +196,9 @@ def test_validate_and_list_spend_nothing(desk: Desk) -> None:
     assert not (desk.root / "asked.log").exists()
 
 
-def test_kill_nine_then_resume_is_an_unbroken_run(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_kill_nine_then_resume_is_an_unbroken_run(
+    desk: Desk, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     whole = Desk(tmp_path_factory.mktemp("whole"), cases=12)
     assert whole.run("run", "--runs", "2")[0] == 0
 
@@ -187,7 +209,9 @@ def test_kill_nine_then_resume_is_an_unbroken_run(desk: Desk, tmp_path_factory: 
     wait_for(lambda: journal.exists() and journal.read_text().count('"trial"') >= 7)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    finished = {tuple(json.loads(line)["key"]) for line in whole_lines(journal) if '"trial"' in line}
+    finished = {
+        tuple(json.loads(line)["key"]) for line in whole_lines(journal) if '"trial"' in line
+    }
     assert 7 <= len(finished) < 24
     (desk.root / "asked.log").unlink()
 
@@ -195,7 +219,10 @@ def test_kill_nine_then_resume_is_an_unbroken_run(desk: Desk, tmp_path_factory: 
     assert code == 0
     again = desk.asked()
     for number in range(12):
-        done = sum(("desk.evalset.json", f"case_{number}", "first", repeat) in finished for repeat in range(2))
+        done = sum(
+            ("desk.evalset.json", f"case_{number}", "first", repeat) in finished
+            for repeat in range(2)
+        )
         assert again[f"question {number}"] == 2 - done
     assert without_times(desk.results()) == without_times(whole.results())
 

@@ -1,5 +1,6 @@
-"""Hooks, filters and settings of git that a checkout has, or that an agent puts there: a gate carries none of them out,
-though it looks up its base, checks it out and pushes its results in that very repository."""
+"""Hooks, filters and settings of git that a checkout has, or that an agent puts there: a gate
+carries none of them out, though it looks up its base, checks it out and pushes its results in that
+very repository."""
 
 from __future__ import annotations
 
@@ -15,8 +16,23 @@ from builders.gated_repository import Repository
 pytestmark = pytest.mark.integration
 
 HOOKS = (
-    *("applypatch-msg", "commit-msg", "fsmonitor-watchman", "post-applypatch", "post-checkout", "post-commit"),
-    *("post-index-change", "post-merge", "post-rewrite", "pre-auto-gc", "pre-commit", "pre-push", "prepare-commit-msg"),
+    *(
+        "applypatch-msg",
+        "commit-msg",
+        "fsmonitor-watchman",
+        "post-applypatch",
+        "post-checkout",
+        "post-commit",
+    ),
+    *(
+        "post-index-change",
+        "post-merge",
+        "post-rewrite",
+        "pre-auto-gc",
+        "pre-commit",
+        "pre-push",
+        "prepare-commit-msg",
+    ),
     *("proc-receive", "push-to-checkout", "reference-transaction", "sendemail-validate"),
 )
 LAYING = {
@@ -63,7 +79,9 @@ def test_a_gate_springs_no_trap_that_git_has(tmp_path: Path, attack: str, by_age
     repo.cases(0, 1)
     repo.agent("base")
     repo.commit("base")
-    subprocess.run(["git", "clone", "-q", "--bare", str(repo.root), str(tmp_path / "origin.git")], check=True)
+    subprocess.run(
+        ["git", "clone", "-q", "--bare", str(repo.root), str(tmp_path / "origin.git")], check=True
+    )
     repo.git("remote", "add", "origin", str(tmp_path / "origin.git"))
     repo.git("checkout", "-qb", "change")
     source = PRELUDE.format(trap=str(trap), hooks=HOOKS) + textwrap.dedent(LAYING[attack])
@@ -80,7 +98,12 @@ def test_a_gate_springs_no_trap_that_git_has(tmp_path: Path, attack: str, by_age
     assert not sprung.exists(), sprung.read_text()
     # the trap works: whoever uses git as it is set up there springs it
     repo.write("agent.py", "changed")
-    for command in (["add", "-A"], ["commit", "-qm", "x"], ["diff", "HEAD~1"], ["fetch", "-q", "origin"]):
+    for command in (
+        ["add", "-A"],
+        ["commit", "-qm", "x"],
+        ["diff", "HEAD~1"],
+        ["fetch", "-q", "origin"],
+    ):
         identity = {"GIT_AUTHOR_NAME": "t", "GIT_COMMITTER_NAME": "t", "EMAIL": "t@t.example"}
         subprocess.run(
             ["git", *command],

@@ -1,4 +1,5 @@
-"""A pull request's own evalgate.yml against the keys of the workflow: what it says of them does not count."""
+"""A pull request's own evalgate.yml against the keys of the workflow: what it says of them does not
+count."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ from builders import forked_command, repositories
 
 pytestmark = pytest.mark.integration
 
-SECRETS = {"AGENT_KEY": "the-agents-key", "JUDGE_KEY": "the-judges-key", "DEPLOY_KEY": "of-no-part-in-this"}
+SECRETS = {
+    "AGENT_KEY": "the-agents-key",
+    "JUDGE_KEY": "the-judges-key",
+    "DEPLOY_KEY": "of-no-part-in-this",
+}
 AGENT = """
 import json, os, pathlib
 
@@ -25,7 +30,9 @@ def answer(text):
     pathlib.Path(__file__).with_name("seen.json").write_text(json.dumps(dict(os.environ)))
     return text
 """
-VALID = json.dumps({"reasoning": "Alike.", "is_the_agent_response_valid": "valid", "verdict": "valid"})
+VALID = json.dumps(
+    {"reasoning": "Alike.", "is_the_agent_response_valid": "valid", "verdict": "valid"}
+)
 LABEL = '{"label": "valid", "criterion": "final_response_match_v2", "user": "a", "answer": "b", "reference": "c"}'
 PULL_REQUEST = {"GITHUB_EVENT_NAME": "pull_request"}
 
@@ -53,7 +60,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         self.server.headers.append({name.lower(): value for name, value in self.headers.items()})
         usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
-        candidate = {"content": {"role": "model", "parts": [{"text": VALID}]}, "finishReason": "STOP"}
+        candidate = {
+            "content": {"role": "model", "parts": [{"text": VALID}]},
+            "finishReason": "STOP",
+        }
         data = json.dumps({"candidates": [candidate], "usageMetadata": usage}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -94,14 +104,19 @@ def gate_file(**more: Any) -> str:
 
 def criteria(**config: Any) -> str:
     judge = {"judge_model": "gemini-2.5-flash", "num_samples": 1, "judge_model_config": config}
-    return json.dumps({"criteria": {"final_response_match_v2": {"threshold": 1.0, "judge_model_options": judge}}})
+    return json.dumps(
+        {"criteria": {"final_response_match_v2": {"threshold": 1.0, "judge_model_options": judge}}}
+    )
 
 
 @pytest.fixture
 def commit(tmp_path: Path) -> Callable[..., Path]:
     """Makes a base and a change of these files on top of it; the checkout of the change."""
     text = {"role": "user", "parts": [{"text": "question"}]}
-    case = {"eval_id": "c", "conversation": [{"user_content": text, "final_response": {**text, "role": "model"}}]}
+    case = {
+        "eval_id": "c",
+        "conversation": [{"user_content": text, "final_response": {**text, "role": "model"}}],
+    }
     files = {
         "desk.py": AGENT,
         "desk.evalset.json": json.dumps({"eval_set_id": "desk", "eval_cases": [case]}),
@@ -120,11 +135,26 @@ def commit(tmp_path: Path) -> Callable[..., Path]:
 
 
 def run(root: Path, *arguments: str, **environment: str) -> tuple[int, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH") if name in os.environ}
-    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "LANG", "PYTHONPATH")
+        if name in os.environ
+    }
+    nowhere = dict.fromkeys(
+        ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"
+    )
     local = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1")
     done = forked_command.run(
-        ["run", "--base", "main", "--python", sys.executable, "--cache", str(root / "cache"), *arguments],
+        [
+            "run",
+            "--base",
+            "main",
+            "--python",
+            sys.executable,
+            "--cache",
+            str(root / "cache"),
+            *arguments,
+        ],
         cwd=root,
         env={**kept, **nowhere, **local, **SECRETS, **environment},
         timeout=120,
@@ -147,9 +177,16 @@ def test_a_change_decides_neither_who_gets_a_key_nor_where_reports_go(
         env=["*"],
         output="site",
         baseline_folder="kept",
-        judge={"base_url": thief.url, "api_key_env": "DEPLOY_KEY", "config": {"httpOptions": stolen}},
+        judge={
+            "base_url": thief.url,
+            "api_key_env": "DEPLOY_KEY",
+            "config": {"httpOptions": stolen},
+        },
     )
-    root = commit({"evalgate.yml": base}, {"evalgate.yml": change, "test_config.json": criteria(http_options=stolen)})
+    root = commit(
+        {"evalgate.yml": base},
+        {"evalgate.yml": change, "test_config.json": criteria(http_options=stolen)},
+    )
     code, said = run(root, **PULL_REQUEST)
     assert code == 0, said
     assert (thief.headers, ours.keys) == ([], {SECRETS["JUDGE_KEY"]})
@@ -163,16 +200,25 @@ def test_a_change_decides_neither_who_gets_a_key_nor_where_reports_go(
     assert "client options (`http_options`) of `final_response_match_v2`" in said
 
 
-def test_at_a_terminal_the_users_own_file_counts(commit: Callable[..., Path], ours: Endpoint, thief: Endpoint) -> None:
+def test_at_a_terminal_the_users_own_file_counts(
+    commit: Callable[..., Path], ours: Endpoint, thief: Endpoint
+) -> None:
     base = gate_file(env=["AGENT_KEY"], judge={"base_url": ours.url, "api_key_env": "JUDGE_KEY"})
-    change = gate_file(env=["*_KEY"], output="site", judge={"base_url": thief.url, "api_key_env": "DEPLOY_KEY"})
+    change = gate_file(
+        env=["*_KEY"], output="site", judge={"base_url": thief.url, "api_key_env": "DEPLOY_KEY"}
+    )
     root = commit({"evalgate.yml": base}, {"evalgate.yml": change})
     code, said = run(root)
     assert code == 0, said
     assert (thief.keys, ours.headers) == ({SECRETS["DEPLOY_KEY"]}, [])
-    assert seen(root) == {"AGENT_KEY", "JUDGE_KEY"}, "the judge's key is none of the agent's here either"
+    assert seen(root) == {"AGENT_KEY", "JUDGE_KEY"}, (
+        "the judge's key is none of the agent's here either"
+    )
     assert (root / "site/results.json").exists()
-    assert "DEPLOY_KEY is a judge's key, so it is not passed to the agent, though `env` has it in a glob" in said
+    assert (
+        "DEPLOY_KEY is a judge's key, so it is not passed to the agent, though `env` has it in a glob"
+        in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,8 +229,8 @@ def test_at_a_terminal_the_users_own_file_counts(commit: Callable[..., Path], ou
 def test_where_the_base_has_no_file_only_the_workflow_hands_out_keys(
     commit: Callable[..., Path], thief: Endpoint, given: tuple[str, ...]
 ) -> None:
-    """The judge of the change is at no provider's address: its model's own provider is asked, for which there is no
-    key; so nothing runs."""
+    """The judge of the change is at no provider's address: its model's own provider is asked, for
+    which there is no key; so nothing runs."""
     change = gate_file(env=["*"], judge={"base_url": thief.url, "api_key_env": "DEPLOY_KEY"})
     root = commit({"evalgate.yml": gate_file()}, {})
     repositories.git(root, "checkout", "-q", "main")
@@ -199,13 +245,24 @@ def test_where_the_base_has_no_file_only_the_workflow_hands_out_keys(
     assert "no credentials" in said
     assert not (root / "seen.json").exists()
     # with what the workflow names it does
-    code, said = run(root, *given, "--env", "AGENT_KEY", "--skip-judged", "--fail-on", "threshold", **PULL_REQUEST)
+    code, said = run(
+        root,
+        *given,
+        "--env",
+        "AGENT_KEY",
+        "--skip-judged",
+        "--fail-on",
+        "threshold",
+        **PULL_REQUEST,
+    )
     assert (code, seen(root)) == (0, {"AGENT_KEY"}), said
     assert thief.headers == []
 
 
 def test_a_key_of_both_is_named_in_the_report(commit: Callable[..., Path], ours: Endpoint) -> None:
-    base = gate_file(env=["AGENT_KEY", "JUDGE_KEY"], judge={"base_url": ours.url, "api_key_env": "JUDGE_KEY"})
+    base = gate_file(
+        env=["AGENT_KEY", "JUDGE_KEY"], judge={"base_url": ours.url, "api_key_env": "JUDGE_KEY"}
+    )
     root = commit({"evalgate.yml": base}, {})
     code, said = run(root, **PULL_REQUEST)
     assert (code, seen(root)) == (0, {"AGENT_KEY", "JUDGE_KEY"}), said
@@ -218,15 +275,23 @@ def test_a_key_of_both_is_named_in_the_report(commit: Callable[..., Path], ours:
 def test_a_change_that_asks_no_judge_gets_its_key_by_no_glob(
     commit: Callable[..., Path], ours: Endpoint, event: str
 ) -> None:
-    """The base's glob covers the judge's key, under any name; the change drops the criterion that was judged, and
-    names another key as the judge's."""
-    glob = gate_file(env=["*_KEY", "ALIAS"], judge={"base_url": ours.url, "api_key_env": "JUDGE_KEY"})
-    change = gate_file(env=["*_KEY", "ALIAS"], judge={"base_url": ours.url, "api_key_env": "DEPLOY_KEY"})
+    """The base's glob covers the judge's key, under any name; the change drops the criterion that
+    was judged, and names another key as the judge's."""
+    glob = gate_file(
+        env=["*_KEY", "ALIAS"], judge={"base_url": ours.url, "api_key_env": "JUDGE_KEY"}
+    )
+    change = gate_file(
+        env=["*_KEY", "ALIAS"], judge={"base_url": ours.url, "api_key_env": "DEPLOY_KEY"}
+    )
     plain = json.dumps({"criteria": {"response_match_score": 0.5}})
     root = commit({"evalgate.yml": glob}, {"evalgate.yml": change, "test_config.json": plain})
     payload = root.parent / "event.json"
     payload.write_text(json.dumps({"pull_request": {"number": 1}}))
-    environment = {"GITHUB_EVENT_NAME": event, "GITHUB_EVENT_PATH": str(payload), "ALSO_KEY": SECRETS["JUDGE_KEY"]}
+    environment = {
+        "GITHUB_EVENT_NAME": event,
+        "GITHUB_EVENT_PATH": str(payload),
+        "ALSO_KEY": SECRETS["JUDGE_KEY"],
+    }
     code, said = run(root, "--skip-judged", **environment)
     assert code == 0, said
     got = json.loads((root / "seen.json").read_text())
@@ -238,8 +303,16 @@ def test_a_change_that_asks_no_judge_gets_its_key_by_no_glob(
     ("event", "arguments", "said"),
     [
         ("pull_request_target", ("run",), "pull_request_target is refused"),
-        ("pull_request", ("generate",), "`evalgate generate` asks models by this change's own files"),
-        ("merge_group", ("calibrate", "labels.jsonl"), "`evalgate calibrate` asks models by this change's own files"),
+        (
+            "pull_request",
+            ("generate",),
+            "`evalgate generate` asks models by this change's own files",
+        ),
+        (
+            "merge_group",
+            ("calibrate", "labels.jsonl"),
+            "`evalgate calibrate` asks models by this change's own files",
+        ),
     ],
 )
 def test_a_command_that_would_give_a_change_its_keys_is_refused(

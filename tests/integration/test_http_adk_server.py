@@ -1,4 +1,5 @@
-"""The driver `http` against google-adk's own API server with a scripted model, the newest version and an old one."""
+"""The driver `http` against google-adk's own API server with a scripted model, the newest version
+and an old one."""
 
 from __future__ import annotations
 
@@ -39,24 +40,33 @@ pytestmark = pytest.mark.integration
 
 REPO = Path(__file__).parents[2]
 AGENTS = REPO / "tests/agents"
-ENVIRONMENTS = {"new": ("EVALGATE_TEST_ADK", ".venv-adk"), "old": ("EVALGATE_TEST_ADK_OLD", ".venv-adk-old")}
+ENVIRONMENTS = {
+    "new": ("EVALGATE_TEST_ADK", ".venv-adk"),
+    "old": ("EVALGATE_TEST_ADK_OLD", ".venv-adk-old"),
+}
 KEY = TrialKey(suite="s", case_id="c")
 
 
-IN_BACKGROUND = 'cd "$1"; shift; "$@" >log 2>&1 & echo $!'  # any process may end it: it is nobody's child
+# any process may end it: it is nobody's child
+IN_BACKGROUND = 'cd "$1"; shift; "$@" >log 2>&1 & echo $!'
 
 
 @pytest.fixture(scope="module", params=["new", "old"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an API server that serves the agent `adk_full`: one for all processes of a test run, since an old
-    one takes half a minute to start. Whoever comes first starts it, whoever leaves last ends it."""
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of an API server that serves the agent `adk_full`: one for all processes of a
+    test run, since an old one takes half a minute to start. Whoever comes first starts it, whoever
+    leaves last ends it."""
     variable, folder = ENVIRONMENTS[request.param]
     named = Path(os.environ.get(variable, REPO / folder))
     python = named / "bin" / "python" if named.is_dir() else named
     if not python.exists():
         pytest.skip(f"no interpreter with google-adk: set {variable} or make {folder}")
     own = tmp_path_factory.getbasetemp()
-    home = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / f"adk-server-{request.param}"
+    home = (
+        own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    ) / f"adk-server-{request.param}"
     with using(home) as running:
         if not running:
             running.update(started(python, home))
@@ -94,7 +104,16 @@ def started(python: Path, home: Path) -> dict[str, Any]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [str(python), "-m", "google.adk.cli", "api_server", "--host", "127.0.0.1", "--port", str(port)]
+    command = [
+        str(python),
+        "-m",
+        "google.adk.cli",
+        "api_server",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(AGENTS)}
     shell = ["sh", "-c", IN_BACKGROUND, "sh", str(home), *command, str(home / "agents")]
     pid = int(subprocess.run(shell, env=environment, stdout=subprocess.PIPE, check=True).stdout)
@@ -136,29 +155,43 @@ def text_of(invocation: Invocation) -> str:
 
 
 def failure(agent: Agent, text: str, case: Case | None = None) -> AgentFailure:
-    with pytest.raises(AgentFailed) as failed, agent.converse(case or Case(case_id="c"), KEY) as talk:
+    with (
+        pytest.raises(AgentFailed) as failed,
+        agent.converse(case or Case(case_id="c"), KEY) as talk,
+    ):
         talk.send(user(text))
     return failed.value.failure
 
 
 def test_a_conversation_with_tools_and_state(server: str) -> None:
-    case = Case(case_id="c", session=SessionInput(app_name="adk_full", user_id="reader", state={"colour": "red"}))
+    case = Case(
+        case_id="c",
+        session=SessionInput(app_name="adk_full", user_id="reader", state={"colour": "red"}),
+    )
     with opened(server).converse(case, KEY) as talk:
-        first = talk.send(user('call add {"a": 1, "b": 2}\ncall recall {"key": "colour"}\nsay done'))
+        first = talk.send(
+            user('call add {"a": 1, "b": 2}\ncall recall {"key": "colour"}\nsay done')
+        )
         second = talk.send(user('call remember {"key": "size", "value": "XL"}\nsay kept'))
         state = talk.finish()
     assert [(call.name, call.args) for call in first.tool_calls] == [
         ("add", {"a": 1, "b": 2}),
         ("recall", {"key": "colour"}),
     ]
-    assert [response.response for response in first.tool_responses] == [{"sum": 3}, {"value": "red"}]
+    assert [response.response for response in first.tool_responses] == [
+        {"sum": 3},
+        {"value": "red"},
+    ]
     assert (text_of(first), text_of(second)) == ("done", "kept")
     assert first.invocation_id
     assert first.invocation_id != second.invocation_id
     assert first.timings is not None
     assert first.timings.total_s > 0
-    kinds = [type(part) for event in first.events or () if event.content for part in event.content.parts]
-    assert kinds == [ToolCall, ToolResponse, ToolCall, ToolResponse]  # the answer is not among the steps again
+    kinds = [
+        type(part) for event in first.events or () if event.content for part in event.content.parts
+    ]
+    # the answer is not among the steps again
+    assert kinds == [ToolCall, ToolResponse, ToolCall, ToolResponse]
     usage = [event.usage.total_tokens for event in first.events or () if event.usage]
     assert usage == [12, 12, 12]
     assert state == {"colour": "red", "size": "XL"}
@@ -199,9 +232,18 @@ def listed(server: str) -> str:
 @pytest.mark.parametrize(
     ("text", "kind", "words"),
     [
-        ("raise oops", FailureKind.UNREACHABLE, "HTTP status 500"),  # all that the server tells of an exception
-        ("error SAFETY blocked it", FailureKind.MODEL_ERROR, "the model answered with error SAFETY: blocked it"),
-        ("error RESOURCE_EXHAUSTED slow down", FailureKind.RATE_LIMITED, "RESOURCE_EXHAUSTED: slow down"),
+        # all that the server tells of an exception
+        ("raise oops", FailureKind.UNREACHABLE, "HTTP status 500"),
+        (
+            "error SAFETY blocked it",
+            FailureKind.MODEL_ERROR,
+            "the model answered with error SAFETY: blocked it",
+        ),
+        (
+            "error RESOURCE_EXHAUSTED slow down",
+            FailureKind.RATE_LIMITED,
+            "RESOURCE_EXHAUSTED: slow down",
+        ),
     ],
 )
 def test_a_turn_that_fails(server: str, text: str, kind: FailureKind, words: str) -> None:
@@ -217,6 +259,8 @@ def test_an_app_that_the_server_does_not_have(server: str) -> None:
 
 
 def test_a_server_that_is_something_else(server: str) -> None:
-    found = failure(opened(f"{server}/docs"), "say hello", Case(case_id="c", session=SessionInput(app_name="x")))
+    found = failure(
+        opened(f"{server}/docs"), "say hello", Case(case_id="c", session=SessionInput(app_name="x"))
+    )
     assert found.kind is FailureKind.RAISED
     assert "404" in found.message

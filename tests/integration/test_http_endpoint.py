@@ -1,4 +1,5 @@
-"""The driver `http` with a mapped endpoint: a real server that answers, refuses, hangs, floods and redirects."""
+"""The driver `http` with a mapped endpoint: a real server that answers, refuses, hangs, floods and
+redirects."""
 
 from __future__ import annotations
 
@@ -42,9 +43,18 @@ class Endpoint(BaseHTTPRequestHandler):
             case ["echo", *_]:
                 asked = json.loads(body) if body else {}
                 calls = [{"name": "look_up", "args": {"q": asked.get("q")}}]
-                self._answer(200, {"answer": f"you said {asked.get('q')}", "calls": calls, "state": {"seen": True}})
+                self._answer(
+                    200,
+                    {
+                        "answer": f"you said {asked.get('q')}",
+                        "calls": calls,
+                        "state": {"seen": True},
+                    },
+                )
             case ["status", code]:
-                self._answer(int(code), {"error": "no"}, {"retry-after": "3"} if code == "429" else {})
+                self._answer(
+                    int(code), {"error": "no"}, {"retry-after": "3"} if code == "429" else {}
+                )
             case ["hang"]:
                 time.sleep(30)
             case ["trickle"]:
@@ -131,20 +141,29 @@ def served() -> Iterator[Server]:
 def opened(url: str, *, environment: dict[str, str] | None = None, **options: Any) -> Agent:
     driver = DRIVERS["http"]
     limits = AgentLimits(turn_timeout_s=1.0, output_bytes=1_000_000)
-    setting = AgentSetting(root="/", world=World(environment=environment or {}, cache="/nowhere"), limits=limits)
-    shape = {"request": {"q": "{text}"}, "response": {"text": "answer", "tool_calls": "calls", "state": "state"}}
+    setting = AgentSetting(
+        root="/", world=World(environment=environment or {}, cache="/nowhere"), limits=limits
+    )
+    shape = {
+        "request": {"q": "{text}"},
+        "response": {"text": "answer", "tool_calls": "calls", "state": "state"},
+    }
     return driver.open(driver.options.model_validate({"url": url} | shape | options), setting)
 
 
 def ask(agent: Agent, *texts: str) -> tuple[list[str], Any]:
     answers = []
-    with agent.converse(Case(case_id="c", conversation=()), TrialKey(suite="s", case_id="c")) as talk:
+    with agent.converse(
+        Case(case_id="c", conversation=()), TrialKey(suite="s", case_id="c")
+    ) as talk:
         for text in texts:
             invocation = talk.send(Content(parts=(Text(text=text),), role="user"))
             assert invocation.timings is not None
             assert [call.args for call in invocation.tool_calls] == [{"q": text}]
             assert invocation.final_response is not None
-            answers += [part.text for part in invocation.final_response.parts if isinstance(part, Text)]
+            answers += [
+                part.text for part in invocation.final_response.parts if isinstance(part, Text)
+            ]
         return answers, talk.finish()
 
 
@@ -163,7 +182,11 @@ def test_a_conversation(server: Server) -> None:
 @pytest.mark.parametrize(
     ("path", "kind", "words"),
     [
-        ("status/429", FailureKind.RATE_LIMITED, 'HTTP status 429 (Retry-After: 3): {"error": "no"}'),
+        (
+            "status/429",
+            FailureKind.RATE_LIMITED,
+            'HTTP status 429 (Retry-After: 3): {"error": "no"}',
+        ),
         ("status/500", FailureKind.UNREACHABLE, "HTTP status 500"),
         ("status/503", FailureKind.UNREACHABLE, "HTTP status 503"),
         ("status/401", FailureKind.RAISED, "HTTP status 401"),
@@ -178,7 +201,9 @@ def test_a_conversation(server: Server) -> None:
         ("redirect/307", FailureKind.RAISED, "HTTP status 307"),  # to nowhere
     ],
 )
-def test_a_fault_is_a_typed_failure(server: Server, path: str, kind: FailureKind, words: str) -> None:
+def test_a_fault_is_a_typed_failure(
+    server: Server, path: str, kind: FailureKind, words: str
+) -> None:
     began = time.monotonic()
     found = failure(opened(f"{server.url}/{path}"))
     assert (found.kind, found.turn) == (kind, 1)
@@ -222,17 +247,26 @@ def test_headers_take_variables_of_the_agent_and_of_nobody_else(
 
 def test_a_header_that_comes_back_is_not_told(server: Server) -> None:
     headers = {"X-Any": "${NOT_NAMED_LIKE_ONE}"}
-    agent = opened(f"{server.url}/status/400", environment={"NOT_NAMED_LIKE_ONE": SECRET}, headers=headers)
+    agent = opened(
+        f"{server.url}/status/400", environment={"NOT_NAMED_LIKE_ONE": SECRET}, headers=headers
+    )
     assert failure(agent).kind is FailureKind.RAISED
     broken = opened(server.url, environment={"K": f"{SECRET}\n"}, headers={"X-Any": "${K}"})
     assert SECRET not in failure(broken).message
 
 
-@pytest.mark.parametrize(("code", "method_kept"), [(301, True), (302, True), (303, False), (307, True), (308, True)])
-def test_a_redirect_is_followed_with_its_headers_only_at_home(server: Server, code: int, method_kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("code", "method_kept"), [(301, True), (302, True), (303, False), (307, True), (308, True)]
+)
+def test_a_redirect_is_followed_with_its_headers_only_at_home(
+    server: Server, code: int, method_kept: bool
+) -> None:
     headers = {"Authorization": f"Bearer {SECRET}"}
     with served() as elsewhere:
-        for target, to in ((server, f"/echo/home{code}"), (elsewhere, f"{elsewhere.url}/echo/away{code}")):
+        for target, to in (
+            (server, f"/echo/home{code}"),
+            (elsewhere, f"{elsewhere.url}/echo/away{code}"),
+        ):
             agent = opened(f"{server.url}/redirect/{code}/{to}", headers=headers)
             with contextlib.suppress(AssertionError):
                 ask(agent, "hi")
@@ -255,7 +289,9 @@ def test_a_proxy_of_the_agents_environment_is_used_and_ours_is_not(
     proxied = opened("http://agent.invalid/echo", environment={"HTTP_PROXY": server.url})
     failure(proxied)  # this server is no proxy, but it is asked
     assert server.seen[-1][0] == "http://agent.invalid/echo"
-    direct = opened("http://agent.invalid/echo", environment={"HTTP_PROXY": server.url, "NO_PROXY": ".invalid"})
+    direct = opened(
+        "http://agent.invalid/echo", environment={"HTTP_PROXY": server.url, "NO_PROXY": ".invalid"}
+    )
     assert failure(direct).kind is FailureKind.UNREACHABLE
 
 
@@ -264,7 +300,11 @@ def test_many_conversations_at_once(server: Server) -> None:
     with ThreadPoolExecutor(16) as threads:
         done = [
             answer
-            for answers in threads.map(lambda number: ask(agent, f"{number} a", f"{number} b")[0], range(16))
+            for answers in threads.map(
+                lambda number: ask(agent, f"{number} a", f"{number} b")[0], range(16)
+            )
             for answer in answers
         ]
-    assert sorted(done) == sorted(f"you said {number} {letter}" for number in range(16) for letter in "ab")
+    assert sorted(done) == sorted(
+        f"you said {number} {letter}" for number in range(16) for letter in "ab"
+    )

@@ -1,4 +1,5 @@
-"""Other users for foreign code: what they can reach, what they own, and that all of them are gone in the end."""
+"""Other users for foreign code: what they can reach, what they own, and that all of them are gone
+in the end."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ from evalgate.system.python_env import Wanted, World
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0 or bool(isolation.why_not()), reason="needs the system: root and setpriv"),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or bool(isolation.why_not()), reason="needs the system: root and setpriv"
+    ),
 ]
 ROOT = Path(__file__).parents[2]
 PYTHON = "/usr/bin/python3"  # which every user can start
@@ -36,7 +39,8 @@ APART = isolation.FIRST_UID + 600
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """Outside of pytest's own folder, which each session of pytest closes to other users as it begins."""
+    """Outside of pytest's own folder, which each session of pytest closes to other users as it
+    begins."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
         Path(made).chmod(0o755)
         yield Path(made)
@@ -71,10 +75,14 @@ def isolated(repository: Path) -> Iterator[Isolation]:
 
 def opened(repository: Path, **environ: str) -> AbstractContextManager[Isolation]:
     private = [repository / "evalgate-report"]
-    return isolation.opened([repository], cache=repository / ".cache/evalgate", private=private, environ=environ)
+    return isolation.opened(
+        [repository], cache=repository / ".cache/evalgate", private=private, environ=environ
+    )
 
 
-def run(sandbox: Sandbox, *command: str, cwd: str = "/", memory_bytes: int | None = None) -> process.Finished:
+def run(
+    sandbox: Sandbox, *command: str, cwd: str = "/", memory_bytes: int | None = None
+) -> process.Finished:
     """A command as a process of an agent."""
     return process.run_to_end(
         command,
@@ -87,7 +95,8 @@ def run(sandbox: Sandbox, *command: str, cwd: str = "/", memory_bytes: int | Non
 
 
 def test_no_code_of_a_command_is_loaded_before_its_rights_are_dropped(isolated: Isolation) -> None:
-    """`env` of an agent in evalgate.yml is the change's: a library that it names would run in setpriv, as root."""
+    """`env` of an agent in evalgate.yml is the change's: a library that it names would run in
+    setpriv, as root."""
     done = process.run_to_end(
         ["/bin/echo", "done"],
         cwd="/",
@@ -118,26 +127,42 @@ def test_an_agent_has_no_rights_and_a_home_of_its_own(isolated: Isolation) -> No
     assert "NoNewPrivs:\t1" in said
     assert {line.split()[1] for line in said.splitlines() if line.startswith("Cap")} == {"0" * 16}
     accounts = [
-        each for side in (isolated.head, isolated.base, isolated.metrics) for each in (side.agent, side.installer)
+        each
+        for side in (isolated.head, isolated.base, isolated.metrics)
+        for each in (side.agent, side.installer)
     ]
     assert len({account.uid for account in accounts}) == 6
 
 
-def test_each_role_has_a_copy_of_the_checkout_that_nobody_else_reaches(repository: Path, isolated: Isolation) -> None:
+def test_each_role_has_a_copy_of_the_checkout_that_nobody_else_reaches(
+    repository: Path, isolated: Isolation
+) -> None:
     head, base = isolated.head, isolated.base
     place = head.copies.placed(str(repository))
-    listed = run(head, "/usr/bin/find", ".", "!", "-type", "d", "-printf", "%P\n", cwd=place).stdout_tail.split()
+    listed = run(
+        head, "/usr/bin/find", ".", "!", "-type", "d", "-printf", "%P\n", cwd=place
+    ).stdout_tail.split()
     assert sorted(listed) == [
         ".cache/other/file", "agents/desk/agent.py", "agents/desk/run.sh", "data/key.json", "link", "outside",
     ]  # fmt: skip
     written = run(
-        head, "/bin/sh", "-c", "echo 1 > agents/desk/agent.py && echo 2 > new && ./agents/desk/run.sh", cwd=place
+        head,
+        "/bin/sh",
+        "-c",
+        "echo 1 > agents/desk/agent.py && echo 2 > new && ./agents/desk/run.sh",
+        cwd=place,
     )
     assert written.returncode == 0, written.stderr_tail
     assert (repository / "agents/desk/agent.py").read_text(encoding="utf-8") == "answer = 42"
     assert not (repository / "new").exists()
 
-    for closed in (str(repository), place, str(repository / ".git/config"), str(head.agent.home), str(head.folder)):
+    for closed in (
+        str(repository),
+        place,
+        str(repository / ".git/config"),
+        str(head.agent.home),
+        str(head.folder),
+    ):
         assert run(base, "/bin/ls", closed).returncode != 0, closed
         assert run(isolated.metrics, "/bin/ls", closed).returncode != 0, closed
     assert run(head, "/bin/cat", str(repository / "agents/desk/agent.py")).returncode != 0
@@ -158,9 +183,15 @@ def test_what_stays_reachable_in_a_closed_place_is_reached_by_name_alone(tmp_pat
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     with isolation.closed([tmp_path / "a"], keep=[tmp_path / "a/b/kept"]):
-        modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b", "a/b/kept", "a/b/kept/file")}
+        modes = {
+            name: (tmp_path / name).stat().st_mode & 0o777
+            for name in ("a", "a/b", "a/b/kept", "a/b/kept/file")
+        }
         assert modes == {"a": 0o711, "a/b": 0o711, "a/b/kept": 0o755, "a/b/kept/file": 0o644}
-        closed = {name: (tmp_path / name).stat().st_mode & 0o077 for name in ("a/b/secret", "a/other", "a/secret")}
+        closed = {
+            name: (tmp_path / name).stat().st_mode & 0o077
+            for name in ("a/b/secret", "a/other", "a/secret")
+        }
         assert set(closed.values()) == {0}
     assert (tmp_path / "a/secret").stat().st_mode & 0o777 == 0o644
 
@@ -176,10 +207,13 @@ def test_ordinary_programs_find_what_they_share_and_where_to_write(isolated: Iso
 
 
 @pytest.mark.skipif(
-    not isolation.landlock_rights(), reason="needs the system: Landlock, and a setpriv (util-linux 2.40) that knows it"
+    not isolation.landlock_rights(),
+    reason="needs the system: Landlock, and a setpriv (util-linux 2.40) that knows it",
 )
 @pytest.mark.parametrize("role", isolation.ROLES)
-def test_nothing_is_put_where_others_look_for_their_files(repository: Path, isolated: Isolation, role: str) -> None:
+def test_nothing_is_put_where_others_look_for_their_files(
+    repository: Path, isolated: Isolation, role: str
+) -> None:
     """A file of head's under a name that the base's code uses would make the base fail."""
     sandbox: Sandbox = getattr(isolated, role)
     for place, said in {
@@ -198,7 +232,8 @@ def test_a_credential_file_that_is_granted_is_readable_and_no_other(repository: 
     (repository / "data/linked.json").symlink_to(repository / ".git/config")
     named = {
         "CLOUD_CREDENTIALS": str(repository / "gha-creds-12.json"),
-        "DESK_KEY_FILE": str(repository / "data/linked.json"),  # of the change: it could lead anywhere
+        # of the change: it could lead anywhere
+        "DESK_KEY_FILE": str(repository / "data/linked.json"),
         "TITLE": str(repository / ".git/config"),  # its text may be anybody's
         "DATA": f"{repository}/data:{repository}/agents",
         "ENVIRONMENT": str(repository / ".cache/evalgate/head/env-1/bin"),
@@ -276,7 +311,9 @@ def test_numbers_of_a_living_process_are_passed_over(
         bystander.kill()
 
 
-def test_numbers_with_an_entry_are_passed_over(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_with_an_entry_are_passed_over(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, size = isolation.pwd.getpwuid(0), isolation.UIDS_PER_RUN
     every_second = dict.fromkeys(range(isolation.FIRST_UID + 2, isolation.LAST_UID, 2 * size), root)
     monkeypatch.setattr(isolation.pwd, "getpwuid", every_second.__getitem__)
@@ -284,7 +321,10 @@ def test_numbers_with_an_entry_are_passed_over(repository: Path, monkeypatch: py
         assert (isolated.head.agent.uid - isolation.FIRST_UID) // size % 2 == 1
     all_of_them = dict.fromkeys(range(isolation.FIRST_UID, isolation.LAST_UID + size), root)
     monkeypatch.setattr(isolation.pwd, "getpwuid", all_of_them.__getitem__)
-    with pytest.raises(isolation.NotPossible, match="all numbers from 64001 to 64900 are taken"), opened(repository):
+    with (
+        pytest.raises(isolation.NotPossible, match="all numbers from 64001 to 64900 are taken"),
+        opened(repository),
+    ):
         pass
 
 
@@ -329,7 +369,9 @@ def test_a_command_that_cannot_be_started_is_told_in_our_words(
 def test_memory_is_limited_for_another_user_too(isolated: Isolation) -> None:
     code = "try:\n  len(bytearray(400_000_000))\nexcept MemoryError:\n  print('refused')"
     assert run(isolated.head, PYTHON, "-c", code).stdout_tail == ""
-    assert run(isolated.head, PYTHON, "-c", code, memory_bytes=200_000_000).stdout_tail == "refused\n"
+    assert (
+        run(isolated.head, PYTHON, "-c", code, memory_bytes=200_000_000).stdout_tail == "refused\n"
+    )
 
 
 BACKEND = """
@@ -375,12 +417,28 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
         found = {}
         for side in (isolated.head, isolated.base):
             settings = {"PATH": os.defpath, "UV_OFFLINE": "1"}
-            world = World(environment=settings, install_environment=settings, cache="/nowhere", log=str, sandbox=side)
-            wanted = Wanted(folder=str(repository), root=str(repository), python=PYTHON, requirements=("./hooked",))
+            world = World(
+                environment=settings,
+                install_environment=settings,
+                cache="/nowhere",
+                log=str,
+                sandbox=side,
+            )
+            wanted = Wanted(
+                folder=str(repository),
+                root=str(repository),
+                python=PYTHON,
+                requirements=("./hooked",),
+            )
             found[side.agent.uid] = python_env.provide(wanted, world).python
             assert isolation.running([side.installer.uid]) == frozenset(), "its hooks are gone"
             assert time.monotonic() - began < 50, "nobody waits for them"
-            said = run(side, found[side.agent.uid], "-c", "import hooked; print(hooked.UID, hooked.__file__)")
+            said = run(
+                side,
+                found[side.agent.uid],
+                "-c",
+                "import hooked; print(hooked.UID, hooked.__file__)",
+            )
             uid, file = said.stdout_tail.split()
             assert int(uid) == side.installer.uid
             for change in (f"echo >> {file}", f"touch {Path(file).parent}/new.py", f"rm {file}"):
@@ -391,7 +449,9 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
             for change in (f"touch {seals}/new", f"rm {seals}/*", f"mv {seals} {seals}.old"):
                 command = ("/bin/sh", "-c", change)
                 for account in (side.agent, side.installer):
-                    done = process.run_to_end(command, cwd="/", environment={}, timeout_s=30, prefix=account.prefix)
+                    done = process.run_to_end(
+                        command, cwd="/", environment={}, timeout_s=30, prefix=account.prefix
+                    )
                     assert done.returncode != 0, change
             assert (side.folder / "uv").is_dir(), "what hooks leave in uv's cache goes with the run"
         assert len(set(found.values())) == 2, "each side has its own"
@@ -406,11 +466,25 @@ def test_a_hook_in_namespaces_of_its_own_writes_no_seal(tmp_path: Path) -> None:
     (tmp_path / "cache/sealed/env-1.json").touch()
     for installs in (True, False):
         prefix = isolation._namespaces(tmp_path / "own", tmp_path / "cache", (), installs=installs)
-        changes = ("rm sealed/env-1.json", "touch sealed/new", "mv sealed other", "rmdir sealed", "touch new")
+        changes = (
+            "rm sealed/env-1.json",
+            "touch sealed/new",
+            "mv sealed other",
+            "rmdir sealed",
+            "touch new",
+        )
         code = "; ".join(f"{change} 2>/dev/null && echo {change}" for change in changes)
-        command, cwd, settings = ["/bin/sh", "-c", code], str(tmp_path / "cache"), {"PATH": os.defpath}
-        done = process.run_to_end(command, cwd=cwd, environment=settings, timeout_s=30, prefix=prefix)
-        assert done.stdout_tail.split("\n")[:-1] == (["touch new"] if installs else []), done.stderr_tail
+        command, cwd, settings = (
+            ["/bin/sh", "-c", code],
+            str(tmp_path / "cache"),
+            {"PATH": os.defpath},
+        )
+        done = process.run_to_end(
+            command, cwd=cwd, environment=settings, timeout_s=30, prefix=prefix
+        )
+        assert done.stdout_tail.split("\n")[:-1] == (["touch new"] if installs else []), (
+            done.stderr_tail
+        )
 
 
 @pytest.fixture
@@ -421,7 +495,9 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(repository: Path, open_folder: Path) -> None:
+def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(
+    repository: Path, open_folder: Path
+) -> None:
     settings = {
         "PATH": os.defpath,
         "UV_PYTHON_DOWNLOADS_JSON_URL": str(packages.mirror(open_folder)),
@@ -437,13 +513,34 @@ def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(reposito
         (repository / "hooked" / name).write_text(text, encoding="utf-8")
     with opened(repository) as isolated:
         side = isolated.head
-        world = World(environment=settings, install_environment=settings, cache="/nowhere", log=str, sandbox=side)
-        python = python_env.provide(Wanted(folder=str(repository), root=str(repository)), world).python
-        said = run(side, python, "-c", "import hooked, sys; print(sys.base_prefix)").stdout_tail.strip()
+        world = World(
+            environment=settings,
+            install_environment=settings,
+            cache="/nowhere",
+            log=str,
+            sandbox=side,
+        )
+        python = python_env.provide(
+            Wanted(folder=str(repository), root=str(repository)), world
+        ).python
+        said = run(
+            side, python, "-c", "import hooked, sys; print(sys.base_prefix)"
+        ).stdout_tail.strip()
         assert Path(said).is_relative_to(side.cache)
-        for account in (side.agent, isolated.metrics.agent, isolated.base.installer, side.installer):
-            command = ("/bin/sh", "-c", f"{python} -c 1 && ! touch {said}/new && ! rm -r {said}/lib")
-            done = process.run_to_end(command, cwd="/", environment={}, timeout_s=30, prefix=account.prefix)
+        for account in (
+            side.agent,
+            isolated.metrics.agent,
+            isolated.base.installer,
+            side.installer,
+        ):
+            command = (
+                "/bin/sh",
+                "-c",
+                f"{python} -c 1 && ! touch {said}/new && ! rm -r {said}/lib",
+            )
+            done = process.run_to_end(
+                command, cwd="/", environment={}, timeout_s=30, prefix=account.prefix
+            )
             assert done.returncode == 0, done.stderr_tail
             assert Path(said, "lib").is_dir()
         shutil.rmtree(Path(python).parents[2])
@@ -461,7 +558,8 @@ esac
 def test_an_agent_that_looks_for_a_python_while_another_ones_environment_is_sealed(
     repository: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both are of one side, and so are their installers one user, whose processes are ended when one is done."""
+    """Both are of one side, and so are their installers one user, whose processes are ended when
+    one is done."""
     program = open_folder / "uv"
     program.write_text(UV.replace("PYTHON", PYTHON), encoding="utf-8")
     program.chmod(0o755)
@@ -470,15 +568,23 @@ def test_an_agent_that_looks_for_a_python_while_another_ones_environment_is_seal
     log: list[str] = []
     with opened(repository) as isolated:
         side = isolated.head
-        settings = {"PATH": os.defpath, "UV_PYTHON_PREFERENCE": "only-system"}  # so that uv is asked first
-        world = World(environment=settings, install_environment=settings, cache="/", log=log.append, sandbox=side)
+        # so that uv is asked first
+        settings = {"PATH": os.defpath, "UV_PYTHON_PREFERENCE": "only-system"}
+        world = World(
+            environment=settings,
+            install_environment=settings,
+            cache="/",
+            log=log.append,
+            sandbox=side,
+        )
         wanted = Wanted(folder=str(repository), root=str(repository))
         looking = threading.Thread(target=python_env.provide, args=(wanted, world))
         looking.start()
         while not (side.installer.home / "tmp/looking").exists():
             assert looking.is_alive()
             time.sleep(0.01)
-        wanted = dataclasses.replace(wanted, python=PYTHON, requirements=(open_folder.name,))  # of this test alone
+        # of this test alone
+        wanted = dataclasses.replace(wanted, python=PYTHON, requirements=(open_folder.name,))
         made = python_env.provide(wanted, world)
         looking.join()
     assert [line for line in log if "downloading" in line] == [], "it was found"
@@ -506,19 +612,29 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("is_root", [True, False], ids=["root", "bubblewrap"])
-def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path, is_root: bool) -> None:
+def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(
+    tmp_path: Path, is_root: bool
+) -> None:
     if not is_root and shutil.which("bwrap", path=os.defpath) is None:
         pytest.skip("needs the system: bubblewrap, which only root can install")
     if subprocess.run(
-        [PYTHON, "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"], check=False
+        [PYTHON, "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"],
+        check=False,
     ).returncode:
-        pytest.skip(f"needs the system: {PYTHON} is of another version than the packages of this environment")
+        pytest.skip(
+            f"needs the system: {PYTHON} is of another version than the packages of this environment"
+        )
     home, repository = tmp_path / "home", tmp_path / "home" / "repository"
-    turn = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
+    turn = {
+        "user_content": {"parts": [{"text": "hi"}]},
+        "final_response": {"parts": [{"text": "hello"}]},
+    }
     cases = {"eval_set_id": "a", "eval_cases": [{"eval_id": "a", "conversation": [turn]}]}
     files = {
         "repository/evalgate.yml": f"agent: 'command:{PYTHON} agent.py'\n",
-        "repository/agent.py": LOOKING.replace("HOME", str(home)).replace("REPOSITORY", str(repository)),
+        "repository/agent.py": LOOKING.replace("HOME", str(home)).replace(
+            "REPOSITORY", str(repository)
+        ),
         "repository/a.evalset.json": json.dumps(cases),
         "repository/test_config.json": json.dumps({"criteria": {"response_match_score": 0.9}}),
         ".ssh": "a key",
@@ -531,10 +647,17 @@ def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path
     for path in (home, *home.rglob("*")):
         os.chown(path, uid, uid)
     # this user may not go where this checkout lies
-    installed = {ROOT / "evalgate": tmp_path / "own/evalgate", Path(pytest.__file__).parents[1]: tmp_path / "packages"}
+    installed = {
+        ROOT / "evalgate": tmp_path / "own/evalgate",
+        Path(pytest.__file__).parents[1]: tmp_path / "packages",
+    }
     for source, target in installed.items():
         shutil.copytree(
-            source, target, symlinks=True, copy_function=os.link, ignore=shutil.ignore_patterns("__pycache__")
+            source,
+            target,
+            symlinks=True,
+            copy_function=os.link,
+            ignore=shutil.ignore_patterns("__pycache__"),
         )
         for folder, _, _ in os.walk(target):
             Path(folder).chmod(0o755)
@@ -554,7 +677,9 @@ def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path
     assert done.returncode == 1, done.stdout + done.stderr
     results = (repository / "evalgate-report/results.json").read_text(encoding="utf-8")
     seen = json.loads(re.search(r"\{\\\"uid.*?\}", results)[0].replace('\\"', '"'))  # type: ignore[index]
-    assert [path for path in seen["files"] if path != f"{home}/.cache"] == [], "what lies there is closed as well"
+    assert [path for path in seen["files"] if path != f"{home}/.cache"] == [], (
+        "what lies there is closed as well"
+    )
     assert seen["secret"] is None
     assert (seen["uid"] != 0) if is_root else (seen["uid"] == uid and seen["processes"] < 5)
 
@@ -563,7 +688,8 @@ def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path
 def test_a_python_where_nobody_else_may_go_is_put_where_the_agent_can_start_it(
     tmp_path: Path, repository: Path, isolated: Isolation, kind: str
 ) -> None:
-    """An environment in a folder of its owner's, of a Python of the system or of one in such a folder."""
+    """An environment in a folder of its owner's, of a Python of the system or of one in such a
+    folder."""
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     python = PYTHON
@@ -581,17 +707,24 @@ def test_a_python_where_nobody_else_may_go_is_put_where_the_agent_can_start_it(
     before = {path: path.lstat().st_mode for path in private.rglob("*")}
     placed = isolated.head.reachable_python(python)
     wanted = "json" if kind == "private" else "installed"
-    done = run(isolated.head, placed, "-c", f"import {wanted}, sys; print({wanted}.__file__, sys.prefix)")
+    done = run(
+        isolated.head, placed, "-c", f"import {wanted}, sys; print({wanted}.__file__, sys.prefix)"
+    )
     assert done.returncode == 0, done.stderr_tail
     assert str(isolated.head.folder) in done.stdout_tail
     assert {path: path.lstat().st_mode for path in private.rglob("*")} == before
     assert private.stat().st_mode & 0o777 == 0o700
     # and nobody but root writes there
-    assert run(isolated.head, "/bin/sh", "-c", f"! touch {placed}.new && ! rm {placed}").returncode == 0
+    assert (
+        run(isolated.head, "/bin/sh", "-c", f"! touch {placed}.new && ! rm {placed}").returncode
+        == 0
+    )
     assert isolated.head.reachable_python(python) == placed
     assert isolated.head.reachable_python(PYTHON) == PYTHON
     # an environment that was made for this role lies where it belongs
-    subprocess.run([PYTHON, "-m", "venv", "--without-pip", isolated.head.cache / "env-0"], check=True)
+    subprocess.run(
+        [PYTHON, "-m", "venv", "--without-pip", isolated.head.cache / "env-0"], check=True
+    )
     made = str(isolated.head.cache / "env-0/bin/python")
     assert isolated.head.reachable_python(made) == made
     shutil.rmtree(isolated.head.cache / "env-0")
@@ -602,7 +735,9 @@ def test_a_python_where_nobody_else_may_go_is_put_where_the_agent_can_start_it(
     )
 
 
-def test_what_is_ours_is_put_where_the_agent_can_read_it(tmp_path: Path, isolated: Isolation) -> None:
+def test_what_is_ours_is_put_where_the_agent_can_read_it(
+    tmp_path: Path, isolated: Isolation
+) -> None:
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     (private / "worker").mkdir()

@@ -1,7 +1,8 @@
-"""Judging through random faults, and through Vertex AI with a service account, against aimock, which is not ours.
+"""Judging through random faults, and through Vertex AI with a service account, against aimock,
+which is not ours.
 
-aimock is an npm package, which the tests install for themselves; without node, npm or a registry these are skipped.
-"""
+aimock is an npm package, which the tests install for themselves; without node, npm or a registry
+these are skipped."""
 
 from __future__ import annotations
 
@@ -56,27 +57,40 @@ def judge_all(
         clock=BriefClock(),
     )
     try:
-        ballots = [SampledRequest(request=request(prompt, model=model), parse=votes_in) for prompt in prompts]
+        ballots = [
+            SampledRequest(request=request(prompt, model=model), parse=votes_in)
+            for prompt in prompts
+        ]
         return panel.vote_all(ballots), panel.uses()[0]
     finally:
         panel.close()
 
 
 @pytest.mark.parametrize(
-    ("model", "path"), [("gemini-2.5-flash", "/v1beta"), ("openai/gpt-4.1", "/v1")], ids=["gemini", "openai"]
+    ("model", "path"),
+    [("gemini-2.5-flash", "/v1beta"), ("openai/gpt-4.1", "/v1")],
+    ids=["gemini", "openai"],
 )
-def test_a_third_of_the_calls_fail_and_every_verdict_is_right(model: str, path: str, aimock: str) -> None:
-    mock.set_chaos(aimock, dropRate=0.08, malformedRate=0.08, disconnectRate=0.08, rateLimitRate=0.08)
+def test_a_third_of_the_calls_fail_and_every_verdict_is_right(
+    model: str, path: str, aimock: str
+) -> None:
+    mock.set_chaos(
+        aimock, dropRate=0.08, malformedRate=0.08, disconnectRate=0.08, rateLimitRate=0.08
+    )
     prompts = [f"{'good' if number % 3 else 'bad'} answer {number}" for number in range(30)]
     results, account = judge_all(model, aimock + path, {}, prompts)
-    assert [result.items[""].passed for result in results] == [bool(number % 3) for number in range(30)]
+    assert [result.items[""].passed for result in results] == [
+        bool(number % 3) for number in range(30)
+    ]
     assert account.retries > 10
     assert account.calls >= 90
 
 
 def test_when_everything_fails_nothing_is_measured(aimock: str) -> None:
     mock.set_chaos(aimock, disconnectRate=1.0)
-    results, account = judge_all("gemini-2.5-flash", f"{aimock}/v1beta", {}, ["good answer", "bad answer"])
+    results, account = judge_all(
+        "gemini-2.5-flash", f"{aimock}/v1beta", {}, ["good answer", "bad answer"]
+    )
     assert all(result.items[""].undecided is Undecided.UNAVAILABLE for result in results)
     assert set(account.failures) == {"connection"}
     assert account.calls == 0
@@ -125,9 +139,12 @@ def account_file(tmp_path: Path) -> Iterator[Path]:
     server.server_close()
 
 
-def test_vertex_with_a_service_account(aimock: str, account_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vertex_with_a_service_account(
+    aimock: str, account_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mock.set_chaos(aimock)
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account_file))  # google-auth reads it there
+    # google-auth reads it there
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account_file))
     environment = {
         "GOOGLE_GENAI_USE_VERTEXAI": "true",
         "GOOGLE_CLOUD_PROJECT": "p",

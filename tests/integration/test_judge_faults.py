@@ -1,8 +1,9 @@
-"""The fault table of judges: real clients against local servers, each fault with its kind, verdict and next step.
+"""The fault table of judges: real clients against local servers, each fault with its kind, verdict
+and next step.
 
-`llmock` speaks both APIs and is not ours; it also says whether our retries behaved. What it cannot say (a blocked
-prompt, a body that is no JSON, a cut connection, Google's error details) comes from a server that sends bytes.
-"""
+`llmock` speaks both APIs and is not ours; it also says whether our retries behaved. What it cannot
+say (a blocked prompt, a body that is no JSON, a cut connection, Google's error details) comes from
+a server that sends bytes."""
 
 from __future__ import annotations
 
@@ -53,12 +54,19 @@ class BriefClock(HeldClock):
 
 
 def panel(
-    client: str, base_url: str, *, clock: Clock | None = None, timeout_s: float = 2.0, ledger: UsageLedger | None = None
+    client: str,
+    base_url: str,
+    *,
+    clock: Clock | None = None,
+    timeout_s: float = 2.0,
+    ledger: UsageLedger | None = None,
 ) -> VotingPanel:
     names = {"gemini": "GOOGLE_API_KEY", "openai": "OPENAI_API_KEY"}
     version = "/v1beta" if client == "gemini" else ""
     defaults = JudgeRule(base_url=base_url + version, timeout=timeout_s)
-    roster = Clients(JUDGES, defaults=defaults, environment={names[client]: KEY}, clock=clock or BriefClock())
+    roster = Clients(
+        JUDGES, defaults=defaults, environment={names[client]: KEY}, clock=clock or BriefClock()
+    )
     return VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=ledger or UsageLedger())
 
 
@@ -87,7 +95,9 @@ def test_a_storm_of_rate_limits_then_recovery(client: str, llmock: Any) -> None:
     ledger = UsageLedger()
     held = panel(client, llmock.base_url(client), ledger=ledger, clock=Clock())
     ballots = [
-        SampledRequest(request=request(f"case {number}", model=MODELS[client]), parse=label_in, num_samples=1)
+        SampledRequest(
+            request=request(f"case {number}", model=MODELS[client]), parse=label_in, num_samples=1
+        )
         for number in range(8)
     ]
     results = held.vote_all(ballots)
@@ -154,11 +164,15 @@ def test_one_fault_among_good_replies_changes_nothing(client: str, llmock: Any) 
     result = vote(panel(client, llmock.base_url(client)), client)
     assert result.items[""].passed is True
     assert len(result.samples) == 4
-    assert [sample.failure.kind.value for sample in result.samples if sample.failure] == ["truncated"]
+    assert [sample.failure.kind.value for sample in result.samples if sample.failure] == [
+        "truncated"
+    ]
 
 
 @pytest.mark.parametrize("client", list(MODELS))
-@pytest.mark.parametrize("said", ["ung\u00fcltig", "\u6709\u6548", "{'verdict': 'val", "I think that it depends."])
+@pytest.mark.parametrize(
+    "said", ["ung\u00fcltig", "\u6709\u6548", "{'verdict': 'val", "I think that it depends."]
+)
 def test_a_reply_without_a_label_is_no_verdict(client: str, said: str, llmock: Any) -> None:
     """Another language, broken JSON, evasion: read, paid for, and neither red nor green."""
     llmock.reply(said, times=None)
@@ -188,7 +202,8 @@ def test_a_wrong_key_is_told_after_one_wave(client: str, llmock: Any) -> None:
 
 @pytest.mark.parametrize("client", list(MODELS))
 def test_what_is_sent(client: str, llmock: Any) -> None:
-    """The config as ADK writes it reaches the endpoint, the schema too, and nothing is said of the key."""
+    """The config as ADK writes it reaches the endpoint, the schema too, and nothing is said of the
+    key."""
     llmock.reply('{"verdict": "valid"}', times=None)
     held = panel(client, llmock.base_url(client))
     asked = JudgeRequest(
@@ -221,7 +236,8 @@ def test_what_is_sent(client: str, llmock: Any) -> None:
 
 
 class Bytes:
-    """What the server sends, whatever it is asked: a status, headers and a body; None cuts the connection."""
+    """What the server sends, whatever it is asked: a status, headers and a body; None cuts the
+    connection."""
 
     def __init__(self) -> None:
         self.answer: tuple[int, dict[str, str], bytes] | None = (200, {}, b"")
@@ -240,7 +256,9 @@ def server() -> Iterator[Bytes]:
             if says.answer is None:
                 # close with a reset, in the middle of an answer
                 self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{")
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )
                 self.connection.close()
                 return
             status, headers, body = says.answer
@@ -267,8 +285,15 @@ def server() -> Iterator[Bytes]:
     listening.server_close()
 
 
-def google_error(code: int, status: str, *details: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-    error = {"code": code, "message": f"{status} for {KEY}", "status": status, "details": list(details)}
+def google_error(
+    code: int, status: str, *details: dict[str, Any]
+) -> tuple[int, dict[str, str], bytes]:
+    error = {
+        "code": code,
+        "message": f"{status} for {KEY}",
+        "status": status,
+        "details": list(details),
+    }
     return code, {}, json.dumps({"error": error}).encode()
 
 
@@ -285,25 +310,54 @@ def daily(name: str) -> dict[str, Any]:
 
 
 WRONG_KEY = google_error(400, "INVALID_ARGUMENT", rpc("ErrorInfo", reason="API_KEY_INVALID"))
-PER_DAY = google_error(429, "RESOURCE_EXHAUSTED", daily("GenerateRequestsPerDayPerProjectPerModel-FreeTier"))
-PER_MINUTE = google_error(429, "RESOURCE_EXHAUSTED", daily("RequestsPerMinute"), rpc("RetryInfo", retryDelay="1.5s"))
-PAGE = (502, {"content-type": "text/html"}, b"<html><style>p{}</style><b>Error 502</b> come back later</html>")
+PER_DAY = google_error(
+    429, "RESOURCE_EXHAUSTED", daily("GenerateRequestsPerDayPerProjectPerModel-FreeTier")
+)
+PER_MINUTE = google_error(
+    429, "RESOURCE_EXHAUSTED", daily("RequestsPerMinute"), rpc("RetryInfo", retryDelay="1.5s")
+)
+PAGE = (
+    502,
+    {"content-type": "text/html"},
+    b"<html><style>p{}</style><b>Error 502</b> come back later</html>",
+)
 HUGE = (200, {}, b" " * 9_000_000)
 PACKED = (200, {"content-encoding": "gzip"}, gzip.compress(b" " * 9_000_000))
-OPENAI_QUOTA = (429, {}, json.dumps({"error": {"message": "no credit", "code": "insufficient_quota"}}).encode())
+OPENAI_QUOTA = (
+    429,
+    {},
+    json.dumps({"error": {"message": "no credit", "code": "insufficient_quota"}}).encode(),
+)
 
 
 @pytest.mark.parametrize(
     ("client", "answer", "kind", "said"),
     [
         ("gemini", body(candidates=[]), "empty", "no candidate"),
-        ("gemini", body(promptFeedback={"blockReason": "PROHIBITED_CONTENT"}), "blocked", "prompt: PROHIBITED_CONTENT"),
+        (
+            "gemini",
+            body(promptFeedback={"blockReason": "PROHIBITED_CONTENT"}),
+            "blocked",
+            "prompt: PROHIBITED_CONTENT",
+        ),
         ("gemini", body(candidates=[{"finishReason": "SAFETY"}]), "blocked", "reply: SAFETY"),
-        ("gemini", body(candidates=[{"finishReason": "MAX_TOKENS"}]), "truncated", "max_output_tokens"),
+        (
+            "gemini",
+            body(candidates=[{"finishReason": "MAX_TOKENS"}]),
+            "truncated",
+            "max_output_tokens",
+        ),
         # a thinking model that only thought
         (
             "gemini",
-            body(candidates=[{"content": {"parts": [{"text": "hm", "thought": True}]}, "finishReason": "STOP"}]),
+            body(
+                candidates=[
+                    {
+                        "content": {"parts": [{"text": "hm", "thought": True}]},
+                        "finishReason": "STOP",
+                    }
+                ]
+            ),
             "empty",
             "max_output_tokens",
         ),
@@ -373,7 +427,9 @@ def test_nobody_listens(client: str) -> None:
 def test_no_key_in_the_chain_of_exceptions(client: str, server: Bytes) -> None:
     server.answer = google_error(403, "PERMISSION_DENIED")
     judge = JUDGES[client].open(
-        JudgeSetting(model="m", base_url=server.url + ("/v1beta" if client == "gemini" else ""), api_key=KEY)
+        JudgeSetting(
+            model="m", base_url=server.url + ("/v1beta" if client == "gemini" else ""), api_key=KEY
+        )
     )
     with pytest.raises(JudgeFailed) as raised:
         judge.ask(request())
@@ -385,7 +441,12 @@ def test_no_key_in_the_chain_of_exceptions(client: str, server: Bytes) -> None:
 
 def test_thoughts_are_apart_from_the_answer(server: Bytes) -> None:
     parts = [{"text": "hm", "thought": True}, {"text": "val"}, {"text": "id"}]
-    usage = {"promptTokenCount": 7, "candidatesTokenCount": 2, "thoughtsTokenCount": 5, "totalTokenCount": 14}
+    usage = {
+        "promptTokenCount": 7,
+        "candidatesTokenCount": 2,
+        "thoughtsTokenCount": 5,
+        "totalTokenCount": 14,
+    }
     server.answer = body(
         candidates=[{"content": {"parts": parts}, "finishReason": "STOP"}],
         usageMetadata=usage,
@@ -396,7 +457,11 @@ def test_thoughts_are_apart_from_the_answer(server: Bytes) -> None:
     held.close()
     assert (reply.text, [part.text for part in reply.parts]) == ("valid", ["hm", "val", "id"])
     assert reply.usage is not None
-    assert (reply.usage.prompt_tokens, reply.usage.candidates_tokens, reply.usage.thoughts_tokens) == (7, 2, 5)
+    assert (
+        reply.usage.prompt_tokens,
+        reply.usage.candidates_tokens,
+        reply.usage.thoughts_tokens,
+    ) == (7, 2, 5)
     assert reply.model_version == "gemini-2.5-flash-002"
 
 
@@ -408,7 +473,9 @@ def test_vertex_by_a_key(server: Bytes) -> None:
         "GOOGLE_API_KEY": KEY,
         "GOOGLE_VERTEX_BASE_URL": server.url + "/v1beta1",
     }
-    roster = Clients(JUDGES, defaults=JudgeRule(timeout=2), environment=environment, clock=BriefClock())
+    roster = Clients(
+        JUDGES, defaults=JudgeRule(timeout=2), environment=environment, clock=BriefClock()
+    )
     held = VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=UsageLedger())
     result = vote(held, "gemini", num_samples=1)
     assert result.samples[0].failure is not None
@@ -424,7 +491,9 @@ def test_vertex_by_a_key(server: Bytes) -> None:
         ({"content": "valid", "reasoning_content": "hm"}, "valid", "hm"),  # a gateway's way
     ],
 )
-def test_thoughts_of_compatible_endpoints(content: Any, text: str, thoughts: str, server: Bytes) -> None:
+def test_thoughts_of_compatible_endpoints(
+    content: Any, text: str, thoughts: str, server: Bytes
+) -> None:
     details = {"completion_tokens_details": {"reasoning_tokens": 3}}
     server.answer = body(
         choices=[{"message": content, "finish_reason": "stop"}],
@@ -433,6 +502,9 @@ def test_thoughts_of_compatible_endpoints(content: Any, text: str, thoughts: str
     held = panel("openai", server.url)
     reply = held.ask(request(model=MODELS["openai"]))
     held.close()
-    assert (reply.text, "".join(part.text for part in reply.parts if part.thought)) == (text, thoughts)
+    assert (reply.text, "".join(part.text for part in reply.parts if part.thought)) == (
+        text,
+        thoughts,
+    )
     assert reply.usage is not None
     assert (reply.usage.candidates_tokens, reply.usage.thoughts_tokens) == (1, 3)

@@ -15,5 +15,7 @@ def test_the_table_of_judges_loads_no_client() -> None:
         "import sys; import evalgate.judges, evalgate.judges.panel;"
         "print([name for name in ('google.genai', 'openai', 'genai_prices', 'requests') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == "[]"

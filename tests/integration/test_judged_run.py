@@ -1,4 +1,5 @@
-"""`evalgate run` with a judged criterion: the real google-genai client, a local server, no key, no internet."""
+"""`evalgate run` with a judged criterion: the real google-genai client, a local server, no key, no
+internet."""
 
 from __future__ import annotations
 
@@ -34,7 +35,11 @@ class Gemini(GeminiDouble):
 
     def reply(self, body: dict[str, Any]) -> str:
         return json.dumps(
-            {"reasoning": "It says the same.", "is_the_agent_response_valid": "valid", "verdict": "valid"}
+            {
+                "reasoning": "It says the same.",
+                "is_the_agent_response_valid": "valid",
+                "verdict": "valid",
+            }
         )
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -52,9 +57,14 @@ def gemini() -> Iterator[Gemini]:
 
 def repository(root: Path, judge: str) -> Path:
     (root / "desk.py").write_text(AGENT)
-    (root / "evalgate.yml").write_text(f"agents: [{{driver: python, call: 'desk:answer'}}]\n{judge}\n")
+    (root / "evalgate.yml").write_text(
+        f"agents: [{{driver: python, call: 'desk:answer'}}]\n{judge}\n"
+    )
     criteria = {
-        "final_response_match_v2": {"threshold": 1.0, "judge_model_options": {"judge_model": "gemini-2.5-flash"}}
+        "final_response_match_v2": {
+            "threshold": 1.0,
+            "judge_model_options": {"judge_model": "gemini-2.5-flash"},
+        }
     }
     (root / "test_config.json").write_text(json.dumps({"criteria": criteria}))
     cases = [
@@ -69,7 +79,9 @@ def repository(root: Path, judge: str) -> Path:
         }
         for number in range(4)
     ]
-    (root / "desk.evalset.json").write_text(json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
+    (root / "desk.evalset.json").write_text(
+        json.dumps({"eval_set_id": "desk", "eval_cases": cases})
+    )
     return root
 
 
@@ -80,9 +92,14 @@ def run(root: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("runs", [1, 2])  # the agent answers the same twice: the verdicts on it are two all the same
-def test_a_judged_gate_asks_three_of_five_then_nobody(tmp_path: Path, gemini: Gemini, runs: int) -> None:
-    root = repository(tmp_path, f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY}}\nruns: {runs}")
+# the agent answers the same twice: the verdicts on it are two all the same
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_judged_gate_asks_three_of_five_then_nobody(
+    tmp_path: Path, gemini: Gemini, runs: int
+) -> None:
+    root = repository(
+        tmp_path, f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY}}\nruns: {runs}"
+    )
     code, said = run(root, MY_JUDGE_KEY="a-secret-judge-key")
     assert code == 0, said
     assert gemini.asked == runs * 4 * 3  # five samples agree after three
@@ -124,7 +141,10 @@ def test_a_spent_budget_and_an_outage_are_not_measured_and_what_was_judged_stays
 def grades(root: Path) -> list[dict[str, Any]]:
     """The judged grade of each case, in order."""
     results = json.loads((root / "evalgate-report/results.json").read_text())
-    return [case["trials"][0]["grades"]["final_response_match_v2"] for case in results["suites"][0]["cases"]]
+    return [
+        case["trials"][0]["grades"]["final_response_match_v2"]
+        for case in results["suites"][0]["cases"]
+    ]
 
 
 def test_without_a_key_nothing_is_spent_and_the_ways_out_are_told(tmp_path: Path) -> None:
@@ -142,12 +162,17 @@ def test_without_a_key_nothing_is_spent_and_the_ways_out_are_told(tmp_path: Path
 
 def test_ctrl_c_waits_for_no_judge(tmp_path: Path, gemini: Gemini) -> None:
     """Two calls are under way, and the others wait for their slots."""
-    root = repository(tmp_path, f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY, calls_at_once: 2}}")
+    root = repository(
+        tmp_path,
+        f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY, calls_at_once: 2}}",
+    )
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(GOOGLE)}
     gemini.silent.set()
     command = [sys.executable, "-m", "evalgate", "run", "--cache", "cache"]
     environment = {**inherited, "MY_JUDGE_KEY": "a-secret-judge-key"}
-    with subprocess.Popen(command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
         deadline = time.monotonic() + 60
         while not gemini.asked:
             assert time.monotonic() < deadline
@@ -157,11 +182,14 @@ def test_ctrl_c_waits_for_no_judge(tmp_path: Path, gemini: Gemini) -> None:
         _, said = process.communicate(timeout=30)
     gemini.silent.clear()
     assert (process.returncode, time.monotonic() - interrupted < 5) == (130, True), said
-    assert run(root, "--resume", MY_JUDGE_KEY="a-secret-judge-key")[0] == 0  # nothing of the cut calls was kept
+    # nothing of the cut calls was kept
+    assert run(root, "--resume", MY_JUDGE_KEY="a-secret-judge-key")[0] == 0
 
 
 def test_a_recording_gates_without_an_account(tmp_path: Path, gemini: Gemini) -> None:
-    record = f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY, record: verdicts.jsonl}}"
+    record = (
+        f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY, record: verdicts.jsonl}}"
+    )
     root = repository(tmp_path, record)
     assert run(root, MY_JUDGE_KEY="a-secret-judge-key")[0] == 0
     asked = gemini.asked

@@ -1,4 +1,5 @@
-"""Runs at a terminal: each is kept, a part never takes the place of the whole, and none that ended is made again."""
+"""Runs at a terminal: each is kept, a part never takes the place of the whole, and none that ended
+is made again."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ SUITE = "desk.evalset.json"
 def repo(tmp_path: Path) -> Repository:
     made = Repository(tmp_path / "repo", tmp_path / "asked.log")
     made.agent("head", wrong=(1,))
-    made.gate_file(concurrency=1)  # which reaches an agent, so that other runs are not continued with another
+    # which reaches an agent, so that other runs are not continued with another
+    made.gate_file(concurrency=1)
     made.cases(*range(3))
     made.write(".gitignore", "__pycache__\n")
     made.commit("first")
@@ -66,15 +68,35 @@ def test_what_is_known_of_a_kept_run(repo: Repository) -> None:
     repo.agent("head")
     repo.call("run", "--grep", "1")
     later, first = (run.about for run in kept.runs(repo.root))
-    assert (first.commit, first.dirty, first.selected, first.verdict) == (commit, False, False, "fail")
-    assert (later.commit, later.dirty, later.selected, later.verdict) == (commit, True, True, "pass")
+    assert (first.commit, first.dirty, first.selected, first.verdict) == (
+        commit,
+        False,
+        False,
+        "fail",
+    )
+    assert (later.commit, later.dirty, later.selected, later.verdict) == (
+        commit,
+        True,
+        True,
+        "pass",
+    )
     assert first.cases == {SUITE: {"case_0": "pass", "case_1": "fail", "case_2": "pass"}}
     results = repo.results()
     assert (results["commit"], results["dirty"]) == (commit, False)
-    assert repo.git("status", "--porcelain").split() == ["M", "agent.py"], "what is kept is ignored by git"
-    past = report_page.read((kept.runs(repo.root)[0].folder / "report.html").read_text()).cases["case_1"]["past"]
+    assert repo.git("status", "--porcelain").split() == ["M", "agent.py"], (
+        "what is kept is ignored by git"
+    )
+    past = report_page.read((kept.runs(repo.root)[0].folder / "report.html").read_text()).cases[
+        "case_1"
+    ]["past"]
     assert past == [
-        {"at": first.started_at, "commit": commit, "kind": "fail", "of": "this computer", "said": "fail"},
+        {
+            "at": first.started_at,
+            "commit": commit,
+            "kind": "fail",
+            "of": "this computer",
+            "said": "fail",
+        },
     ]
     (repo.root / ".git/index").write_text("damaged")
     repo.call("run")
@@ -90,7 +112,9 @@ def test_outside_of_a_repository_the_commit_is_not_known(tmp_path: Path) -> None
     assert (run.about.commit, run.about.dirty) == ("", None)
 
 
-@pytest.mark.parametrize("environment", [{"CI": "true"}, {"GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "1"}])
+@pytest.mark.parametrize(
+    "environment", [{"CI": "true"}, {"GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "1"}]
+)
 def test_elsewhere_nothing_is_kept(repo: Repository, environment: dict[str, str]) -> None:
     repo.call("run", environment=environment)
     repo.call("run", f"{SUITE}:case_0", environment=environment)
@@ -101,7 +125,9 @@ def test_elsewhere_nothing_is_kept(repo: Repository, environment: dict[str, str]
 def test_secrets_are_taken_out_of_what_is_kept(repo: Repository) -> None:
     secret = 'a "secret" <key>'
     text = (repo.root / "agent.py").read_text()
-    repo.write("agent.py", text.replace('"nothing of the kind"', f"{secret!r} + os.environ['MY_KEY']"))
+    repo.write(
+        "agent.py", text.replace('"nothing of the kind"', f"{secret!r} + os.environ['MY_KEY']")
+    )
     repo.gate_file(env=["ASKED_LOG", "MY_KEY"])
     repo.call("run", environment={"MY_KEY": secret})
     (run,) = kept.runs(repo.root)
@@ -122,7 +148,9 @@ def test_secrets_are_taken_out_of_the_reports_in_a_workflow(repo: Repository) ->
     texts["report.html"] = report_page.reviewable(texts["report.html"])
     told = {name for name, text in texts.items() if "correct-horse-battery" in text}
     assert not told
-    assert {"comment.md", "summary.md", "report.html"} <= {name for name, text in texts.items() if "***" in text}
+    assert {"comment.md", "summary.md", "report.html"} <= {
+        name for name, text in texts.items() if "***" in text
+    }
 
 
 def test_large_runs_make_room_but_the_last_and_the_last_of_all_cases(repo: Repository) -> None:
@@ -193,8 +221,14 @@ def test_what_ended_before_an_interruption_is_not_run_again(repo: Repository) ->
         code, said = repo.end(process)
         assert code == 130, said
         assert finished(repo) > done
-        again = {text: count for text, count in starts(repo).items() if before.get(text) and count > before[text]}
-        assert not {f"case_{text.split()[-1]}" for text in again} & done, "a case that had ended ran again"
+        again = {
+            text: count
+            for text, count in starts(repo).items()
+            if before.get(text) and count > before[text]
+        }
+        assert not {f"case_{text.split()[-1]}" for text in again} & done, (
+            "a case that had ended ran again"
+        )
         done, before = finished(repo), starts(repo)
     code, said = repo.call("run")
     assert code == 1
@@ -208,12 +242,15 @@ def test_what_ended_before_an_interruption_is_not_run_again(repo: Repository) ->
 
 
 def interrupt(repo: Repository, *arguments: str, number: signal.Signals = signal.SIGINT) -> None:
-    slow = repo.log.with_name(f"{repo.log.name}.slow")  # nothing that the agent has of its checkout or its variables
+    # nothing that the agent has of its checkout or its variables
+    slow = repo.log.with_name(f"{repo.log.name}.slow")
     slow.touch()
     process = repo.start("run", *arguments)
     deadline = time.monotonic() + 20
     journal = repo.root / "evalgate-report" / "journal.jsonl"
-    while time.monotonic() < deadline and not (journal.exists() and b'"trial"' in journal.read_bytes()):
+    while time.monotonic() < deadline and not (
+        journal.exists() and b'"trial"' in journal.read_bytes()
+    ):
         time.sleep(0.02)
     process.send_signal(number)
     code, said = repo.end(process)
@@ -224,7 +261,9 @@ def interrupt(repo: Repository, *arguments: str, number: signal.Signals = signal
 @pytest.fixture
 def slow(repo: Repository) -> Repository:
     slower = 'import time; time.sleep(1 if os.path.exists(os.environ["ASKED_LOG"] + ".slow") else 0); text = message'
-    repo.write("agent.py", (repo.root / "agent.py").read_text().replace("text = message", slower, 1))
+    repo.write(
+        "agent.py", (repo.root / "agent.py").read_text().replace("text = message", slower, 1)
+    )
     repo.gate_file(concurrency=1)
     repo.reuses = True
     return repo

@@ -13,7 +13,9 @@ def test_the_stemmer_loads_without_the_packages_above_it() -> None:
         "import sys; from evalgate.criteria import response_match; assert response_match.split('running') == ['run'];"
         "print([name for name in sys.modules if name.split('.')[0] in ('nltk', 'numpy', 'scipy')])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -23,7 +25,9 @@ def test_nltk_itself_still_imports_after_the_stemmer() -> None:
         "from nltk.stem.porter import PorterStemmer; import nltk;"
         "print(PorterStemmer().stem('running'), nltk.edit_distance('a', 'b'))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.split() == ["run", "1"]
 
 
@@ -32,5 +36,7 @@ def test_a_run_that_asks_nobody_loads_no_client() -> None:
         "import sys, evalgate.cli.commands;"
         "print([name for name in ('google.genai', 'numpy', 'openai', 'requests', 'urllib3') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == "[]"

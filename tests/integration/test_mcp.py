@@ -1,4 +1,5 @@
-"""`evalgate mcp` as clients meet it: the SDK's own over stdio and HTTP, and many writers at once."""
+"""`evalgate mcp` as clients meet it: the SDK's own over stdio and HTTP, and many writers at
+once."""
 
 from __future__ import annotations
 
@@ -66,8 +67,13 @@ async def over_stdio(root: Path, *options: str) -> AsyncIterator[mcp.Client]:
     ],
 )
 def test_nothing_outside_of_the_repository_is_run(root: Path, asked: str) -> None:
-    case = {"eval_id": "renewal", "conversation": [{"user_content": {"role": "user", "parts": [{"text": "SECRET"}]}}]}
-    (root.parent / "taken.evalset.json").write_text(json.dumps({"eval_set_id": "taken", "eval_cases": [case]}))
+    case = {
+        "eval_id": "renewal",
+        "conversation": [{"user_content": {"role": "user", "parts": [{"text": "SECRET"}]}}],
+    }
+    (root.parent / "taken.evalset.json").write_text(
+        json.dumps({"eval_set_id": "taken", "eval_cases": [case]})
+    )
     operation = Operations(root).start([asked])
     assert operation.over.wait(60)
     assert (operation.state, operation.response) == ("ERROR", None)
@@ -86,7 +92,9 @@ def test_list_get_preview_update_over_stdio(root: Path) -> None:
             assert listed.keys() == tools(Operations(root)).keys()
             update = listed["update_evaluation"]
             assert update.description is not None
-            assert update.description.startswith("Updates the specified evaluation. Always pass an update mask.")
+            assert update.description.startswith(
+                "Updates the specified evaluation. Always pass an update mask."
+            )
             assert update.annotations is not None
             hints = update.annotations
             assert (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint) == (
@@ -102,7 +110,9 @@ def test_list_get_preview_update_over_stdio(root: Path) -> None:
             given = {"evaluation": body, "updateMask": "golden.turns"}
             jsonschema.validate(given, update.input_schema)
             before = (root / FILE).read_text()
-            preview = (await client.call_tool("preview_update_evaluation", given)).structured_content
+            preview = (
+                await client.call_tool("preview_update_evaluation", given)
+            ).structured_content
             assert preview["relaxations"] == [
                 f"golden.turns[2].turnLevelMetricsThresholdsOverride.{LEVEL}: the threshold is lowered from 2 to 1"
             ]
@@ -113,7 +123,9 @@ def test_list_get_preview_update_over_stdio(root: Path) -> None:
             jsonschema.validate(done.structured_content, update.output_schema)
             assert done.meta is not None
             assert done.meta[RELAXATIONS] == preview["relaxations"]
-            assert f"This relaxes: {preview['relaxations'][0]}" in [each.text for each in done.content]
+            assert f"This relaxes: {preview['relaxations'][0]}" in [
+                each.text for each in done.content
+            ]
             assert (root / FILE).read_text() == before.replace(f'"{LEVEL}": 2', f'"{LEVEL}": 1')
             stale = await client.call_tool("update_evaluation", given)
             assert stale.is_error
@@ -130,7 +142,8 @@ ERRORS = [  # tool, arguments, status, field
     ("list_evaluations", {"evaluationFilter": "x"}, "UNIMPLEMENTED", "evaluationFilter"),
     ("list_evaluations", {"orderBy": "update_time"}, "UNIMPLEMENTED", "orderBy"),
     ("list_evaluations", {"pageToken": "x"}, "INVALID_ARGUMENT", "pageToken"),
-    ("list_evaluations", {"pageToken": "\u00b2"}, "INVALID_ARGUMENT", "pageToken"),  # a digit, and no number
+    # a digit, and no number
+    ("list_evaluations", {"pageToken": "\u00b2"}, "INVALID_ARGUMENT", "pageToken"),
     ("list_evaluations", {"pageToken": "9" * 5000}, "INVALID_ARGUMENT", "pageToken"),
     ("update_evaluation", {"evaluation": {"name": RENEW}, "updateMask": "golden.x"}, "INVALID_ARGUMENT", "updateMask"),
     ("update_evaluation", {"evaluation": {"name": RENEW, "tags": 1}}, "INVALID_ARGUMENT", "evaluation.tags"),
@@ -152,7 +165,11 @@ def test_errors_are_those_of_google_rpc(root: Path) -> None:
                 error = told.structured_content["error"]
                 assert error["status"] == status
                 assert told.content[0].text.startswith(f"{status}: ")
-                fields = [each["field"] for detail in error.get("details", ()) for each in detail["fieldViolations"]]
+                fields = [
+                    each["field"]
+                    for detail in error.get("details", ())
+                    for each in detail["fieldViolations"]
+                ]
                 assert where is None or where in fields
 
     anyio.run(talk)
@@ -161,7 +178,9 @@ def test_errors_are_those_of_google_rpc(root: Path) -> None:
 def test_no_relaxing_and_read_only_as_options(root: Path) -> None:
     async def talk(option: str, body: dict[str, Any], mask: str) -> Any:
         async with over_stdio(root, option) as client:
-            return await client.call_tool("update_evaluation", {"evaluation": body, "updateMask": mask})
+            return await client.call_tool(
+                "update_evaluation", {"evaluation": body, "updateMask": mask}
+            )
 
     before = (root / FILE).read_text()
     for option, body, mask in (
@@ -178,7 +197,8 @@ def test_no_relaxing_and_read_only_as_options(root: Path) -> None:
         async with over_stdio(root, "--read-only") as client:
             return await client.call_tool("run_evaluation", {"evaluations": [RENEW]})
 
-    assert anyio.run(run).structured_content["error"]["status"] == "PERMISSION_DENIED"  # it would cost money
+    # it would cost money
+    assert anyio.run(run).structured_content["error"]["status"] == "PERMISSION_DENIED"
 
 
 def test_runs_that_wait_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +215,8 @@ def test_runs_that_wait_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch)
         made.get(first.name)
 
 
-# --- running --------------------------------------------------------------------------------------------
+# --- running
+# --------------------------------------------------------------------------------------------
 
 DESK = """
 def answer(text):
@@ -230,7 +251,8 @@ def agent(root: Path) -> Path:
 
 
 def test_a_case_from_the_list_to_the_result(agent: Path) -> None:
-    """List, run, get, preview, update, run again: an assistant that changes what a case expects is told so."""
+    """List, run, get, preview, update, run again: an assistant that changes what a case expects is
+    told so."""
 
     async def talk() -> None:
         async with over_stdio(agent) as client:
@@ -260,7 +282,12 @@ def test_a_case_from_the_list_to_the_result(agent: Path) -> None:
             assert operation["metadata"]["progress"]["completedCount"] >= 2
 
             one["evalCase"]["conversation"][0]["final_response"]["parts"][0]["text"] = "What?"
-            given = {"file": CASES, "evalId": "bye", "etag": one["etag"], "updateMask": "conversation"}
+            given = {
+                "file": CASES,
+                "evalId": "bye",
+                "etag": one["etag"],
+                "updateMask": "conversation",
+            }
             given["evalCase"] = {"conversation": one["evalCase"]["conversation"]}
             preview = (await call("preview_update_eval_case", **given)).structured_content
             assert preview["relaxations"] == [
@@ -274,7 +301,9 @@ def test_a_case_from_the_list_to_the_result(agent: Path) -> None:
                 await anyio.sleep(0.2)
                 started = (await call("get_operation", name=started["name"])).structured_content
             assert [each["outcome"] for each in started["response"]["cases"]] == ["pass"]
-            lost = (await call("run_evaluation", evalCases=["nowhere.evalset.json"], wait=True)).structured_content
+            lost = (
+                await call("run_evaluation", evalCases=["nowhere.evalset.json"], wait=True)
+            ).structured_content
             assert lost["error"]["status"] == "NOT_FOUND"
 
     anyio.run(talk)
@@ -290,17 +319,34 @@ def test_the_inspector_lists_gets_previews_updates_and_runs(agent: Path) -> None
     server_command = [sys.executable, "-m", "evalgate", "mcp", "--root", str(agent)]
 
     def call(tool: str, **given: Any) -> Any:
-        args = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in given.items()]
+        args = [
+            f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+            for key, value in given.items()
+        ]
         said = [each for arg in args for each in ("--tool-arg", arg)]
-        command = [node.program(), str(program), *server_command, "--method", "tools/call", "--tool-name", tool, *said]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+        command = [
+            node.program(),
+            str(program),
+            *server_command,
+            "--method",
+            "tools/call",
+            "--tool-name",
+            tool,
+            *said,
+        ]
+        done = subprocess.run(
+            command, env=environ, capture_output=True, text=True, timeout=120, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)["structuredContent"]
 
     names = [each["name"] for each in call("list_evaluations")["evaluations"]]
     assert RENEW in names
     one = call("get_evaluation", name=RENEW)
-    change = {"evaluation": {"name": RENEW, "etag": one["etag"], "tags": ["P1"]}, "updateMask": "tags"}
+    change = {
+        "evaluation": {"name": RENEW, "etag": one["etag"], "tags": ["P1"]},
+        "updateMask": "tags",
+    }
     preview = call("preview_update_evaluation", **change)
     assert (preview["relaxations"], '"P1"' in preview["diff"]) == ([], True)
     assert call("update_evaluation", **change)["tags"] == ["P1"]
@@ -308,7 +354,8 @@ def test_the_inspector_lists_gets_previews_updates_and_runs(agent: Path) -> None
     assert [each["outcome"] for each in operation["response"]["cases"]] == ["pass"]
 
 
-# --- HTTP -----------------------------------------------------------------------------------------------
+# --- HTTP
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -323,7 +370,10 @@ def http(root: Path) -> Iterator[tuple[str, str]]:
         address = child.stderr.readline().strip()
         token = child.stderr.readline().strip().partition("Bearer ")[2]
         for _ in range(200):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", port), timeout=1),
+            ):
                 break
             time.sleep(0.05)
         yield address, token
@@ -336,7 +386,11 @@ INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
 }
 
 
@@ -353,10 +407,13 @@ def test_http_is_for_this_machine_and_the_token(http: tuple[str, str]) -> None:
         ({**good, "origin": address.removesuffix("/mcp")}, 200),
     ]
     for headers, status in cases:
-        assert httpx.post(address, json=INITIALIZE, headers=headers, timeout=10).status_code == status, headers
+        assert (
+            httpx.post(address, json=INITIALIZE, headers=headers, timeout=10).status_code == status
+        ), headers
 
 
-# --- many writers -----------------------------------------------------------------------------------------
+# --- many writers
+# -----------------------------------------------------------------------------------------
 
 WRITER = """
 import sys
@@ -389,7 +446,9 @@ def test_no_update_of_two_hundred_is_lost(root: Path) -> None:
 
     def write(me: str) -> None:
         args = [sys.executable, "-c", WRITER, str(root), me, name]
-        outputs[me] = subprocess.run(args, capture_output=True, text=True, check=True, timeout=120).stdout
+        outputs[me] = subprocess.run(
+            args, capture_output=True, text=True, check=True, timeout=120
+        ).stdout
 
     threads = [threading.Thread(target=write, args=(me,)) for me in "ab"]
     for thread in threads:
@@ -398,6 +457,8 @@ def test_no_update_of_two_hundred_is_lost(root: Path) -> None:
         thread.join()
     assert outputs.keys() == {"a", "b"}
     tags = json.loads((root / "evaluations/scenario_lost_card.json").read_text())["tags"]
-    assert sorted(tags) == sorted(["P1", "cards", *(f"{me}{number}" for me in "ab" for number in range(100))])
+    assert sorted(tags) == sorted(
+        ["P1", "cards", *(f"{me}{number}" for me in "ab" for number in range(100))]
+    )
     assert sum(int(aborted) for aborted in outputs.values()) > 0  # they met
     assert [path.name for path in (root / "evaluations").iterdir()] == ["scenario_lost_card.json"]

@@ -1,4 +1,5 @@
-"""A plan measured by several processes and merged: the same bytes as one run, and honest where a part is missing."""
+"""A plan measured by several processes and merged: the same bytes as one run, and honest where a
+part is missing."""
 
 from __future__ import annotations
 
@@ -13,13 +14,22 @@ from builders.gated_repository import Repository
 
 pytestmark = pytest.mark.integration
 
-TIMES = {"seconds", "started_at", "measured_at", "age_days", "duration", "model_duration", "invocation_duration_v1"}
+TIMES = {
+    "seconds",
+    "started_at",
+    "measured_at",
+    "age_days",
+    "duration",
+    "model_duration",
+    "invocation_duration_v1",
+}
 PARTS = {"shards", "shard", *("evidence", "failing", "reason")}
 """What a merged run says of its parts: by whose share of alpha their reruns are judged."""
 
 
 ASKED = {"inputs", "descriptions"}
-"""What agents read: those of a part see fewer cases, and the parts run beside each other in one checkout."""
+"""What agents read: those of a part see fewer cases, and the parts run beside each other in one
+checkout."""
 
 
 def made_in(folder: Path) -> Repository:
@@ -68,7 +78,9 @@ def timeless(value: Any) -> Any:
     if isinstance(value, dict):
         if value.get("name") == "invocation_duration_v1":
             return {}
-        return {key: timeless(each) for key, each in value.items() if key not in TIMES | PARTS | ASKED}
+        return {
+            key: timeless(each) for key, each in value.items() if key not in TIMES | PARTS | ASKED
+        }
 
     return [timeless(each) for each in value] if isinstance(value, list) else value
 
@@ -96,12 +108,16 @@ def measure_parts(repo: Repository, of: int, *arguments: str) -> list[int]:
     return [repo.end(process)[0] for process in started]
 
 
-def merge(repo: Repository, *arguments: str, places: tuple[str, ...] = ("parts",)) -> tuple[int, str]:
+def merge(
+    repo: Repository, *arguments: str, places: tuple[str, ...] = ("parts",)
+) -> tuple[int, str]:
     return repo.call("merge", *places, "--output", "merged", *arguments)
 
 
 @pytest.mark.parametrize(
-    ("base", "of"), [("", 3), ("main", 1), ("main", 5)], ids=["alone-3", "with a base-1", "with a base-5"]
+    ("base", "of"),
+    [("", 3), ("main", 1), ("main", 5)],
+    ids=["alone-3", "with a base-1", "with a base-5"],
 )
 def test_parts_merged_are_one_run(repo: Repository, of: int, base: str) -> None:
     chosen = ("--runs", "2", *(("--base", base) if base else ()))
@@ -113,7 +129,9 @@ def test_parts_merged_are_one_run(repo: Repository, of: int, base: str) -> None:
     assert read(merged / "results.json") == read(whole / "results.json")
     names = ["comment.md", "junit.xml", "summary.md", "findings.sarif"]
     for name in names:
-        assert without_times((merged / name).read_text()) == without_times((whole / name).read_text()), name
+        assert without_times((merged / name).read_text()) == without_times(
+            (whole / name).read_text()
+        ), name
     # looked at once more, the files say what the merge said
     assert repo.call("report", "merged/results.json", "--output", "again")[0] == 1
     again = without_times((repo.root / "again/junit.xml").read_text())
@@ -122,7 +140,8 @@ def test_parts_merged_are_one_run(repo: Repository, of: int, base: str) -> None:
     assert "descripton" in (merged / "comment.md").read_text(), "the parts' warnings, once"
     if base:
         assert read(merged / "base.json") == read(whole / "base.json")
-    asked = [(repo.asked("head") - 14) // 14, (repo.asked("base")) // 28]  # the whole run's, then the parts'
+    # the whole run's, then the parts'
+    asked = [(repo.asked("head") - 14) // 14, (repo.asked("base")) // 28]
     assert asked == [1, 1 if base else 0]
 
 
@@ -172,7 +191,9 @@ def test_a_part_without_cases_is_no_trouble(repo: Repository) -> None:
     assert measure_parts(repo, 3) == [0] * 3
     code, said = merge(repo)
     assert code == 1, said
-    assert len(json.loads((repo.root / "merged/results.json").read_text())["suites"][0]["cases"]) == 2
+    assert (
+        len(json.loads((repo.root / "merged/results.json").read_text())["suites"][0]["cases"]) == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +208,9 @@ def test_a_part_without_cases_is_no_trouble(repo: Repository) -> None:
         ("nowhere", "does not exist"),
     ],
 )
-def test_what_does_not_belong_together_is_a_clear_error(halves: Repository, change: str, words: str) -> None:
+def test_what_does_not_belong_together_is_a_clear_error(
+    halves: Repository, change: str, words: str
+) -> None:
     repo = halves
     place = repo.root / "parts/2/results.json"
     places: tuple[str, ...] = ("parts",)
@@ -198,7 +221,9 @@ def test_what_does_not_belong_together_is_a_clear_error(halves: Repository, chan
             repo.call("run", "--shard", "1/2", "--output", "parts/1")
             repo.call("run", "--shard", "2/2", "--output", "parts/2", "--seed", "9")
         case "schema":
-            place.write_text(place.read_text().replace('"schema_version":', '"schema_version":9', 1))
+            place.write_text(
+                place.read_text().replace('"schema_version":', '"schema_version":9', 1)
+            )
         case "whole":
             shutil.copytree(repo.root / "evalgate-report", repo.root / "parts/4")
         case "torn":
@@ -219,12 +244,18 @@ def test_durations_of_a_merge_balance_the_next_run(halves: Repository) -> None:
     merge(repo)
     found = json.loads((repo.root / "merged/durations.json").read_text())
     assert set(found["desk.evalset.json"]) == {f"case_{number}" for number in range(7)}
-    slow = {"desk.evalset.json": {f"case_{number}": 60.0 if number == 3 else 1.0 for number in range(7)}}
+    slow = {
+        "desk.evalset.json": {f"case_{number}": 60.0 if number == 3 else 1.0 for number in range(7)}
+    }
     repo.write("durations.json", json.dumps(slow))
     shutil.rmtree(repo.root / "parts")
     assert measure_parts(repo, 2, "--durations", "durations.json") == [0, 0]
     sizes = [
-        len(json.loads((repo.root / f"parts/{index}/results.json").read_text())["suites"][0]["cases"])
+        len(
+            json.loads((repo.root / f"parts/{index}/results.json").read_text())["suites"][0][
+                "cases"
+            ]
+        )
         for index in (1, 2)
     ]
     assert sorted(sizes) == [1, 6]
@@ -266,7 +297,9 @@ def test_a_merge_gates_by_the_bases_rules_where_one_run_would(repo: Repository) 
     code, said = merge(repo)
     assert code == 1, said
     merged = json.loads((repo.root / "merged/results.json").read_text())
-    assert {gate["gate"]: gate["kind"] for gate in merged["verdict"]["gates"]}["threshold"] == "fail"
+    assert {gate["gate"]: gate["kind"] for gate in merged["verdict"]["gates"]}[
+        "threshold"
+    ] == "fail"
     assert merged["edits"]["by_base"]
     subjects = {edit["subject"] for edit in merged["edits"]["edits"]}
     assert {"response_match_score", "test_config.json", "pass_rate", "evalgate.yml"} <= subjects
@@ -276,7 +309,9 @@ def test_a_merge_gates_by_the_bases_rules_where_one_run_would(repo: Repository) 
     assert "Check out the repository in the merge job" in said
 
 
-def test_parts_that_were_compared_with_nothing_are_merged_by_the_bases_rules(repo: Repository) -> None:
+def test_parts_that_were_compared_with_nothing_are_merged_by_the_bases_rules(
+    repo: Repository,
+) -> None:
     repo.git("checkout", "-q", "main")
     repo.gate_file(policy="both")
     repo.commit("rules")
@@ -291,7 +326,11 @@ def test_parts_that_were_compared_with_nothing_are_merged_by_the_bases_rules(rep
     assert code == 1, said
     merged = json.loads((repo.root / "merged/results.json").read_text())
     assert merged["edits"]["by_base"]
-    assert sorted(edit["kind"] for edit in merged["edits"]["edits"]) == ["case_removed", "file", "rule"]
+    assert sorted(edit["kind"] for edit in merged["edits"]["edits"]) == [
+        "case_removed",
+        "file",
+        "rule",
+    ]
     assert "comparison" not in merged
 
 
@@ -336,7 +375,9 @@ def test_compare_says_what_a_run_with_that_base_says(repo: Repository) -> None:
     assert "1 new and 1 pre-existing" in comment
 
 
-def test_compare_leaves_apart_what_cannot_be_compared_and_tells_what_is_relaxed(halves: Repository) -> None:
+def test_compare_leaves_apart_what_cannot_be_compared_and_tells_what_is_relaxed(
+    halves: Repository,
+) -> None:
     repo = halves
     (repo.root / "evalgate-report").rename(repo.root / "then")
     repo.cases(1, 2, 3, 4, 5, 6, 9, threshold=0.5, answers={2: "answer 2 of course"})
@@ -344,14 +385,20 @@ def test_compare_leaves_apart_what_cannot_be_compared_and_tells_what_is_relaxed(
     code, said = repo.call("compare", "then/results.json", "now/results.json", "--output", "merged")
     comment = (repo.root / "merged/comment.md").read_text()
     assert code == 1, said
-    for words in ("case `case_0` deleted", "`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.50`"):
+    for words in (
+        "case `case_0` deleted",
+        "`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.50`",
+    ):
         assert words in comment
-    code, said = repo.call("compare", "then/results.json", "now/results.json", "--policy", "both", "--output", "merged")
+    code, said = repo.call(
+        "compare", "then/results.json", "now/results.json", "--policy", "both", "--output", "merged"
+    )
     assert code == 1, said
 
 
 def edited(place: Path, to: Path, **criterion: Any) -> None:
-    """Results with something else told of their criterion, of another time than those beside them."""
+    """Results with something else told of their criterion, of another time than those beside
+    them."""
     results = json.loads(place.read_text())
     code = criterion.pop("agents_code", None)
     results["started_at"] = criterion.pop("started_at", results["started_at"])
@@ -369,13 +416,25 @@ EARLIER = {"started_at": "2026-01-01T00:00:00+00:00"}
     [
         ({}, {}, ""),
         ({"prompt_version": "3"}, {"prompt_version": "3"}, ""),
-        ({"prompt_version": "3"}, {"prompt_version": "4"}, "used a different judge prompt on the base"),
+        (
+            {"prompt_version": "3"},
+            {"prompt_version": "4"},
+            "used a different judge prompt on the base",
+        ),
         ({}, {"prompt_version": "4"}, "version unknown, now 4"),
         ({"options": {"x": 1}}, {}, "had different options on the base"),
         # a custom metric: the same only where all files are, as its own are among them
         ({"code": "metrics.mine", **EARLIER}, {"code": "metrics.mine"}, ""),
-        ({"code": "metrics.mine", "agents_code": "0" * 16}, {"code": "metrics.mine"}, "may have had different code"),
-        ({"code": "metrics.mine", "agents_code": ""}, {"code": "metrics.mine", "agents_code": ""}, "different code"),
+        (
+            {"code": "metrics.mine", "agents_code": "0" * 16},
+            {"code": "metrics.mine"},
+            "may have had different code",
+        ),
+        (
+            {"code": "metrics.mine", "agents_code": ""},
+            {"code": "metrics.mine", "agents_code": ""},
+            "different code",
+        ),
         ({"code": "metrics.mine"}, {"code": "metrics.yours"}, "had different options on the base"),
     ],
 )
@@ -401,7 +460,9 @@ def test_compare_takes_the_sides_of_one_run_to_be_scored_by_one_code(repo: Repos
     assert "are not compared: it" not in (repo.root / "merged/comment.md").read_text()
     edited(repo.root / "base.json", repo.root / "base.json", **EARLIER)
     repo.call("compare", "base.json", "results.json", "--output", "merged")
-    assert "may have had different code on the base" in (repo.root / "merged/comment.md").read_text()
+    assert (
+        "may have had different code on the base" in (repo.root / "merged/comment.md").read_text()
+    )
 
 
 def test_compare_refuses_parts_and_nonsense(halves: Repository) -> None:
@@ -412,7 +473,9 @@ def test_compare_refuses_parts_and_nonsense(halves: Repository) -> None:
     assert code == 2, said
 
 
-def test_what_is_worse_in_all_parts_together_is_not_red_beside_stored_results(repo: Repository, tmp_path: Path) -> None:
+def test_what_is_worse_in_all_parts_together_is_not_red_beside_stored_results(
+    repo: Repository, tmp_path: Path
+) -> None:
     """What nobody can run today is not called worse; where the base can be run, it is."""
     store = ("--baseline-folder", str(tmp_path / "kept"))
     repo.git("checkout", "-q", "main")
@@ -437,10 +500,15 @@ def test_what_is_worse_in_all_parts_together_is_not_red_beside_stored_results(re
 def test_the_merge_keeps_what_the_parts_measured(tmp_path: Path, repo: Repository) -> None:
     """For a later run that is divided in another way."""
     repo.reuses = True
-    parts = [("run", "--shard", f"{index}/2", "--output", str(tmp_path / f"parts/{index}")) for index in (1, 2)]
+    parts = [
+        ("run", "--shard", f"{index}/2", "--output", str(tmp_path / f"parts/{index}"))
+        for index in (1, 2)
+    ]
     assert [repo.call(*part)[0] for part in (*parts, parts[0])] == [0, 0, 0]
     asked = repo.asked("head")
     assert asked > 7, "a part alone keeps nothing"
-    assert merge(repo, "--output", str(tmp_path / "merged"), places=(str(tmp_path / "parts"),))[0] == 1
+    assert (
+        merge(repo, "--output", str(tmp_path / "merged"), places=(str(tmp_path / "parts"),))[0] == 1
+    )
     code, said = repo.call("run")
     assert (code, repo.asked("head")) == (1, asked), said

@@ -63,13 +63,19 @@ def test_a_child_gets_exactly_its_environment() -> None:
 )
 def test_how_a_child_ends(script: str, returncode: int, stdout: str, stderr: str) -> None:
     finished = run("sh", "-c", script)
-    assert (finished.returncode, finished.stdout_tail, finished.stderr_tail) == (returncode, stdout, stderr)
+    assert (finished.returncode, finished.stdout_tail, finished.stderr_tail) == (
+        returncode,
+        stdout,
+        stderr,
+    )
     assert not finished.timed_out
 
 
 def test_what_was_said_on_standard_error_first_is_heard_first() -> None:
     explained: list[str] = []
-    started = Child(("sh", "-c", "echo a; echo why >&2; echo b; cat"), cwd="/", environment=ENVIRONMENT)
+    started = Child(
+        ("sh", "-c", "echo a; echo why >&2; echo b; cat"), cwd="/", environment=ENVIRONMENT
+    )
 
     def hear(chunk: bytes) -> None:
         if b"a" in chunk:
@@ -107,15 +113,23 @@ def test_a_command_that_cannot_start_says_why(command: list[str], cwd: str, word
         (b"#!/no/such/\xff", "in its first line does not: /no/such/\ufffd"),
     ],
 )
-def test_a_script_without_its_interpreter_is_not_called_missing(tmp_path: Path, text: bytes, words: str) -> None:
+def test_a_script_without_its_interpreter_is_not_called_missing(
+    tmp_path: Path, text: bytes, words: str
+) -> None:
     script = tmp_path / "agent.sh"
     script.write_bytes(text)
     script.chmod(0o755)
     on_path = {**ENVIRONMENT, "PATH": f"/no/such:{tmp_path}"}
-    for command, environment in (("./agent.sh", ENVIRONMENT), (str(script), ENVIRONMENT), ("agent.sh", on_path)):
+    for command, environment in (
+        ("./agent.sh", ENVIRONMENT),
+        (str(script), ENVIRONMENT),
+        ("agent.sh", on_path),
+    ):
         with pytest.raises(ChildStartError) as error:
             process.run_to_end([command], cwd=str(tmp_path), environment=environment, timeout_s=1)
-        assert str(error.value).startswith(f"{command}: the file exists, but the interpreter {words}")
+        assert str(error.value).startswith(
+            f"{command}: the file exists, but the interpreter {words}"
+        )
 
 
 @pytest.mark.parametrize(
@@ -128,10 +142,14 @@ def test_a_script_without_its_interpreter_is_not_called_missing(tmp_path: Path, 
     ],
 )
 def test_a_pipe_in_place_of_a_program_keeps_nobody_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: tuple[str, ...], is_late: bool, expected: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    prefix: tuple[str, ...],
+    is_late: bool,
+    expected: str,
 ) -> None:
-    """Nobody writes to it: opening it, to read by what it is run, would never return. `is_late`: it takes the program's
-    place after we have looked."""
+    """Nobody writes to it: opening it, to read by what it is run, would never return. `is_late`: it
+    takes the program's place after we have looked."""
     os.mkfifo(tmp_path / "agent", 0o755)
     if is_late:
         monkeypatch.setattr(Path, "is_file", lambda _: True)
@@ -169,7 +187,9 @@ def test_what_a_child_leaves_behind_in_its_group_is_killed() -> None:
 
 def test_a_flood_costs_no_memory() -> None:
     before = leftovers.resident_mib()
-    finished = run("sh", "-c", "head -c 200000000 /dev/zero; head -c 200000000 /dev/zero >&2", timeout_s=60)
+    finished = run(
+        "sh", "-c", "head -c 200000000 /dev/zero; head -c 200000000 /dev/zero >&2", timeout_s=60
+    )
     assert finished.returncode == 0
     assert len(finished.stdout_tail) == len(finished.stderr_tail) == process.TAIL_BYTES
     assert leftovers.resident_mib() - before < 20
@@ -236,7 +256,9 @@ started = Child(["sh", "-c", trap + "sleep 600 & echo $$ $!; wait"], cwd="/", en
 started.listen(lambda chunk: print(chunk.decode(), flush=True) if chunk else None)
 time.sleep(600)
 """
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout is not None
         pids = [int(pid) for pid in parent.stdout.readline().split()]
         assert len(pids) == 2

@@ -43,7 +43,13 @@ def run_pytest(repo: Repository, *arguments: str) -> tuple[int, str, dict[str, s
     own = {"ASKED_LOG": str(repo.log), "XDG_CACHE_HOME": str(repo.log.parent / "cache")}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        command, cwd=repo.root, env={**kept, **own}, capture_output=True, text=True, timeout=120, check=False
+        command,
+        cwd=repo.root,
+        env={**kept, **own},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     cases = etree.parse(junit).iter("testcase") if junit.exists() else ()
     found = {str(case.get("name")): next((child.tag for child in case), "passed") for case in cases}
@@ -64,10 +70,20 @@ ALL = {"case_0": "passed", "case_1": "failure", "case_2": "passed", "test_own": 
         # two processes: one run for both
         (["--evalgate", "-n", "2"], 1, ALL, 3),
         # only what is selected is run
-        (["--evalgate", "-k", "case_0 or test_own"], 0, {"case_0": "passed", "test_own": "passed"}, 1),
+        (
+            ["--evalgate", "-k", "case_0 or test_own"],
+            0,
+            {"case_0": "passed", "test_own": "passed"},
+            1,
+        ),
         (["--evalgate", "desk.evalset.json::case_2"], 0, {"case_2": "passed"}, 1),
         # settings reach the gate
-        (["--evalgate", "--evalgate-setting", "runs=2", "-k", "case_0"], 0, {"case_0": "passed"}, 2),
+        (
+            ["--evalgate", "--evalgate-setting", "runs=2", "-k", "case_0"],
+            0,
+            {"case_0": "passed"},
+            2,
+        ),
         # enough is enough: shown, and not red
         (
             ["--evalgate", "--evalgate-setting", "pass-rate=0.6"],
@@ -77,7 +93,9 @@ ALL = {"case_0": "passed", "case_1": "failure", "case_2": "passed", "test_own": 
         ),
     ],
 )
-def test_cases_are_tests(repo: Repository, arguments: list[str], code: int, found: dict[str, str], asked: int) -> None:
+def test_cases_are_tests(
+    repo: Repository, arguments: list[str], code: int, found: dict[str, str], asked: int
+) -> None:
     left, said, cases = run_pytest(repo, *arguments)
     assert (left, cases, repo.asked("head")) == (code, found, asked), said
     if code:
@@ -87,7 +105,10 @@ def test_cases_are_tests(repo: Repository, arguments: list[str], code: int, foun
 
 
 def test_the_ini_file_switches_it_on_and_sets(repo: Repository) -> None:
-    repo.write("pytest.ini", "[pytest]\nevalgate = true\nevalgate_settings =\n    grep=case_0\n    runs=3\n")
+    repo.write(
+        "pytest.ini",
+        "[pytest]\nevalgate = true\nevalgate_settings =\n    grep=case_0\n    runs=3\n",
+    )
     code, said, found = run_pytest(repo)
     assert (code, found) == (0, {"case_0": "passed", "test_own": "passed"}), said
     assert repo.asked("head") == 3
@@ -139,7 +160,8 @@ def test_a_broken_file_is_an_error_of_its_own(repo: Repository) -> None:
 
 
 def test_a_verdict_that_no_case_tells_is_red(repo: Repository) -> None:
-    """A base may be named: what is worse than it blocks, though each case is above its threshold."""
+    """A base may be named: what is worse than it blocks, though each case is above its
+    threshold."""
     repo.cases(*range(10), threshold=0.0)
     repo.agent("head")
     base = repo.commit("base")

@@ -1,5 +1,6 @@
-"""Cases with mixed results on a list that people review: they never block, until they break or their time is over; and
-new cases, which show in their own pull request whether their results are mixed."""
+"""Cases with mixed results on a list that people review: they never block, until they break or
+their time is over; and new cases, which show in their own pull request whether their results are
+mixed."""
 
 from __future__ import annotations
 
@@ -60,12 +61,18 @@ def test_a_case_with_mixed_results_is_demoted_and_back_once_it_breaks(repo: Repo
     assert notice in told(repo)
     assert "All 5 deciding cases passed." in told(repo)
     # it is told in a line of its own, and counted by a word of its own
-    assert "**6** cases: **5** passed · **0** failed · **1** quarantined · **0** not measured" in told(repo)
+    assert (
+        "**6** cases: **5** passed · **0** failed · **1** quarantined · **0** not measured"
+        in told(repo)
+    )
     assert "### 1 quarantined case did not pass (non-blocking)" in repo.comment()
     assert repo.comment().count("| `tool_call_count_v1` |") == 1
     assert "1 more criterion of non-blocking cases" in repo.comment()
     case = repo.results()["suites"][0]["cases"][1]
-    assert (case["quarantined"], case["quarantine"]) == (True, {"owner": "@maria", "expires": day(30)})
+    assert (case["quarantined"], case["quarantine"]) == (
+        True,
+        {"owner": "@maria", "expires": day(30)},
+    )
 
     repo.git("checkout", "-q", "main")
     for _ in range(3):
@@ -74,7 +81,10 @@ def test_a_case_with_mixed_results_is_demoted_and_back_once_it_breaks(repo: Repo
         assert repo.run(*KEPT, base="")[0] == 0  # each run goes by those before it
     branch(repo, wrong=(1,))
     assert repo.run("--runs", "2", *STORE)[0] == 1
-    assert "`desk.evalset.json:case_1` is quarantined, but failed its last 3 base runs" in repo.comment()
+    assert (
+        "`desk.evalset.json:case_1` is quarantined, but failed its last 3 base runs"
+        in repo.comment()
+    )
 
 
 def test_parts_and_their_merge_go_by_the_same_list(repo: Repository) -> None:
@@ -110,7 +120,8 @@ def test_an_entry_is_told_before_it_expires_and_when(repo: Repository) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Game:
-    """A change beside an agent that breaks cases 2 and 3. `listed`: on the base; `said`: before the details."""
+    """A change beside an agent that breaks cases 2 and 3. `listed`: on the base; `said`: before the
+    details."""
 
     play: Callable[[Repository], None]
     listed: tuple[dict[str, str], ...] = (entry("case_1"),)
@@ -121,13 +132,20 @@ class Game:
 def swaps(repo: Repository) -> None:
     """The broken question under the quarantined name."""
     path = repo.root / "desk.evalset.json"
-    text = path.read_text().replace("case_1", "case_x").replace("case_2", "case_1").replace("case_x", "case_2")
+    text = (
+        path.read_text()
+        .replace("case_1", "case_x")
+        .replace("case_2", "case_1")
+        .replace("case_x", "case_2")
+    )
     path.write_text(text)
 
 
 def renames_case(repo: Repository) -> None:
     path = repo.root / "desk.evalset.json"
-    path.write_text(path.read_text().replace("case_2", "brand_new").replace("case_3", "brand_newer"))
+    path.write_text(
+        path.read_text().replace("case_2", "brand_new").replace("case_3", "brand_newer")
+    )
 
 
 def moves_cases(repo: Repository) -> None:
@@ -149,7 +167,9 @@ def travels(repo: Repository) -> None:
 
 GAMES = {
     "its own failures": Game(
-        play=lambda repo: repo.gate_file(quarantine=[entry(f"case_{number}") for number in (1, 2, 3)]),
+        play=lambda repo: repo.gate_file(
+            quarantine=[entry(f"case_{number}") for number in (1, 2, 3)]
+        ),
         said="`quarantine`: the base's evalgate.yml counts, not this change's",
     ),
     "an entry that has expired lasts longer": Game(
@@ -157,15 +177,22 @@ GAMES = {
         play=lambda repo: repo.gate_file(quarantine=[entry("case_2"), entry("case_3")]),
         said="`quarantine`: the base's evalgate.yml counts, not this change's",
     ),
-    "a broken question under a quarantined name": Game(play=swaps, said="expectations of 2 cases changed"),
+    "a broken question under a quarantined name": Game(
+        play=swaps, said="expectations of 2 cases changed"
+    ),
     "failing cases are new again": Game(play=renames_case, said="2 cases deleted"),
     "failing cases in a file with entries of old": Game(
-        listed=(entry("gone_0", file="other.evalset.json"), entry("gone_1", file="other.evalset.json")),
+        listed=(
+            entry("gone_0", file="other.evalset.json"),
+            entry("gone_1", file="other.evalset.json"),
+        ),
         play=moves_cases,
         said="2 cases deleted",
     ),
     "another clock": Game(
-        listed=(entry("case_2", days=-1), entry("case_3", days=-1)), play=travels, said="2 of 6 cases failed (2 new)"
+        listed=(entry("case_2", days=-1), entry("case_3", days=-1)),
+        play=travels,
+        said="2 of 6 cases failed (2 new)",
     ),
 }
 
@@ -187,7 +214,12 @@ def test_a_change_whose_base_is_unknown_quarantines_nothing(repo: Repository) ->
     repo.gate_file(quarantine=[entry("case_1")])
     branch(repo, wrong=(1,))
     assert repo.run("--runs", "2", base="")[0] == 0  # somebody's own machine
-    workflow = {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "1", "CI": "1"}
+    workflow = {
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_REPOSITORY": "o/r",
+        "GITHUB_RUN_ID": "1",
+        "CI": "1",
+    }
     asked = ("--runs", "2", "--baseline", "none", "--base", "nowhere", "--env", "ASKED_LOG")
     code, said = repo.call("run", *asked, environment=workflow)
     assert code == 1, said

@@ -26,7 +26,9 @@ print(json.dumps({
 
 
 def measured(path) -> dict:
-    done = subprocess.run([sys.executable, "-c", CHILD, path], check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, path], check=True, capture_output=True, text=True, timeout=120
+    )
     return json.loads(done.stdout)
 
 
@@ -36,7 +38,10 @@ def case(i: int) -> dict:
         "conversation": [
             {
                 "user_content": {"parts": [{"text": f"case {i}"}], "role": "user"},
-                "final_response": {"parts": [{"text": f"The weather is sunny and the sum is {i}."}], "role": "model"},
+                "final_response": {
+                    "parts": [{"text": f"The weather is sunny and the sum is {i}."}],
+                    "role": "model",
+                },
                 "intermediate_data": {
                     "tool_uses": [
                         {"name": "get_weather", "args": {"city": f"city-{i % 10}"}},
@@ -57,5 +62,6 @@ def test_twenty_thousand_cases(tmp_path, indent):
     found = measured(path)
     assert found["cases"] == 20_000
     assert found["kib"] < 20_000 * 2.5  # about 1.5 are needed
-    assert found["seconds"] < 20  # a search for line ends from the start of the file would take minutes
+    # a search for line ends from the start of the file would take minutes
+    assert found["seconds"] < 20
     assert found["last"].startswith("x.evalset.json:1:" if indent is None else "x.evalset.json:")

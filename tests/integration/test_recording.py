@@ -1,4 +1,5 @@
-"""`evalgate record`: a conversation that happened becomes a case, and everything else of its file stays."""
+"""`evalgate record`: a conversation that happened becomes a case, and everything else of its file
+stays."""
 
 from __future__ import annotations
 
@@ -24,7 +25,11 @@ SET = """{"eval_set_id" :"desk",
 def session(asked: str, answered: str = "ok") -> str:
     """An ADK session of one turn."""
     events = [
-        {"author": author, "invocationId": "e-1", "content": {"role": author, "parts": [{"text": text}]}}
+        {
+            "author": author,
+            "invocationId": "e-1",
+            "content": {"role": author, "parts": [{"text": text}]},
+        }
         for author, text in (("user", asked), ("model", answered))
     ]
     return json.dumps({"id": "of mine", "appName": "desk", "userId": "u", "events": events})
@@ -43,11 +48,21 @@ def test_a_recorded_case_is_run_and_passes(tmp_path: Path) -> None:
     repo.cases(0, threshold=1.0)
     repo.commit("first")
     (repo.root / "log.json").write_text(session("question 0", "answer 0"))
-    code, said = record(repo.root, "tests/new.evalset.json", "--from", "log.json", "--case", "greeting")
-    assert (code, said.splitlines()[0]) == (0, "tests/new.evalset.json:greeting (1 turn, 0 tool calls)")
+    code, said = record(
+        repo.root, "tests/new.evalset.json", "--from", "log.json", "--case", "greeting"
+    )
+    assert (code, said.splitlines()[0]) == (
+        0,
+        "tests/new.evalset.json:greeting (1 turn, 0 tool calls)",
+    )
     assert "right or wrong" in said
-    code, hostile = record(repo.root, "tests/odd.evalset.json", "--from", "log.json", "--case", "x\n::error::y\x1b[2J")
-    assert (code, hostile.splitlines()[0]) == (0, "tests/odd.evalset.json:x ::error::y (1 turn, 0 tool calls)")
+    code, hostile = record(
+        repo.root, "tests/odd.evalset.json", "--from", "log.json", "--case", "x\n::error::y\x1b[2J"
+    )
+    assert (code, hostile.splitlines()[0]) == (
+        0,
+        "tests/odd.evalset.json:x ::error::y (1 turn, 0 tool calls)",
+    )
     (repo.root / "tests/odd.evalset.json").unlink()
     code, said = repo.call("run", "tests/new.evalset.json")
     assert (code, "1 passed" in said or "1 case passed" in said) == (0, True), said
@@ -85,9 +100,17 @@ def test_a_secret_is_not_recorded(tmp_path: Path) -> None:
         # nobody would find it
         (["new.json", "--from", "log.json"], None, "ends in neither .evalset.json nor .test.json"),
         # another session than those there are
-        (["a.test.json", "--from", "log.json", "--session", "of mie"], None, "Did you mean 'of mine'?"),
+        (
+            ["a.test.json", "--from", "log.json", "--session", "of mie"],
+            None,
+            "Did you mean 'of mine'?",
+        ),
         # an old format has no list to add to
-        (["a.test.json", "--from", "log.json"], '[{"query": "q", "reference": "r"}]', "evalgate migrate"),
+        (
+            ["a.test.json", "--from", "log.json"],
+            '[{"query": "q", "reference": "r"}]',
+            "evalgate migrate",
+        ),
         # no conversation at all
         (["a.test.json", "--from", "empty.json"], None, "contains no conversations"),
         # what a server streams of a turn is without what it was asked
@@ -96,7 +119,9 @@ def test_a_secret_is_not_recorded(tmp_path: Path) -> None:
         (["a.test.json", "--from", "two.jsonl", "--case", "x"], None, "holds 2 sessions"),
     ],
 )
-def test_what_cannot_be_recorded(tmp_path: Path, arguments: list[str], there: str | None, said: str) -> None:
+def test_what_cannot_be_recorded(
+    tmp_path: Path, arguments: list[str], there: str | None, said: str
+) -> None:
     (tmp_path / "log.json").write_text(session("hi"))
     (tmp_path / "empty.json").write_text('{"resourceSpans": []}')
     (tmp_path / "unasked.json").write_text(json.dumps(json.loads(session("hi"))["events"][1:]))
@@ -108,5 +133,7 @@ def test_what_cannot_be_recorded(tmp_path: Path, arguments: list[str], there: st
     code, output = record(tmp_path, *arguments)
     assert code == 2
     assert said in output
-    assert [path.name for path in tmp_path.glob("*.test.json")] == (["a.test.json"] if there else [])
+    assert [path.name for path in tmp_path.glob("*.test.json")] == (
+        ["a.test.json"] if there else []
+    )
     assert there is None or (tmp_path / "a.test.json").read_text() == there

@@ -28,7 +28,10 @@ def write(path: Path) -> None:
                 "final_response": {"role": "model", "parts": [{"text": f"answer {number}"}]},
                 "intermediate_data": {"invocation_events": [step]},
             }
-            case = {"eval_id": f"c{number}", "eval_metric_result_per_invocation": [{"actual_invocation": turn}]}
+            case = {
+                "eval_id": f"c{number}",
+                "eval_metric_result_per_invocation": [{"actual_invocation": turn}],
+            }
             file.write(("," if number else "") + json.dumps(case, ensure_ascii=False))
         file.write("]}")
 

@@ -1,4 +1,5 @@
-"""Every readable evaluation file in public repositories: an answer and calls are changed, and nothing else is."""
+"""Every readable evaluation file in public repositories: an answer and calls are changed, and
+nothing else is."""
 
 from __future__ import annotations
 
@@ -22,11 +23,16 @@ INDEX = CORPUS / "INDEX.tsv"
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(not INDEX.exists(), reason="needs the corpus: public evaluation files beside the repository"),
+    pytest.mark.skipif(
+        not INDEX.exists(), reason="needs the corpus: public evaluation files beside the repository"
+    ),
 ]
 
 ANSWER = 'An answer with "quotes", a\nline and \u00e9.'
-CALLS = (ToolCall(name="look_up", args={"place": "K\u00f6ln", "days": [1, 2]}), ToolCall(name="done"))
+CALLS = (
+    ToolCall(name="look_up", args={"place": "K\u00f6ln", "days": [1, 2]}),
+    ToolCall(name="done"),
+)
 STEPS = tuple(Event(author="agent", content=Content(parts=(call,), role="model")) for call in CALLS)
 
 
@@ -38,7 +44,10 @@ def readable() -> list[str]:
     found = []
     for file in files:
         text = plain.decode((CORPUS / "files" / file).read_bytes(), file=file)
-        if isinstance(text, str) and formats.kind_of(text, file=file) in (FileKind.EVAL_SET, FileKind.DATASET):
+        if isinstance(text, str) and formats.kind_of(text, file=file) in (
+            FileKind.EVAL_SET,
+            FileKind.DATASET,
+        ):
             found.append(file)
     return found
 
@@ -47,7 +56,9 @@ def without(document: Any, pointers: tuple[str, ...]) -> Any:
     """The document with what stands at the pointers taken out."""
     document = copy.deepcopy(document)
     for pointer in pointers:
-        *above, last = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+        *above, last = [
+            part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]
+        ]
         holder = document
         for part in above:
             holder = holder[int(part)] if isinstance(holder, list) else holder[part]
@@ -60,9 +71,17 @@ def without(document: Any, pointers: tuple[str, ...]) -> Any:
 
 def untouched(before: str, after: str) -> int:
     """How many characters at both ends are the same."""
-    ahead = next((at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), len(before))
+    ahead = next(
+        (at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other),
+        len(before),
+    )
     behind = next(
-        (at for at, (one, other) in enumerate(zip(before[::-1], after[::-1], strict=False)) if one != other), 0
+        (
+            at
+            for at, (one, other) in enumerate(zip(before[::-1], after[::-1], strict=False))
+            if one != other
+        ),
+        0,
     )
     return min(ahead + behind, len(before))
 
@@ -76,20 +95,25 @@ def change(text: str, file: str, *, case_id: str, turn: int, of: Invocation) -> 
         except ConfigError:
             continue
         changed += 1
-        old, new = (json.loads(each.removeprefix(plain.BYTE_ORDER_MARK)) for each in (text, made.text))
+        old, new = (
+            json.loads(each.removeprefix(plain.BYTE_ORDER_MARK)) for each in (text, made.text)
+        )
         assert without(old, made.pointers) == without(new, made.pointers)
         assert made.pointers
         if len(made.pointers) == 1:  # what is spliced in is about as long as what is new
             spliced = len(made.text) - untouched(text, made.text)
-            assert spliced <= 8 * len(json.dumps([ANSWER, [[call.name, call.args] for call in CALLS]])) + 2_000
+            assert (
+                spliced
+                <= 8 * len(json.dumps([ANSWER, [[call.name, call.args] for call in CALLS]])) + 2_000
+            )
         after = formats.parse_eval_set(made.text, file=file).eval_set
         assert after is not None
         again = next(case for case in after.cases if case.case_id == case_id)
         assert again.conversation is not None
         if "steps" in wanted:
-            assert [(call.name, call.args or {}) for call in again.conversation[turn].tool_calls] == [
-                (call.name, call.args or {}) for call in CALLS
-            ]
+            assert [
+                (call.name, call.args or {}) for call in again.conversation[turn].tool_calls
+            ] == [(call.name, call.args or {}) for call in CALLS]
             assert again.conversation[turn].final_response == of.final_response
         else:
             assert again.conversation[turn].events == of.events

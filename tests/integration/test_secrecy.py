@@ -11,8 +11,12 @@ import pytest
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs the system: only Linux has /proc"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs the system: root, to start processes of another user"),
+    pytest.mark.skipif(
+        not Path("/proc/self/environ").exists(), reason="needs the system: only Linux has /proc"
+    ),
+    pytest.mark.skipif(
+        os.geteuid() != 0, reason="needs the system: root, to start processes of another user"
+    ),
 ]
 
 ROOT = Path(__file__).parents[2]
@@ -40,10 +44,15 @@ OPEN = "a child's readable"
     ("closed", "expected"),
     [
         (True, ["environ closed", OPEN, "maps closed", OPEN]),
-        (False, ["environ readable", OPEN, "maps readable", OPEN]),  # or the test would prove nothing
+        # or the test would prove nothing
+        (False, ["environ readable", OPEN, "maps readable", OPEN]),
     ],
 )
-def test_processes_of_the_same_user_cannot_look_into_the_gate(expected: list[str], *, closed: bool) -> None:
+def test_processes_of_the_same_user_cannot_look_into_the_gate(
+    expected: list[str], *, closed: bool
+) -> None:
     code = GATE.format(root=str(ROOT), closed=closed, user=USER, env={"PATH": os.environ["PATH"]})
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd="/")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd="/"
+    )
     assert done.stdout.splitlines() == expected, done.stderr

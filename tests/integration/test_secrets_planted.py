@@ -1,7 +1,8 @@
-"""A key of the environment in all that an agent says: no file of a run and no line of its log shows it or a part of it.
+"""A key of the environment in all that an agent says: no file of a run and no line of its log shows
+it or a part of it.
 
-What the repository itself holds, names of files and ids of cases, stays in results.json, which others are matched with.
-"""
+What the repository itself holds, names of files and ids of cases, stays in results.json, which
+others are matched with."""
 
 from __future__ import annotations
 
@@ -70,7 +71,10 @@ def repo(tmp_path: Path) -> Repository:
     made = Repository(tmp_path / "repo", tmp_path / "asked.log")
     made.write("agent.py", AGENT)
     agents = [{"driver": "command", "command": [sys.executable, "agent.py"]}]
-    made.write("evalgate.yml", json.dumps({"agents": agents, "env": ["DESK_API_KEY"], "runs": 2, "retries": 0}))
+    made.write(
+        "evalgate.yml",
+        json.dumps({"agents": agents, "env": ["DESK_API_KEY"], "runs": 2, "retries": 0}),
+    )
     texts = ("hello", "fail", "protocol", "exit")
     cases = [
         {
@@ -129,7 +133,9 @@ def test_no_file_and_no_line_shows_a_key(repo: Repository, where: str) -> None:
 def test_no_report_shows_a_key_that_the_repository_holds(repo: Repository, key: str) -> None:
     """In a question, where Markdown would escape and part it."""
     path = repo.root / "desk.evalset.json"
-    path.write_text(path.read_text().replace('"text": "hello"', f'"text": "my key is {key}, hello"'))
+    path.write_text(
+        path.read_text().replace('"text": "hello"', f'"text": "my key is {key}, hello"')
+    )
     environment = {"DESK_API_KEY": key, "CI": "true"}
     code, said = repo.call("run", "--base", "main", environment=environment)
     assert code in (1, 3), said

@@ -1,4 +1,5 @@
-"""Workers that misbehave in every way we know: a typed failure each, quickly, and nothing left behind."""
+"""Workers that misbehave in every way we know: a typed failure each, quickly, and nothing left
+behind."""
 
 from __future__ import annotations
 
@@ -40,11 +41,15 @@ def limits(**changes: float | bool | None) -> AgentLimits:
 
 
 @contextlib.contextmanager
-def pool(*arguments: str, sessions: int = 4, bounds: AgentLimits = LIMITS, **variables: str) -> Iterator[WorkerPool]:
+def pool(
+    *arguments: str, sessions: int = 4, bounds: AgentLimits = LIMITS, **variables: str
+) -> Iterator[WorkerPool]:
     environment = {"PATH": os.environ["PATH"], "SOME_API_KEY": SECRET, **variables}
     command = (sys.executable, str(ROGUE), str(sessions), *arguments)
     launch = Launch(command=command, cwd="/", environment=environment)
-    setting = AgentSetting(root="/", world=World(environment=environment, cache="/nowhere"), limits=bounds)
+    setting = AgentSetting(
+        root="/", world=World(environment=environment, cache="/nowhere"), limits=bounds
+    )
     opened = WorkerPool(launch, setting=setting)
     try:
         yield opened
@@ -87,17 +92,38 @@ def nothing_is_left() -> Iterator[None]:
     ("text", "kind", "words"),
     [
         ("exit 3", FailureKind.EXITED, "the agent's process exited with code 3"),
-        ("exit 0", FailureKind.EXITED, "the agent's process exited with code 0"),  # no way to end a turn
+        # no way to end a turn
+        ("exit 0", FailureKind.EXITED, "the agent's process exited with code 0"),
         ("kill", FailureKind.KILLED, "signal 9 (SIGKILL) (out of memory?)"),
         ("half", FailureKind.EXITED, 'in the middle of a line: \'{"type": "event", "sess'),
-        ("flood-line 100000000", FailureKind.FLOODED, "the agent produced more than 1 MiB in one line"),
-        ("flood-lines 100000000", FailureKind.FLOODED, "the agent produced more than 1 MiB in one turn"),
-        ("raw Starting up ...\\n", FailureKind.PROTOCOL, "is not JSON (logs belong on standard error): 'Starting up"),
+        (
+            "flood-line 100000000",
+            FailureKind.FLOODED,
+            "the agent produced more than 1 MiB in one line",
+        ),
+        (
+            "flood-lines 100000000",
+            FailureKind.FLOODED,
+            "the agent produced more than 1 MiB in one turn",
+        ),
+        (
+            "raw Starting up ...\\n",
+            FailureKind.PROTOCOL,
+            "is not JSON (logs belong on standard error): 'Starting up",
+        ),
         ("raw \\xff\\xfe\\n", FailureKind.PROTOCOL, "is not UTF-8"),
         ('raw {"type":"wave"}\\n', FailureKind.PROTOCOL, "has an unknown type 'wave'"),
         ("raw [1]\\n", FailureKind.PROTOCOL, "is not a JSON object"),
-        ('raw {"type":"ready","protocol":9}\\n', FailureKind.PROTOCOL, "the agent uses protocol version 9"),
-        ('raw {"type":"fatal","kind":"model_error","message":"broke"}\\n', FailureKind.MODEL_ERROR, "broke"),
+        (
+            'raw {"type":"ready","protocol":9}\\n',
+            FailureKind.PROTOCOL,
+            "the agent uses protocol version 9",
+        ),
+        (
+            'raw {"type":"fatal","kind":"model_error","message":"broke"}\\n',
+            FailureKind.MODEL_ERROR,
+            "broke",
+        ),
         ("wrong-session", FailureKind.PROTOCOL, "for 'somebody else', an unknown conversation"),
         ("future-session", FailureKind.PROTOCOL, "for 's999', an unknown conversation"),
         ("close-stdout", FailureKind.EXITED, "the agent"),
@@ -178,7 +204,10 @@ def test_a_case_has_a_limit_over_all_its_turns() -> None:
 def test_other_conversations_of_a_worker_go_on_when_one_times_out() -> None:
     with pool(bounds=limits(turn_timeout_s=1.0)) as agent:
         pids: list[str] = []
-        others = [threading.Thread(target=lambda: pids.extend(talk(agent, "pid", *["slow 0.5"] * 3))) for _ in range(3)]
+        others = [
+            threading.Thread(target=lambda: pids.extend(talk(agent, "pid", *["slow 0.5"] * 3)))
+            for _ in range(3)
+        ]
         for thread in others:
             thread.start()
         assert failure(agent, "hang").kind is FailureKind.TIMEOUT
@@ -192,7 +221,8 @@ def test_other_conversations_of_a_worker_go_on_when_one_times_out() -> None:
 
 def test_an_answer_that_comes_late_reaches_nobody() -> None:
     with pool(bounds=limits(turn_timeout_s=1.5)) as agent:
-        company = threading.Thread(target=lambda: talk(agent, *["slow 1.0"] * 3))  # keeps the worker alive
+        # keeps the worker alive
+        company = threading.Thread(target=lambda: talk(agent, *["slow 1.0"] * 3))
         company.start()
         assert failure(agent, "slow 2.0").kind is FailureKind.TIMEOUT
         company.join(20)  # the late answer has come in between
@@ -241,7 +271,9 @@ def test_a_second_answer_to_a_turn_is_not_taken_for_the_next() -> None:
         ),
     ],
 )
-def test_a_worker_that_does_not_start_says_why(fault: str, kind: FailureKind, words: str, detail: str) -> None:
+def test_a_worker_that_does_not_start_says_why(
+    fault: str, kind: FailureKind, words: str, detail: str
+) -> None:
     with pool(fault, bounds=limits(start_timeout_s=0.5 if fault == "hang" else 20.0)) as agent:
         found = failure(agent, "hello")
     assert (found.kind, found.turn, found.detail) == (kind, None, detail)
@@ -258,7 +290,9 @@ def test_a_start_that_failed_twice_alike_is_not_tried_again(tmp_path: Path) -> N
 
 def test_a_missing_program_is_a_failed_start() -> None:
     launch = Launch(command=("no-such-agent",), cwd="/", environment={"PATH": os.environ["PATH"]})
-    agent = WorkerPool(launch, setting=AgentSetting(root="/", world=World(environment={}, cache="/nowhere")))
+    agent = WorkerPool(
+        launch, setting=AgentSetting(root="/", world=World(environment={}, cache="/nowhere"))
+    )
     found = failure(agent, "hello")
     agent.close()
     assert found.kind is FailureKind.START
@@ -270,9 +304,13 @@ def test_a_launch_is_made_once_and_its_failure_is_everybodys() -> None:
 
     def launch() -> Launch:
         made.append(1)
-        raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message="no such package", detail="uv: no"))
+        raise AgentFailed(
+            AgentFailure(kind=FailureKind.INSTALL, message="no such package", detail="uv: no")
+        )
 
-    agent = WorkerPool(launch, setting=AgentSetting(root="/", world=World(environment={}, cache="/nowhere")))
+    agent = WorkerPool(
+        launch, setting=AgentSetting(root="/", world=World(environment={}, cache="/nowhere"))
+    )
     found = [failure(agent, "hello") for _ in range(5)]
     agent.close()
     assert len(made) == 1

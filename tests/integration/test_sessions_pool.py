@@ -41,15 +41,24 @@ ROGUE = Path(__file__).parents[1] / "agents/rogue.py"
 
 
 @contextlib.contextmanager
-def pool(can_hold: int = 8, *, pause: float = 0.0, grades_metrics: bool = True, **bounds: int) -> Iterator[WorkerPool]:
+def pool(
+    can_hold: int = 8, *, pause: float = 0.0, grades_metrics: bool = True, **bounds: int
+) -> Iterator[WorkerPool]:
     """A pool of workers that say that they can hold `can_hold` conversations."""
     environment = {"PATH": os.environ["PATH"], "PAUSE": str(pause)}
     launch = Launch(
-        command=(sys.executable, str(ROGUE), str(can_hold)), cwd="/", environment=environment, hello={"greeting": "hi"}
+        command=(sys.executable, str(ROGUE), str(can_hold)),
+        cwd="/",
+        environment=environment,
+        hello={"greeting": "hi"},
     )
     limits = AgentLimits(turn_timeout_s=30, start_timeout_s=30, **bounds)  # type: ignore[arg-type]  # counts and flags
-    setting = AgentSetting(root="/", world=World(environment=environment, cache="/nowhere"), limits=limits)
-    opened = WorkerPool(launch, setting=setting, metrics=(lambda: launch) if grades_metrics else None)
+    setting = AgentSetting(
+        root="/", world=World(environment=environment, cache="/nowhere"), limits=limits
+    )
+    opened = WorkerPool(
+        launch, setting=setting, metrics=(lambda: launch) if grades_metrics else None
+    )
     try:
         yield opened
     finally:
@@ -93,10 +102,13 @@ def nothing_is_left() -> Iterator[None]:
 
 
 def test_conversations_never_mix() -> None:
-    """Fifty trials of several turns over two workers of four: each finds its own state, and only that."""
+    """Fifty trials of several turns over two workers of four: each finds its own state, and only
+    that."""
 
     def trial(number: int) -> tuple[dict[str, str], object, str]:
-        with agent.converse(case(f"case {number}", start=f"s{number}"), key(f"case {number}")) as talk:
+        with agent.converse(
+            case(f"case {number}", start=f"s{number}"), key(f"case {number}")
+        ) as talk:
             for turn in range(5):
                 answer = talk.send(user(f"remember k{turn}=v{number}.{turn}"))
                 assert text_of(answer) == f"k{turn} is v{number}.{turn}"
@@ -154,7 +166,10 @@ def test_who_comes_when_all_is_full_waits() -> None:
 
 
 def test_isolated_cases_have_a_process_each() -> None:
-    with pool(8, isolate_cases=True, workers=2, sessions=4) as agent, ThreadPoolExecutor(6) as threads:
+    with (
+        pool(8, isolate_cases=True, workers=2, sessions=4) as agent,
+        ThreadPoolExecutor(6) as threads,
+    ):
         pids = list(threads.map(lambda _: pid(agent), range(8)))
         assert len(set(pids)) == 8
         assert not any(leftovers.runs(each) for each in pids)
@@ -194,10 +209,12 @@ def test_closing_ends_what_is_under_way_and_what_waits() -> None:
 
 
 def test_faults_all_over_leave_every_other_trial_right() -> None:
-    """A mixed crowd: whoever fails, nobody gets an answer that is not their own, and all come to an end."""
+    """A mixed crowd: whoever fails, nobody gets an answer that is not their own, and all come to an
+    end."""
     rng = random.Random(7)
     texts = [
-        rng.choice(["hello {}", "state", "fail raised no", "slow 0.05", "exit 1", "raw junk\\n"]) for _ in range(60)
+        rng.choice(["hello {}", "state", "fail raised no", "slow 0.05", "exit 1", "raw junk\\n"])
+        for _ in range(60)
     ]
 
     def trial(number: int) -> str | FailureKind:
@@ -217,7 +234,8 @@ def test_faults_all_over_leave_every_other_trial_right() -> None:
         "exit 1": lambda _: FailureKind.EXITED,
         "raw junk\\n": lambda _: FailureKind.PROTOCOL,
     }
-    lost = {FailureKind.EXITED, FailureKind.PROTOCOL}  # by what another conversation did to the shared worker
+    # by what another conversation did to the shared worker
+    lost = {FailureKind.EXITED, FailureKind.PROTOCOL}
     for number, result in enumerate(results):
         assert result == expected[texts[number]](number) or result in lost
 

@@ -1,4 +1,5 @@
-"""Settings that no system takes, and links that a commit put where the gate reads and writes: told, never a crash."""
+"""Settings that no system takes, and links that a commit put where the gate reads and writes: told,
+never a crash."""
 
 from __future__ import annotations
 
@@ -59,7 +60,13 @@ def test_what_the_change_says(repo: Repository, settings: dict[str, Any], said: 
 
 @pytest.mark.parametrize(
     "settings",
-    [agent(command=5), agent(command=["python", 5]), {"output": "a\0b"}, {"criteria": "x" * 300}, {"agent": "x" * 300}],
+    [
+        agent(command=5),
+        agent(command=["python", 5]),
+        {"output": "a\0b"},
+        {"criteria": "x" * 300},
+        {"agent": "x" * 300},
+    ],
     ids=str,
 )
 def test_what_the_base_says(repo: Repository, settings: dict[str, Any]) -> None:
@@ -82,7 +89,9 @@ def test_a_criterion_with_255_levels(repo: Repository) -> None:
     assert "nested too deeply" in out
 
 
-@pytest.mark.parametrize("link", ["evalgate-report", "evalgate-report/journal.jsonl", "evalgate.yml"])
+@pytest.mark.parametrize(
+    "link", ["evalgate-report", "evalgate-report/journal.jsonl", "evalgate.yml"]
+)
 def test_no_link_of_a_commit_is_followed(repo: Repository, tmp_path: Path, link: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     if link == "evalgate-report":
@@ -97,7 +106,11 @@ def test_no_link_of_a_commit_is_followed(repo: Repository, tmp_path: Path, link:
     assert code in (2, 3), out
     assert "symbolic link" in out
     assert "Traceback" not in out
-    kept = list(elsewhere.iterdir()) == [] if elsewhere.is_dir() else elsewhere.read_text() == "kept: 1\n"
+    kept = (
+        list(elsewhere.iterdir()) == []
+        if elsewhere.is_dir()
+        else elsewhere.read_text() == "kept: 1\n"
+    )
     assert kept
 
 

@@ -1,7 +1,8 @@
-"""`evalgate run` on conversation scenarios: real agents, the real google-genai client, a local server, no internet.
+"""`evalgate run` on conversation scenarios: real agents, the real google-genai client, a local
+server, no internet.
 
-The server plays the user and judges it: what it says to the agent's n-th answer is the n-th line of a script.
-"""
+The server plays the user and judges it: what it says to the agent's n-th answer is the n-th line of
+a script."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ def as_planned(answers: int, prompt: str) -> str:
 
 
 class Gemini(GeminiDouble):
-    """Plays the user by `talk` (the text for the number of answers so far and the prompt), judges it by `verdict`.
+    """Plays the user by `talk` (the text for the number of answers so far and the prompt), judges
+    it by `verdict`.
 
     `status`: of every answer; `broken`: words in a prompt that is answered with 500 instead.
     """
@@ -125,7 +127,9 @@ class Gemini(GeminiDouble):
             return self.talk(prompt.count('\n{"agent":'), prompt)
         if '"verdicts"' in json.dumps(body["generationConfig"]):  # of several properties
             holds = {"evidence": "", "rationale": "So.", "verdict": "yes"}
-            return json.dumps({"verdicts": [{"id": f"P{number}", **holds} for number in range(1, 4)]})
+            return json.dumps(
+                {"verdicts": [{"id": f"P{number}", **holds} for number in range(1, 4)]}
+            )
         return json.dumps({"rationale": "It follows the plan.", "verdict": self.verdict})
 
 
@@ -174,14 +178,22 @@ def repository(
         scenario = {"starting_prompt": prompt, "conversation_plan": "For two, at seven."}
         scenario |= {"user_persona": persona} if persona else {}
         cases.append({"eval_id": f"case_{number}", "conversation_scenario": scenario})
-    (root / "desk.evalset.json").write_text(json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
+    (root / "desk.evalset.json").write_text(
+        json.dumps({"eval_set_id": "desk", "eval_cases": cases})
+    )
     return root
 
 
 def run(root: Path, *arguments: str, command: str = "run") -> tuple[int, str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE_", "GEMINI_"))}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GOOGLE_", "GEMINI_"))
+    }
     words = [command, "--cache", str(root / "cache"), *arguments]
-    done = forked_command.run(words, cwd=root, env={**inherited, "MY_KEY": "a-secret-key"}, timeout=180)
+    done = forked_command.run(
+        words, cwd=root, env={**inherited, "MY_KEY": "a-secret-key"}, timeout=180
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -205,7 +217,9 @@ WHOLE = [
 
 
 @pytest.mark.parametrize("agent", ["python", "http"])
-def test_a_conversation_is_led_with_agents_of_other_kinds(tmp_path: Path, gemini: Gemini, agent: str) -> None:
+def test_a_conversation_is_led_with_agents_of_other_kinds(
+    tmp_path: Path, gemini: Gemini, agent: str
+) -> None:
     root = repository(tmp_path, gemini, agent=agent)
     code, said = run(root)
     assert code == 0, said
@@ -224,7 +238,8 @@ def test_a_conversation_is_led_to_its_end_and_then_again_without_a_call(
     assert [dialogue(each) for each in first] == [WHOLE, WHOLE]
     assert [each["ended_by"] for each in first] == ["stop_signal"] * 2
     assert gemini.played == 2 * 2 * 3  # repeats have users of their own
-    assert gemini.judged == 2 * 2 * 3 * 3  # two messages and the end, three samples each; each repeat for itself
+    # two messages and the end, three samples each; each repeat for itself
+    assert gemini.judged == 2 * 2 * 3 * 3
     # the agent talks anew, its users and judges are remembered
     code, said = run(root, "--runs", "2", "--fresh")
     assert code == 0, said
@@ -240,7 +255,8 @@ def test_a_conversation_is_led_to_its_end_and_then_again_without_a_call(
 
 
 def _check_replayed(root: Path, gemini: Gemini) -> None:
-    """The conversations of the last run become cases that any run replays, and no model plays their users."""
+    """The conversations of the last run become cases that any run replays, and no model plays their
+    users."""
     asked = gemini.played + gemini.judged
     code, said = run(root, "--from-results", "evalgate-report/results.json", command="generate")
     assert code == 0, said
@@ -253,7 +269,9 @@ def _check_replayed(root: Path, gemini: Gemini) -> None:
     assert gemini.played + gemini.judged == asked
 
 
-def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(tmp_path: Path, gemini: Gemini) -> None:
+def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(
+    tmp_path: Path, gemini: Gemini
+) -> None:
     """Head's agent does not ask for the time, and its user never comes to an end."""
 
     def talk(answers: int, prompt: str) -> str:
@@ -265,17 +283,35 @@ def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(tmp_pat
     limit = {"max_allowed_invocations": 4}
     root = repository(tmp_path, gemini, criteria=criteria, simulator=limit)
     (root / ".gitignore").write_text("cache/\nevalgate-report/\n")
-    git = ("git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@t.example", "-c", "commit.gpgsign=false")
-    for command in (("init", "-qb", "main"), ("add", "-A"), ("commit", "-qm", "base"), ("checkout", "-qb", "change")):
+    git = (
+        "git",
+        "-C",
+        str(root),
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@t.example",
+        "-c",
+        "commit.gpgsign=false",
+    )
+    for command in (
+        ("init", "-qb", "main"),
+        ("add", "-A"),
+        ("commit", "-qm", "base"),
+        ("checkout", "-qb", "change"),
+    ):
         subprocess.run([*git, *command], check=True, capture_output=True)
-    (root / "desk/agent.py").write_text(COMMAND_AGENT.replace("At what time?", "Booked for two, at six."))
+    (root / "desk/agent.py").write_text(
+        COMMAND_AGENT.replace("At what time?", "Booked for two, at six.")
+    )
     subprocess.run([*git, "commit", "-qam", "change"], check=True, capture_output=True)
 
     code, said = run(root, "--base", "main")
     assert code == 1, said
     (outcome,) = outcomes(root)
     assert (len(outcome["invocations"]), outcome["ended_by"]) == (4, "turn_limit")
-    # "For two." for both; the base's "At seven." and end; head's two complaints, and once more at the limit
+    # "For two." for both; the base's "At seven." and end; head's two complaints, and once more at
+    # the limit
     assert gemini.played == 1 + 2 + 3
     assert (uses(root)["user_simulator"]["calls"], uses(root)["user_simulator"]["cached"]) == (6, 1)
     results = json.loads((root / "evalgate-report/results.json").read_text())
@@ -285,11 +321,11 @@ def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(tmp_pat
     (told,) = results["comparison"]["cases"]
     assert told["divergence"] == {"answers": 2, "users": 3}
     comment = (root / "evalgate-report/comment.md").read_text()
-    expected = (
-        "The conversations diverge in turn 2: the base's agent said “At what time?”, head's said “Booked for two, at"
-    )
+    expected = "The conversations diverge in turn 2: the base's agent said “At what time?”, head's said “Booked for two, at"
     assert expected in comment
-    assert "The conversations diverge in turn 2" in (root / "evalgate-report/report.html").read_text()
+    assert (
+        "The conversations diverge in turn 2" in (root / "evalgate-report/report.html").read_text()
+    )
 
 
 def uses(root: Path) -> dict[str, dict[str, Any]]:
@@ -305,7 +341,9 @@ def test_a_simulator_that_fails_is_no_failure_of_the_agent_and_is_asked_again_on
         return "" if "silently" in prompt and answers == 2 else TALK[answers - 1]
 
     gemini.talk, gemini.broken = talk, "Broken"
-    root = repository(tmp_path, gemini, prompts=("A table, silently.", "Broken table.", "A table, please."))
+    root = repository(
+        tmp_path, gemini, prompts=("A table, silently.", "Broken table.", "A table, please.")
+    )
     code, said = run(root)
     assert code == 3, said
     assert "NOT MEASURED" in said
@@ -324,7 +362,8 @@ def test_a_simulator_that_fails_is_no_failure_of_the_agent_and_is_asked_again_on
 
 ENDS = {
     "First.": (["</finished>"], 1),  # in its first reply: one turn
-    "Quoted.": (['Mail me "</finished>" when you are done, please.', "</finished>"], 2),  # it goes on
+    # it goes on
+    "Quoted.": (['Mail me "</finished>" when you are done, please.', "</finished>"], 2),
     "Loud.": (["Bye </FINISHED> bye"], 1),
     "Endless.": ([f"And more, number {number}." for number in range(5)], 4),
 }
@@ -349,12 +388,15 @@ def test_where_a_conversation_ends_and_that_skipping_judges_does_not_silence_the
     assert code == 3, said  # skipped is not passed
     assert gemini.judged == 0
     found = [(len(each["invocations"]), each["ended_by"]) for each in outcomes(root)]
-    assert found == [(turns, "turn_limit" if turns == 4 else "stop_signal") for _, turns in ENDS.values()]
+    assert found == [
+        (turns, "turn_limit" if turns == 4 else "stop_signal") for _, turns in ENDS.values()
+    ]
 
 
 def test_a_poor_simulator_makes_the_case_unmeasured(tmp_path: Path, gemini: Gemini) -> None:
     gemini.verdict = "invalid"
-    criteria = {QUALITY: 0.8, "final_session_state": 1.0}  # the latter fails for certain, and says nothing here
+    # the latter fails for certain, and says nothing here
+    criteria = {QUALITY: 0.8, "final_session_state": 1.0}
     root = repository(tmp_path, gemini, criteria=criteria)
     sets = json.loads((root / "desk.evalset.json").read_text())
     sets["eval_cases"][0]["final_session_state"] = {"turns": 99}
@@ -398,10 +440,14 @@ def test_without_credentials_nothing_is_run(tmp_path: Path, gemini: Gemini) -> N
 def test_a_recording_plays_the_user_without_an_account(tmp_path: Path, gemini: Gemini) -> None:
     root = repository(tmp_path, gemini)
     gate = yaml.safe_load((root / "evalgate.yml").read_text())
-    (root / "evalgate.yml").write_text(yaml.safe_dump(gate | {"judge": gate["judge"] | {"record": "replies.jsonl"}}))
+    (root / "evalgate.yml").write_text(
+        yaml.safe_dump(gate | {"judge": gate["judge"] | {"record": "replies.jsonl"}})
+    )
     assert run(root)[0] == 0
     asked = gemini.played + gemini.judged
-    (root / "evalgate.yml").write_text(yaml.safe_dump(gate | {"judge": {"replay": "replies.jsonl"}}))
+    (root / "evalgate.yml").write_text(
+        yaml.safe_dump(gate | {"judge": {"replay": "replies.jsonl"}})
+    )
     code, said = run(root, "--cache", str(tmp_path / "another"))
     assert code == 0, said
     assert gemini.played + gemini.judged == asked
@@ -410,14 +456,24 @@ def test_a_recording_plays_the_user_without_an_account(tmp_path: Path, gemini: G
 # --- evalgate generate ----------------------------------------------------------------------------
 
 WRITTEN = [
-    {"starting_prompt": "A table, please.", "conversation_plan": "For two, at seven.", "user_persona": "NOVICE"},
-    {"starting_prompt": "I want to eat.", "conversation_plan": "Alone, at eight.", "user_persona": "nobody"},
+    {
+        "starting_prompt": "A table, please.",
+        "conversation_plan": "For two, at seven.",
+        "user_persona": "NOVICE",
+    },
+    {
+        "starting_prompt": "I want to eat.",
+        "conversation_plan": "Alone, at eight.",
+        "user_persona": "nobody",
+    },
     {"starting_prompt": "", "conversation_plan": "no prompt"},
 ]
 
 
 @pytest.mark.parametrize("agent", ["command", "adk"])
-def test_scenarios_are_generated_reviewed_and_run(tmp_path: Path, gemini: Gemini, agent: str) -> None:
+def test_scenarios_are_generated_reviewed_and_run(
+    tmp_path: Path, gemini: Gemini, agent: str
+) -> None:
     gemini.scenarios = json.dumps({"scenarios": WRITTEN})
     root = repository(tmp_path, gemini, agent=agent)
     code, said = run(root, "--count", "2", "--instruction", "Only dinners.", command="generate")
@@ -433,7 +489,8 @@ def test_scenarios_are_generated_reviewed_and_run(tmp_path: Path, gemini: Gemini
     (prompt,) = gemini.asked_for
     assert "Only dinners." in prompt
     assert "For how many?" in prompt  # what the agent says of itself
-    assert ("Book tables." in prompt) is (agent == "adk")  # its instructions, where its driver tells
+    # its instructions, where its driver tells
+    assert ("Book tables." in prompt) is (agent == "adk")
     if agent == "adk":  # what follows is the same for every agent
         return
     code, said = run(root, "--count", "2", "--instruction", "Only dinners.", command="generate")

@@ -1,4 +1,5 @@
-"""bench/strangers.py on an agent that needs a variable of its own, a tool, a judge and a simulated user."""
+"""bench/strangers.py on an agent that needs a variable of its own, a tool, a judge and a simulated
+user."""
 
 from __future__ import annotations
 
@@ -59,18 +60,35 @@ def test_the_second_try_has_the_variables_of_its_own_example(tmp_path: Path) -> 
         "desk/agent.py": AGENT,
         ".env.example": "# your desk\nexport DESK=<YOUR_DESK>\n",
         "evals/test_config.json": json.dumps({"criteria": CRITERIA}),
-        "evals/shelves.evalset.json": json.dumps({"eval_set_id": "shelves", "eval_cases": sets["shelves"]}),
-        "led/greetings.evalset.json": json.dumps({"eval_set_id": "greetings", "eval_cases": sets["greetings"]}),
+        "evals/shelves.evalset.json": json.dumps(
+            {"eval_set_id": "shelves", "eval_cases": sets["shelves"]}
+        ),
+        "led/greetings.evalset.json": json.dumps(
+            {"eval_set_id": "greetings", "eval_cases": sets["greetings"]}
+        ),
     }
     for name, text in files.items():
         (tmp_path / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "checkout" / name).write_text(text)
     python = {"python": adk_python("new")}
-    entry = {"agent": "desk", "path": "checkout", "commit": "abc", "typed": ".env.example", "inputs": python}
+    entry = {
+        "agent": "desk",
+        "path": "checkout",
+        "commit": "abc",
+        "typed": ".env.example",
+        "inputs": python,
+    }
     options = ["--checkouts", tmp_path, "--work", tmp_path / "work", "--control"]
     (tmp_path / "lists").mkdir()
-    (tmp_path / "lists/agents.json").write_text(json.dumps([entry, {**entry, "agent": "lost", "typed": None}]))
-    command = [sys.executable, ROOT / "bench/strangers.py", tmp_path / "lists/agents.json", *options]
+    (tmp_path / "lists/agents.json").write_text(
+        json.dumps([entry, {**entry, "agent": "lost", "typed": None}])
+    )
+    command = [
+        sys.executable,
+        ROOT / "bench/strangers.py",
+        tmp_path / "lists/agents.json",
+        *options,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     log = tmp_path / "work/desk/typed/log.txt"
     assert done.returncode == 0, done.stderr
@@ -88,16 +106,31 @@ def test_the_second_try_has_the_variables_of_its_own_example(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param({"functionResponse": {"name": "find_shelf", "response": {}}}, id="as the Gemini API names it"),
-        pytest.param({"function_response": {"name": "find_shelf", "response": {}}}, id="as Vertex AI's client does"),
+        pytest.param(
+            {"functionResponse": {"name": "find_shelf", "response": {}}},
+            id="as the Gemini API names it",
+        ),
+        pytest.param(
+            {"function_response": {"name": "find_shelf", "response": {}}},
+            id="as Vertex AI's client does",
+        ),
     ],
 )
 def test_the_scripted_model_answers_once_its_tool_has(answer: dict[str, Any]) -> None:
-    script = Script({"Where is Dune?": Turn((("find_shelf", {"title": "Dune"}),), "It stands on shelf A-3.")})
+    script = Script(
+        {"Where is Dune?": Turn((("find_shelf", {"title": "Dune"}),), "It stands on shelf A-3.")}
+    )
     asked = [{"role": "user", "parts": [{"text": "Where is Dune?"}]}]
-    request: dict[str, Any] = {"contents": asked, "tools": [{"functionDeclarations": [{"name": "find_shelf"}]}]}
+    request: dict[str, Any] = {
+        "contents": asked,
+        "tools": [{"functionDeclarations": [{"name": "find_shelf"}]}],
+    }
     call = {"functionCall": {"name": "find_shelf", "args": {"title": "Dune"}}}
     assert gemini_reply(script, request)["candidates"][0]["content"]["parts"] == [call]
-    request["contents"] = [*asked, {"role": "model", "parts": [call]}, {"role": "user", "parts": [answer]}]
+    request["contents"] = [
+        *asked,
+        {"role": "model", "parts": [call]},
+        {"role": "user", "parts": [answer]},
+    ]
     said = [{"text": "It stands on shelf A-3."}]
     assert gemini_reply(script, request)["candidates"][0]["content"]["parts"] == said

@@ -1,4 +1,5 @@
-"""What the command says to a shell whose terminal is gone, and to whoever interrupts it while it is being loaded."""
+"""What the command says to a shell whose terminal is gone, and to whoever interrupts it while it is
+being loaded."""
 
 from __future__ import annotations
 
@@ -24,10 +25,17 @@ def repo(tmp_path: Path) -> Repository:
 def in_shell(repo: Repository, line: str) -> list[str]:
     """What a shell shows of a line with the command, its exit code behind it."""
     script = f'evalgate() {{ {forked_command.EVALGATE} "$@"; }}; {line}; echo ${{PIPESTATUS[0]}}'
-    # SHELL is what `script` starts; a runner need not have it, and another shell knows no functions of bash
+    # SHELL is what `script` starts; a runner need not have it, and another shell knows no functions
+    # of bash
     environment = {**os.environ, "ASKED_LOG": str(repo.log), "SHELL": "/bin/bash"}
     done = subprocess.run(
-        ["bash", "-c", script], cwd=repo.root, env=environment, capture_output=True, text=True, timeout=60, check=True
+        ["bash", "-c", script],
+        cwd=repo.root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     return (done.stdout + done.stderr).splitlines()
 
@@ -42,7 +50,10 @@ def in_shell(repo: Repository, line: str) -> list[str]:
         # closed before it starts
         ("evalgate --help >&- 2>&- <&-", ["0"]),
         # a full disk: said where it can be, its exit code kept
-        ("evalgate --help >/dev/full", ["0", "evalgate: output cannot be written: No space left on device"]),
+        (
+            "evalgate --help >/dev/full",
+            ["0", "evalgate: output cannot be written: No space left on device"],
+        ),
         ("evalgate no-such-command >/dev/full 2>&1", ["2"]),
     ],
 )
@@ -53,7 +64,11 @@ def test_an_exit_code_outlives_the_terminal(repo: Repository, line: str, shown: 
 def test_a_verdict_outlives_the_terminal(repo: Repository) -> None:
     assert in_shell(repo, "evalgate run >&- 2>&-") == ["0"]
     assert (repo.root / "evalgate-report" / "results.json").is_file()
-    first = (repo.root / "evalgate-report" / "journal.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    first = (
+        (repo.root / "evalgate-report" / "journal.jsonl")
+        .read_text(encoding="utf-8")
+        .splitlines()[0]
+    )
     assert first.startswith('{"journal"'), "the journal had been taken for standard output"
 
 
@@ -82,9 +97,7 @@ def test_ctrl_c_while_the_command_is_loaded_is_no_fail(repo: Repository) -> None
     assert not (repo.root / "evalgate-report").exists()
 
 
-COMMAND = (
-    "x\n::error::owned\r::warning::owned\u2028::notice::owned\n \t##[group]owned \x1b[31m \x1b]0;title\x07\x00\u202e"
-)
+COMMAND = "x\n::error::owned\r::warning::owned\u2028::notice::owned\n \t##[group]owned \x1b[31m \x1b]0;title\x07\x00\u202e"
 
 
 ARGUMENT = COMMAND.replace("\x00", "")
@@ -116,7 +129,9 @@ def test_nothing_in_a_repository_commands_the_runner_of_a_workflow(
     elif where == "criterion":
         repo.write("test_config.json", json.dumps({"criteria": {COMMAND: 0.5}}))
     elif where == "setting":
-        repo.gate_file(**{COMMAND: 1, "agents": [{"driver": "command", "command": [COMMAND], COMMAND: 2}]})
+        repo.gate_file(
+            **{COMMAND: 1, "agents": [{"driver": "command", "command": [COMMAND], COMMAND: 2}]}
+        )
     elif where == "failure":
         repo.write("agent.py", f"import sys; sys.exit({COMMAND!r})")
     _, said = repo.call(*arguments, environment={"GITHUB_ACTIONS": "true"})

@@ -44,7 +44,10 @@ def repository(folder: Path, agent: str) -> Repository:
     made = Repository(folder / "repo", folder / "asked.log")
     made.write("desk/__init__.py", "")
     made.write("desk/agent.py", agent)
-    made.write("evalgate.yml", json.dumps({"agent": "desk", "python": str(python), "budget": "tokens=2500"}))
+    made.write(
+        "evalgate.yml",
+        json.dumps({"agent": "desk", "python": str(python), "budget": "tokens=2500"}),
+    )
     return made
 
 
@@ -69,13 +72,20 @@ root_agent = LlmAgent(name="desk", model=Asks(model="m"), tools=[AgentTool(inner
 
 def test_tokens_of_an_agent_that_is_called_as_a_tool_count(tmp_path: Path) -> None:
     """The events of the one that calls it tell nothing of its answer."""
-    repo = repository(tmp_path, AGENT.format(lies=False).replace("parts[-1].text", "parts[-1].text or ''") + OF_A_TOOL)
+    repo = repository(
+        tmp_path,
+        AGENT.format(lies=False).replace("parts[-1].text", "parts[-1].text or ''") + OF_A_TOOL,
+    )
     repo.cases(1, 2, threshold=0.0)
     repo.commit("all")
-    code, said = repo.run("--baseline", "none", "--concurrency", "1", "--fail-on", "not_measured", base="")
+    code, said = repo.run(
+        "--baseline", "none", "--concurrency", "1", "--fail-on", "not_measured", base=""
+    )
     assert code == 0, said
     cases = repo.results()["suites"][0]["cases"]
-    assert [trial["tokens"] for case in cases for trial in case.get("trials", ()) if trial.get("tokens")] == [3000]
+    assert [
+        trial["tokens"] for case in cases for trial in case.get("trials", ()) if trial.get("tokens")
+    ] == [3000]
     assert "the budget of 2,500 agent tokens is spent" in said
     assert "the answers of its models of 3,000" in said
 
@@ -91,6 +101,8 @@ def test_an_agent_that_tells_of_fewer_tokens_than_its_model_did_spends_the_budge
     assert code == 0, said  # inconclusive does not block
     assert "the budget of 2,500 agent tokens is spent" in said
     cases = repo.results()["suites"][0]["cases"]
-    assert [trial["tokens"] for case in cases for trial in case.get("trials", ()) if trial.get("tokens")] == [1000] * 3
+    assert [
+        trial["tokens"] for case in cases for trial in case.get("trials", ()) if trial.get("tokens")
+    ] == [1000] * 3
     told = "the agent's events tell of 3 tokens, the answers of its models of 3,000"
     assert (told in said) == lies

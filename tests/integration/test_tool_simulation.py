@@ -1,4 +1,5 @@
-"""`evalgate run --tools ...` with real processes: record once, then gate without the backend; every kind of agent."""
+"""`evalgate run --tools ...` with real processes: record once, then gate without the backend; every
+kind of agent."""
 
 from __future__ import annotations
 
@@ -142,7 +143,9 @@ class Backend:
             def do_GET(self) -> None:
                 query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
                 backend.asked.append(query["city"])
-                body = json.dumps({"city": query["city"], "degrees": len(query["city"]), "key": "k-12345678"}).encode()
+                body = json.dumps(
+                    {"city": query["city"], "degrees": len(query["city"]), "key": "k-12345678"}
+                ).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -163,14 +166,18 @@ class Backend:
 class Repository:
     """A repository with a weather agent of some kind, and a case for each city."""
 
-    def __init__(self, root: Path, kind: str, backend: Backend, cities: tuple[str, ...] = CITIES) -> None:
+    def __init__(
+        self, root: Path, kind: str, backend: Backend, cities: tuple[str, ...] = CITIES
+    ) -> None:
         self.root = root
         self.backend = backend
         package = root / "weather"
         package.mkdir()
         (package / "__init__.py").write_text("")
         (package / "tool.py").write_text(TOOL)
-        (package / "agent.py").write_text({"adk": ADK, "adk-old": ADK, "python": PYTHON, "command": COMMAND}[kind])
+        (package / "agent.py").write_text(
+            {"adk": ADK, "adk-old": ADK, "python": PYTHON, "command": COMMAND}[kind]
+        )
         rule: dict[str, Any] = {
             "adk": {"driver": "adk", "path": "weather"},
             "python": {"driver": "python", "call": "weather.agent:answer"},
@@ -203,17 +210,28 @@ class Repository:
             }
             for city, answer in answers.items()
         ]
-        (self.root / "weather.evalset.json").write_text(json.dumps({"eval_set_id": "weather", "eval_cases": cases}))
+        (self.root / "weather.evalset.json").write_text(
+            json.dumps({"eval_set_id": "weather", "eval_cases": cases})
+        )
 
     def run(self, *arguments: str, **environment: str) -> int:
-        known = {"WEATHER_URL": self.backend.url, "WEATHER_API_KEY": "k-12345678", "PATH": "/usr/bin:/bin"}
+        known = {
+            "WEATHER_URL": self.backend.url,
+            "WEATHER_API_KEY": "k-12345678",
+            "PATH": "/usr/bin:/bin",
+        }
         known |= {"HOME": str(self.root), "LANG": os.environ.get("LANG", "")}
-        done = forked_command.run(["run", *arguments], cwd=self.root, env={**known, **environment}, timeout=180)
+        done = forked_command.run(
+            ["run", *arguments], cwd=self.root, env={**known, **environment}, timeout=180
+        )
         self.output = done.stdout + done.stderr
         return done.returncode
 
     def cassettes(self) -> dict[str, str]:
-        return {path.name: path.read_text() for path in sorted((self.root / "tool-cassettes").rglob("*.json"))}
+        return {
+            path.name: path.read_text()
+            for path in sorted((self.root / "tool-cassettes").rglob("*.json"))
+        }
 
     def comment(self) -> str:
         return (self.root / "evalgate-report/comment.md").read_text()
@@ -253,7 +271,9 @@ def _check_cassettes(repository: Repository, backend: Backend) -> dict[str, str]
 
 
 @ALL
-def test_record_once_then_gate_without_the_backend(tmp_path: Path, kind: str, backend: Backend) -> None:
+def test_record_once_then_gate_without_the_backend(
+    tmp_path: Path, kind: str, backend: Backend
+) -> None:
     repository = Repository(tmp_path, kind, backend)
     assert repository.run("--tools", "record") == 0, repository.output
     recorded = _check_cassettes(repository, backend)
@@ -279,7 +299,9 @@ def _check_named(comment: str) -> None:
     assert "argument <code>unit</code> is new" in comment
 
 
-def test_a_changed_argument_of_a_pull_request_is_named_beside_the_base(tmp_path: Path, backend: Backend) -> None:
+def test_a_changed_argument_of_a_pull_request_is_named_beside_the_base(
+    tmp_path: Path, backend: Backend
+) -> None:
     """The base replays green from the cassettes of its commit; head's new calls have none."""
     repository = Repository(tmp_path, "python", backend, cities=("Oslo", "Rome"))
     assert repository.run("--tools", "record") == 0, repository.output
@@ -298,9 +320,16 @@ def test_a_changed_argument_of_a_pull_request_is_named_beside_the_base(tmp_path:
         "commit.gpgsign=false",
     )
     agent = tmp_path / "weather/agent.py"
-    for command in (("init", "-qb", "main"), ("add", "-A"), ("commit", "-qm", "base"), ("checkout", "-qb", "change")):
+    for command in (
+        ("init", "-qb", "main"),
+        ("add", "-A"),
+        ("commit", "-qm", "base"),
+        ("checkout", "-qb", "change"),
+    ):
         subprocess.run([*git, *command], check=True, capture_output=True)
-    agent.write_text(agent.read_text().replace('args = {"city": city}', 'args = {"city": city, "unit": "F"}'))
+    agent.write_text(
+        agent.read_text().replace('args = {"city": city}', 'args = {"city": city, "unit": "F"}')
+    )
     subprocess.run([*git, "commit", "-qam", "Fahrenheit"], check=True, capture_output=True)
 
     assert repository.run("--base", "main") == 3, repository.output
@@ -339,14 +368,21 @@ def test_the_oldest_adk_records_replays_and_hears_rules(tmp_path: Path, backend:
     (tmp_path / "tools.yml").write_text(RULES)
     repository.configure(mode="replay", mocks="tools.yml")
     cassette = next((tmp_path / "tool-cassettes").rglob("in_Lima.json"))
-    cassette.write_text(cassette.read_text().replace('"city": "Lima"', '"city": "Lima", "unit": "F"'))
+    cassette.write_text(
+        cassette.read_text().replace('"city": "Lima"', '"city": "Lima", "unit": "F"')
+    )
     answers = {city: f"{len(city)} degrees in {city}" for city in CITIES}
     repository.write_cases({**answers, **MOCKED})
     assert repository.run() == 3, repository.output
     _check_mocked(tmp_path)
     results = json.loads((tmp_path / "evalgate-report/results.json").read_text())
-    kinds = {case["case_id"]: case["trials"][0]["outcome"]["kind"] for case in results["suites"][0]["cases"]}
-    assert kinds == {f"in_{city}": "tool_unmatched" if city == "Lima" else "transcript" for city in CITIES}
+    kinds = {
+        case["case_id"]: case["trials"][0]["outcome"]["kind"]
+        for case in results["suites"][0]["cases"]
+    }
+    assert kinds == {
+        f"in_{city}": "tool_unmatched" if city == "Lima" else "transcript" for city in CITIES
+    }
 
 
 def _duration(results: dict[str, Any], case_id: str) -> float:
@@ -355,7 +391,9 @@ def _duration(results: dict[str, Any], case_id: str) -> float:
     return float(case["trials"][0]["outcome"]["invocations"][0]["duration"])
 
 
-def test_a_resumed_run_takes_over_what_the_same_cassettes_gave(tmp_path: Path, backend: Backend) -> None:
+def test_a_resumed_run_takes_over_what_the_same_cassettes_gave(
+    tmp_path: Path, backend: Backend
+) -> None:
     repository = Repository(tmp_path, "python", backend, cities=("Oslo",))
     assert repository.run("--tools", "record") == 0, repository.output
     repository.configure(mode="replay")
@@ -378,7 +416,9 @@ def test_a_resumed_run_takes_over_what_the_same_cassettes_gave(tmp_path: Path, b
         ({"WEATHER_UNASKED": "1"}, "without having asked for the call"),
     ],
 )
-def test_a_program_that_does_not_ask(tmp_path: Path, backend: Backend, environment: dict[str, str], words: str) -> None:
+def test_a_program_that_does_not_ask(
+    tmp_path: Path, backend: Backend, environment: dict[str, str], words: str
+) -> None:
     repository = Repository(tmp_path, "command", backend, cities=("Oslo",))
     assert repository.run("--tools", "record") == 0, repository.output
     assert repository.run("--tools", "replay", **environment) == 3
@@ -395,7 +435,12 @@ def test_a_callable_without_tools_says_so(tmp_path: Path, backend: Backend) -> N
 
 def test_an_endpoint_cannot_be_asked_and_nothing_runs(tmp_path: Path, backend: Backend) -> None:
     repository = Repository(tmp_path, "python", backend, cities=("Oslo",))
-    repository.rule = {"driver": "http", "url": backend.url, "request": {"q": "{text}"}, "response": {"text": "t"}}
+    repository.rule = {
+        "driver": "http",
+        "url": backend.url,
+        "request": {"q": "{text}"},
+        "response": {"text": "t"},
+    }
     repository.configure(mode="record")
     assert repository.run() == 2
     assert "is not possible with the driver `http`" in repository.output
@@ -412,7 +457,9 @@ def test_an_endpoint_cannot_be_asked_and_nothing_runs(tmp_path: Path, backend: B
 def test_the_example_agents_record_and_replay(tmp_path: Path, folder: str, command: str) -> None:
     root = tmp_path / folder
     shutil.copytree(EXAMPLES / folder, root)
-    (root / "evalgate.yml").write_text(json.dumps({"agents": [{"driver": "command", "command": command}]}))
+    (root / "evalgate.yml").write_text(
+        json.dumps({"agents": [{"driver": "command", "command": command}]})
+    )
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return forked_command.run(["run", *arguments], cwd=root, timeout=60)

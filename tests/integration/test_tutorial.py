@@ -1,4 +1,5 @@
-"""docs/tutorial.md, done: its commands in its order, its clicks in a browser, its keys at a terminal."""
+"""docs/tutorial.md, done: its commands in its order, its clicks in a browser, its keys at a
+terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +22,12 @@ COMMANDS = re.findall(r"^\$ (.+)$", TEXT, re.MULTILINE)
 def test_the_tutorial(tmp_path: Path) -> None:
     assert " ".join(COMMANDS[:3]) == "make demo cd build/demo/repository evalgate accept"
     demo = tmp_path / "demo"
-    subprocess.run([sys.executable, ROOT / "examples/demo/demo.py", demo], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, ROOT / "examples/demo/demo.py", demo],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
     repository = demo / "repository"
     with sync_playwright() as started:
         browser = started.chromium.launch(**chromium.launch_options())
@@ -36,7 +42,9 @@ def test_the_tutorial(tmp_path: Path) -> None:
         browser.close()
     said = keyboard.typed(["accept"], "aaa", after=b"[q]uit: ", cwd=repository)
     assert "3 cases of 3 accepted" in said
-    changed = subprocess.run(COMMANDS[3].split(), cwd=repository, capture_output=True, text=True, check=True).stdout
+    changed = subprocess.run(
+        COMMANDS[3].split(), cwd=repository, capture_output=True, text=True, check=True
+    ).stdout
     assert "evals/loans.evalset.json" in changed
     assert "1 file changed" in changed
     done = forked_command.run(COMMANDS[4].split()[1:], cwd=repository)

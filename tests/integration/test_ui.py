@@ -27,7 +27,8 @@ OF_0 = {"suite": SUITE, "case": "case_0"}
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repository:
-    """case_0 and case_2 expect other answers than the agent gives, on lines of their own in the file."""
+    """case_0 and case_2 expect other answers than the agent gives, on lines of their own in the
+    file."""
     made = Repository(tmp_path / "repo", tmp_path / "asked.log")
     made.agent("head")
     made.gate_file()
@@ -41,7 +42,9 @@ def repo(tmp_path: Path) -> Repository:
 @pytest.fixture
 def start(repo: Repository) -> Callable[..., contextlib.AbstractContextManager[Ui]]:
     environment = {"ASKED_LOG": str(repo.log), "XDG_CACHE_HOME": str(repo.log.parent / "cache")}
-    return lambda *options, **more: ui.started(repo.root, *options, environment={**environment, **more})
+    return lambda *options, **more: ui.started(
+        repo.root, *options, environment={**environment, **more}
+    )
 
 
 @pytest.fixture
@@ -56,7 +59,9 @@ def kinds(told: dict[str, Any]) -> dict[str, str]:
 
 def figure(server: Ui, name: str) -> str:
     """A figure of the page's head."""
-    found = re.search(rf"<dt>{name}</dt><dd>([^<]*)</dd>", server.client.get("/").raise_for_status().text)
+    found = re.search(
+        rf"<dt>{name}</dt><dd>([^<]*)</dd>", server.client.get("/").raise_for_status().text
+    )
     assert found is not None
     return found[1]
 
@@ -78,12 +83,19 @@ def test_others_are_refused(server: Ui) -> None:
         assert server.client.get(state, headers=headers).status_code == status, headers
         for path in ("/", "/api/events", "/nothing", "/api/run"):
             if status == 403:
-                assert server.client.post(path, headers=headers, json={"which": "all"}).status_code == 403
+                assert (
+                    server.client.post(path, headers=headers, json={"which": "all"}).status_code
+                    == 403
+                )
                 assert server.client.get(path, headers=headers).status_code == 403
-    opened = server.client.get(server.address, headers={"authorization": ""}, follow_redirects=False)
+    opened = server.client.get(
+        server.address, headers={"authorization": ""}, follow_redirects=False
+    )
     assert (opened.status_code, opened.headers["location"]) == (303, "/")
     assert "HttpOnly; SameSite=Strict" in opened.headers["set-cookie"]
-    form = server.client.post("/api/run", content="which=all", headers={"content-type": "text/plain"})
+    form = server.client.post(
+        "/api/run", content="which=all", headers={"content-type": "text/plain"}
+    )
     assert form.status_code == 415
     assert server.ask("run", which="everything")[0] == 400
     assert server.ask("nothing")[0] == 404
@@ -93,7 +105,9 @@ def test_others_are_refused(server: Ui) -> None:
 def test_the_page_asks_nobody_but_its_server(server: Ui) -> None:
     page = server.client.get("/")
     policy = page.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-")
+    assert policy.startswith(
+        "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-"
+    )
     assert policy.endswith("; connect-src 'self'; frame-ancestors 'none'")
     assert "unsafe" not in policy
     assert page.headers["cache-control"] == "no-store"
@@ -113,8 +127,13 @@ def test_from_a_failure_to_a_pass(server: Ui, repo: Repository) -> None:
     assert server.ask("accept", **OF_0, version=look["version"]) == (200, {**look, "written": True})
     assert (repo.root / SUITE).read_text() == before.replace("an old answer", "answer 0")
     status, refused = server.ask("accept", **OF_0)
-    assert (status, refused["error"]) == (409, "not accepted: it was changed since it ran: run it again")
-    assert figure(server, "passed") == "1", "what was changed since it ran is not measured, and does not pass"
+    assert (status, refused["error"]) == (
+        409,
+        "not accepted: it was changed since it ran: run it again",
+    )
+    assert figure(server, "passed") == "1", (
+        "what was changed since it ran is not measured, and does not pass"
+    )
     assert kinds(server.run("selected", cases=[[SUITE, "case_0"]])) == {"case_0": "pass"}
     assert figure(server, "passed") == "2"
     repo.log.unlink()
@@ -124,10 +143,14 @@ def test_from_a_failure_to_a_pass(server: Ui, repo: Repository) -> None:
     assert [run["cases"] for run in runs] == [1, 1, 3]
     beside = server.client.get("/", params={"head": runs[0]["id"], "base": runs[2]["id"]})
     assert "Comparison with the base" in beside.text
-    assert repo.call("history", "case_0")[1].count(SUITE) == 2, "the runs are those of the command line"
+    assert repo.call("history", "case_0")[1].count(SUITE) == 2, (
+        "the runs are those of the command line"
+    )
 
 
-def test_the_newest_of_each_case_is_one_run_where_it_holds_all(server: Ui, repo: Repository) -> None:
+def test_the_newest_of_each_case_is_one_run_where_it_holds_all(
+    server: Ui, repo: Repository
+) -> None:
     assert repo.call("run", "--runs", "2")[0] == 1
     assert figure(server, "runs per case") == "2"
     server.run("selected", cases=[[SUITE, "case_1"]])
@@ -149,17 +172,28 @@ def test_a_case_is_edited(server: Ui, repo: Repository) -> None:
         "calls": {0: [{"name": "find", "args": {"x": 1}}]},
         "rubrics": [["kind", "It is kind."]],
     }
-    assert server.ask("edit", **OF_0, version=case["version"], **changed) == (200, {"written": True})
+    assert server.ask("edit", **OF_0, version=case["version"], **changed) == (
+        200,
+        {"written": True},
+    )
     _, after = server.ask("case", **OF_0)
     assert after["turns"] == [
         {"user": "question 0", "answer": "m\u00fcde", "calls": [{"name": "find", "args": {"x": 1}}]}
     ]
     assert after["rubrics"] == [{"id": "kind", "text": "It is kind."}]
     now = (repo.root / SUITE).read_text()
-    assert now.partition('"case_1"')[2] == before.partition('"case_1"')[2], "the other cases are as they were"
+    assert now.partition('"case_1"')[2] == before.partition('"case_1"')[2], (
+        "the other cases are as they were"
+    )
     # of what was looked at before somebody else changed it
-    assert "was changed meanwhile" in server.ask("edit", **OF_0, version=case["version"], answers={0: "x"})[1]["error"]
-    assert "id of its own" in server.ask("edit", **OF_0, version=after["version"], rubrics=[["", "x"]])[1]["error"]
+    assert (
+        "was changed meanwhile"
+        in server.ask("edit", **OF_0, version=case["version"], answers={0: "x"})[1]["error"]
+    )
+    assert (
+        "id of its own"
+        in server.ask("edit", **OF_0, version=after["version"], rubrics=[["", "x"]])[1]["error"]
+    )
     assert server.ask("delete", **OF_0, version=case["version"])[0] == 409
     assert (repo.root / SUITE).read_text() == now
     assert server.ask("delete", **OF_0, version=after["version"]) == (200, {"written": True})
@@ -173,12 +207,18 @@ def test_a_session_becomes_a_case(start, repo: Repository) -> None:
     with start(MY_KEY="a-secret-of-mine") as server:
         assert server.ask("chat-say", text="hi")[0] == 409
         assert server.ask("chat-open", suite=SUITE)[1]["turns"] == []
-        assert server.ask("chat-save", suite=SUITE, case="too early")[1]["error"] == "nothing was said yet"
+        assert (
+            server.ask("chat-save", suite=SUITE, case="too early")[1]["error"]
+            == "nothing was said yet"
+        )
         assert server.ask("chat-say", text="question 41")[1]["turns"][0]["answer"] == "answer 41"
         server.ask("chat-say", text="question 42")
         assert server.ask("chat-save", suite=SUITE, case="")[0] == 400
         assert server.ask("chat-save", suite=SUITE, case="case_1")[1]["case"] == "case_1_2"
-        assert server.ask("chat-save", suite=SUITE, case="talked") == (200, {"written": True, "case": "talked"})
+        assert server.ask("chat-save", suite=SUITE, case="talked") == (
+            200,
+            {"written": True, "case": "talked"},
+        )
         turns = server.ask("case", suite=SUITE, case="talked")[1]["turns"]
         assert [turn["answer"] for turn in turns] == ["answer 41", "answer 42"]
         assert kinds(server.run("selected", cases=[[SUITE, "talked"]])) == {"talked": "pass"}
@@ -186,11 +226,18 @@ def test_a_session_becomes_a_case(start, repo: Repository) -> None:
         assert server.ask("chat-save", suite=SUITE, case="secret")[0] == 200
         assert "a-secret-of-mine" not in (repo.root / SUITE).read_text()
         assert "is it *** question 7" in (repo.root / SUITE).read_text()
-        # an agent that fails ends the session, says once why, and what came before may become a case
+        # an agent that fails ends the session, says once why, and what came before may become a
+        # case
         code, told = server.ask("chat-say", text="no such thing")
-        assert (code, told["error"].count("ValueError") + told["hint"].count("ValueError")) == (409, 1), told
+        assert (code, told["error"].count("ValueError") + told["hint"].count("ValueError")) == (
+            409,
+            1,
+        ), told
         assert server.state()["chat"]["over"] is True
-        assert server.ask("chat-say", text="question 1")[1]["error"] == "the session with the agent has ended"
+        assert (
+            server.ask("chat-say", text="question 1")[1]["error"]
+            == "the session with the agent has ended"
+        )
         assert server.ask("chat-save", suite=SUITE, case="before")[0] == 200
         assert len(server.ask("case", suite=SUITE, case="before")[1]["turns"]) == 3
         assert server.ask("chat-end")[1] == {"chat": None}
@@ -202,7 +249,10 @@ def test_a_session_ends_while_its_agent_is_thinking(start, repo: Repository) -> 
     slow = (
         (repo.root / "agent.py")
         .read_text()
-        .replace("bad = number", "number == 9 and __import__('time').sleep(100)\n            bad = number")
+        .replace(
+            "bad = number",
+            "number == 9 and __import__('time').sleep(100)\n            bad = number",
+        )
     )
     repo.write("agent.py", slow)
     with start() as server, ThreadPoolExecutor() as pool:
@@ -211,7 +261,8 @@ def test_a_session_ends_while_its_agent_is_thinking(start, repo: Repository) -> 
         while "question 9" not in (repo.log.read_text() if repo.log.exists() else ""):
             time.sleep(0.05)
         assert server.ask("chat-end") == (200, {"chat": None})
-        # neither the turn that is under way nor those behind it wait for an answer that nobody takes
+        # neither the turn that is under way nor those behind it wait for an answer that nobody
+        # takes
         assert [each.result(timeout=30)[0] for each in said] == [409, 409, 409]
 
 
@@ -236,7 +287,10 @@ def test_read_only_runs_nothing_and_writes_nothing(start, repo: Repository) -> N
             "chat-end": {},
         }.items():
             assert server.ask(name, **body)[0] == 403, name
-    assert sorted((path, path.read_bytes()) for path in repo.root.rglob("*") if path.is_file()) == before
+    assert (
+        sorted((path, path.read_bytes()) for path in repo.root.rglob("*") if path.is_file())
+        == before
+    )
     assert not repo.log.exists()
 
 
@@ -250,7 +304,9 @@ def wait_for(path: Path, lines: int) -> None:
 @pytest.mark.parametrize("how", ["stop", "terminate", "kill"])
 def test_a_run_that_is_ended_goes_on_where_it_was(start, repo: Repository, how: str) -> None:
     agent = (repo.root / "agent.py").read_text()
-    repo.write("agent.py", agent.replace("number = int", "import time; time.sleep(0.2); number = int"))
+    repo.write(
+        "agent.py", agent.replace("number = int", "import time; time.sleep(0.2); number = int")
+    )
     repo.gate_file(concurrency=1)
     repo.cases(*range(10))
     with start() as server:
@@ -296,7 +352,10 @@ def test_what_no_json_holds_is_shown_as_text(start, repo: Repository) -> None:
     repo.write(SUITE, json.dumps(made))
     with start() as server:
         status, told = server.ask("case", suite=SUITE, case=made["eval_cases"][0]["eval_id"])
-        assert (status, told["turns"][0]["calls"]) == (200, [{"name": "add", "args": {"n": "nan", "most": "inf"}}])
+        assert (status, told["turns"][0]["calls"]) == (
+            200,
+            [{"name": "add", "args": {"n": "nan", "most": "inf"}}],
+        )
         status, told = server.ask("case", suite="a\0b", case="c")
         assert (status, "no path has" in told["error"]) == (409, True)
 

@@ -74,7 +74,11 @@ def test_words_of_an_evaluation_file_cost_no_call_and_are_as_red_as_main(
     [
         ((1, 2, 3), {"cases": (1, 2, 3)}, "Not caused by this change"),  # main is red already
         ((1, 2), {"cases": (1, 2, 3)}, "The agent fails cases that this change adds or edits"),
-        ((1, 2, 3), {"cases": (1, 2, 3), "threshold": 0.95}, "The agent fails cases that this change adds or edits"),
+        (
+            (1, 2, 3),
+            {"cases": (1, 2, 3), "threshold": 0.95},
+            "The agent fails cases that this change adds or edits",
+        ),
         ((1, 3), {"cases": (1, 2, 3)}, "Not caused by this change"),  # what it adds passes
     ],
 )
@@ -94,7 +98,9 @@ def test_who_has_to_act_where_evaluation_files_alone_change(
     comment = repo.comment()
     assert f"> {step}" in comment
     is_edit = before != after["cases"] or "threshold" in after
-    told = "adds or edits evaluation files, not the agent" if is_edit else "does not touch the agent"
+    told = (
+        "adds or edits evaluation files, not the agent" if is_edit else "does not touch the agent"
+    )
     assert f"This change {told}." in comment
 
 
@@ -105,12 +111,24 @@ CAUSED = "The stricter rules of this change cause it (`"
     ("before", "after", "wrong", "code", "step"),
     [
         ({"pass_rate": 0.5}, {}, 3, 1, CAUSED + "pass_rate` `0.50` \N{RIGHTWARDS ARROW} `1.00`)"),
-        ({"threshold": "new"}, {"threshold": "all"}, 3, 1, CAUSED + "threshold` `new` \N{RIGHTWARDS ARROW} `all`)"),
-        ({"pass_rate": 0.9}, {}, 3, 1, "Not caused by this change"),  # red by the base's rules as well
+        (
+            {"threshold": "new"},
+            {"threshold": "all"},
+            3,
+            1,
+            CAUSED + "threshold` `new` \N{RIGHTWARDS ARROW} `all`)",
+        ),
+        # red by the base's rules as well
+        ({"pass_rate": 0.9}, {}, 3, 1, "Not caused by this change"),
     ],
 )
 def test_stricter_rules_are_the_cause_where_the_bases_would_pass(
-    repo: Repository, before: dict[str, Any], after: dict[str, Any], wrong: int, code: int, step: str
+    repo: Repository,
+    before: dict[str, Any],
+    after: dict[str, Any],
+    wrong: int,
+    code: int,
+    step: str,
 ) -> None:
     repo.agent("one", wrong=(wrong,))
     repo.gate_file(**before)
@@ -153,13 +171,18 @@ READER = "import pathlib; pathlib.Path({name!r}).read_text()\n"
     ("before", "after", "is_same"),
     [
         ({}, {"test_config.json": LOWER}, True),  # criteria are no agent
-        # the agent is another language's: what it opened is seen, and what it looked for in vain is not
+        # the agent is another language's: what it opened is seen, and what it looked for in vain is
+        # not
         ({}, {"README.md": "Other words."}, True),
         ({}, {"LICENSE": "Other words."}, False),
         ({}, {"evalgate.yml": None}, False),  # what is given to the agent is another
         ({"notes/facts.csv": "1"}, {"notes/facts.csv": "2"}, True),
         # what a .gitignore names and git tracks all the same
-        ({".gitignore": "data/\nevalgate-report/\n", "data/facts.json": "{}"}, {"data/facts.json": "[]"}, True),
+        (
+            {".gitignore": "data/\nevalgate-report/\n", "data/facts.json": "{}"},
+            {"data/facts.json": "[]"},
+            True,
+        ),
         # an evaluation file that the agent reads
         ({"agent.py": READER.format(name="test_config.json")}, {"test_config.json": LOWER}, False),
     ],
@@ -172,19 +195,27 @@ def test_an_agent_is_the_same_where_nothing_that_it_read_differs(
         repo.write(name, text + ((repo.root / name).read_text() if name == "agent.py" else ""))
     if ".gitignore" in before:
         repo.git("add", "-f", "data")
-    change = {name: (repo.root / name).read_text() + "\n " if text is None else text for name, text in after.items()}
+    change = {
+        name: (repo.root / name).read_text() + "\n " if text is None else text
+        for name, text in after.items()
+    }
     if "evalgate.yml" in after:
-        change = {"evalgate.yml": change["evalgate.yml"].replace('"workers": 1', '"turn_timeout": 9')}
+        change = {
+            "evalgate.yml": change["evalgate.yml"].replace('"workers": 1', '"turn_timeout": 9')
+        }
     on_change(repo, **change)
     repo.run("--baseline", "rerun")
-    assert repo.results()["comparison"].get("unchanged", []) == (["desk.evalset.json"] if is_same else [])
+    assert repo.results()["comparison"].get("unchanged", []) == (
+        ["desk.evalset.json"] if is_same else []
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "variable", "calls"),
     [
         ((), "", 0),
-        (("--reuse-days", "0"), "", 6),  # both sides: only afterwards it is known that both are the same
+        # both sides: only afterwards it is known that both are the same
+        (("--reuse-days", "0"), "", 6),
         (("--reuse-days", "0.0000001"), "", 6),  # the provider may have moved
         (("--fresh",), "", 6),
         (("--turn-timeout", "9"), "", 3),  # what is given to the agent is not what it was
@@ -213,7 +244,11 @@ def test_beside_earlier_results_a_new_case_alone_is_run_and_counted(repo: Reposi
     repo.commit("change")
     code, said = repo.run("--baseline", "rerun")
     assert (code, repo.asked("one")) == (0, 1), said  # for both sides
-    counts = [len(case.get("trials", ())) for case in repo.results("base.json")["suites"][0]["cases"]]
+    counts = [
+        len(case.get("trials", ())) for case in repo.results("base.json")["suites"][0]["cases"]
+    ]
     assert counts == [1, 1, 1, 0]
-    assert [case["trials"][0]["seconds"] for case in repo.results()["suites"][0]["cases"]][:3] == seconds
+    assert [case["trials"][0]["seconds"] for case in repo.results()["suites"][0]["cases"]][
+        :3
+    ] == seconds
     assert "3 runs of head are earlier results" in said

@@ -1,4 +1,5 @@
-"""The client of Google Cloud's evaluation service against a local server, with google-auth's real token exchange."""
+"""The client of Google Cloud's evaluation service against a local server, with google-auth's real
+token exchange."""
 
 import json
 import threading
@@ -26,10 +27,13 @@ Answer = tuple[int, Any]
 
 
 class Cloud:
-    """Hands out tokens, and answers evaluations with what a test puts into `answers`, the last one again and again."""
+    """Hands out tokens, and answers evaluations with what a test puts into `answers`, the last one
+    again and again."""
 
     def __init__(self) -> None:
-        self.answers: list[Answer] = [(200, {"metricResults": [{"score": 1.0, "explanation": "harmless"}]})]
+        self.answers: list[Answer] = [
+            (200, {"metricResults": [{"score": 1.0, "explanation": "harmless"}]})
+        ]
         self.seen: list[tuple[str, dict[str, str], Any]] = []
         self.tokens = 0
         cloud = self
@@ -39,7 +43,9 @@ class Cloud:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 if self.path == "/token":
                     cloud.tokens += 1
-                    self._say(200, {"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"})
+                    self._say(
+                        200, {"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"}
+                    )
                     return
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 cloud.seen.append((self.path, headers, json.loads(body)))
@@ -71,7 +77,9 @@ def cloud() -> Iterator[Cloud]:
 @pytest.fixture
 def environment(cloud: Cloud, tmp_path: Path) -> dict[str, str]:
     return {
-        "GOOGLE_APPLICATION_CREDENTIALS": str(google_account.written(tmp_path, f"{cloud.url}/token")),
+        "GOOGLE_APPLICATION_CREDENTIALS": str(
+            google_account.written(tmp_path, f"{cloud.url}/token")
+        ),
         "GOOGLE_CLOUD_PROJECT": "p",
         "GOOGLE_CLOUD_LOCATION": "europe-west1",
         "GOOGLE_VERTEX_BASE_URL": cloud.url,
@@ -84,7 +92,9 @@ def judged(environment: dict[str, str]) -> Callable[..., Grade]:
         told = {**environment, **changed}
         roster = Clients(judges.JUDGES, defaults=JudgeRule(), environment=told, clock=HeldClock())
         panel = VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=UsageLedger())
-        built = criteria.build(CriterionUse(name=name, threshold=0.5), CriterionServices(judge=panel))
+        built = criteria.build(
+            CriterionUse(name=name, threshold=0.5), CriterionServices(judge=panel)
+        )
         side = (turn("what?", answer="seven"), turn("and?", answer="eight"))
         try:
             return built(TrialView(case=case("c"), actual=side, expected=side))
@@ -98,9 +108,14 @@ def test_one_request_a_turn_with_one_token(cloud: Cloud, judged: Callable[..., G
     found = judged()
     assert isinstance(found, Score)
     assert (found.value, found.turns) == (1.0, (1.0, 1.0))
-    assert {path for path, _, _ in cloud.seen} == {"/v1beta1/projects/p/locations/europe-west1/:evaluateInstances"}
+    assert {path for path, _, _ in cloud.seen} == {
+        "/v1beta1/projects/p/locations/europe-west1/:evaluateInstances"
+    }
     assert {headers["authorization"] for _, headers, _ in cloud.seen} == {"Bearer a-token"}
-    assert sorted(body["instance"]["response"]["text"] for _, _, body in cloud.seen) == ["eight", "seven"]
+    assert sorted(body["instance"]["response"]["text"] for _, _, body in cloud.seen) == [
+        "eight",
+        "seven",
+    ]
     assert cloud.tokens == 1
 
 
@@ -118,10 +133,16 @@ def test_an_api_key_without_a_project(cloud: Cloud, judged: Callable[..., Grade]
         ([(404, "<html>nothing here</html>")], Reason.JUDGE_UNAVAILABLE, "nothing here"),
         ([(500, "oops")], Reason.JUDGE_UNAVAILABLE, "oops"),
         ([(200, "no json")], Reason.JUDGE_UNAVAILABLE, "no json"),
-        ([(200, {"metricResults": [{"error": {"message": "quota of the metric"}}]})], Reason.JUDGE_UNREADABLE, "quota"),
+        (
+            [(200, {"metricResults": [{"error": {"message": "quota of the metric"}}]})],
+            Reason.JUDGE_UNREADABLE,
+            "quota",
+        ),
     ],
 )
-def test_faults(cloud: Cloud, judged: Callable[..., Grade], answers: list[Answer], reason: Reason, says: str) -> None:
+def test_faults(
+    cloud: Cloud, judged: Callable[..., Grade], answers: list[Answer], reason: Reason, says: str
+) -> None:
     cloud.answers = answers
     found = judged()
     assert isinstance(found, NotEvaluated)

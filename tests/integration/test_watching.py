@@ -1,4 +1,5 @@
-"""What a watch sees of real processes: other languages, libraries in C, children of children, other users."""
+"""What a watch sees of real processes: other languages, libraries in C, children of children, other
+users."""
 
 from __future__ import annotations
 
@@ -23,9 +24,7 @@ pytestmark = [
 ]
 ROOT = Path(__file__).parents[2]
 SQLITE = "import sqlite3; sqlite3.connect('file:data/rows.db?mode=ro', uri=True).execute('select * from sqlite_master')"
-FOPEN = (
-    "import ctypes; libc = ctypes.CDLL(None); libc.fopen.restype = ctypes.c_void_p; assert libc.fopen(b'a.txt', b'r')"
-)
+FOPEN = "import ctypes; libc = ctypes.CDLL(None); libc.fopen.restype = ctypes.c_void_p; assert libc.fopen(b'a.txt', b'r')"
 FORKED = "import os, subprocess; os.fork() or subprocess.run(['sh', '-c', '(cat a.txt & wait)']); os._exit(0)"
 RELATIVE = "import os; at = os.open('data', os.O_PATH); os.open('b.txt', os.O_RDONLY, dir_fd=at)"
 MAPPED = "import mmap; file = open('a.txt'); mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)[:]"
@@ -79,13 +78,18 @@ def test_what_a_process_opens(top: Path, command: list[str], opened: set[str]) -
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs the system: root")
 def test_another_user(top: Path) -> None:
     with Watch(top) as watch:
-        subprocess.run(["cat", "a.txt"], cwd=top, check=True, user=isolation.NOBODYS_UID, capture_output=True)
+        subprocess.run(
+            ["cat", "a.txt"], cwd=top, check=True, user=isolation.NOBODYS_UID, capture_output=True
+        )
         assert watch.opened() == {"a.txt"}
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or bool(isolation.why_not()), reason="needs the system: root and setpriv")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or bool(isolation.why_not()), reason="needs the system: root and setpriv"
+)
 def test_a_private_copy_is_watched_from_its_beginning(top: Path) -> None:
-    """Closed to us and to others by its mode; what an agent does is seen, what the copying reads is not."""
+    """Closed to us and to others by its mode; what an agent does is seen, what the copying reads is
+    not."""
     watches: dict[Path, Watch] = {}
 
     def begin(original: Path, copy: Path) -> None:
@@ -98,7 +102,9 @@ def test_a_private_copy_is_watched_from_its_beginning(top: Path) -> None:
         head.copies.ready.append(begin)
         place = head.copies.placed(str(top / "data"))
         assert head.copies.placed(str(top)) == str(Path(place).parent)
-        subprocess.run([*head.agent.prefix, "cat", f"{place}/b.txt"], check=True, capture_output=True)
+        subprocess.run(
+            [*head.agent.prefix, "cat", f"{place}/b.txt"], check=True, capture_output=True
+        )
         watches[top].close()
         assert (watches[top].opened(), watches[top].why_lost) == ({"data/b.txt"}, "")
     assert watches.keys() == {top}
@@ -114,7 +120,8 @@ def test_nothing_is_missed_right_after_a_process_has_ended(top: Path) -> None:
 
 
 def test_a_burst(top: Path) -> None:
-    """100,000 opens, as fast as one process can: all are known, or the loss is. A busy machine may lose a few times."""
+    """100,000 opens, as fast as one process can: all are known, or the loss is. A busy machine may
+    lose a few times."""
     for number in range(1000):
         (top / f"data/{number}").touch()
     code = "import os\nfor turn in range(100):\n for n in range(1000):\n  os.close(os.open(f'data/{n}', os.O_RDONLY))"
@@ -173,7 +180,9 @@ def test_a_limit_of_the_system(top: Path, setting: str, limit: int, why: str) ->
     namespace = ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"]
     if subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode:
         pytest.skip("needs the system: user namespaces")
-    done = subprocess.run([*namespace, sys.executable, "-c", WATCHED, top], cwd=ROOT, capture_output=True, check=True)
+    done = subprocess.run(
+        [*namespace, sys.executable, "-c", WATCHED, top], cwd=ROOT, capture_output=True, check=True
+    )
     reason = json.loads(done.stdout)
     assert reason.startswith("there are ") == bool(why)
     assert why in reason
@@ -183,9 +192,19 @@ def test_a_limit_of_the_system(top: Path, setting: str, limit: int, why: str) ->
 def test_a_folder_that_we_may_not_read(top: Path) -> None:
     (top / "data").chmod(0o700)
     top.chmod(0o777)
-    drop = ["setpriv", f"--reuid={isolation.NOBODYS_UID}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+    drop = [
+        "setpriv",
+        f"--reuid={isolation.NOBODYS_UID}",
+        "--clear-groups",
+        "--inh-caps=-all",
+        "--bounding-set=-all",
+    ]
     where = {**os.environ, "PYTHONPATH": str(ROOT)}
-    if subprocess.run([*drop, sys.executable, "-c", "import evalgate"], env=where, check=False).returncode:
+    if subprocess.run(
+        [*drop, sys.executable, "-c", "import evalgate"], env=where, check=False
+    ).returncode:
         pytest.skip("needs the system: an interpreter that every user reaches")
-    done = subprocess.run([*drop, sys.executable, "-c", WATCHED, top], env=where, capture_output=True, check=False)
+    done = subprocess.run(
+        [*drop, sys.executable, "-c", WATCHED, top], env=where, capture_output=True, check=False
+    )
     assert b"/data' cannot be read" in done.stdout

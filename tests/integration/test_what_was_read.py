@@ -1,4 +1,5 @@
-"""A change of what no agent reads costs no call; a change of what one reads costs all of its calls."""
+"""A change of what no agent reads costs no call; a change of what one reads costs all of its
+calls."""
 
 from __future__ import annotations
 
@@ -58,7 +59,11 @@ UNREAD = [
     {"README.md": "Another one.\n"},
     {"docs/guide.md": "Ask.\n", "docs/new.md": "New.\n"},
     {"tests/test_it.py": "def test_it(): assert 1\n", "tests/test_new.py": ""},
-    {"Makefile": "all: test\n", ".editorconfig": "root = true\n", ".github/workflows/x.yml": "on: push\n"},
+    {
+        "Makefile": "all: test\n",
+        ".editorconfig": "root = true\n",
+        ".github/workflows/x.yml": "on: push\n",
+    },
     {"other/agent.py": "x = 1\n"},  # another agent's folder
 ]
 
@@ -83,7 +88,10 @@ def test_what_no_agent_reads_costs_no_call_and_the_comment_says_why(repo: Reposi
     ("read", "files"),
     [
         ('(HERE / "prompt.md").read_text()', {"desk/prompt.md": "Be verbose.\n"}),
-        ('json.loads((HERE.parent / "shared/facts.json").read_text())', {"shared/facts.json": "[]\n"}),
+        (
+            'json.loads((HERE.parent / "shared/facts.json").read_text())',
+            {"shared/facts.json": "[]\n"},
+        ),
         # lazily, in the second trial
         ('"2" in message and open("shared/facts.json").read()', {"shared/facts.json": "[]\n"}),
         ("list(HERE.iterdir())", {"desk/new.md": "New.\n"}),
@@ -96,10 +104,13 @@ def test_what_no_agent_reads_costs_no_call_and_the_comment_says_why(repo: Reposi
         ('__import__("sqlite3").connect("facts.db").close()', {"facts.db": "1\n"}),
         ("pass", {"desk/agent.py": PYTHON_AGENT.format(read="1")}),
         ("pass", {"desk/__init__.py": "x = 1\n"}),
-        ("pass", {"desk/agent/__init__.py": PYTHON_AGENT.format(read="1")}),  # a module that is found first
+        # a module that is found first
+        ("pass", {"desk/agent/__init__.py": PYTHON_AGENT.format(read="1")}),
     ],
 )
-def test_what_an_agent_reads_costs_all_of_its_calls(repo: Repository, read: str, files: dict[str, str]) -> None:
+def test_what_an_agent_reads_costs_all_of_its_calls(
+    repo: Repository, read: str, files: dict[str, str]
+) -> None:
     python_agent(repo, read)
     repo.commit("base")
     assert repo.call("run")[0] == 0
@@ -129,13 +140,16 @@ def test_an_agent_in_another_language_has_its_files_seen_from_outside(repo: Repo
 
 def test_only_the_agent_that_read_it_is_run_again(repo: Repository) -> None:
     for name in ("desk", "shop"):
-        repo.write(f"{name}/agent.py", PYTHON_AGENT.format(read="pass").replace('"one "', f'"{name} "'))
+        repo.write(
+            f"{name}/agent.py", PYTHON_AGENT.format(read="pass").replace('"one "', f'"{name} "')
+        )
         repo.write(f"{name}/__init__.py", "")
         repo.write(f"{name}/a.evalset.json", (repo.root / "desk.evalset.json").read_text())
         repo.write(f"{name}/test_config.json", (repo.root / "test_config.json").read_text())
     (repo.root / "desk.evalset.json").unlink()
     agents = [
-        {"suites": [f"{name}/**"], "driver": "python", "call": f"{name}.agent:answer"} for name in ("desk", "shop")
+        {"suites": [f"{name}/**"], "driver": "python", "call": f"{name}.agent:answer"}
+        for name in ("desk", "shop")
     ]
     repo.gate_file(agents=agents)
     repo.commit("base")
@@ -161,12 +175,20 @@ WORKFLOW = {
 
 
 @pytest.mark.parametrize("lies", [False, True])
-def test_a_worker_that_lies_about_what_it_read_is_seen(repo: Repository, tmp_path: Path, *, lies: bool) -> None:
+def test_a_worker_that_lies_about_what_it_read_is_seen(
+    repo: Repository, tmp_path: Path, *, lies: bool
+) -> None:
     """It takes back what its own process told; in a workflow the watch from outside has seen it."""
     event = tmp_path / "event.json"
     repository = {"full_name": "o/r", "default_branch": "main"}
-    event.write_text(json.dumps({"ref": "refs/heads/change", "after": "a" * 40, "repository": repository}))
-    lie = "__import__('sys').modules['_evalgate_worker.inputs'].Tracer.messages = lambda *_: []; " if lies else ""
+    event.write_text(
+        json.dumps({"ref": "refs/heads/change", "after": "a" * 40, "repository": repository})
+    )
+    lie = (
+        "__import__('sys').modules['_evalgate_worker.inputs'].Tracer.messages = lambda *_: []; "
+        if lies
+        else ""
+    )
     python_agent(repo, f'{lie}(HERE / "prompt.md").read_text()')
     repo.commit("base")
     asked = []
@@ -175,7 +197,11 @@ def test_a_worker_that_lies_about_what_it_read_is_seen(repo: Repository, tmp_pat
             repo.write(name, text)
         repo.commit("change")
         repo.log.unlink(missing_ok=True)
-        environment = {**WORKFLOW, "GITHUB_EVENT_PATH": str(event), "GITHUB_SHA": repo.git("rev-parse", "HEAD")}
+        environment = {
+            **WORKFLOW,
+            "GITHUB_EVENT_PATH": str(event),
+            "GITHUB_SHA": repo.git("rev-parse", "HEAD"),
+        }
         code, said = repo.call("run", "--no-isolate", "--baseline", "none", environment=environment)
         assert code == 0, said
         asked.append(repo.asked("one"))

@@ -1,4 +1,5 @@
-"""The child process in which google-adk answers; what it has answered in this test run is not asked again."""
+"""The child process in which google-adk answers; what it has answered in this test run is not asked
+again."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ class AdkChild:
     def _started(self) -> subprocess.Popen[str]:
         command = [self._interpreter, SIDE / "serve.py"]
         with self._log().open("w") as log:
-            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+            return subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
 
     def _log(self) -> Path:
         return self._shared / f"{os.getpid()}.log"

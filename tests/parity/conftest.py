@@ -1,5 +1,6 @@
 # ruff: noqa: RUF001 - letters of every script are the subject here
-"""What the parity tests share: google-adk's interpreter, and transcripts from the wild and from a seed."""
+"""What the parity tests share: google-adk's interpreter, and transcripts from the wild and from a
+seed."""
 
 import copy
 import os
@@ -56,7 +57,8 @@ def ask_adk(adk: AdkChild) -> Ask:
 
 @pytest.fixture(scope="session")
 def corpus_samples(ask_adk: Ask) -> list[Sample]:
-    """Every conversation of the corpus that ADK can read, as recorded where it was, and with things gone wrong."""
+    """Every conversation of the corpus that ADK can read, as recorded where it was, and with things
+    gone wrong."""
     if not CORPUS.is_dir():
         pytest.skip("needs the corpus: public evaluation files beside the repository")
     paths = [path for path in sorted(CORPUS.rglob("*.json")) if "config" not in path.name]
@@ -66,8 +68,14 @@ def corpus_samples(ask_adk: Ask) -> list[Sample]:
         for number, pair in enumerate(answer["pairs"]):
             origin = f"{path.relative_to(CORPUS)}#{number}"
             if pair["actual"]:
-                samples.append(Sample(origin=origin, actual=pair["actual"], expected=pair["expected"]))
-            samples.append(Sample(origin=f"{origin} echoed", actual=pair["expected"], expected=pair["expected"]))
+                samples.append(
+                    Sample(origin=origin, actual=pair["actual"], expected=pair["expected"])
+                )
+            samples.append(
+                Sample(
+                    origin=f"{origin} echoed", actual=pair["expected"], expected=pair["expected"]
+                )
+            )
             samples.extend(
                 Sample(
                     origin=f"{origin} changed {round_}",
@@ -81,12 +89,15 @@ def corpus_samples(ask_adk: Ask) -> list[Sample]:
 
 @pytest.fixture(scope="session")
 def seeded_samples() -> list[Sample]:
-    """1,300 made conversations with an actual side that is near the expected one, and some that cannot be paired."""
+    """1,300 made conversations with an actual side that is near the expected one, and some that
+    cannot be paired."""
     rng = random.Random(713)
     samples = []
     for number in range(800):
         expected = [invocation(rng) for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 7)))]
-        actual = changed(rng, expected) if rng.random() < 0.95 else [invocation(rng) for _ in expected]
+        actual = (
+            changed(rng, expected) if rng.random() < 0.95 else [invocation(rng) for _ in expected]
+        )
         if rng.random() < 0.03:
             actual = actual[1:] or [invocation(rng)]
         reference = None if rng.random() < 0.02 else expected
@@ -150,7 +161,10 @@ def text(rng: random.Random) -> str:
     pool = WORDS if kind < 0.6 else [*WORDS, *OTHER] if kind < 0.9 else OTHER
     drawn = [rng.choice(pool) for _ in range(rng.randint(1, 14))]
     if kind > 0.97:
-        drawn += [chr(rng.choice((rng.randrange(0x20, 0xD7FF), rng.randrange(0xE000, 0x1FFFF)))) for _ in range(30)]
+        drawn += [
+            chr(rng.choice((rng.randrange(0x20, 0xD7FF), rng.randrange(0xE000, 0x1FFFF))))
+            for _ in range(30)
+        ]
     return rng.choice((" ", " ", "\n", "")).join(drawn)
 
 
@@ -179,7 +193,9 @@ def call(rng: random.Random) -> dict[str, Any]:
 
 
 def answer(rng: random.Random) -> dict[str, Any]:
-    parts: list[dict[str, Any]] = [{"text": text(rng)} for _ in range(rng.choice((0, 1, 1, 1, 1, 2)))]
+    parts: list[dict[str, Any]] = [
+        {"text": text(rng)} for _ in range(rng.choice((0, 1, 1, 1, 1, 2)))
+    ]
     if rng.random() < 0.15:
         parts.insert(0, {"text": text(rng), "thought": True})
     if rng.random() < 0.05:
@@ -209,16 +225,26 @@ def steps(rng: random.Random) -> dict[str, Any] | None:
     if form < 0.15:
         return None
     if form < 0.5:
-        return {"tool_uses": calls, "intermediate_responses": [["agent", [{"text": text(rng)}]]]} if calls else {}
+        return (
+            {"tool_uses": calls, "intermediate_responses": [["agent", [{"text": text(rng)}]]]}
+            if calls
+            else {}
+        )
     events = [event(rng, {"function_call": each}) for each in calls]
     if events and rng.random() < 0.1:
-        events[-1]["content"]["parts"][0] |= {"text": text(rng), "function_response": {"name": "search"}}
+        events[-1]["content"]["parts"][0] |= {
+            "text": text(rng),
+            "function_response": {"name": "search"},
+        }
     events += [event(rng, {"text": text(rng)}) for _ in range(rng.choice((0, 1)))]
     return {"invocation_events": events}
 
 
 def invocation(rng: random.Random) -> dict[str, Any]:
-    made: dict[str, Any] = {"invocation_id": "e-1", "user_content": {"role": "user", "parts": [{"text": text(rng)}]}}
+    made: dict[str, Any] = {
+        "invocation_id": "e-1",
+        "user_content": {"role": "user", "parts": [{"text": text(rng)}]},
+    }
     if rng.random() < 0.93:
         made["final_response"] = answer(rng)
     if (drawn := steps(rng)) is not None:
@@ -235,7 +261,8 @@ def invocation(rng: random.Random) -> dict[str, Any]:
 
 
 def changed(rng: random.Random, conversation: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A copy of the conversation in which each turn had, by chance, some of its calls and answer changed."""
+    """A copy of the conversation in which each turn had, by chance, some of its calls and answer
+    changed."""
     copied = copy.deepcopy(conversation)
     for turn in copied:
         for change in rng.sample((change_calls, change_answer, change_record), k=rng.randint(0, 3)):
@@ -258,7 +285,11 @@ def change_calls(rng: random.Random, turn: dict[str, Any]) -> None:
         rng.shuffle(events) if rng.random() < 0.3 else None
         del events[rng.randrange(len(events)) if events and rng.random() < 0.4 else len(events) :]
         parts = [part for each in events for part in (each.get("content") or {}).get("parts") or ()]
-        found = [part[_key(part, "function_call")] for part in parts if part.get(_key(part, "function_call"))]
+        found = [
+            part[_key(part, "function_call")]
+            for part in parts
+            if part.get(_key(part, "function_call"))
+        ]
     else:
         rng.shuffle(uses) if rng.random() < 0.3 else None
         uses[:] = [each for each in uses for _ in range(rng.choice((0, 1, 1, 1, 1, 2)))]
@@ -308,7 +339,11 @@ def change_answer(rng: random.Random, turn: dict[str, Any]) -> None:
     else:
         for part in final.get("parts") or ():
             if part.get("text"):
-                drawn = [word for word in part["text"].split(" ") for _ in range(rng.choice((0, 1, 1, 1, 1, 1, 2)))]
+                drawn = [
+                    word
+                    for word in part["text"].split(" ")
+                    for _ in range(rng.choice((0, 1, 1, 1, 1, 1, 2)))
+                ]
                 rng.shuffle(drawn) if rng.random() < 0.3 else None
                 part["text"] = " ".join([*drawn, text(rng)] if rng.random() < 0.3 else drawn)
 

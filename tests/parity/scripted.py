@@ -30,9 +30,9 @@ def grade(request: Scripted, *, adk_compat: bool) -> Grade:
     options = {key: value for key, value in request["criterion"].items() if key != "threshold"}
     use = CriterionUse(name=request["metric"], threshold=THRESHOLD, options=options)
     try:
-        return criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat), judge=held))(
-            _evidence(request)
-        )
+        return criteria.build(
+            use, CriterionServices(deviations=under(adk_compat=adk_compat), judge=held)
+        )(_evidence(request))
     finally:
         held.close()
 
@@ -46,10 +46,18 @@ def _script(scripts: dict[str, list[Any]]) -> Callable[[JudgeRequest], str | Jud
         reply = scripts[mark][stage] if stage < len(scripts[mark]) else "nothing"
         if request.model.startswith("vertex_evaluation/") and reply != "raise":
             score = float(reply) if reply is not None else None
-            result = {"coherenceResult" if "coherence" in request.model else "metricResults": {"score": score}}
-            return json.dumps({key: value if "coherence" in key else [value] for key, value in result.items()})
+            result = {
+                "coherenceResult" if "coherence" in request.model else "metricResults": {
+                    "score": score
+                }
+            }
+            return json.dumps(
+                {key: value if "coherence" in key else [value] for key, value in result.items()}
+            )
         if isinstance(reply, dict):
-            read = gemini._reply_of(types.GenerateContentResponse.model_validate(reply), JudgeSetting(model="m"))
+            read = gemini._reply_of(
+                types.GenerateContentResponse.model_validate(reply), JudgeSetting(model="m")
+            )
             if isinstance(read, JudgeFailure):
                 raise JudgeFailed(read)
             return read
@@ -65,8 +73,12 @@ def _evidence(request: Scripted) -> TrialView:
         None if side is None else tuple(InvocationWire.model_validate(each).noun() for each in side)
         for side in (request["actual"], request["expected"])
     )
-    scenario = ScenarioWire.model_validate(request["scenario"]).noun() if request.get("scenario") else None
-    rubrics = tuple(RubricWire.model_validate(each).noun() for each in request.get("case_rubrics", ()))
+    scenario = (
+        ScenarioWire.model_validate(request["scenario"]).noun() if request.get("scenario") else None
+    )
+    rubrics = tuple(
+        RubricWire.model_validate(each).noun() for each in request.get("case_rubrics", ())
+    )
     case = Case(case_id="c", conversation=expected, scenario=scenario, rubrics=rubrics)
     ended_by = Ending(request["ended_by"]) if request.get("ended_by") else None
     return TrialView(case=case, actual=actual or (), expected=expected, ended_by=ended_by)

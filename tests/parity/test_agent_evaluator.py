@@ -1,4 +1,5 @@
-"""`AgentEvaluator.evaluate`: google-adk's and ours, called with the same lines on the same files."""
+"""`AgentEvaluator.evaluate`: google-adk's and ours, called with the same lines on the same
+files."""
 
 from __future__ import annotations
 
@@ -42,22 +43,48 @@ asyncio.run(main())
 CALLS: list[dict[str, Any]] = [
     # the oldest schema, both runs
     {"eval_dataset_file_path_or_dir": "evals/old.test.json"},
-    {"eval_dataset_file_path_or_dir": "evals/old.test.json", "initial_session_file": "session.json"},
-    {"eval_dataset_file_path_or_dir": "evals/old.test.json", "agent_name": "desk_agent", "app_name": "desk"},
+    {
+        "eval_dataset_file_path_or_dir": "evals/old.test.json",
+        "initial_session_file": "session.json",
+    },
+    {
+        "eval_dataset_file_path_or_dir": "evals/old.test.json",
+        "agent_name": "desk_agent",
+        "app_name": "desk",
+    },
     # a case that fails, alone and in a folder
-    {"eval_dataset_file_path_or_dir": "evals/new.test.json", "num_runs": 1, "output_file": "rows.csv"},
+    {
+        "eval_dataset_file_path_or_dir": "evals/new.test.json",
+        "num_runs": 1,
+        "output_file": "rows.csv",
+    },
     {"eval_dataset_file_path_or_dir": "evals"},
     # refused
-    {"eval_dataset_file_path_or_dir": "evals/new.test.json", "initial_session_file": "session.json"},
+    {
+        "eval_dataset_file_path_or_dir": "evals/new.test.json",
+        "initial_session_file": "session.json",
+    },
     {"eval_dataset_file_path_or_dir": "evals/new.test.json", "num_runs": 0},
     {"eval_dataset_file_path_or_dir": "evals/none.test.json"},
     {"eval_dataset_file_path_or_dir": "desk_agent"},
     # a set and a config as google-adk's objects, or criteria; without either
-    {"eval_set": "evals/new.test.json", "eval_config": {"criteria": {"tool_trajectory_avg_score": 1.0}}, "num_runs": 1},
+    {
+        "eval_set": "evals/new.test.json",
+        "eval_config": {"criteria": {"tool_trajectory_avg_score": 1.0}},
+        "num_runs": 1,
+    },
     {"eval_set": "evals/new.test.json", "criteria": {"response_match_score": 0.8}, "num_runs": 1},
     {"eval_set": "evals/new.test.json"},
 ]
-KINDS = ["passed", "passed", "passed", *["AssertionError"] * 3, *["ValueError"] * 3, "passed", "AssertionError"]
+KINDS = [
+    "passed",
+    "passed",
+    "passed",
+    *["AssertionError"] * 3,
+    *["ValueError"] * 3,
+    "passed",
+    "AssertionError",
+]
 KINDS += ["ValueError"]
 
 
@@ -89,11 +116,19 @@ def case(number: int, expected: str) -> dict[str, Any]:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with an ADK agent and tests in both schemas; one expectation is wrong."""
     root = tmp_path_factory.mktemp("project")
-    shutil.copytree(ROOT / "bench" / "desk_agent", root / "desk_agent", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "bench" / "desk_agent",
+        root / "desk_agent",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     evals = root / "evals"
     evals.mkdir()
     old = [
-        {"query": f"book {n}", "reference": answer(n), "expected_tool_use": calls(n, "tool_name", "tool_input")}
+        {
+            "query": f"book {n}",
+            "reference": answer(n),
+            "expected_tool_use": calls(n, "tool_name", "tool_input"),
+        }
         for n in (1, 2)
     ]
     new = {"eval_set_id": "new", "eval_cases": [case(3, answer(3)), case(4, "nothing at all")]}
@@ -113,9 +148,22 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def called(project: Path, side: str, python: Path) -> list[str]:
     path = [str(project), str(ROOT), *site.getsitepackages()] if side == "ours" else [str(project)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    command = [str(python), "-W", "ignore", "-c", SCRIPT.format(imported=IMPORTS[side]), json.dumps(CALLS)]
+    command = [
+        str(python),
+        "-W",
+        "ignore",
+        "-c",
+        SCRIPT.format(imported=IMPORTS[side]),
+        json.dumps(CALLS),
+    ]
     done = subprocess.run(
-        command, cwd=project, env=environment, capture_output=True, text=True, timeout=300, check=False
+        command,
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -129,11 +177,17 @@ def test_the_same_lines_pass_and_fail(project: Path, adk_python: Path) -> None:
         assert "response_match_score" in said[3]
         assert "Expected 0.8, but got 0" in said[3]
         text = (project / "rows.csv").read_text("utf-8")
-        found = (line.split(",")[:6] for line in text.splitlines() if line.startswith(("eval_set_id", "new,")))
-        rows[side] = sorted(row for row in found if row[2] != "invocation_duration_v1")  # google-adk's order is any
+        found = (
+            line.split(",")[:6]
+            for line in text.splitlines()
+            if line.startswith(("eval_set_id", "new,"))
+        )
+        # google-adk's order is any
+        rows[side] = sorted(row for row in found if row[2] != "invocation_duration_v1")
         (project / "rows.csv").unlink()
     assert rows["ours"] == rows["theirs"]
-    assert "evals/new.test.json: case_4: response_match_score" in said[3]  # which case, google-adk does not tell
+    # which case, google-adk does not tell
+    assert "evals/new.test.json: case_4: response_match_score" in said[3]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +211,9 @@ def test_layouts_of_public_repositories(
     shutil.copytree(ROOT / "bench" / "desk_agent", folder / agent, ignore=ignored)
     (folder / file).parent.mkdir(parents=True)
     (folder / file).write_text(json.dumps({"eval_set_id": "x", "eval_cases": [case(3, answer(3))]}))
-    (folder / file).with_name("test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+    (folder / file).with_name("test_config.json").write_text(
+        '{"criteria": {"tool_trajectory_avg_score": 1.0}}'
+    )
     lines = """
 import asyncio, json, sys
 from evalgate import AgentEvaluator
@@ -174,11 +230,14 @@ print("passed")
         [str(adk_python), "-W", "ignore", "-c", lines, json.dumps(given), str(folder / "tests")],
         cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["passed"]), done.stdout + done.stderr
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["passed"]), (
+        done.stdout + done.stderr
+    )
 
 
 def test_a_call_that_nobody_awaits_runs(project: Path, adk_python: Path) -> None:
-    """As tests of google-adk before 0.5 are written; google-adk itself makes a coroutine there and passes."""
+    """As tests of google-adk before 0.5 are written; google-adk itself makes a coroutine there and
+    passes."""
     lines = """
 import evalgate, sys
 evalgate.evaluate("desk_agent", "evals/old.test.json", num_runs=1, print_detailed_results=False)

@@ -1,4 +1,5 @@
-"""Our scores against google-adk's own, over the same JSON: equal under adk_compat, else different as documented."""
+"""Our scores against google-adk's own, over the same JSON: equal under adk_compat, else different
+as documented."""
 
 import itertools
 import json
@@ -16,7 +17,16 @@ from evalgate import criteria
 from evalgate.criteria import response_match
 from evalgate.criteria.base import CriterionServices
 from evalgate.formats.adk_shapes import InvocationWire
-from evalgate.model import Case, CriterionUse, Grade, Invocation, NotEvaluated, Score, TrialView, turns
+from evalgate.model import (
+    Case,
+    CriterionUse,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Score,
+    TrialView,
+    turns,
+)
 from evalgate.model.deviations import under
 
 pytestmark = pytest.mark.parity
@@ -45,14 +55,20 @@ class Judged:
 
     def ours(self, *, adk_compat: bool) -> Grade:
         use = CriterionUse(name=self.name, threshold=self.threshold, options=self.options)
-        return criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat)))(self.evidence)
+        return criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat)))(
+            self.evidence
+        )
 
 
 @pytest.fixture(scope="module")
-def judged(ask_adk: Callable[..., Any], corpus_samples: list[Any], seeded_samples: list[Any]) -> list[Judged]:
+def judged(
+    ask_adk: Callable[..., Any], corpus_samples: list[Any], seeded_samples: list[Any]
+) -> list[Judged]:
     samples = [*corpus_samples, *seeded_samples]
     configs = [{"criteria": each} for each in CONFIGS]
-    answers = ask_adk({"configs": configs, "actual": each.actual, "expected": each.expected} for each in samples)
+    answers = ask_adk(
+        {"configs": configs, "actual": each.actual, "expected": each.expected} for each in samples
+    )
     found = []
     for sample, answer in zip(samples, answers, strict=True):
         assert "unreadable" not in answer, (sample.origin, answer)
@@ -60,31 +76,46 @@ def judged(ask_adk: Callable[..., Any], corpus_samples: list[Any], seeded_sample
         for config, result in zip(CONFIGS, answer["results"], strict=True):
             first = config is CONFIGS[0]
             names = result if first else config
-            found.extend(_judged(sample, evidence, name, config.get(name), result[name]) for name in names)
+            found.extend(
+                _judged(sample, evidence, name, config.get(name), result[name]) for name in names
+            )
     return found
 
 
-def _judged(sample: Any, evidence: TrialView, name: str, criterion: Any, adk: dict[str, Any]) -> Judged:
+def _judged(
+    sample: Any, evidence: TrialView, name: str, criterion: Any, adk: dict[str, Any]
+) -> Judged:
     options = dict(criterion) if isinstance(criterion, dict) else {"threshold": criterion}
     threshold = options.pop("threshold")
-    return Judged(sample=sample, evidence=evidence, name=name, options=options, threshold=threshold, adk=adk)
+    return Judged(
+        sample=sample, evidence=evidence, name=name, options=options, threshold=threshold, adk=adk
+    )
 
 
 def _evidence(sample: Any) -> TrialView:
     # through JSON text, as files and workers give it
     actual, expected = (
-        None if side is None else tuple(InvocationWire.model_validate_json(json.dumps(each)).noun() for each in side)
+        None
+        if side is None
+        else tuple(InvocationWire.model_validate_json(json.dumps(each)).noun() for each in side)
         for side in (sample.actual, sample.expected)
     )
-    return TrialView(case=Case(case_id=sample.origin, conversation=expected), actual=actual or (), expected=expected)
+    return TrialView(
+        case=Case(case_id=sample.origin, conversation=expected),
+        actual=actual or (),
+        expected=expected,
+    )
 
 
 def _in_adks_words(grade: Grade, threshold: float | None) -> dict[str, Any]:
-    """Our grade as ADK would put it, floats to the last bit; turns without any score are ADK's empty list."""
+    """Our grade as ADK would put it, floats to the last bit; turns without any score are ADK's
+    empty list."""
     turn_scores = [None if value is None else value.hex() for value in grade.turns]
     if isinstance(grade, NotEvaluated):
         return {"score": None, "status": "NOT_EVALUATED", "turns": turn_scores, "details": {}}
-    status = "INFORMATIONAL" if threshold is None else "PASSED" if grade.value >= threshold else "FAILED"
+    status = (
+        "INFORMATIONAL" if threshold is None else "PASSED" if grade.value >= threshold else "FAILED"
+    )
     details = {key: value.hex() for key, value in grade.breakdown.items()}
     return {"score": grade.value.hex(), "status": status, "turns": turn_scores, "details": details}
 
@@ -116,7 +147,8 @@ def test_the_inputs_are_worth_the_comparison(judged: list[Judged]) -> None:
     assert len({each.sample.origin for each in judged}) > 2500
 
 
-# --- deviations: one predicate for each row of docs/adk-parity.md ----------------------------------
+# --- deviations: one predicate for each row of docs/adk-parity.md
+# ----------------------------------
 
 
 def _turns(judged: Judged) -> list[tuple[Invocation, Invocation]]:
@@ -139,7 +171,9 @@ def _steps_unrecorded(judged: Judged) -> bool:
 
 def _thoughts(judged: Judged) -> bool:
     return judged.name == RESPONSE and any(
-        turns.answer(turn) != turns.answer(turn, with_thoughts=True) for pair in _turns(judged) for turn in pair
+        turns.answer(turn) != turns.answer(turn, with_thoughts=True)
+        for pair in _turns(judged)
+        for turn in pair
     )
 
 
@@ -158,14 +192,17 @@ def _float_dust(judged: Judged) -> bool:
 
 def _model_calls_untold(judged: Judged) -> bool:
     return judged.name == "inference_call_count_v1" and any(
-        turn.events is not None and not any(event.usage or event.model_version for event in turn.events)
+        turn.events is not None
+        and not any(event.usage or event.model_version for event in turn.events)
         for turn in judged.evidence.actual
     )
 
 
 def _usage_unreported(judged: Judged) -> bool:
     return judged.name == "token_usage_v1" and any(
-        all(event.usage is None or event.usage == type(event.usage)() for event in turn.events or ())
+        all(
+            event.usage is None or event.usage == type(event.usage)() for event in turn.events or ()
+        )
         for turn in judged.evidence.actual
     )
 

@@ -1,4 +1,5 @@
-"""Custom metrics see and answer under evalgate's worker what they see and answer under google-adk."""
+"""Custom metrics see and answer under evalgate's worker what they see and answer under
+google-adk."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,16 +18,24 @@ CRITERION = {"threshold": 5000.0, "bonus": 0.25}
 def _through_our_model(turns: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
     if turns is None:
         return None
-    return [adk_shapes.invocation_json(InvocationWire.model_validate(turn).noun()) for turn in turns]
+    return [
+        adk_shapes.invocation_json(InvocationWire.model_validate(turn).noun()) for turn in turns
+    ]
 
 
 def test_custom_metrics_answer_the_same(
     ask_adk: Callable[..., Any], corpus_samples: list[Any], seeded_samples: list[Any]
 ) -> None:
-    samples = [each for each in [*corpus_samples[::12], *seeded_samples[::8]] if not _has_part_of_two_kinds(each)]
+    samples = [
+        each
+        for each in [*corpus_samples[::12], *seeded_samples[::8]]
+        if not _has_part_of_two_kinds(each)
+    ]
     assert len(samples) > 150
     asked = [(sample, function) for sample in samples for function in FUNCTIONS]
-    answers = ask_adk([request for sample, function in asked for request in _requests(sample, function)])
+    answers = ask_adk(
+        [request for sample, function in asked for request in _requests(sample, function)]
+    )
     different = [
         (sample.origin, function, adk, ours)
         for (sample, function), adk, ours in zip(asked, answers[::2], answers[1::2], strict=True)
@@ -45,14 +54,19 @@ def _has_part_of_two_kinds(sample: Any) -> bool:
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for each in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         yield from _objects(each)
 
 
 def _requests(sample: Any, function: str) -> list[dict[str, Any]]:
     """One for ADK's own evaluator, one for our worker."""
     code = f"metrics.{function}"
-    config = {"criteria": {"mine": CRITERION}, "custom_metrics": {"mine": {"code_config": {"name": code}}}}
+    config = {
+        "criteria": {"mine": CRITERION},
+        "custom_metrics": {"mine": {"code_config": {"name": code}}},
+    }
     told = {"metric_name": "mine", "threshold": CRITERION["threshold"], "criterion": CRITERION}
     actual, expected = _through_our_model(sample.actual), _through_our_model(sample.expected)
     return [
@@ -69,4 +83,8 @@ def _in_adks_words(answer: dict[str, Any]) -> dict[str, Any]:
     score = answer["score"]
     turns = [None if turn is None else float(turn).hex() for turn in answer.get("turns", ())]
     status = answer.get("status", "not_evaluated").upper()
-    return {"score": None if score is None else float(score).hex(), "status": status, "turns": turns}
+    return {
+        "score": None if score is None else float(score).hex(),
+        "status": status,
+        "turns": turns,
+    }

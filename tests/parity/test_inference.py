@@ -1,4 +1,5 @@
-"""What our worker and assembly record of an agent equals what google-adk's own inference records of it."""
+"""What our worker and assembly record of an agent equals what google-adk's own inference records of
+it."""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ SCRIPTS: list[list[str]] = [
     ['call add {"a": 0, "b": 0}\ntransfer helper\ncall add {"a": 5, "b": 5}\nsay last'],
     # state and artifacts
     ['call remember {"key": "k", "value": "v"}\nsay kept', 'call recall {"key": "k"}\nsay told'],
-    ['call remember {"key": "user:k", "value": "v"}\nsay kept', 'call recall {"key": "user:k"}\nsay told'],
+    [
+        'call remember {"key": "user:k", "value": "v"}\nsay kept',
+        'call recall {"key": "user:k"}\nsay told',
+    ],
     ['call save_file {"name": "a.txt", "text": "x"}\ncall list_files\nsay saved'],
     # text after the script's end
     ['call add {"a": 1, "b": 2}'],
@@ -55,7 +59,9 @@ SCRIPTS: list[list[str]] = [
 
 def ours(python: str, agent: str, tmp_path: Path) -> list[Any]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    setting = AgentSetting(root=str(AGENTS), world=World(environment=kept, cache=str(tmp_path)), limits=AgentLimits())
+    setting = AgentSetting(
+        root=str(AGENTS), world=World(environment=kept, cache=str(tmp_path)), limits=AgentLimits()
+    )
     driver = DRIVERS["adk"]
     opened = driver.open(driver.options.model_validate({"path": agent, "python": python}), setting)
     try:
@@ -69,7 +75,9 @@ def run(opened: Any, number: int, texts: list[str]) -> Any:
     case = Case(case_id=f"case-{number}", conversation=(), session=session)
     try:
         with opened.converse(case, TrialKey(suite="s", case_id=case.case_id)) as conversation:
-            turns = [conversation.send(Content(role="user", parts=(Text(text=text),))) for text in texts]
+            turns = [
+                conversation.send(Content(role="user", parts=(Text(text=text),))) for text in texts
+            ]
             conversation.finish()
             return turns
     except AgentFailed:
@@ -79,7 +87,9 @@ def run(opened: Any, number: int, texts: list[str]) -> Any:
 def theirs(adk: AdkChild, agent: str) -> list[Any]:
     [found] = adk.ask("infer.py", [{"checkout": str(AGENTS), "agent": agent, "cases": SCRIPTS}])
     return [
-        "failed" if isinstance(each, dict) else [InvocationWire.model_validate(turn).noun() for turn in each]
+        "failed"
+        if isinstance(each, dict)
+        else [InvocationWire.model_validate(turn).noun() for turn in each]
         for each in found
     ]
 
@@ -87,7 +97,13 @@ def theirs(adk: AdkChild, agent: str) -> list[Any]:
 def comparable(invocation: Invocation) -> dict[str, Any]:
     """All but what differs from run to run: ids and seconds."""
     data = adk_shapes.invocation_json(invocation)
-    for name in ("invocation_id", "duration", "model_duration", "tool_duration", "creation_timestamp"):
+    for name in (
+        "invocation_id",
+        "duration",
+        "model_duration",
+        "tool_duration",
+        "creation_timestamp",
+    ):
         data.pop(name, None)
     return _without_ids(data)
 
@@ -106,7 +122,9 @@ def _without_ids(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("agent", ["adk_full", "adk_app_only"])
-def test_recorded_invocations_are_the_same(adk: AdkChild, adk_python: Path, tmp_path: Path, agent: str) -> None:
+def test_recorded_invocations_are_the_same(
+    adk: AdkChild, adk_python: Path, tmp_path: Path, agent: str
+) -> None:
     expected = theirs(adk, agent)
     actual = ours(str(adk_python), agent, tmp_path)
     assert len(expected) == len(actual) == len(SCRIPTS)

@@ -1,5 +1,5 @@
-"""Replies that google-adk and evalgate read alike: without adk_compat, scores differ by the rows of the page alone, and
-under it not at all, also where calls fail and where replies say nothing.
+"""Replies that google-adk and evalgate read alike: without adk_compat, scores differ by the rows of
+the page alone, and under it not at all, also where calls fail and where replies say nothing.
 
 docs/adk-parity.md, "Judged scores": one predicate for each row that needs no odd reply to show.
 """
@@ -23,13 +23,18 @@ from evalgate.model import Grade, Score
 pytestmark = pytest.mark.parity
 
 EACH = 160
-TYPES = {faults.ANSWER: faults.TYPE, faults.TOOLS: "TOOL_USE_QUALITY", faults.CONVERSATION: "TRAJECTORY_QUALITY"}
+TYPES = {
+    faults.ANSWER: faults.TYPE,
+    faults.TOOLS: "TOOL_USE_QUALITY",
+    faults.CONVERSATION: "TRAJECTORY_QUALITY",
+}
 SERVED = ("safety_v1", "response_evaluation_score", "multi_turn_task_success_v1")
 SIMULATOR = "per_turn_user_simulator_quality_v1"
 METRICS = (*TYPES, faults.MATCH, faults.HALLUCINATIONS, SIMULATOR, *SERVED)
 
 
-# --- conversations and replies ---------------------------------------------------------------------
+# --- conversations and replies
+# ---------------------------------------------------------------------
 
 
 def made(metric: str) -> Iterator[Scripted]:
@@ -39,7 +44,9 @@ def made(metric: str) -> Iterator[Scripted]:
         **dict.fromkeys(SERVED, lambda rng: _served(rng, metric)),
         faults.MATCH: _match,
         faults.HALLUCINATIONS: _hallucinations,
-        SIMULATOR: lambda rng: faults.simulated(*rng.choices((faults.USER_VALID, faults.USER_INVALID), k=_few(rng))),
+        SIMULATOR: lambda rng: faults.simulated(
+            *rng.choices((faults.USER_VALID, faults.USER_INVALID), k=_few(rng))
+        ),
     }
     for _ in range(EACH):
         yield makers[metric](rng)
@@ -55,21 +62,38 @@ def _rubrics(rng: random.Random, metric: str) -> Scripted:
     case = [(f"case{number}", rng.choice(kinds)) for number in range(rng.choice((0, 0, 0, 1)))]
     turns = []
     for number in range(_few(rng)):
-        given = [(f"t{number}x{each}", rng.choice(kinds)) for each in range(rng.choice((0, 0, 1, 2)))]
+        given = [
+            (f"t{number}x{each}", rng.choice(kinds)) for each in range(rng.choice((0, 0, 1, 2)))
+        ]
         if own and rng.random() < 0.1:
             given.append((own[0], TYPES[metric]))
         steps = {"intermediate_data": {"invocation_events": []}} if rng.random() < 0.9 else {}
         turns.append({**faults.turn(number, *given), **steps})
-    names = [*own, *(name for name, _ in case), *(each["rubric_id"] for turn in turns for each in turn["rubrics"])]
+    names = [
+        *own,
+        *(name for name, _ in case),
+        *(each["rubric_id"] for turn in turns for each in turn["rubrics"]),
+    ]
     lean = {name: rng.choice(("yes", "no")) for name in names}
     samples = rng.choice((1, 2, 3, 4, 5))
     replies = []
-    for turn in turns:  # a reply speaks of what its turn asks about, no matter what of it either side then counts
-        asked = {*own, *(name for name, _ in case), *(each["rubric_id"] for each in turn["rubrics"])}
-        words = {name: word for name, word in lean.items() if metric == faults.CONVERSATION or name in asked}
+    # a reply speaks of what its turn asks about, no matter what of it either side then counts
+    for turn in turns:
+        asked = {
+            *own,
+            *(name for name, _ in case),
+            *(each["rubric_id"] for each in turn["rubrics"]),
+        }
+        words = {
+            name: word
+            for name, word in lean.items()
+            if metric == faults.CONVERSATION or name in asked
+        }
         replies.append(
             [
-                faults.said(**{name: rng.choice((word, "yes", "no")) for name, word in words.items()})
+                faults.said(
+                    **{name: rng.choice((word, "yes", "no")) for name, word in words.items()}
+                )
                 for _ in range(samples)
             ]
         )
@@ -82,7 +106,9 @@ def _match(rng: random.Random) -> Scripted:
     samples = rng.choice((1, 2, 3, 4, 5))
     replies = [rng.choices((faults.VALID, faults.INVALID), k=samples) for _ in turns]
     request = faults.request(faults.MATCH, turns, *replies, samples=samples)
-    references = [faults.turn(number, answer=rng.choice(("7", "7", "7", ""))) for number in range(len(turns))]
+    references = [
+        faults.turn(number, answer=rng.choice(("7", "7", "7", ""))) for number in range(len(turns))
+    ]
     return {**request, "expected": references if rng.random() < 0.3 else turns}
 
 
@@ -104,7 +130,9 @@ def _validated(rng: random.Random, names: list[str]) -> str:
 
 
 def _served(rng: random.Random, metric: str) -> Scripted:
-    return faults.served(metric, *(rng.choice((0.0, 0.1, 0.7, 1.0, rng.random())) for _ in range(_few(rng))))
+    return faults.served(
+        metric, *(rng.choice((0.0, 0.1, 0.7, 1.0, rng.random())) for _ in range(_few(rng)))
+    )
 
 
 def rough(request: Scripted, rng: random.Random) -> Scripted:
@@ -151,7 +179,10 @@ class Pair:
 
     def typed(self) -> list[list[str]]:
         """Those that ADK counts."""
-        return [[each["rubric_id"] for each in rubrics if each.get("type") == self.type] for rubrics in self.written()]
+        return [
+            [each["rubric_id"] for each in rubrics if each.get("type") == self.type]
+            for rubrics in self.written()
+        ]
 
 
 def _spelled(pair: Pair, rubric: dict[str, Any]) -> bool:
@@ -168,27 +199,36 @@ ROWS: dict[str, Callable[[Pair], bool]] = {
         and pair.adk is not None
         and len({tuple(sorted(each)) for each in pair.typed()}) > 1
     ),
-    "rubric-untyped": lambda pair: bool(pair.type) and any(not each.get("type") for each in _asked_about(pair)),
-    "rubric-type-spelled": lambda pair: bool(pair.type) and any(_spelled(pair, each) for each in _asked_about(pair)),
+    "rubric-untyped": lambda pair: (
+        bool(pair.type) and any(not each.get("type") for each in _asked_about(pair))
+    ),
+    "rubric-type-spelled": lambda pair: (
+        bool(pair.type) and any(_spelled(pair, each) for each in _asked_about(pair))
+    ),
     "rubric-of-earlier-turns": lambda pair: (
         pair.metric == faults.CONVERSATION
         and pair.adk is not None
         and any(set(each) - set(pair.typed()[-1]) for each in pair.typed())
     ),
-    "rubric-twice": lambda pair: bool(pair.type) and any(set(pair.own) & set(each) for each in pair.typed()),
+    "rubric-twice": lambda pair: (
+        bool(pair.type) and any(set(pair.own) & set(each) for each in pair.typed())
+    ),
     "turn-without-rubrics": lambda pair: (
         bool(pair.type)
         and not pair.own
         and not all(pair.typed()[-1:] if pair.metric == faults.CONVERSATION else pair.typed())
     ),
     "steps-unrecorded-judged": lambda pair: (
-        pair.metric == faults.TOOLS and any("intermediate_data" not in turn for turn in pair.request["actual"])
+        pair.metric == faults.TOOLS
+        and any("intermediate_data" not in turn for turn in pair.request["actual"])
     ),
     "reference-empty": lambda pair: (
-        pair.metric == faults.MATCH and any(not turn["final_response"]["parts"] for turn in pair.request["expected"])
+        pair.metric == faults.MATCH
+        and any(not turn["final_response"]["parts"] for turn in pair.request["expected"])
     ),
     "hallucination-samples": lambda pair: (
-        pair.metric == faults.HALLUCINATIONS and pair.request["criterion"]["judge_model_options"]["num_samples"] > 1
+        pair.metric == faults.HALLUCINATIONS
+        and pair.request["criterion"]["judge_model_options"]["num_samples"] > 1
     ),
     "float-dust-judged": lambda pair: (
         pair.metric in (faults.HALLUCINATIONS, "safety_v1", "response_evaluation_score")
@@ -245,5 +285,7 @@ def test_adk_compat_gives_adks_scores_where_calls_fail_too(adk: AdkChild) -> Non
     requests = [rough(request, rng) for metric in METRICS for request in made(metric)]
     scores = [answer["score"] for answer in adk.ask("judged.py", requests)]
     theirs = [None if score is None else float.fromhex(score) for score in scores]
-    assert [(each, adk) for each, adk in zip(requests, theirs, strict=True) if _compat(each) != adk] == []
+    assert [
+        (each, adk) for each, adk in zip(requests, theirs, strict=True) if _compat(each) != adk
+    ] == []
     assert 100 < theirs.count(None) < len(theirs) - 400

@@ -1,4 +1,5 @@
-"""Which options google-adk refuses, and which it takes and never reads: an error here, a warning there."""
+"""Which options google-adk refuses, and which it takes and never reads: an error here, a warning
+there."""
 
 from __future__ import annotations
 
@@ -22,11 +23,13 @@ RUBRICS = "rubric_based_final_response_quality_v1"
 RUBRIC = {"rubric_id": "r", "rubric_content": {"text_property": "It rhymes."}}
 OPTIONS: list[tuple[str, dict[str, Any], Severity | None]] = [
     (TOOLS, {"match_type": "IN_ORDER"}, None),
-    (TOOLS, {"include_intermediate_responses_in_final": True}, None),  # everybody's, without effect here
+    # everybody's, without effect here
+    (TOOLS, {"include_intermediate_responses_in_final": True}, None),
     (TOOLS, {"includeIntermediateResponsesInFinal": False}, None),
     (TOOLS, {"include_intermediate_responses_in_final": "perhaps"}, Severity.ERROR),
     (TOOLS, {"match_typ": "IN_ORDER"}, Severity.WARNING),  # taken, and read by nobody
-    (TOOLS, {"match-type": "SOMEHOW"}, Severity.WARNING),  # other spellings than ADK's two are other names
+    # other spellings than ADK's two are other names
+    (TOOLS, {"match-type": "SOMEHOW"}, Severity.WARNING),
     (TOOLS, {"Match_Type": "SOMEHOW"}, Severity.WARNING),
     (TOOLS, {"MATCH_TYPE": "SOMEHOW"}, Severity.WARNING),
     (TOOLS, {"MatchType": "SOMEHOW"}, Severity.WARNING),
@@ -39,15 +42,25 @@ OPTIONS: list[tuple[str, dict[str, Any], Severity | None]] = [
     (TOOLS, {"ignore_args": "perhaps"}, Severity.ERROR),
     (WORDS, {"weight": 0.3}, Severity.WARNING),
     (WORDS, {"informational": True}, None),  # ours alone: ADK takes it, and reads it not
-    (WORDS, {"lower_is_better": True}, Severity.WARNING),  # ours alone as well, and absurd where scores have a best end
+    # ours alone as well, and absurd where scores have a best end
+    (WORDS, {"lower_is_better": True}, Severity.WARNING),
     (TOOLS, {"args_match": "subset", "forbidden_tools": ["x"], "matchers": {}}, None),
     (MATCH, {"judge_model_options": {"num_samples": 3}}, None),
-    (MATCH, {"judge_model_options": {"num_sample": 3}}, Severity.ERROR),  # nested options are strict
+    # nested options are strict
+    (MATCH, {"judge_model_options": {"num_sample": 3}}, Severity.ERROR),
     (MATCH, {"judge_model_options": {"num_samples": 0}}, Severity.ERROR),
     (MATCH, {"judge_model_options": {"judge_model_config": {"temperature": 0, "topP": 0.5}}}, None),
     (MATCH, {"judge_model_options": {"judge_model_config": {"temprature": 0}}}, Severity.ERROR),
-    (MATCH, {"judge_model_options": {"judge_model_config": {"temperature": "hot"}}}, Severity.ERROR),
-    (MATCH, {"judge_model_options": {"judge_model_config": {"thinking_config": {"budget": 1}}}}, Severity.ERROR),
+    (
+        MATCH,
+        {"judge_model_options": {"judge_model_config": {"temperature": "hot"}}},
+        Severity.ERROR,
+    ),
+    (
+        MATCH,
+        {"judge_model_options": {"judge_model_config": {"thinking_config": {"budget": 1}}}},
+        Severity.ERROR,
+    ),
     (MATCH, {"judge_model": "gemini-2.5-flash"}, Severity.WARNING),  # one level too high
     (RUBRICS, {"rubrics": [RUBRIC]}, None),
     (RUBRICS, {"rubrics": [{**RUBRIC, "weight": 2}]}, Severity.ERROR),
@@ -68,7 +81,9 @@ def worst(name: str, options: dict[str, Any]) -> Severity | None:
     return next((each for each in (Severity.ERROR, Severity.WARNING) if each in severities), None)
 
 
-@pytest.mark.parametrize("number", range(len(OPTIONS)), ids=lambda number: json.dumps(OPTIONS[number][1]))
+@pytest.mark.parametrize(
+    "number", range(len(OPTIONS)), ids=lambda number: json.dumps(OPTIONS[number][1])
+)
 def test_an_error_where_adk_refuses_and_only_there(number: int, refusals: list[str | None]) -> None:
     name, options, severity = OPTIONS[number]
     assert worst(name, options) is severity
@@ -76,7 +91,11 @@ def test_an_error_where_adk_refuses_and_only_there(number: int, refusals: list[s
 
 
 def test_the_page_names_what_is_ours_alone() -> None:
-    page = (Path(__file__).parents[2] / "docs/adk-parity.md").read_text("utf-8").split("## Ours alone")[1]
+    page = (
+        (Path(__file__).parents[2] / "docs/adk-parity.md")
+        .read_text("utf-8")
+        .split("## Ours alone")[1]
+    )
     own = list(criteria_module.CRITERIA[TOOLS].options.model_fields)
     named = [
         *criteria_file.OWN_FLAGS,

@@ -1,4 +1,5 @@
-"""Evaluation files mean to us what they mean to google-adk, and what it rejects is never read in silence."""
+"""Evaluation files mean to us what they mean to google-adk, and what it rejects is never read in
+silence."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def ours(path: Path, name: str = "x.evalset.json"):
     return formats.parse_eval_set(text, file=name)
 
 
-# --- both sides in one shape -----------------------------------------------------------------------
+# --- both sides in one shape
+# -----------------------------------------------------------------------
 
 
 def texts(content: Content | dict | None) -> list[tuple[str, bool]] | None:
@@ -45,7 +47,9 @@ def texts(content: Content | dict | None) -> list[tuple[str, bool]] | None:
     if isinstance(content, Content):
         return [(part.text, part.thought) for part in content.parts if isinstance(part, Text)]
     parts = content.get("parts") or []
-    return [(part["text"], bool(part.get("thought"))) for part in parts if part.get("text") is not None]
+    return [
+        (part["text"], bool(part.get("thought"))) for part in parts if part.get("text") is not None
+    ]
 
 
 def our_turn(turn: Invocation) -> dict:
@@ -64,9 +68,13 @@ def adk_turn(turn: dict) -> dict:
     steps = turn["intermediate_data"]
     by_kind = steps or {}
     parts = [
-        part for event in by_kind.get("invocation_events") or [] for part in (event["content"] or {}).get("parts") or []
+        part
+        for event in by_kind.get("invocation_events") or []
+        for part in (event["content"] or {}).get("parts") or []
     ]
-    calls = by_kind.get("tool_uses") or [part["function_call"] for part in parts if part.get("function_call")]
+    calls = by_kind.get("tool_uses") or [
+        part["function_call"] for part in parts if part.get("function_call")
+    ]
     responses = by_kind.get("tool_responses") or [
         part["function_response"] for part in parts if part.get("function_response")
     ]
@@ -78,7 +86,10 @@ def adk_turn(turn: dict) -> dict:
         "calls": [(call["name"] or "", call["args"], call["id"]) for call in calls],
         "responses": [(response["name"] or "", response["response"]) for response in responses],
         "said": [texts(content) for content in said if texts(content)],
-        "rubrics": [(r["rubric_id"], r["rubric_content"]["text_property"] or "") for r in turn["rubrics"] or []],
+        "rubrics": [
+            (r["rubric_id"], r["rubric_content"]["text_property"] or "")
+            for r in turn["rubrics"] or []
+        ],
         "steps": steps is not None,
     }
 
@@ -87,10 +98,13 @@ def our_case(case) -> dict:
     session, scenario = case.session, case.scenario
     return {
         "id": case.case_id,
-        "turns": None if case.conversation is None else [our_turn(turn) for turn in case.conversation],
+        "turns": None
+        if case.conversation is None
+        else [our_turn(turn) for turn in case.conversation],
         "scenario": scenario and (scenario.starting_prompt, scenario.conversation_plan),
         "persona": scenario and scenario.persona and scenario.persona.persona_id,
-        "session": session and (session.app_name, session.user_id, session.session_id, dict(session.state)),
+        "session": session
+        and (session.app_name, session.user_id, session.session_id, dict(session.state)),
         "rubrics": [(rubric.rubric_id, rubric.text) for rubric in case.rubrics],
         "state": dict(case.expects_state) if case.expects_state else None,
     }
@@ -100,24 +114,39 @@ def adk_case(case: dict) -> dict:
     session, scenario = case["session_input"], case["conversation_scenario"]
     return {
         "id": case["eval_id"],
-        "turns": None if case["conversation"] is None else [adk_turn(turn) for turn in case["conversation"]],
+        "turns": None
+        if case["conversation"] is None
+        else [adk_turn(turn) for turn in case["conversation"]],
         "scenario": scenario and (scenario["starting_prompt"], scenario["conversation_plan"]),
         "persona": scenario and scenario["user_persona"] and scenario["user_persona"]["id"],
-        "session": session and (session["app_name"], session["user_id"], session["session_id"], session["state"]),
-        "rubrics": [(r["rubric_id"], r["rubric_content"]["text_property"] or "") for r in case["rubrics"] or []],
+        "session": session
+        and (session["app_name"], session["user_id"], session["session_id"], session["state"]),
+        "rubrics": [
+            (r["rubric_id"], r["rubric_content"]["text_property"] or "")
+            for r in case["rubrics"] or []
+        ],
         "state": case["final_session_state"] or None,
     }
 
 
-# --- files from the wild ---------------------------------------------------------------------------
+# --- files from the wild
+# ---------------------------------------------------------------------------
 
 
 def readable_sets() -> list[Path]:
     if not (CORPUS / "INDEX.tsv").exists():
         return []
     with (CORPUS / "INDEX.tsv").open(encoding="utf-8", newline="") as lines:
-        rows = [row for row in csv.DictReader(lines, delimiter="\t") if row["kind"].startswith(("evalset", "old"))]
-    return [CORPUS / "files" / row["file"] for row in rows if any(row[loader] == "yes" for loader in LOADERS)]
+        rows = [
+            row
+            for row in csv.DictReader(lines, delimiter="\t")
+            if row["kind"].startswith(("evalset", "old"))
+        ]
+    return [
+        CORPUS / "files" / row["file"]
+        for row in rows
+        if any(row[loader] == "yes" for loader in LOADERS)
+    ]
 
 
 def test_every_set_that_adk_reads_means_the_same(adk):
@@ -130,16 +159,25 @@ def test_every_set_that_adk_reads_means_the_same(adk):
     for path, answer in zip(paths, answers, strict=True):
         reading = ours(path)
         assert reading.eval_set is not None, path
-        mine, theirs = [our_case(c) for c in reading.eval_set.cases], [adk_case(c) for c in answer["set"]["eval_cases"]]
-        if answer["loader"] == "agent_evaluator":  # ADK calls the one case by its path, we by its name
+        mine, theirs = (
+            [our_case(c) for c in reading.eval_set.cases],
+            [adk_case(c) for c in answer["set"]["eval_cases"]],
+        )
+        # ADK calls the one case by its path, we by its name
+        if answer["loader"] == "agent_evaluator":
             theirs[0]["id"] = mine[0]["id"]
-        differing += [(path.name, case["id"]) for case, other in zip(mine, theirs, strict=True) if case != other]
+        differing += [
+            (path.name, case["id"])
+            for case, other in zip(mine, theirs, strict=True)
+            if case != other
+        ]
         if answer["loader"] == "schema":
             assert reading.eval_set.eval_set_id == answer["set"]["eval_set_id"]
     assert differing == []
 
 
-# --- files gone wrong ------------------------------------------------------------------------------
+# --- files gone wrong
+# ------------------------------------------------------------------------------
 
 SOUND = {
     "eval_set_id": "s",
@@ -151,7 +189,10 @@ SOUND = {
                 {
                     "invocation_id": "i",
                     "user_content": {"role": "user", "parts": [{"text": "hi"}]},
-                    "final_response": {"role": "model", "parts": [{"text": "yo", "thought": False}]},
+                    "final_response": {
+                        "role": "model",
+                        "parts": [{"text": "yo", "thought": False}],
+                    },
                     "intermediate_data": {
                         "tool_uses": [{"name": "t", "args": {"a": 1}, "id": "1"}],
                         "tool_responses": [{"name": "t", "response": {"r": 1}}],
@@ -171,14 +212,19 @@ SOUND = {
                         "invocation_events": [
                             {
                                 "author": "a",
-                                "content": {"parts": [{"function_call": {"name": "t", "args": {}}}]},
+                                "content": {
+                                    "parts": [{"function_call": {"name": "t", "args": {}}}]
+                                },
                             }
                         ]
                     },
                 }
             ],
         },
-        {"eval_id": "e", "conversation_scenario": {"starting_prompt": "p", "conversation_plan": "q"}},
+        {
+            "eval_id": "e",
+            "conversation_scenario": {"starting_prompt": "p", "conversation_plan": "q"},
+        },
     ],
 }
 
@@ -186,17 +232,32 @@ OLD_TURNS = [
     {
         "query": "q",
         "reference": "r",
-        "expected_tool_use": [{"tool_name": "t", "tool_input": {"a": 1}}, {"tool_name": "u", "tool_input": {}}],
+        "expected_tool_use": [
+            {"tool_name": "t", "tool_input": {"a": 1}},
+            {"tool_name": "u", "tool_input": {}},
+        ],
         "expected_intermediate_agent_responses": [{"author": "a", "text": "x"}],
     },
     {"query": "q2", "expected_tool_use": [{"tool_name": "t", "tool_input": {"x": None}}]},
 ]
-OLD_CASES = [{"name": "n", "data": OLD_TURNS, "initial_session": {"app_name": "a", "user_id": "u", "state": {"k": 1}}}]
+OLD_CASES = [
+    {
+        "name": "n",
+        "data": OLD_TURNS,
+        "initial_session": {"app_name": "a", "user_id": "u", "state": {"k": 1}},
+    }
+]
 
 
 def spots(value, path=()) -> list[tuple]:
     """Every place of a value below the top."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [spot for key, below in inner for spot in [(*path, key), *spots(below, (*path, key))]]
 
 
@@ -208,7 +269,9 @@ def damaged(seed: int, sound: Any = SOUND) -> Any:
     parent = value
     for part in above:
         parent = parent[part]
-    kind = chance.choice(["drop", "null", "number", "text", "list", "object", "camel", "extra", "slip"])
+    kind = chance.choice(
+        ["drop", "null", "number", "text", "list", "object", "camel", "extra", "slip"]
+    )
     replacements = {"null": None, "number": 7, "text": "x", "list": [], "object": {}}
     if kind in replacements:
         parent[key] = replacements[kind]
@@ -235,9 +298,9 @@ def test_what_adk_rejects_is_never_read_in_silence(adk, tmp_path):
         reading = ours(path)
         worst = {p.severity for p in reading.problems}
         if answer["loader"] == "schema":
-            agrees = reading.eval_set is not None and [our_case(c) for c in reading.eval_set.cases] == [
-                adk_case(c) for c in answer["set"]["eval_cases"]
-            ]
+            agrees = reading.eval_set is not None and [
+                our_case(c) for c in reading.eval_set.cases
+            ] == [adk_case(c) for c in answer["set"]["eval_cases"]]
         else:
             agrees = bool(worst & {Severity.ERROR, Severity.WARNING})
         if not agrees:
@@ -252,9 +315,15 @@ def test_of_old_lists_neither(adk, tmp_path):
     paths = [tmp_path / f"{i}.json" for i in range(len(sets))]
     for path, value in zip(paths, sets, strict=True):
         path.write_text(json.dumps(value), encoding="utf-8")
-    rejected = [path for path, answer in zip(paths, ask(adk, paths), strict=True) if answer["loader"] is None]
+    rejected = [
+        path
+        for path, answer in zip(paths, ask(adk, paths), strict=True)
+        if answer["loader"] is None
+    ]
     assert 100 < len(rejected) < 700
     loud = {Severity.ERROR, Severity.WARNING}
     assert [
-        json.loads(path.read_text()) for path in rejected if not loud & {p.severity for p in ours(path).problems}
+        json.loads(path.read_text())
+        for path in rejected
+        if not loud & {p.severity for p in ours(path).problems}
     ] == []

@@ -33,7 +33,14 @@ class Anything(BaseModel):
 
 
 def _spec(name, *needs, **rest):
-    return CriterionSpec(name=name, summary="", options=Anything, build=lambda *_: None, needs=frozenset(needs), **rest)
+    return CriterionSpec(
+        name=name,
+        summary="",
+        options=Anything,
+        build=lambda *_: None,
+        needs=frozenset(needs),
+        **rest,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +59,8 @@ def specs():
 
 
 def _turn(text):
-    """`hi`, `hi -> hello`, `hi -> roll(6) -> hello`, `hi -> () -> hello` (no tool expected, explicitly)."""
+    """`hi`, `hi -> hello`, `hi -> roll(6) -> hello`, `hi -> () -> hello` (no tool expected,
+    explicitly)."""
     said, *rest = (part.strip() for part in text.split("->"))
     answer = rest.pop() if rest else ""
     steps = None
@@ -69,13 +77,16 @@ def _turn(text):
 
 @pytest.fixture(scope="session")
 def case():
-    """`case("a", "hi -> hello", "bye")`: a case of two turns; `scenario="..."` for a simulated user."""
+    """`case("a", "hi -> hello", "bye")`: a case of two turns; `scenario="..."` for a simulated
+    user."""
 
     def make(case_id, *turns, scenario=None, app_name="", line=None, **rest):
         return Case(
             case_id=case_id,
             conversation=None if scenario else tuple(_turn(turn) for turn in turns),
-            scenario=ConversationScenario(starting_prompt=scenario, conversation_plan="Ask.") if scenario else None,
+            scenario=ConversationScenario(starting_prompt=scenario, conversation_plan="Ask.")
+            if scenario
+            else None,
             session=SessionInput(app_name=app_name) if app_name else None,
             place=Place(file="x.evalset.json", line=line) if line else None,
             **rest,
@@ -86,15 +97,25 @@ def case():
 
 @pytest.fixture(scope="session")
 def suite(specs):
-    """`suite("x.evalset.json", case(...), criteria="response_match_score")`; `more`: further rows of the table."""
+    """`suite("x.evalset.json", case(...), criteria="response_match_score")`; `more`: further rows
+    of the table."""
 
     def make(key, *cases, criteria="", options=None, set_id=None, more=()):
         rows = specs | {row.name: row for row in more}
-        uses = [CriterionUse(name=name, threshold=0.5, options=options or {}) for name in criteria.split()]
-        uses = tuple(criteria_base.with_facts(use, rows[use.name]) if use.name in rows else use for use in uses)
+        uses = [
+            CriterionUse(name=name, threshold=0.5, options=options or {})
+            for name in criteria.split()
+        ]
+        uses = tuple(
+            criteria_base.with_facts(use, rows[use.name]) if use.name in rows else use
+            for use in uses
+        )
         return Suite(
             key=key,
-            eval_set=EvalSet(eval_set_id=key.removesuffix(".evalset.json") if set_id is None else set_id, cases=cases),
+            eval_set=EvalSet(
+                eval_set_id=key.removesuffix(".evalset.json") if set_id is None else set_id,
+                cases=cases,
+            ),
             criteria=uses,
             criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE, file="test_config.json"),
             agent=AgentUse(driver="adk", options={"path": "."}),
@@ -108,7 +129,8 @@ AGENT = "root_agent = 1\n"
 
 @pytest.fixture
 def repo(tmp_path):
-    """`repo({"a/b.txt": "text", "c.json": {...}})`: files below a fresh root; `agent()` and `evalset()` in values."""
+    """`repo({"a/b.txt": "text", "c.json": {...}})`: files below a fresh root; `agent()` and
+    `evalset()` in values."""
 
     def make(files):
         root = tmp_path / "repo"
@@ -118,7 +140,9 @@ def repo(tmp_path):
             if isinstance(content, bytes):
                 file.write_bytes(content)
             else:
-                file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+                file.write_text(
+                    content if isinstance(content, str) else json.dumps(content), encoding="utf-8"
+                )
         root.mkdir(exist_ok=True)
         return root
 
@@ -137,7 +161,9 @@ def evalset():
             turn = {"user_content": {"role": "user", "parts": [{"text": said}]}}
             if answer:
                 turn["final_response"] = {"role": "model", "parts": [{"text": answer}]}
-                turn["intermediate_data"] = {"tool_uses": [{"name": "look_up", "args": {"x": said}}]}
+                turn["intermediate_data"] = {
+                    "tool_uses": [{"name": "look_up", "args": {"x": said}}]
+                }
             made = {"eval_id": case_id, "conversation": [turn]}
             if app:
                 made["session_input"] = {"app_name": app, "user_id": "u"}

@@ -22,8 +22,15 @@ REDACTED = "***"
 
 
 def args_text(args: Json) -> str:
-    """Arguments as one text: keys in order, and whole numbers alike however they are written (2.0 is 2)."""
-    return json.dumps(mapped_json(args, _whole), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    """Arguments as one text: keys in order, and whole numbers alike however they are written (2.0
+    is 2)."""
+    return json.dumps(
+        mapped_json(args, _whole),
+        sort_keys=True,
+        ensure_ascii=False,
+        separators=(",", ":"),
+        default=str,
+    )
 
 
 def ordered(value: Any) -> Any:
@@ -33,11 +40,14 @@ def ordered(value: Any) -> Any:
 
 def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     """The same JSON with every text, keys included, as `redact` writes it."""
-    return mapped_json(value, lambda item: redact(item) if isinstance(item, str) else item, key=redact)
+    return mapped_json(
+        value, lambda item: redact(item) if isinstance(item, str) else item, key=redact
+    )
 
 
 def matches(recorded: Any, actual: Any) -> bool:
-    """Whether two values are equal where `***` in a recorded text stands for anything that was taken out there."""
+    """Whether two values are equal where `***` in a recorded text stands for anything that was
+    taken out there."""
     if isinstance(recorded, str) and REDACTED in recorded:
         return isinstance(actual, str) and _has_pieces(recorded.split(REDACTED), actual)
     if isinstance(recorded, Mapping):
@@ -84,14 +94,20 @@ def spell_call(tool: str, args: Json) -> str:
 
 def nearest_args(args: Json, recorded: Iterable[Json]) -> Json | None:
     """The recorded arguments with the fewest differences; of several the first."""
-    return min(recorded, key=lambda candidate: len(list(changed_args(args, candidate))), default=None)
+    return min(
+        recorded, key=lambda candidate: len(list(changed_args(args, candidate))), default=None
+    )
 
 
 def difference(actual: Json, recorded: Json) -> str:
     """``argument `unit` differs``, ``arguments `a` and `b.c` differ; argument `d` is new``."""
     changes = list(changed_args(actual, recorded))
     parts = []
-    for kind, plural in (("differs", "differ"), ("is new", "are new"), ("is missing", "are missing")):
+    for kind, plural in (
+        ("differs", "differ"),
+        ("is new", "are new"),
+        ("is missing", "are missing"),
+    ):
         names = [f"`{path}`" for change, path in changes if change == kind]
         if names:
             noun, verb = ("argument", kind) if len(names) == 1 else ("arguments", plural)
@@ -100,7 +116,8 @@ def difference(actual: Json, recorded: Json) -> str:
 
 
 def unknown_tool(tool: str, tools: Sequence[str]) -> str:
-    """``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name where there is one."""
+    """``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name where there is
+    one."""
     if not tools:
         return "no tool call was recorded for this case"
     close = words.nearest(tool, tools, cutoff=0.75)
@@ -110,7 +127,8 @@ def unknown_tool(tool: str, tools: Sequence[str]) -> str:
 
 
 def changed_args(actual: Json, recorded: Json, above: str = "") -> Iterator[tuple[str, str]]:
-    """Where two calls differ, as (`differs` | `is new` | `is missing`, dotted path); objects are looked into."""
+    """Where two calls differ, as (`differs` | `is new` | `is missing`, dotted path); objects are
+    looked into."""
     for name in dict.fromkeys([*recorded, *actual]):
         path = f"{above}{name}"
         if name not in actual:
@@ -192,7 +210,8 @@ def parse_cassette(text: str) -> tuple[RecordedCall, ...]:
     if shapes.is_deep(raw, levels=MOST_LEVELS):
         raise CassetteError("the values are nested too deeply")
     entries = tuple(
-        RecordedCall(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply()) for call in wire.calls
+        RecordedCall(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply())
+        for call in wire.calls
     )
     addresses: set[tuple[str, str, int]] = set()
     for number, entry in enumerate(entries):
@@ -207,20 +226,25 @@ def parse_cassette(text: str) -> tuple[RecordedCall, ...]:
 def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -> str:
     """The file's text: equal entries give equal bytes, in whatever order the calls were made.
 
-    The keys of arguments are ordered, since only their values count; those of a response stay as the tool gave them,
-    since a model reads them in that order.
-    """
+    The keys of arguments are ordered, since only their values count; those of a response stay as
+    the tool gave them, since a model reads them in that order."""
     calls = []
     for entry in sorted(entries, key=lambda entry: entry.address):
         reply = entry.reply
         call: JsonObject = {"tool": entry.tool, "args": ordered(entry.args), "nth": entry.nth}
-        call |= {"error": dataclasses.asdict(reply.error)} if reply.error else {"response": reply.response}
+        call |= (
+            {"error": dataclasses.asdict(reply.error)}
+            if reply.error
+            else {"response": reply.response}
+        )
         calls.append(call | ({"effects": dict(reply.effects)} if reply.effects else {}))
     file = {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
 
-def merge(first: Iterable[RecordedCall], *groups: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
+def merge(
+    first: Iterable[RecordedCall], *groups: Iterable[RecordedCall]
+) -> tuple[RecordedCall, ...]:
     """All entries; of several for one call the earliest given."""
     merged: dict[tuple[str, str, int], RecordedCall] = {}
     for entries in (first, *groups):
@@ -230,7 +254,8 @@ def merge(first: Iterable[RecordedCall], *groups: Iterable[RecordedCall]) -> tup
 
 
 def file_name(suite: str, case_id: str) -> str:
-    """`<suite slug>/<case id>.json`: two cases never share a file, and a plain case id is its file's name."""
+    """`<suite slug>/<case id>.json`: two cases never share a file, and a plain case id is its
+    file's name."""
     stem = next((suite[: -len(suffix)] for suffix in SUFFIXES if suite.endswith(suffix)), suite)
     slug = f"{_plain_name(stem)[:NAME_LENGTH]}-{_digest(suite, 6)}"
     name = _plain_name(case_id)[:NAME_LENGTH]

@@ -1,4 +1,5 @@
-"""What becomes of each tool call of one conversation: a mock rule, then the cassette or the real tool."""
+"""What becomes of each tool call of one conversation: a mock rule, then the cassette or the real
+tool."""
 
 from __future__ import annotations
 
@@ -46,15 +47,19 @@ class Latency(ToolFile):
     @model_validator(mode="before")
     @classmethod
     def _seconds_alone(cls, value: Any) -> Any:
-        return {"seconds": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
+        return (
+            {"seconds": value}
+            if isinstance(value, int | float) and not isinstance(value, bool)
+            else value
+        )
 
 
 class CallPattern(ToolFile):
     """For which calls a rule is.
 
-    `args`: these arguments equal these values; others are free, unless `exact`. `where`: these arguments satisfy
-    these matchers. `times`: how many calls of a conversation it answers. `probability`: of holding, by the run's seed.
-    """
+    `args`: these arguments equal these values; others are free, unless `exact`. `where`: these
+    arguments satisfy these matchers. `times`: how many calls of a conversation it answers.
+    `probability`: of holding, by the run's seed."""
 
     args: JsonObject = Field(default_factory=dict)
     where: dict[str, Matcher] = Field(default_factory=dict)
@@ -64,10 +69,16 @@ class CallPattern(ToolFile):
 
     def match(self, args: Json) -> bool:
         """Whether it is for these arguments."""
-        if any(name not in args or not cassette.matches(value, args[name]) for name, value in self.args.items()):
+        if any(
+            name not in args or not cassette.matches(value, args[name])
+            for name, value in self.args.items()
+        ):
             return False
         for name, matcher in self.where.items():
-            actual, expected = args.get(name, json_match.MISSING), self.args.get(name, json_match.MISSING)
+            actual, expected = (
+                args.get(name, json_match.MISSING),
+                self.args.get(name, json_match.MISSING),
+            )
             if not json_match.holds(matcher, actual, expected):
                 return False
         return not self.exact or args.keys() <= self.args.keys() | self.where.keys()
@@ -88,13 +99,19 @@ class MockRule(CallPattern):
         error = value.get("error") if isinstance(value, dict) else None
         if isinstance(error, str):
             return {**value, "error": {"type": "RuntimeError", "message": error}}
-        return {**value, "error": {"type": "RuntimeError", **error}} if isinstance(error, dict) else value
+        return (
+            {**value, "error": {"type": "RuntimeError", **error}}
+            if isinstance(error, dict)
+            else value
+        )
 
     @model_validator(mode="after")
     def _one_outcome(self) -> Self:
         outcomes = [name for name in ("response", "error", "run") if name in self.model_fields_set]
         if len(outcomes) != 1:
-            raise ValueError(f"a rule needs exactly one of `response`, `error` and `run`, found {len(outcomes)}")
+            raise ValueError(
+                f"a rule needs exactly one of `response`, `error` and `run`, found {len(outcomes)}"
+            )
         return self
 
 
@@ -108,7 +125,10 @@ class MockFile(ToolFile):
     def _run_alone(cls, value: Any) -> Any:
         if not isinstance(value, dict) or not isinstance(value.get("tools"), dict):
             return value
-        tools = {name: [{"run": True}] if rules == "run" else rules for name, rules in value["tools"].items()}
+        tools = {
+            name: [{"run": True}] if rules == "run" else rules
+            for name, rules in value["tools"].items()
+        }
         return {**value, "tools": tools}
 
 
@@ -125,7 +145,9 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
     """Read a mock file, YAML or JSON; `places` tells where each tool stands."""
     document = yaml.load(text, file=file)
     if isinstance(document, Problem):
-        return MockReading(problems=(errors.error("tool-mocks", document.message, document.place, document.hint),))
+        return MockReading(
+            problems=(errors.error("tool-mocks", document.message, document.place, document.hint),)
+        )
     if document.raw is None:
         return MockReading()
     locate = Locator(document.node, file)
@@ -142,11 +164,17 @@ def _of_error(detail: Any, locate: Locator) -> Problem:
     path = detail["loc"]
     hint = ""
     if detail["type"] == "extra_forbidden":
-        fields = [name for model in (MockRule, MockFile, Latency, ErrorWire) for name in model.model_fields]
+        fields = [
+            name
+            for model in (MockRule, MockFile, Latency, ErrorWire)
+            for name in model.model_fields
+        ]
         hint = words.did_you_mean(str(path[-1]), fields)
     location = ".".join(str(step) for step in path)
     message = words.fault(detail)
-    return errors.error("tool-mocks", f"`{location}`: {message}" if location else message, locate(*path), hint)
+    return errors.error(
+        "tool-mocks", f"`{location}`: {message}" if location else message, locate(*path), hint
+    )
 
 
 RuleName: TypeAlias = tuple[str, int]
@@ -180,9 +208,12 @@ class MockRules:
         return None
 
     def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
-        """The rules of a tool in order: those under its own name, then those under patterns that fit it."""
+        """The rules of a tool in order: those under its own name, then those under patterns that
+        fit it."""
         names = [name for name in self._mocks.tools if name == tool]
-        names += [name for name in self._mocks.tools if name != tool and json_match.named(tool, [name])]
+        names += [
+            name for name in self._mocks.tools if name != tool and json_match.named(tool, [name])
+        ]
         for name in names:
             for number, rule in enumerate(self._mocks.tools[name]):
                 yield (name, number), rule
@@ -190,7 +221,10 @@ class MockRules:
 
 def chance(text: str) -> float:
     """A number in [0, 1) that is the same for the same text, everywhere and always."""
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6], "big") / 2**48
+    return (
+        int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6], "big")
+        / 2**48
+    )
 
 
 RECORD_HINT = "record it with `--tools record`"
@@ -199,10 +233,9 @@ RECORD_HINT = "record it with `--tools record`"
 class ConversationTools:
     """The tools of one conversation (agents.base.TrialTools).
 
-    `entries`: what the cassette `cassette` holds, None where there is none. `keep`: is given what was recorded when
-    the conversation has come to its end. `redact`: takes secrets out of texts. `own`: what the case itself says of a
-    turn's tools, which comes first.
-    """
+    `entries`: what the cassette `cassette` holds, None where there is none. `keep`: is given what
+    was recorded when the conversation has come to its end. `redact`: takes secrets out of texts.
+    `own`: what the case itself says of a turn's tools, which comes first."""
 
     def __init__(
         self,
@@ -247,7 +280,9 @@ class ConversationTools:
         fakes = self._setup.fakes and self._mode in (ToolMode.LIVE, ToolMode.RECORD)
         rules = [self._own, None if self._mode is ToolMode.LIVE and not fakes else self._rules]
         ruled = (rule.answer(call, nth=nth) for rule in rules if rule is not None)
-        if (answer := next((candidate for candidate in ruled if candidate is not None), None)) is not None:
+        if (
+            answer := next((candidate for candidate in ruled if candidate is not None), None)
+        ) is not None:
             return answer
         if call.kind is CallKind.AGENT:
             return RunTool(report=False)
@@ -258,9 +293,17 @@ class ConversationTools:
                 return RunTool(report=True)
             case ToolMode.REPLAY:
                 entry = self._find(call.tool, args, nth)
-                return Replied(reply=entry.reply) if entry is not None else self._not_recorded(call.tool, args, nth)
+                return (
+                    Replied(reply=entry.reply)
+                    if entry is not None
+                    else self._not_recorded(call.tool, args, nth)
+                )
             case ToolMode.MOCK:
-                return RunTool(report=False) if call.kind is CallKind.LISTING else self._no_rule(call.tool, args)
+                return (
+                    RunTool(report=False)
+                    if call.kind is CallKind.LISTING
+                    else self._no_rule(call.tool, args)
+                )
             case _:
                 assert_never(self._mode)
 
@@ -273,7 +316,9 @@ class ConversationTools:
             effects=cassette.redacted(reply.effects, redact),
         )
         args, nth = cassette.redacted(call.args, redact), self._nth[call.number]
-        self._recorded.append(RecordedCall(tool=call.tool, args=args, nth=nth, reply=redacted_reply))
+        self._recorded.append(
+            RecordedCall(tool=call.tool, args=args, nth=nth, reply=redacted_reply)
+        )
 
     def finish(self) -> None:
         """See agents.base.TrialTools."""
@@ -284,7 +329,10 @@ class ConversationTools:
         exact = self._by_address.get((tool, cassette.args_text(args), nth))
         if exact is not None:
             return exact
-        return next((one for one in self._of(tool) if one.nth == nth and cassette.matches(one.args, args)), None)
+        return next(
+            (one for one in self._of(tool) if one.nth == nth and cassette.matches(one.args, args)),
+            None,
+        )
 
     def _of(self, tool: str) -> list[RecordedCall]:
         return [entry for entry in self._entries or () if entry.tool == tool]
@@ -298,7 +346,9 @@ class ConversationTools:
         elif times:
             word = "once" if times == 1 else f"{times} times"
             reason = f"for the {_number_text(nth)} time; it was recorded {word}"
-        elif (nearest := cassette.nearest_args(args, [entry.args for entry in same_tool])) is not None:
+        elif (
+            nearest := cassette.nearest_args(args, [entry.args for entry in same_tool])
+        ) is not None:
             near = cassette.spell_call(tool, nearest)
             reason = f"recorded only {near}: {cassette.difference(args, nearest)}"
         else:
@@ -312,11 +362,21 @@ class ConversationTools:
         called = f"called {cassette.spell_call(tool, args)}"
         if not rules:
             return Unmatched(message=f"{called}, but there is no mock rule for `{tool}`")
-        nearest = cassette.nearest_args(args, [rule.args for rule in rules if rule.args and not rule.where])
-        hint = f"; the nearest is for {cassette.spell_call(tool, nearest)}" if nearest is not None else ""
-        return Unmatched(message=f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches{hint}")
+        nearest = cassette.nearest_args(
+            args, [rule.args for rule in rules if rule.args and not rule.where]
+        )
+        hint = (
+            f"; the nearest is for {cassette.spell_call(tool, nearest)}"
+            if nearest is not None
+            else ""
+        )
+        return Unmatched(
+            message=f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches{hint}"
+        )
 
 
 def _number_text(number: int) -> str:
-    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    ending = (
+        "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    )
     return f"{number}{ending}"

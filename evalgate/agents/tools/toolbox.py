@@ -1,4 +1,5 @@
-"""Where the answers of the agents' tools come from in a run, and what is wrong with the files that give them."""
+"""Where the answers of the agents' tools come from in a run, and what is wrong with the files that
+give them."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ from evalgate.text import words
 class Toolbox:
     """See agents.base.ToolSource.
 
-    `root`: the checkout; `folder`: its cassettes, relative to it. `own`: a checkout whose cassettes come first, often
-    the same. While recording, a case's cassette is written when a conversation of it has come to its end: what its
-    lowest repeat did counts, other repeats add the calls that it did not make. `goes_on`: an interrupted run is
-    resumed, so that what a cassette holds is kept.
+    `root`: the checkout; `folder`: its cassettes, relative to it. `own`: a checkout whose cassettes
+    come first, often the same. While recording, a case's cassette is written when a conversation of
+    it has come to its end: what its lowest repeat did counts, other repeats add the calls that it
+    did not make. `goes_on`: an interrupted run is resumed, so that what a cassette holds is kept.
     """
 
     def __init__(
@@ -62,8 +63,12 @@ class Toolbox:
         name, entries = file_of(self._folder, key.suite, key.case_id), None
         if self.mode is ToolMode.REPLAY:
             entries = read_entries(within(self._root, name))
-            side_entries = None if self._own == self._root else read_entries(within(self._own, name))
-            entries = entries if side_entries is None else cassette.merge(side_entries, entries or ())
+            side_entries = (
+                None if self._own == self._root else read_entries(within(self._own, name))
+            )
+            entries = (
+                entries if side_entries is None else cassette.merge(side_entries, entries or ())
+            )
         return ConversationTools(
             mode=self.mode,
             rules=MockRules(self._mocks, key=key, seed=self._seed),
@@ -71,12 +76,16 @@ class Toolbox:
             cassette=name,
             keep=lambda entries: self._keep(key, name, entries),
             redact=self._redact,
-            turn_rules=partial(self._own_rules, key, case) if case is not None and case.setups else None,
+            turn_rules=partial(self._own_rules, key, case)
+            if case is not None and case.setups
+            else None,
         )
 
     def _own_rules(self, key: TrialKey, case: Case, turn: int) -> tuple[TurnSetup, MockRules]:
         setup = case.setup_of(turn)
-        rules = MockFile.model_validate({"tools": {name: list(tool_rules) for name, tool_rules in setup.tools.items()}})
+        rules = MockFile.model_validate(
+            {"tools": {name: list(tool_rules) for name, tool_rules in setup.tools.items()}}
+        )
         return setup, MockRules(rules, key=key, seed=self._seed)
 
     def _keep(self, key: TrialKey, name: str, entries: tuple[RecordedCall, ...]) -> None:
@@ -91,7 +100,9 @@ class Toolbox:
                     self._before[case] = (self._goes_on and read_entries(path)) or ()
             repeats = self._recorded.setdefault(case, {})
             repeats[key] = entries
-            merged = cassette.merge(*(repeats[number] for number in sorted(repeats)), self._before.get(case, ()))
+            merged = cassette.merge(
+                *(repeats[number] for number in sorted(repeats)), self._before.get(case, ())
+            )
             if merged or path.exists():
                 _write(path, cassette.render_cassette(merged, suite=key.suite, case=key.case_id))
 
@@ -139,10 +150,16 @@ def digest(root: Path, paths: Iterable[str]) -> str:
     hasher = hashlib.sha256()
     for name in paths:
         place = root / name
-        files = sorted(path for path in place.rglob("*.json") if path.is_file()) if place.is_dir() else [place]
+        files = (
+            sorted(path for path in place.rglob("*.json") if path.is_file())
+            if place.is_dir()
+            else [place]
+        )
         for path in files:
             with suppress(OSError):
-                hasher.update(os.fsencode(path.relative_to(root)) + b"\0" + path.read_bytes() + b"\0")
+                hasher.update(
+                    os.fsencode(path.relative_to(root)) + b"\0" + path.read_bytes() + b"\0"
+                )
     return hasher.hexdigest()[:16]
 
 
@@ -165,16 +182,30 @@ def mode_of(settings: Settings) -> ToolMode:
 
 def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     """All that forbids the mode, or makes it pointless, before anything runs."""
-    mode, rule, root, listed = mode_of(settings), settings.gate_file.tools, settings.root, tuple(suites)
+    mode, rule, root, listed = (
+        mode_of(settings),
+        settings.gate_file.tools,
+        settings.root,
+        tuple(suites),
+    )
     if mode is ToolMode.LIVE:
         return _mocking_problems(listed)
-    outside = {name[:200]: reason for name in (rule.cassettes, rule.mocks) if (reason := places.why_not(root, name))}
+    outside = {
+        name[:200]: reason
+        for name in (rule.cassettes, rule.mocks)
+        if (reason := places.why_not(root, name))
+    }
     if outside:
-        return [errors.error("tools-place", f"`tools`: `{name}` {reason}") for name, reason in outside.items()]
+        return [
+            errors.error("tools-place", f"`tools`: `{name}` {reason}")
+            for name, reason in outside.items()
+        ]
     problems = _driver_problems(mode, listed)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
-        problems.append(errors.error("tool-mocks", "`tools: mock` needs a file of rules", hint=hint))
+        problems.append(
+            errors.error("tool-mocks", "`tools: mock` needs a file of rules", hint=hint)
+        )
     if rule.mocks:
         reading = _mocks(root, rule)
         problems += [*reading.problems, *_unknown_tools(reading, listed)]
@@ -184,18 +215,24 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
 
 
 def source(
-    settings: Settings, *, checkout: Path, environment: Mapping[str, str], suites: Iterable[Suite] = ()
+    settings: Settings,
+    *,
+    checkout: Path,
+    environment: Mapping[str, str],
+    suites: Iterable[Suite] = (),
 ) -> Toolbox | None:
     """What answers the tool calls of a side's agent, None where they just run.
 
-    `settings`: head's, whose rules and cassettes answer both sides. `checkout`: the side's checkout, whose cassettes come
-    first: a base made the calls that were recorded for it. Only head records. `environment`: the agent's own, whose
-    secrets are kept out of cassettes. `suites`: those of the agent, whose cases may say what tools answer.
-    """
+    `settings`: head's, whose rules and cassettes answer both sides. `checkout`: the side's
+    checkout, whose cassettes come first: a base made the calls that were recorded for it. Only head
+    records. `environment`: the agent's own, whose secrets are kept out of cassettes. `suites`:
+    those of the agent, whose cases may say what tools answer."""
     mode, rule, root = mode_of(settings), settings.gate_file.tools, settings.root
     if mode is ToolMode.RECORD and checkout != root:
         mode = ToolMode.LIVE
-    if mode is ToolMode.LIVE and not any(_answers(case) for suite in suites for case in suite.eval_set.cases):
+    if mode is ToolMode.LIVE and not any(
+        _answers(case) for suite in suites for case in suite.eval_set.cases
+    ):
         return None
     return Toolbox(
         mode=mode,
@@ -210,8 +247,8 @@ def source(
 
 
 def fingerprint(settings: Settings, checkout: Path) -> str:
-    """What has to be equal for an agent's tools to answer the same, to stand behind the fingerprint of its code; ""
-    where they just run. As for `source`."""
+    """What has to be equal for an agent's tools to answer the same, to stand behind the fingerprint
+    of its code; "" where they just run. As for `source`."""
     mode, rule = mode_of(settings), settings.gate_file.tools
     if mode is ToolMode.LIVE:
         return ""
@@ -229,17 +266,24 @@ def _answers(case: Case) -> bool:
 
 
 def _mocking_problems(suites: tuple[Suite, ...]) -> list[Problem]:
-    """A problem for each suite that mocks tools of an agent whose tools nobody can intercept: they would run."""
+    """A problem for each suite that mocks tools of an agent whose tools nobody can intercept: they
+    would run."""
     problems = []
     for suite in suites:
-        mocked = [case for case in suite.eval_set.cases if any(setup.mocks or setup.fakes for setup in case.setups)]
+        mocked = [
+            case
+            for case in suite.eval_set.cases
+            if any(setup.mocks or setup.fakes for setup in case.setups)
+        ]
         if mocked and _tools_of(suite.agent.driver) is DriverTools.UNSEEN:
             name = mocked[0].case_id
-            message = (
-                f"case `{name}` mocks tools, and evalgate cannot intercept those of the driver `{suite.agent.driver}`"
-            )
+            message = f"case `{name}` mocks tools, and evalgate cannot intercept those of the driver `{suite.agent.driver}`"
             hint = "Run it with another driver, remove the mocks, or exclude the file."
-            problems.append(errors.error("tools-unseen", message, mocked[0].place or Place(file=suite.key), hint))
+            problems.append(
+                errors.error(
+                    "tools-unseen", message, mocked[0].place or Place(file=suite.key), hint
+                )
+            )
     return problems
 
 
@@ -262,7 +306,11 @@ def _cassette_problems(root: Path, rule: ToolsRule, suites: tuple[Suite, ...]) -
     replay_suites = [suite for suite in suites if _tools_of(suite.agent.driver) is DriverTools.ASKS]
     if replay_suites and not rule.mocks and not (root / rule.cassettes).is_dir():
         message = f"`tools: replay`: the cassette folder `{rule.cassettes}` does not exist"
-        return [errors.error("tool-cassette", message, hint="Record them once: `evalgate run --tools record`.")]
+        return [
+            errors.error(
+                "tool-cassette", message, hint="Record them once: `evalgate run --tools record`."
+            )
+        ]
     cases = [(suite.key, case.case_id) for suite in replay_suites for case in suite.eval_set.cases]
     return check_files(root, rule.cassettes, cases)
 
@@ -283,13 +331,22 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
 
 
 def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Problem]:
-    """Rules for a tool that no case expects, where one is expected whose name is nearly the same."""
-    turns = [turn for suite in suites for case in suite.eval_set.cases for turn in case.conversation or ()]
+    """Rules for a tool that no case expects, where one is expected whose name is nearly the
+    same."""
+    turns = [
+        turn
+        for suite in suites
+        for case in suite.eval_set.cases
+        for turn in case.conversation or ()
+    ]
     expected = {call.name for turn in turns for call in turn.tool_calls}
     problems = []
     for name in reading.mocks.tools:
         close = words.nearest(name, expected, cutoff=0.75)
         if name not in expected and close is not None:
-            message, hint = f"rules for `{name}`, a tool that no case expects", f"Did you mean `{close}`?"
+            message, hint = (
+                f"rules for `{name}`, a tool that no case expects",
+                f"Did you mean `{close}`?",
+            )
             problems.append(errors.warning("unknown-tool", message, reading.places.get(name), hint))
     return problems

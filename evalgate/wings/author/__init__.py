@@ -3,9 +3,15 @@
 from evalgate.extensions import Command
 
 COMMANDS = (
-    Command("record", "Add a recorded conversation (session, trace) as a case.", "evalgate.wings.author.cli:record"),
     Command(
-        "generate", "Generate conversation scenarios for an agent, for review.", "evalgate.wings.author.cli:generate"
+        "record",
+        "Add a recorded conversation (session, trace) as a case.",
+        "evalgate.wings.author.cli:record",
+    ),
+    Command(
+        "generate",
+        "Generate conversation scenarios for an agent, for review.",
+        "evalgate.wings.author.cli:generate",
     ),
     Command(
         "migrate",

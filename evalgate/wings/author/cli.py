@@ -1,5 +1,5 @@
-"""`evalgate record`, `migrate` and `generate`: evaluation files from conversations that happened, from old formats, and
-by a model."""
+"""`evalgate record`, `migrate` and `generate`: evaluation files from conversations that happened,
+from old formats, and by a model."""
 
 from __future__ import annotations
 
@@ -37,23 +37,37 @@ GENERATING = ("root", "config", "agent", "python", "requirements", "env", "seed"
     help="An ADK session, an OpenTelemetry trace (OTLP as JSON; OpenInference, google-adk's own spans), a trace of "
     "agents-cli, results of `adk eval`, or a log of the agent protocol.",
 )
-@click.option("--session", "sessions", multiple=True, metavar="ID", help="Only this one; may be repeated.")
-@click.option("--case", "name", default="", metavar="ID", help="Id of the new case. [default: the session's id]")
+@click.option(
+    "--session", "sessions", multiple=True, metavar="ID", help="Only this one; may be repeated."
+)
+@click.option(
+    "--case",
+    "name",
+    default="",
+    metavar="ID",
+    help="Id of the new case. [default: the session's id]",
+)
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
 @cli.ends
 def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: bool) -> int:  # noqa: ARG001 - see `ends`
-    """Add the conversations in LOG as cases to FILE, an evaluation set (made where it is not there): what the user said
-    is asked again, and what the agent did is expected. Secrets that the environment holds are written as `***`."""
+    """Add the conversations in LOG as cases to FILE, an evaluation set (made where it is not
+    there): what the user said is asked again, and what the agent did is expected. Secrets that the
+    environment holds are written as `***`."""
     if not file.name.endswith(ENDINGS):
-        raise ConfigError(f"{file} would not be found: its name ends in neither {' nor '.join(ENDINGS)}")
+        raise ConfigError(
+            f"{file} would not be found: its name ends in neither {' nor '.join(ENDINGS)}"
+        )
     recordings, problems = gate_record.read_recordings(log, sessions=sessions)
     cli.show_problems(problems)
     if name and len(recordings) > 1:
         listed = words.listed([recording.case_id for recording in recordings], limit=5)
         raise ConfigError(
-            f"{log} holds {len(recordings)} sessions, and a case has one name", hint=f"--session: {listed}"
+            f"{log} holds {len(recordings)} sessions, and a case has one name",
+            hint=f"--session: {listed}",
         )
-    for case in gate_record.add(file, recordings, name=name, redact=redact.redactor_of_files(os.environ)):
+    for case in gate_record.add(
+        file, recordings, name=name, redact=redact.redactor_of_files(os.environ)
+    ):
         turns = case.conversation or ()
         calls = sum(len(turn.tool_calls) for turn in turns)
         summary = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"
@@ -66,12 +80,15 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
 @click.argument("old")
 @click.argument("new", required=False)
 @click.option(
-    "--initial-session", metavar="FILE", help="A JSON file with ADK's initial session, for cases without one."
+    "--initial-session",
+    metavar="FILE",
+    help="A JSON file with ADK's initial session, for cases without one.",
 )
 @click.option("--force/--no-force", default=False, help="Overwrite NEW where it exists.")
 @cli.ends
 def migrate(old: str, new: str | None, initial_session: str | None, force: bool) -> int:
-    """Write OLD, a file in one of ADK's two old formats, in the current one: to NEW, or in its own place."""
+    """Write OLD, a file in one of ADK's two old formats, in the current one: to NEW, or in its own
+    place."""
     source = rewrite.read(Path(old), shown_as=old)
     session = None
     if initial_session:
@@ -94,11 +111,21 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
 
 @click.command("generate")
 @commands.settings_options(*GENERATING)
-@click.option("--count", type=click.IntRange(1, 100), default=5, show_default=True, help="Number of scenarios.")
-@click.option("--instruction", default="", help="What the scenarios should be about.")
-@click.option("--model", default="", help="Model that writes them. [default: the simulated users' model]")
 @click.option(
-    "--into", default="", help="Output folder, below the root. [default: generated; with --from-results: recorded]"
+    "--count",
+    type=click.IntRange(1, 100),
+    default=5,
+    show_default=True,
+    help="Number of scenarios.",
+)
+@click.option("--instruction", default="", help="What the scenarios should be about.")
+@click.option(
+    "--model", default="", help="Model that writes them. [default: the simulated users' model]"
+)
+@click.option(
+    "--into",
+    default="",
+    help="Output folder, below the root. [default: generated; with --from-results: recorded]",
 )
 @click.option(
     "--from-results",
@@ -107,8 +134,8 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
 )
 @cli.ends
 def generate(**values: Any) -> int:
-    """Generate conversation scenarios for an agent, or save conversations with simulated users as replayable
-    cases (docs/simulation.md)."""
+    """Generate conversation scenarios for an agent, or save conversations with simulated users as
+    replayable cases (docs/simulation.md)."""
     settings = commands.settings_of(values, GENERATING)
     if values["from_results"]:
         into, results = values["into"] or "recorded", Path(values["from_results"])
@@ -120,10 +147,16 @@ def generate(**values: Any) -> int:
     arguments = {name: values[name] for name in ("count", "instruction", "model")}
     watcher = progress.PlainWatcher(sys.stderr)
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
-    files, count = author_generate.generate(settings, context, **arguments, into=values["into"] or "generated")
+    files, count = author_generate.generate(
+        settings, context, **arguments, into=values["into"] or "generated"
+    )
     for path in files:
         click.echo(f"wrote {os.path.relpath(path)}")
     if count < values["count"]:
-        click.echo(f"{words.counted(values['count'], 'scenario')} requested, {count} written", err=True)
-    click.echo(f"review {words.counted(count, 'scenario')}, then `evalgate run {os.path.relpath(files[0])}`")
+        click.echo(
+            f"{words.counted(values['count'], 'scenario')} requested, {count} written", err=True
+        )
+    click.echo(
+        f"review {words.counted(count, 'scenario')}, then `evalgate run {os.path.relpath(files[0])}`"
+    )
     return ExitCode.PASS

@@ -1,4 +1,5 @@
-"""New evaluation sets: scenarios that a model writes for an agent, and conversations that simulated users led."""
+"""New evaluation sets: scenarios that a model writes for an agent, and conversations that simulated
+users led."""
 
 from __future__ import annotations
 
@@ -95,10 +96,15 @@ def render_question(
     count: int,
     have: Sequence[ConversationScenario] = (),
 ) -> Question:
-    """The question for `count` scenarios beside those that there are. `introduction`: what the agent says of itself;
-    `instruction`: what the developer wishes for, empty: nothing in particular."""
+    """The question for `count` scenarios beside those that there are. `introduction`: what the
+    agent says of itself; `instruction`: what the developer wishes for, empty: nothing in
+    particular."""
     descriptions = [
-        {"name": agent.name, "instructions": agent.instructions, "tools": prompting.tools_of_agent(agent)}
+        {
+            "name": agent.name,
+            "instructions": agent.instructions,
+            "tools": prompting.tools_of_agent(agent),
+        }
         for agent in agents
     ]
     return prompting.build_question(
@@ -108,7 +114,10 @@ def render_question(
             Piece(name="agents", text=prompting.as_json(descriptions) if descriptions else ""),
             Piece(name="what_the_agent_says_of_itself", text=introduction),
             Piece(name="wishes", text=instruction),
-            Piece(name="scenarios_that_there_are", text="\n".join(scenario.starting_prompt for scenario in have)),
+            Piece(
+                name="scenarios_that_there_are",
+                text="\n".join(scenario.starting_prompt for scenario in have),
+            ),
         ),
         task=f"Write {count} new scenario{'s' if count != 1 else ''} for this agent.",
         version=VERSION,
@@ -117,14 +126,19 @@ def render_question(
 
 
 def parse(text: str) -> list[ConversationScenario]:
-    """The scenarios in a reply; what lacks a prompt or a plan, or is far too long, is passed over."""
+    """The scenarios in a reply; what lacks a prompt or a plan, or is far too long, is passed
+    over."""
     scenarios = []
     for entry in prompting.json_entries(text, key="starting_prompt"):
         prompt, plan = (_text(entry.get(key)) for key in ("starting_prompt", "conversation_plan"))
         if prompt and plan:
             persona_id = str(entry.get("user_persona") or "").strip().upper()
             persona = Persona(persona_id=persona_id) if persona_id in personas.BUILT_IN else None
-            scenarios.append(ConversationScenario(starting_prompt=prompt, conversation_plan=plan, persona=persona))
+            scenarios.append(
+                ConversationScenario(
+                    starting_prompt=prompt, conversation_plan=plan, persona=persona
+                )
+            )
     return scenarios
 
 
@@ -142,22 +156,25 @@ CONFIG = {
         "multi_turn_task_success_v1": {"threshold": 1.0, "judge": "llm"},
     }
 }
-"""Written beside the scenarios where the folder has no test_config.json; criteria that need no reference."""
+"""Written beside the scenarios where the folder has no test_config.json; criteria that need no
+reference."""
 
 
 def generate(
     settings: Settings, context: Context, *, count: int, instruction: str, model: str, into: str
 ) -> tuple[list[Path], int]:
-    """Ask the agent what it can do, have `count` scenarios written by the wishes of `instruction`, and keep them as an
-    evaluation set. Returns the files, the set first, and how many scenarios it holds.
+    """Ask the agent what it can do, have `count` scenarios written by the wishes of `instruction`,
+    and keep them as an evaluation set. Returns the files, the set first, and how many scenarios it
+    holds.
 
     `model`: writes them; empty: the one that plays users. `into`: a folder, relative to the root.
 
-    Raises ConfigError where it is not clear which agent is meant or the file is there already, UnavailableError where
-    the agent or the model gives nothing.
-    """
+    Raises ConfigError where it is not clear which agent is meant or the file is there already,
+    UnavailableError where the agent or the model gives nothing."""
     forks.refuse_change(context.environ, "evalgate generate")
-    model = model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
+    model = (
+        model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
+    )
     use = agents_module.with_defaults(_agent(settings), settings)
     # the same for the same order, so that nothing is generated twice by mistake
     order = [fingerprints.agent_key(use), count, instruction, model, settings.seed]
@@ -171,7 +188,9 @@ def generate(
     defaults = judges.defaults_of(settings)
     environ = dotenv.of_judges(context.environ, defaults, [use], root=settings.root).environ
     _insist(model, defaults, environ)
-    keys = clients.key_names([model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ)
+    keys = clients.key_names(
+        [model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ
+    )
     introduction = _ask_agent(use, settings, context, judge_keys=keys)
     panel = judges_panel.open_panel(
         [model],
@@ -183,7 +202,12 @@ def generate(
     )
     try:
         scenarios = _scenarios(
-            panel, introduction, count=count, instruction=instruction, model=model, seed=settings.seed
+            panel,
+            introduction,
+            count=count,
+            instruction=instruction,
+            model=model,
+            seed=settings.seed,
         )
     finally:
         panel.close()
@@ -196,7 +220,8 @@ def generate(
 
 
 def render_eval_set(name: str, scenarios: list[ConversationScenario]) -> str:
-    """An evaluation set in ADK's format. Raises UnavailableError where our own reader would refuse it."""
+    """An evaluation set in ADK's format. Raises UnavailableError where our own reader would refuse
+    it."""
     cases = tuple(Case(case_id=_case_id(scenario), scenario=scenario) for scenario in scenarios)
     written = {
         "eval_set_id": name,
@@ -208,7 +233,9 @@ def render_eval_set(name: str, scenarios: list[ConversationScenario]) -> str:
     reading = formats.parse_eval_set(text, file=f"{name}.evalset.json")
     problems = errors_in(reading.problems)
     if problems or reading.eval_set is None:
-        raise UnavailableError(f"the model's scenarios are invalid: {words.listed(map(str, problems), limit=2)}")
+        raise UnavailableError(
+            f"the model's scenarios are invalid: {words.listed(map(str, problems), limit=2)}"
+        )
     return text
 
 
@@ -228,14 +255,19 @@ def _agent(settings: Settings) -> AgentUse:
 
 
 def _insist(model: str, defaults: JudgeRule, environ: Environ) -> None:
-    reasons = clients.missing([model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ)
+    reasons = clients.missing(
+        [model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ
+    )
     if reasons:
         message = f"the model `{model}` that writes scenarios: {reasons[model]}"
         raise ConfigError.collected([errors.error("simulator-credentials", message)])
 
 
-def _ask_agent(use: AgentUse, settings: Settings, context: Context, *, judge_keys: Collection[str]) -> Invocation:
-    """One turn of the agent: what it says of itself, and, where its driver tells, its instructions and tools."""
+def _ask_agent(
+    use: AgentUse, settings: Settings, context: Context, *, judge_keys: Collection[str]
+) -> Invocation:
+    """One turn of the agent: what it says of itself, and, where its driver tells, its instructions
+    and tools."""
     case = Case(case_id="introduction", conversation=())
     suite = Suite(
         key="generate",
@@ -245,7 +277,9 @@ def _ask_agent(use: AgentUse, settings: Settings, context: Context, *, judge_key
         agent=use,
     )
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    with agents_opening.opened((suite,), settings, context, root=settings.root, judge_keys=judge_keys) as open_agents:
+    with agents_opening.opened(
+        (suite,), settings, context, root=settings.root, judge_keys=judge_keys
+    ) as open_agents:
         try:
             with open_agents[fingerprints.agent_key(use)].converse(case, key) as conversation:
                 turn = conversation.send(Content(parts=(Text(text=QUESTION),), role="user"))
@@ -259,9 +293,16 @@ def _ask_agent(use: AgentUse, settings: Settings, context: Context, *, judge_key
 
 
 def _scenarios(
-    panel: JudgePanel, introduction: Invocation, *, count: int, instruction: str, model: str, seed: int
+    panel: JudgePanel,
+    introduction: Invocation,
+    *,
+    count: int,
+    instruction: str,
+    model: str,
+    seed: int,
 ) -> list[ConversationScenario]:
-    """As many as asked for, or as the model gives in a few tries. Raises UnavailableError where it gives none."""
+    """As many as asked for, or as the model gives in a few tries. Raises UnavailableError where it
+    gives none."""
     scenarios: dict[str, ConversationScenario] = {}
     agents: tuple[AgentDetails, ...] = introduction.agents
     for number in range(TRIES):
@@ -286,14 +327,18 @@ def _scenarios(
         except JudgeFailed as failed:
             if scenarios:
                 break
-            raise UnavailableError(f"`{model}` wrote no scenario: {failed.failure.message}") from failed
+            raise UnavailableError(
+                f"`{model}` wrote no scenario: {failed.failure.message}"
+            ) from failed
         for scenario in parse(reply.text):
             if len(scenarios) < count:
                 scenarios.setdefault(_case_id(scenario), scenario)
         if len(scenarios) >= count:
             break
     if not scenarios:
-        raise UnavailableError(f"`{model}` wrote no valid scenario in {words.counted(TRIES, 'try', 'tries')}")
+        raise UnavailableError(
+            f"`{model}` wrote no valid scenario in {words.counted(TRIES, 'try', 'tries')}"
+        )
     return list(scenarios.values())
 
 

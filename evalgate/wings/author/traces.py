@@ -1,9 +1,9 @@
 """Conversations in OpenTelemetry traces: OTLP as JSON, and spans as the Python SDK writes them.
 
-Three vocabularies are read, also where they are mixed in one span: OpenTelemetry's for generative AI (`gen_ai.*`),
-OpenInference's, and that of google-adk (`gcp.vertex.agent.*`). https://opentelemetry.io/docs/specs/semconv/gen-ai/ and
-https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
-"""
+Three vocabularies are read, also where they are mixed in one span: OpenTelemetry's for generative
+AI (`gen_ai.*`), OpenInference's, and that of google-adk (`gcp.vertex.agent.*`).
+https://opentelemetry.io/docs/specs/semconv/gen-ai/ and
+https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md"""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _KINDS = {
     **dict.fromkeys(("chat", "generate_content", "text_completion", "LLM"), "model"),
     **dict.fromkeys(("invoke_agent", "invoke_workflow", "AGENT", "CHAIN"), "agent"),
 }
-_MERGED = "(merged tools)"  # google-adk's span around calls that ran side by side; each has one of its own
+# google-adk's span around calls that ran side by side; each has one of its own
+_MERGED = "(merged tools)"
 _UNCAPTURED = (
     "The spans were recorded without their content. google-adk 2 records it with "
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and "
@@ -40,7 +41,9 @@ _UNCAPTURED = (
 )
 
 
-_TIMED = "Record spans with their start times, one for each call of a model, as google-adk itself does."
+_TIMED = (
+    "Record spans with their start times, one for each call of a model, as google-adk itself does."
+)
 
 
 class _OrderUnknown(Exception):  # noqa: N818 - it says what is the matter
@@ -49,7 +52,8 @@ class _OrderUnknown(Exception):  # noqa: N818 - it says what is the matter
 
 @dataclass(slots=True, kw_only=True)
 class Span:
-    """A span; `start` in seconds since 1970, `parent` empty at the root, `author` the nearest agent around it."""
+    """A span; `start` in seconds since 1970, `parent` empty at the root, `author` the nearest agent
+    around it."""
 
     trace: str
     id: str
@@ -74,23 +78,30 @@ class Span:
 
     def first(self, *names: str) -> Any:
         """The first of these attributes that there is, read as JSON where it is JSON."""
-        return next((_loaded(self.attributes[name]) for name in names if name in self.attributes), None)
+        return next(
+            (_loaded(self.attributes[name]) for name in names if name in self.attributes), None
+        )
 
 
 def is_trace(raw: Any) -> bool:
     """Whether a JSON value is a trace, or one span of the SDK."""
-    return isinstance(raw, dict) and ("resourceSpans" in raw or "resource_spans" in raw or _is_sdk_span(raw))
+    return isinstance(raw, dict) and (
+        "resourceSpans" in raw or "resource_spans" in raw or _is_sdk_span(raw)
+    )
 
 
 def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Transcript]]:
-    """The conversations of some traces, by the id of their session (else of the trace), in order of time. One whose
-    turns say nothing of what the user said is a problem and left out."""
+    """The conversations of some traces, by the id of their session (else of the trace), in order of
+    time. One whose turns say nothing of what the user said is a problem and left out."""
     spans = [span for value in raw for span in _spans(value)]
     sessions: dict[str, list[Invocation]] = {}
     reported_names: set[str] = set()
     for top in sorted(_tops(_linked(spans)), key=lambda span: span.start):
         inside = list(_walk(top))
-        name = next((str(session) for span in inside if (session := span.first(*_SESSION)) is not None), top.trace)
+        name = next(
+            (str(session) for span in inside if (session := span.first(*_SESSION)) is not None),
+            top.trace,
+        )
         try:
             turn = _turn(top, inside)
         except _OrderUnknown as error:
@@ -102,7 +113,9 @@ def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Trans
             sessions.setdefault(name, []).append(turn)
         elif name not in reported_names:
             reported_names.add(name)
-            message = f"session {name[:60]}: span {top.name[:60]!r} says nothing of what the user said"
+            message = (
+                f"session {name[:60]}: span {top.name[:60]!r} says nothing of what the user said"
+            )
             problems.warning("nothing-recorded", message, hint=_UNCAPTURED)
     return [
         (name, Transcript(invocations=tuple(turns)))
@@ -116,7 +129,11 @@ def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Trans
 
 def _is_sdk_span(raw: Json) -> bool:
     context = raw.get("context")
-    return isinstance(context, dict) and "span_id" in context and isinstance(raw.get("attributes"), dict)
+    return (
+        isinstance(context, dict)
+        and "span_id" in context
+        and isinstance(raw.get("attributes"), dict)
+    )
 
 
 def _spans(raw: Any) -> Iterator[Span]:
@@ -153,7 +170,11 @@ def _spans(raw: Any) -> Iterator[Span]:
 def _list(raw: Any, key: str) -> list[JsonObject]:
     fields = raw.items() if isinstance(raw, dict) else ()
     elements = next((value for name, value in fields if to_snake(name) == key), None)
-    return [element for element in elements if isinstance(element, dict)] if isinstance(elements, list) else []
+    return (
+        [element for element in elements if isinstance(element, dict)]
+        if isinstance(elements, list)
+        else []
+    )
 
 
 def _value(raw: Any, depth: int = 20) -> Any:
@@ -164,7 +185,10 @@ def _value(raw: Any, depth: int = 20) -> Any:
     if to_snake(name) == "array_value":
         return [_value(element, depth - 1) for element in _list(value, "values")]
     if to_snake(name) == "kvlist_value":
-        return {str(pair.get("key")): _value(pair.get("value"), depth - 1) for pair in _list(value, "values")}
+        return {
+            str(pair.get("key")): _value(pair.get("value"), depth - 1)
+            for pair in _list(value, "values")
+        }
     if to_snake(name) == "int_value" and isinstance(value, str):
         with suppress(ValueError):
             return int(value)
@@ -193,7 +217,8 @@ def _linked(spans: Sequence[Span]) -> list[Span]:
 
 
 def _tops(roots: Sequence[Span]) -> Iterator[Span]:
-    """The spans that are turns: the outermost ones of an agent, or of a model where there is no agent."""
+    """The spans that are turns: the outermost ones of an agent, or of a model where there is no
+    agent."""
     waiting = list(roots)
     while waiting:
         span = waiting.pop()
@@ -204,7 +229,8 @@ def _tops(roots: Sequence[Span]) -> Iterator[Span]:
 
 
 def _walk(span: Span) -> Iterator[Span]:
-    """A span and those inside, in order of time; but for what a tool did by itself: its own agents talk to nobody."""
+    """A span and those inside, in order of time; but for what a tool did by itself: its own agents
+    talk to nobody."""
     waiting = [span]
     while waiting:
         current = waiting.pop()
@@ -230,12 +256,14 @@ def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
     steps = _steps(models, called, answer=answer)
     if answer and not any(step.final for step in steps):
         steps.append(_step("agent", [Text(text=answer)], role="model", final=True))
-    return adk_shapes.turn_of_steps(Content(parts=(Text(text=question),), role="user"), steps, invocation_id=top.id)
+    return adk_shapes.turn_of_steps(
+        Content(parts=(Text(text=question),), role="user"), steps, invocation_id=top.id
+    )
 
 
 def _models(inside: Sequence[Span]) -> list[Span]:
-    """The spans of models that answered. One call may have two, one in the other: google-adk's, and that of its client,
-    which is left out."""
+    """The spans of models that answered. One call may have two, one in the other: google-adk's, and
+    that of its client, which is left out."""
     models = [span for span in inside if span.kind() == "model" and _said(span)]
     within: set[int] = set()
     for span in models:
@@ -249,15 +277,29 @@ def _steps(models: Sequence[Span], called: Sequence[Span], *, answer: str) -> li
     parts_by_span = {id(span): _said(span) for span in models}
     executed = {id(span): _executed(span) for span in called}
     asked_for = [
-        (span.start, part) for span in models for part in parts_by_span[id(span)] if isinstance(part, ToolCall)
+        (span.start, part)
+        for span in models
+        for part in parts_by_span[id(span)]
+        if isinstance(part, ToolCall)
     ]
-    announced_positions = _announced(asked_for, [(span.start, executed[id(span)][0]) for span in called])
-    # a span around tools is one for several calls of a model: what it asked for, and when, its tools tell
-    around = {id(span) for span in models if sum(inner.kind() == "tool" for inner in _walk(span)) > 1}
-    announced = {id(span) for at, span in enumerate(called) if at in announced_positions} if not around else set()
+    announced_positions = _announced(
+        asked_for, [(span.start, executed[id(span)][0]) for span in called]
+    )
+    # a span around tools is one for several calls of a model: what it asked for, and when, its
+    # tools tell
+    around = {
+        id(span) for span in models if sum(inner.kind() == "tool" for inner in _walk(span)) > 1
+    }
+    announced = (
+        {id(span) for at, span in enumerate(called) if at in announced_positions}
+        if not around
+        else set()
+    )
     _insist_on_order([span for span in called if id(span) not in announced])
     if around and len(announced_positions) < len(asked_for):
-        raise _OrderUnknown("one span stands for several calls of a model, and has calls of tools that have no span")
+        raise _OrderUnknown(
+            "one span stands for several calls of a model, and has calls of tools that have no span"
+        )
     steps: list[StepEvent] = []
     for span in sorted([*models, *called], key=lambda span: span.start):
         if id(span) in executed:
@@ -270,7 +312,9 @@ def _steps(models: Sequence[Span], called: Sequence[Span], *, answer: str) -> li
         calls = [part for part in parts if isinstance(part, ToolCall)]
         if id(span) in around:
             parts = [part for part in parts if not isinstance(part, ToolCall)]
-        if calls:  # the answer may stand beside the call that led to it: one span for a whole conversation with a model
+        # the answer may stand beside the call that led to it: one span for a whole conversation
+        # with a model
+        if calls:
             parts = [part for part in parts if not (isinstance(part, Text) and part.text == answer)]
         steps.append(_step(span.author, parts, role="model", final=not calls))
     return steps
@@ -282,12 +326,17 @@ def _insist_on_order(spans: Sequence[Span]) -> None:
         raise _OrderUnknown("its spans have no start times")
     for first, second in itertools.pairwise(spans):
         if first.start == second.start:
-            raise _OrderUnknown(f"{first.name[:60]!r} and {second.name[:60]!r} started at the same time")
+            raise _OrderUnknown(
+                f"{first.name[:60]!r} and {second.name[:60]!r} started at the same time"
+            )
 
 
-def _announced(requests: Sequence[tuple[float, ToolCall]], executed: Sequence[tuple[float, ToolCall]]) -> set[int]:
-    """Which of the executed calls, by position, a model had asked for: by the call's id, else by its arguments, else by
-    the tool, whose span may tell them in a way of its own. Times in seconds; no request counts twice."""
+def _announced(
+    requests: Sequence[tuple[float, ToolCall]], executed: Sequence[tuple[float, ToolCall]]
+) -> set[int]:
+    """Which of the executed calls, by position, a model had asked for: by the call's id, else by
+    its arguments, else by the tool, whose span may tell them in a way of its own. Times in seconds;
+    no request counts twice."""
     ways: tuple[Callable[[ToolCall], str | None], ...] = (
         lambda call: call.id,
         lambda call: json.dumps([call.name, call.args], sort_keys=True),
@@ -322,7 +371,10 @@ def _asked(span: Span) -> str:
 def _heard(span: Span) -> Iterator[tuple[str, str]]:
     """The messages that a span was given, by role."""
     request = span.first("gcp.vertex.agent.llm_request")
-    for message in [*_items(span.first("gen_ai.input.messages")), *_items(_get(request, "contents"))]:
+    for message in [
+        *_items(span.first("gen_ai.input.messages")),
+        *_items(_get(request, "contents")),
+    ]:
         content = _content(message)
         yield content.role or "", _spoken(content)
     for message in _flat(span.attributes, "llm.input_messages."):
@@ -339,7 +391,9 @@ def _said(span: Span) -> list[Part]:
             text = _flat_text(message)
             parts += [Text(text=text)] if text else []
             for call in _flat(message, "message.tool_calls."):
-                name, args = (call.get(f"tool_call.function.{key}") for key in ("name", "arguments"))
+                name, args = (
+                    call.get(f"tool_call.function.{key}") for key in ("name", "arguments")
+                )
                 parts.append(_call(name, args, call.get("tool_call.id")))
     return parts
 
@@ -348,9 +402,17 @@ def _executed(span: Span) -> tuple[ToolCall, ToolResponse]:
     """The call of a tool, and its response."""
     name = span.first("gen_ai.tool.name", "tool.name") or span.name.removeprefix("execute_tool ")
     call_id = span.first("gen_ai.tool.call.id", "tool_call.id", "tool.id")
-    args = span.first("gen_ai.tool.call.arguments", "gcp.vertex.agent.tool_call_args", "tool_call.function.arguments")
+    args = span.first(
+        "gen_ai.tool.call.arguments",
+        "gcp.vertex.agent.tool_call_args",
+        "tool_call.function.arguments",
+    )
     output = span.first("gen_ai.tool.call.result", "gcp.vertex.agent.tool_response", "output.value")
-    if isinstance(output, dict) and output.keys() <= {"id", "name", "response"} and "response" in output:
+    if (
+        isinstance(output, dict)
+        and output.keys() <= {"id", "name", "response"}
+        and "response" in output
+    ):
         output = output["response"]  # google.genai's FunctionResponse
     response = output if isinstance(output, dict) or output is None else {"result": output}
     call = _call(name, _given(span) if args is None else args, call_id)
@@ -358,8 +420,9 @@ def _executed(span: Span) -> tuple[ToolCall, ToolResponse]:
 
 
 def _given(span: Span) -> Any:
-    """What OpenInference says that a tool was given. `tool.parameters` is that in google-adk, Agno and Pydantic AI, and
-    the schema of it in OpenAI's Agents SDK, CrewAI, LlamaIndex and smolagents."""
+    """What OpenInference says that a tool was given. `tool.parameters` is that in google-adk, Agno
+    and Pydantic AI, and the schema of it in OpenAI's Agents SDK, CrewAI, LlamaIndex and
+    smolagents."""
     span_input = span.first("input.value")
     if isinstance(span_input, dict):
         is_of_smolagents = span_input.keys() >= {"args", "kwargs", "sanitize_inputs_outputs"}
@@ -371,7 +434,9 @@ def _given(span: Span) -> Any:
 def _is_schema(raw: Any) -> bool:
     if not isinstance(raw, dict):
         return False
-    return isinstance(raw.get("properties"), dict) or all(isinstance(_get(one, "type"), str) for one in raw.values())
+    return isinstance(raw.get("properties"), dict) or all(
+        isinstance(_get(one, "type"), str) for one in raw.values()
+    )
 
 
 def _answer(span: Span) -> str:
@@ -387,14 +452,23 @@ def _call(name: Any, args: Any, call_id: Any) -> ToolCall:
     arguments = _loaded(args)
     return ToolCall(
         name=str(name),
-        args=arguments if isinstance(arguments, dict) else {} if arguments in (None, "") else {"input": arguments},
+        args=arguments
+        if isinstance(arguments, dict)
+        else {}
+        if arguments in (None, "")
+        else {"input": arguments},
         id=str(call_id) if call_id else None,
     )
 
 
 def _content(raw: Any) -> Content:
-    """A message: `gen_ai`'s ({role, parts: [{type}]}), google.genai's ({role, parts}), or {role, content}."""
-    fields = {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {"content": raw}
+    """A message: `gen_ai`'s ({role, parts: [{type}]}), google.genai's ({role, parts}), or {role,
+    content}."""
+    fields = (
+        {to_snake(key): value for key, value in raw.items()}
+        if isinstance(raw, dict)
+        else {"content": raw}
+    )
     parts: list[Part] = []
     for raw_part in [*_items(fields.get("parts")), *_items(fields.get("content"))]:
         part = (
@@ -404,14 +478,28 @@ def _content(raw: Any) -> Content:
         )
         called = part if part.get("type") == "tool_call" else part.get("function_call")
         if isinstance(called, dict):
-            parts.append(_call(called.get("name"), called.get("args", called.get("arguments")), called.get("id")))
+            parts.append(
+                _call(
+                    called.get("name"),
+                    called.get("args", called.get("arguments")),
+                    called.get("id"),
+                )
+            )
         elif isinstance(text := part.get("text", part.get("content")), str):
-            parts.append(Text(text=text, thought=bool(part.get("thought")) or part.get("type") == "reasoning"))
+            parts.append(
+                Text(
+                    text=text, thought=bool(part.get("thought")) or part.get("type") == "reasoning"
+                )
+            )
     return Content(parts=tuple(parts), role=str(fields.get("role") or ""))
 
 
 def _spoken(content: Content) -> str:
-    return "\n".join(part.text for part in content.parts if isinstance(part, Text) and part.text and not part.thought)
+    return "\n".join(
+        part.text
+        for part in content.parts
+        if isinstance(part, Text) and part.text and not part.thought
+    )
 
 
 def _text_in(raw: Any, depth: int = 8) -> str:
@@ -419,7 +507,9 @@ def _text_in(raw: Any, depth: int = 8) -> str:
     if isinstance(raw, str) or depth == 0:
         return raw if isinstance(raw, str) else ""
     if isinstance(raw, list):
-        return next((text for element in reversed(raw) if (text := _text_in(element, depth - 1))), "")
+        return next(
+            (text for element in reversed(raw) if (text := _text_in(element, depth - 1))), ""
+        )
     fields = {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {}
     for key in ("new_message", "messages", "contents", "content", "parts", "text"):
         if key in fields and (text := _text_in(fields[key], depth - 1)):
@@ -432,7 +522,8 @@ def _text_in(raw: Any, depth: int = 8) -> str:
 
 
 def _loaded(raw: Any) -> Any:
-    """An attribute's value; JSON in a text as what it says, and a text that only looks like it as it is."""
+    """An attribute's value; JSON in a text as what it says, and a text that only looks like it as
+    it is."""
     if isinstance(raw, str) and raw.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(raw)

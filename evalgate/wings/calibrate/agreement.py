@@ -1,7 +1,8 @@
-"""How well a judge agrees with people (agreement, Cohen's kappa, TPR, TNR), and what that allows a run to rely on.
+"""How well a judge agrees with people (agreement, Cohen's kappa, TPR, TNR), and what that allows a
+run to rely on.
 
-Labels of one case move together: every interval is made for as many independent labels as they are worth.
-"""
+Labels of one case move together: every interval is made for as many independent labels as they are
+worth."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def confusion(verdicts: Sequence[LabelledVerdict]) -> Confusion:
 
 
 def agreement_rate(verdicts: Iterable[LabelledVerdict], *, of: bool | None = None) -> Rate | None:
-    """The share of decided labels that both agree on, by Wilson; `of`: only of those that are yes (TPR) or no (TNR)."""
+    """The share of decided labels that both agree on, by Wilson; `of`: only of those that are yes
+    (TPR) or no (TNR)."""
     clusters = _clusters(verdict for verdict in verdicts if of in (None, verdict.label.human))
     hits, total = (sum(counts) for counts in zip(*clusters, strict=True)) if clusters else (0, 0)
     if not total:
@@ -54,16 +56,23 @@ def agreement_rate(verdicts: Iterable[LabelledVerdict], *, of: bool | None = Non
     return Rate(value=hits / total, interval=rates.wilson(hits / effect, total / effect))
 
 
-def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = DRAWS) -> Rate | None:
+def kappa_rate(
+    verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = DRAWS
+) -> Rate | None:
     """Cohen's kappa: agreement beyond what two that guess with the same habits would reach.
 
-    None where both only ever say one and the same word. The interval is that of the posterior of the four cells under
-    Jeffreys' prior (`draws` draws), widened to the estimate where that lies beside it: with 15 labels it covers 93% to
-    95%, the asymptotic interval and the bootstrap 42% to 78%, and both have width 0 where everything agrees.
-    Source: Cohen 1960; Basu, Banerjee and Sen 2000.
-    """
+    None where both only ever say one and the same word. The interval is that of the posterior of
+    the four cells under Jeffreys' prior (`draws` draws), widened to the estimate where that lies
+    beside it: with 15 labels it covers 93% to 95%, the asymptotic interval and the bootstrap 42% to
+    78%, and both have width 0 where everything agrees. Source: Cohen 1960; Basu, Banerjee and Sen
+    2000."""
     matrix = confusion(verdicts)
-    cells = (matrix.true_positive, matrix.false_negative, matrix.false_positive, matrix.true_negative)
+    cells = (
+        matrix.true_positive,
+        matrix.false_negative,
+        matrix.false_positive,
+        matrix.true_negative,
+    )
     value = kappa(*cells)
     if value is None:
         return None
@@ -72,12 +81,16 @@ def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = D
     random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
     drawn = (kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))
     ordered = sorted(draw for draw in drawn if draw is not None)
-    low, high = ordered[math.floor(ALPHA / 2 * len(ordered))], ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1]
+    low, high = (
+        ordered[math.floor(ALPHA / 2 * len(ordered))],
+        ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1],
+    )
     return Rate(value=value, interval=Interval(low=min(low, value), high=max(high, value)))
 
 
 def kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float | None:
-    """(observed - expected) / (1 - expected) agreement, the person's word first; None where it is not defined."""
+    """(observed - expected) / (1 - expected) agreement, the person's word first; None where it is
+    not defined."""
     total = yes_yes + yes_no + no_yes + no_no
     if not total:
         return None
@@ -97,7 +110,8 @@ def _clusters(verdicts: Iterable[LabelledVerdict]) -> list[tuple[int, int]]:
 
 
 def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
-    """What differs between two judges, in words: model and prompt version first, then what the model is asked with."""
+    """What differs between two judges, in words: model and prompt version first, then what the
+    model is asked with."""
     pairs: Mapping[str, tuple[object, object]] = {
         "model": (old.model, new.model),
         "prompt version": (old.prompt_version or "unknown", new.prompt_version or "unknown"),
@@ -105,7 +119,9 @@ def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
         "options": (dict(old.config), dict(new.config)),
     }
     return tuple(
-        f"{name} {was} -> {current_setting}" for name, (was, current_setting) in pairs.items() if was != current_setting
+        f"{name} {was} -> {current_setting}"
+        for name, (was, current_setting) in pairs.items()
+        if was != current_setting
     )
 
 
@@ -114,9 +130,14 @@ EXAMPLES = 5
 CLIP = 400
 
 
-def calibrate(criterion_judge: AskedJudge, verdicts: Sequence[LabelledVerdict], *, seed: int) -> CriterionCalibration:
+def calibrate(
+    criterion_judge: AskedJudge, verdicts: Sequence[LabelledVerdict], *, seed: int
+) -> CriterionCalibration:
     """Everything that the labels of one criterion say of one judge."""
-    of_kind = {kind: [verdict for verdict in verdicts if confusion_of(verdict) is kind] for kind in ConfusionKind}
+    of_kind = {
+        kind: [verdict for verdict in verdicts if confusion_of(verdict) is kind]
+        for kind in ConfusionKind
+    }
     return CriterionCalibration(
         criterion=criterion_judge.criterion,
         judge=criterion_judge.judge,
@@ -125,7 +146,11 @@ def calibrate(criterion_judge: AskedJudge, verdicts: Sequence[LabelledVerdict], 
         kappa=kappa_rate(verdicts, seed=seed),
         tpr=agreement_rate(verdicts, of=True),
         tnr=agreement_rate(verdicts, of=False),
-        examples=tuple(_example(verdict, kind) for kind in ConfusionKind for verdict in of_kind[kind][:EXAMPLES]),
+        examples=tuple(
+            _example(verdict, kind)
+            for kind in ConfusionKind
+            for verdict in of_kind[kind][:EXAMPLES]
+        ),
     )
 
 
@@ -169,14 +194,21 @@ def caveats(criterion: CriterionCalibration) -> list[str]:
         )
     elif not criterion.matrix.negatives or not criterion.matrix.positives:
         lacking = "no" if not criterion.matrix.negatives else "yes"
-        sentences.append(f"no label is a {lacking}: add some to measure the judge's other error rate")
-    if criterion.kappa is not None and criterion.kappa.interval.high - criterion.kappa.interval.low > WIDE:
+        sentences.append(
+            f"no label is a {lacking}: add some to measure the judge's other error rate"
+        )
+    if (
+        criterion.kappa is not None
+        and criterion.kappa.interval.high - criterion.kappa.interval.low > WIDE
+    ):
         low, high = criterion.kappa.interval.low, criterion.kappa.interval.high
         label_count = math.ceil(
             criterion.matrix.total * ((high - low) / WIDE) ** 2
         )  # it narrows with the root of their number
         span = f"from {low:.2f} to {high:.2f}"
-        sentences.append(f"too few labels: kappa may be anything {span}; about {label_count:,} labels are needed")
+        sentences.append(
+            f"too few labels: kappa may be anything {span}; about {label_count:,} labels are needed"
+        )
     undecided = criterion.matrix.undecided
     if undecided:
         total = words.counted(criterion.matrix.total + undecided, "label")
@@ -184,32 +216,49 @@ def caveats(criterion: CriterionCalibration) -> list[str]:
     return sentences
 
 
-def of_judge(criterion: str, judge: JudgeIdentity, calibration: Calibration | None) -> CriterionCalibration | None:
-    """What the file says of this judge on this criterion, its other options aside; None where it says nothing."""
+def of_judge(
+    criterion: str, judge: JudgeIdentity, calibration: Calibration | None
+) -> CriterionCalibration | None:
+    """What the file says of this judge on this criterion, its other options aside; None where it
+    says nothing."""
     candidates = [
-        candidate for candidate in (calibration.criteria if calibration else ()) if candidate.criterion == criterion
+        candidate
+        for candidate in (calibration.criteria if calibration else ())
+        if candidate.criterion == criterion
     ]
     identity = (judge.model, judge.prompt_version)
     same = [
-        candidate for candidate in candidates if (candidate.judge.model, candidate.judge.prompt_version) == identity
+        candidate
+        for candidate in candidates
+        if (candidate.judge.model, candidate.judge.prompt_version) == identity
     ]
     exact = [candidate for candidate in same if candidate.judge == judge]
     return next(iter(exact or same), None)
 
 
 def fault_of(
-    criterion: str, judge: JudgeIdentity, calibration: Calibration | None, *, min_kappa: float | None
+    criterion: str,
+    judge: JudgeIdentity,
+    calibration: Calibration | None,
+    *,
+    min_kappa: float | None,
 ) -> tuple[str, str] | None:
-    """Why a run may not rely on this judge: a code of docs/validate.md, and the figures in words; None where it may."""
+    """Why a run may not rely on this judge: a code of docs/validate.md, and the figures in words;
+    None where it may."""
     criterion_calibration = of_judge(criterion, judge, calibration)
     if criterion_calibration is None:
         candidates = [
-            candidate for candidate in (calibration.criteria if calibration else ()) if candidate.criterion == criterion
+            candidate
+            for candidate in (calibration.criteria if calibration else ())
+            if candidate.criterion == criterion
         ]
         if not candidates:
             return "calibration-missing", f"there are no labels for {_named(judge)}"
         changes = "; ".join(judge_changes(judge, candidates[0].judge)[:2])
-        return "calibration-of-another-judge", f"it was calibrated with a different judge: {changes}"
+        return (
+            "calibration-of-another-judge",
+            f"it was calibrated with a different judge: {changes}",
+        )
     if min_kappa is None or (
         criterion_calibration.kappa is not None and criterion_calibration.kappa.value >= min_kappa
     ):
@@ -224,14 +273,20 @@ def fault_of(
     return "calibration-below-minimum", message
 
 
-def doubts(judge: JudgeIdentity, calibration: CriterionCalibration, *, min_kappa: float | None) -> list[str]:
+def doubts(
+    judge: JudgeIdentity, calibration: CriterionCalibration, *, min_kappa: float | None
+) -> list[str]:
     """What weakens a calibration that a run may rely on: sentences."""
     sentences = []
     if judge != calibration.judge:
         sentences.append(
             f"it was calibrated with different options: {'; '.join(judge_changes(judge, calibration.judge))}"
         )
-    if min_kappa is not None and calibration.kappa is not None and calibration.kappa.interval.low < min_kappa:
+    if (
+        min_kappa is not None
+        and calibration.kappa is not None
+        and calibration.kappa.interval.low < min_kappa
+    ):
         low = words.score(calibration.kappa.interval.low, beside=min_kappa)
         sentences.append(
             f"kappa {calibration.kappa.value:.2f} reaches {min_kappa:g}, but with so few labels it could be {low}"
@@ -256,17 +311,27 @@ KINDS = {
 
 
 def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
-    """A table of figures, what to know of them, and where judge and people part. Nothing in it can command a terminal
-    or a runner."""
-    figures: list[tuple[str, ...]] = [("criterion", "judge", "labels", "agreement", "kappa", "TPR", "TNR")]
+    """A table of figures, what to know of them, and where judge and people part. Nothing in it can
+    command a terminal or a runner."""
+    figures: list[tuple[str, ...]] = [
+        ("criterion", "judge", "labels", "agreement", "kappa", "TPR", "TNR")
+    ]
     counts: list[tuple[str, ...]] = [
         ("criterion", "both yes", "both no", "only judge yes", "only people yes", "undecided")
     ]
     for criterion in calibration.criteria:
         name, matrix = plain.label(criterion.criterion, NAME), criterion.matrix
-        rates = [_rate(rate) for rate in (criterion.agreement, criterion.kappa, criterion.tpr, criterion.tnr)]
-        figures.append((name, _judge(criterion.judge), f"{matrix.total + matrix.undecided:,}", *rates))
-        agreed, parted = (matrix.true_positive, matrix.true_negative), (matrix.false_positive, matrix.false_negative)
+        rates = [
+            _rate(rate)
+            for rate in (criterion.agreement, criterion.kappa, criterion.tpr, criterion.tnr)
+        ]
+        figures.append(
+            (name, _judge(criterion.judge), f"{matrix.total + matrix.undecided:,}", *rates)
+        )
+        agreed, parted = (
+            (matrix.true_positive, matrix.true_negative),
+            (matrix.false_positive, matrix.false_negative),
+        )
         counts.append((name, *(f"{count:,}" for count in (*agreed, *parted, matrix.undecided))))
     lines = [
         *plain.table(figures),
@@ -285,7 +350,11 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
 
 def _judge(identity: JudgeIdentity) -> str:
     """`gemini-2.5-flash, prompt 1, 5 samples`."""
-    version = f"prompt {plain.label(identity.prompt_version, 20)}" if identity.prompt_version else "prompt unknown"
+    version = (
+        f"prompt {plain.label(identity.prompt_version, 20)}"
+        if identity.prompt_version
+        else "prompt unknown"
+    )
     return f"{plain.label(identity.model, NAME)}, {version}, {words.counted(identity.num_samples, 'sample')}"
 
 
@@ -307,7 +376,12 @@ def _shown_examples(criterion: CriterionCalibration) -> Iterator[str]:
             place = f" ({plain.label(example.where, NAME * 2)})" if example.where else ""
             judge_text = f"; the judge: {plain.label(example.judge, 40)}" if example.judge else ""
             yield f"  line {example.line}{place}: people: {plain.label(example.human, 40)}{judge_text}"
-            texts = {"of": example.subject, "text": example.shown, "why": example.rationale, "note": example.note}
+            texts = {
+                "of": example.subject,
+                "text": example.shown,
+                "why": example.rationale,
+                "note": example.note,
+            }
             for name, text in texts.items():
                 if text.strip():
                     yield f"    {name:<5}{plain.label(text, TEXT)}"

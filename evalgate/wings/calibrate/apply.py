@@ -1,4 +1,5 @@
-"""What people's labels allow a run to claim: the calibration that evalgate.yml names, before and after the run."""
+"""What people's labels allow a run to claim: the calibration that evalgate.yml names, before and
+after the run."""
 
 from __future__ import annotations
 
@@ -18,14 +19,16 @@ LABELS = "labels.jsonl"
 
 
 def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
-    """What keeps the settled suites' judges from being relied on: errors where `min_kappa` asks for a calibration,
-    notices where one is only named. Nobody is asked where no judge is."""
+    """What keeps the settled suites' judges from being relied on: errors where `min_kappa` asks for
+    a calibration, notices where one is only named. Nobody is asked where no judge is."""
     rule = settings.gate_file.judge
     if settings.skip_judged or not (rule.calibration or rule.min_kappa is not None):
         return []
     if not rule.calibration:
         hint = f"Write `calibration: calibration.json` beside it, then {_repair(settings, None)}"
-        message = f"`judge: min_kappa` is {rule.min_kappa:g}, and `judge: calibration` names no file"
+        message = (
+            f"`judge: min_kappa` is {rule.min_kappa:g}, and `judge: calibration` names no file"
+        )
         return [errors.error("calibration-missing", message, hint=hint)]
     calibration, unreadable = _calibration_of(settings)
     if unreadable is not None:
@@ -59,7 +62,10 @@ def judged(settings: Settings, suites: Iterable[Suite]) -> tuple[JudgedCriterion
 
 
 def _problems_of(
-    settings: Settings, use: CriterionUse, judge: JudgeIdentity | None, calibration: Calibration | None
+    settings: Settings,
+    use: CriterionUse,
+    judge: JudgeIdentity | None,
+    calibration: Calibration | None,
 ) -> list[Problem]:
     rule = settings.gate_file.judge
     if judge is None:
@@ -74,7 +80,10 @@ def _problems_of(
     if criterion_calibration is None:
         return []
     doubts = agreement.doubts(judge, criterion_calibration, min_kappa=rule.min_kappa)
-    return [errors.note("calibration-uncertain", f"`{use.name}`: {doubt}", use.place) for doubt in doubts]
+    return [
+        errors.note("calibration-uncertain", f"`{use.name}`: {doubt}", use.place)
+        for doubt in doubts
+    ]
 
 
 def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | None]:
@@ -92,11 +101,15 @@ def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | N
         except ValueError as error:
             message = f"{rule.calibration} is not a calibration: {error}"
     tell = errors.warning if rule.min_kappa is None else errors.error
-    return None, tell("calibration-unreadable", message, Place(file=rule.calibration), _repair(settings, None))
+    return None, tell(
+        "calibration-unreadable", message, Place(file=rule.calibration), _repair(settings, None)
+    )
 
 
 def _repair(settings: Settings, calibration: Calibration | None) -> str:
-    labels = calibration.labels_file if calibration is not None and calibration.labels_file else LABELS
+    labels = (
+        calibration.labels_file if calibration is not None and calibration.labels_file else LABELS
+    )
     file_name = settings.gate_file.judge.calibration or "calibration.json"
     return f"Run `evalgate calibrate {labels}` and commit {file_name} (docs/calibration.md)."
 

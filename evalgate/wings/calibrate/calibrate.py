@@ -1,4 +1,5 @@
-"""`evalgate calibrate`: labels in, the judge's verdicts beside them, and what that says of the judge."""
+"""`evalgate calibrate`: labels in, the judge's verdicts beside them, and what that says of the
+judge."""
 
 from __future__ import annotations
 
@@ -68,11 +69,15 @@ def calibrate(
     cache: Path,
     say: Callable[[str], None],
 ) -> tuple[Calibration, Judged]:
-    """Compare the judge with the labels: by the verdicts in `results`, else by asking it, about the conversations in
-    `conversations` where labels name them. `cache`: a folder; `say`: where warnings go. Raises ConfigError with every
-    problem of the labels, NothingToDo where nothing is labelled, UnavailableError where the judge decided nothing.
-    """
-    display_path = labels_file.relative_to(settings.root) if labels_file.is_relative_to(settings.root) else labels_file
+    """Compare the judge with the labels: by the verdicts in `results`, else by asking it, about the
+    conversations in `conversations` where labels name them. `cache`: a folder; `say`: where
+    warnings go. Raises ConfigError with every problem of the labels, NothingToDo where nothing is
+    labelled, UnavailableError where the judge decided nothing."""
+    display_path = (
+        labels_file.relative_to(settings.root)
+        if labels_file.is_relative_to(settings.root)
+        else labels_file
+    )
     data = walk.read_named(labels_file, label=display_path.as_posix())
     text = plain.decode(data, file=display_path.as_posix())
     if isinstance(text, Problem):
@@ -84,14 +89,20 @@ def calibrate(
     if results:
         judged = _from_results(read, results)
     else:
-        judged = _ask(settings, read, conversations=conversations, environ=environ, cache=cache, say=say)
+        judged = _ask(
+            settings, read, conversations=conversations, environ=environ, cache=cache, say=say
+        )
     groups: defaultdict[str, list[LabelledVerdict]] = defaultdict(list)
     for verdict in judged.verdicts:
         groups[repr(verdict.asked)].append(verdict)
-    calibrations = [agreement.calibrate(group[0].asked, group, seed=SEED) for group in groups.values()]
+    calibrations = [
+        agreement.calibrate(group[0].asked, group, seed=SEED) for group in groups.values()
+    ]
     if not any(criterion.matrix.total for criterion in calibrations):
         reason = next((verdict.message for verdict in judged.verdicts if verdict.message), "")
-        raise UnavailableError(f"the judge decided none of {words.counted(len(judged.verdicts), 'label')}: {reason}")
+        raise UnavailableError(
+            f"the judge decided none of {words.counted(len(judged.verdicts), 'label')}: {reason}"
+        )
     calibration = Calibration(
         evalgate=__version__,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -104,7 +115,9 @@ def calibrate(
     waiting = f"{words.counted(read.unlabelled, 'line has', 'lines have')} no label yet"
     notes = (*judged.notes, *([waiting] if read.unlabelled else []))
     problems = (*read.problems, *judged.problems)
-    return calibration, Judged(verdicts=judged.verdicts, notes=notes, problems=problems, took=judged.took)
+    return calibration, Judged(
+        verdicts=judged.verdicts, notes=notes, problems=problems, took=judged.took
+    )
 
 
 def _ask(
@@ -116,7 +129,8 @@ def _ask(
     cache: Path,
     say: Callable[[str], None],
 ) -> Judged:
-    """The judge's verdicts on what was labelled. Raises ConfigError with every problem at once, and for a change."""
+    """The judge's verdicts on what was labelled. Raises ConfigError with every problem at once, and
+    for a change."""
     forks.refuse_change(environ, "evalgate calibrate")
     suites, problems = settled_suites(settings, {label.line.criterion for label in read.labels})
     refers = any(label.evidence is None for label in read.labels)
@@ -125,27 +139,47 @@ def _ask(
     for suite in suites:
         for use in suite.criteria:
             uses[use.name][suite.key] = use
-    items, item_problems = evidence.find_items(read.labels, uses=uses, stored=stored, deviations=settings.deviations)
+    items, item_problems = evidence.find_items(
+        read.labels, uses=uses, stored=stored, deviations=settings.deviations
+    )
     insist([*problems, *read.problems, *item_problems])
-    uses_by_digest = {fingerprints.digest([target.use.name, dict(target.use.options)]): target.use for target in items}
+    uses_by_digest = {
+        fingerprints.digest([target.use.name, dict(target.use.options)]): target.use
+        for target in items
+    }
     only = _suite(uses_by_digest.values())
     insist(judges.missing([only], judges.defaults_of(settings), environ))
     with judges.opened_panel(settings, [only], environ=environ, cache=cache, say=say) as panel:
         if panel is None:
-            raise ConfigError("`skip-judged` is set; calibration needs a judge", hint="Remove it from evalgate.yml.")
+            raise ConfigError(
+                "`skip-judged` is set; calibration needs a judge",
+                hint="Remove it from evalgate.yml.",
+            )
         label_criteria = {label.line.criterion for label in read.labels}
-        used = dict.fromkeys(use.name for suite in suites for use in suite.criteria if labels.labelled_spec(use.name))
+        used = dict.fromkeys(
+            use.name for suite in suites for use in suite.criteria if labels.labelled_spec(use.name)
+        )
         return Judged(
             verdicts=ask(items, panel, deviations=settings.deviations),
-            notes=tuple(f"`{name}` is used here and has no label" for name in used if name not in label_criteria),
+            notes=tuple(
+                f"`{name}` is used here and has no label"
+                for name in used
+                if name not in label_criteria
+            ),
             took=panel.uses(),
         )
 
 
-def settled_suites(settings: Settings, criterion_names: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
-    """The repository's suites with the judges settled, and one more with wanted criteria that none of them uses."""
+def settled_suites(
+    settings: Settings, criterion_names: Iterable[str]
+) -> tuple[tuple[Suite, ...], list[Problem]]:
+    """The repository's suites with the judges settled, and one more with wanted criteria that none
+    of them uses."""
     suites, discovery_problems = discover.suites_of_all(settings, specs=criteria.CRITERIA)
-    problems = [*settings.problems, *(problem for problem in discovery_problems if problem.code not in agents.CODES)]
+    problems = [
+        *settings.problems,
+        *(problem for problem in discovery_problems if problem.code not in agents.CODES),
+    ]
     if errors_in(problems):
         return (), problems
     used = {use.name for suite in suites for use in suite.criteria}
@@ -164,9 +198,11 @@ def _suite(uses: Iterable[CriterionUse]) -> Suite:
     )
 
 
-def ask(items: Sequence[LabelledItem], panel: VotingPanel, *, deviations: Deviations) -> list[LabelledVerdict]:
-    """The judge's verdicts in the items' order; what is asked about several times is asked once. Ctrl-C waits for no
-    judge."""
+def ask(
+    items: Sequence[LabelledItem], panel: VotingPanel, *, deviations: Deviations
+) -> list[LabelledVerdict]:
+    """The judge's verdicts in the items' order; what is asked about several times is asked once.
+    Ctrl-C waits for no judge."""
     services = CriterionServices(deviations=deviations, judge=panel)
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="calibrate") as pool:
         grades: dict[str, Future[Grade]] = {}
@@ -185,7 +221,11 @@ def _address(item: LabelledItem) -> str:
     """Equal for labels that one grade answers."""
     view = item.evidence
     return fingerprints.digest(
-        [item.use.name, dict(item.use.options), repr((view.actual, view.expected, view.case.rubrics))]
+        [
+            item.use.name,
+            dict(item.use.options),
+            repr((view.actual, view.expected, view.case.rubrics)),
+        ]
     )
 
 
@@ -193,9 +233,13 @@ def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     """The grade as a run would give it, behind the same wall."""
     view, use = item.evidence, item.use
     key = TrialKey(suite=NOWHERE, case_id=view.case.case_id)
-    outcome = Transcript(invocations=view.actual, final_state=view.final_state, ended_by=view.ended_by)
+    outcome = Transcript(
+        invocations=view.actual, final_state=view.final_state, ended_by=view.ended_by
+    )
     task = Task(suite=_suite([use]), case=view.case, key=key)
-    graded = session.grade(Trial(key=key, outcome=outcome), task, {use.name: criteria.build(use, services)})
+    graded = session.grade(
+        Trial(key=key, outcome=outcome), task, {use.name: criteria.build(use, services)}
+    )
     return graded.grades[use.name]
 
 
@@ -212,5 +256,7 @@ def _from_results(read: LabelsReading, path: Path) -> Judged:
     elsewhere = sum(label.line.where is None for label in read.labels)
     if elsewhere:
         lines = words.counted(elsewhere, "label has", "labels have")
-        notes.insert(0, f"{lines} no `suite` and `case`: skipped; omit --results to ask the judge about them")
+        notes.insert(
+            0, f"{lines} no `suite` and `case`: skipped; omit --results to ask the judge about them"
+        )
     return Judged(verdicts=verdicts, notes=tuple(notes), problems=tuple(problems))

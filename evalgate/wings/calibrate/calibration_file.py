@@ -1,4 +1,5 @@
-"""calibration.json: how far a judge agrees with people, for later runs to read. Its JSON schema is published."""
+"""calibration.json: how far a judge agrees with people, for later runs to read. Its JSON schema is
+published."""
 
 from __future__ import annotations
 
@@ -63,9 +64,15 @@ class CriterionWire(CalibrationShape):
     clusters: int = Field(default=0, ge=0, description="Cases that the labels come from.")
     matrix: MatrixWire
     agreement: RateWire | None = None
-    kappa: RateWire | None = Field(default=None, description="Cohen's kappa; null if both only ever say one value.")
-    tpr: RateWire | None = Field(default=None, description="Share of human yes labels that the judge says yes to.")
-    tnr: RateWire | None = Field(default=None, description="Share of human no labels that the judge says no to.")
+    kappa: RateWire | None = Field(
+        default=None, description="Cohen's kappa; null if both only ever say one value."
+    )
+    tpr: RateWire | None = Field(
+        default=None, description="Share of human yes labels that the judge says yes to."
+    )
+    tnr: RateWire | None = Field(
+        default=None, description="Share of human no labels that the judge says no to."
+    )
     examples: list[ExampleWire] = Field(default_factory=list)
 
     def noun(self) -> CriterionCalibration:
@@ -86,7 +93,9 @@ class CalibrationWire(CalibrationShape):
     evalgate: str = Field(default="", description="Version of evalgate.")
     made_at: str = Field(default="", description="ISO 8601, UTC.")
     labels_file: str = ""
-    source: str = Field(default="asked", description="`asked`: the judge was asked; `results`: verdicts of a run.")
+    source: str = Field(
+        default="asked", description="`asked`: the judge was asked; `results`: verdicts of a run."
+    )
     seed: int = Field(default=0, description="Of the draws behind kappa's intervals.")
     draws: int = 0
     criteria: list[CriterionWire]
@@ -107,7 +116,8 @@ def render(calibration: Calibration) -> str:
 
 
 def parse(text: str) -> Calibration:
-    """Read a file of this or an earlier schema version. Raises ValueError, saying what is wrong, on anything else."""
+    """Read a file of this or an earlier schema version. Raises ValueError, saying what is wrong, on
+    anything else."""
     try:
         wire = CalibrationWire.model_validate_json(text)
     except ValidationError as error:
@@ -115,7 +125,9 @@ def parse(text: str) -> Calibration:
         location = ".".join(str(step) for step in first["loc"]) or "the file"
         raise ValueError(f"`{location}`: {first['msg']}") from None
     if wire.schema_version > SCHEMA_VERSION:
-        raise ValueError(f"its schema version is {wire.schema_version}, this evalgate reads {SCHEMA_VERSION}")
+        raise ValueError(
+            f"its schema version is {wire.schema_version}, this evalgate reads {SCHEMA_VERSION}"
+        )
     about = {name: getattr(wire, name) for name in _ABOUT}
     return Calibration(criteria=tuple(criterion.noun() for criterion in wire.criteria), **about)
 
@@ -135,5 +147,7 @@ def _criterion_json(criterion: CriterionCalibration) -> JsonObject:
 
 
 def _example_json(example: Example) -> JsonObject:
-    texts = {name: getattr(example, name) for name in _TEXTS if getattr(example, name) or name == "human"}
+    texts = {
+        name: getattr(example, name) for name in _TEXTS if getattr(example, name) or name == "human"
+    }
     return {"kind": example.kind.value, "line": example.line, **texts}

@@ -17,7 +17,12 @@ from evalgate.gate import prepare
 from evalgate.model import Calibration
 from evalgate.results import file, output
 from evalgate.text import plain, words
-from evalgate.wings.calibrate import agreement, calibrate, calibration_file, labels as calibration_labels
+from evalgate.wings.calibrate import (
+    agreement,
+    calibrate,
+    calibration_file,
+    labels as calibration_labels,
+)
 from evalgate.wings.calibrate.calibrate import Judged
 
 WRITTEN = "calibration.json"
@@ -28,10 +33,14 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 @click.command("calibrate")
 @commands.settings_options(*SETTINGS)
 @click.option(
-    "--results", metavar="FILE", help="Take the judge's verdicts from this results.json instead of asking the judge."
+    "--results",
+    metavar="FILE",
+    help="Take the judge's verdicts from this results.json instead of asking the judge.",
 )
 @click.option(
-    "--conversations", metavar="FILE", help="The results.json that the labels refer to. [default: the last run's]"
+    "--conversations",
+    metavar="FILE",
+    help="The results.json that the labels refer to. [default: the last run's]",
 )
 @click.option(
     "--write",
@@ -40,7 +49,10 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
     help=f"Where to write the calibration. [default: `judge: calibration` of evalgate.yml, else {WRITTEN}]",
 )
 @click.option(
-    "--fail-under-kappa", type=click.FloatRange(-1, 1), metavar="NUMBER", help="Exit with code 1 below this kappa."
+    "--fail-under-kappa",
+    type=click.FloatRange(-1, 1),
+    metavar="NUMBER",
+    help="Exit with code 1 below this kappa.",
 )
 @click.option(
     "--draft",
@@ -48,16 +60,23 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
     help="Write LABELS as a template to fill in, from the run in --results, without the judge's verdicts.",
 )
 @click.option(
-    "--most", type=click.IntRange(1), default=50, show_default=True, help="Lines per criterion in a template."
+    "--most",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Lines per criterion in a template.",
 )
 @click.argument("labels")
 @cli.ends
 def command(labels: str, **values: Any) -> int:
-    """Compare the judge's verdicts with the human labels in LABELS, one JSON object per line (docs/calibration.md)."""
+    """Compare the judge's verdicts with the human labels in LABELS, one JSON object per line
+    (docs/calibration.md)."""
     settings = commands.settings_of(values, SETTINGS)
     if values["draft"]:
         return _draft(Path(labels), values, settings)
-    written = _path(values["written"]) or settings.root / (settings.gate_file.judge.calibration or WRITTEN)
+    written = _path(values["written"]) or settings.root / (
+        settings.gate_file.judge.calibration or WRITTEN
+    )
     calibration, judged = calibrate.calibrate(
         settings,
         Path(labels).absolute(),
@@ -88,7 +107,10 @@ def _show(calibration: Calibration, judged: Judged) -> None:
     cli.show_problems(judged.problems)
     click.echo(agreement.render(calibration, notes=judged.notes), nl=False)
     if judged.took:
-        calls, cached = sum(use.calls for use in judged.took), sum(use.cached for use in judged.took)
+        calls, cached = (
+            sum(use.calls for use in judged.took),
+            sum(use.cached for use in judged.took),
+        )
         costs = [use.cost_usd for use in judged.took if use.cost_usd is not None]
         cost = f", ${sum(costs):.4f}" if costs else ""
         click.echo(f"\n{words.counted(calls, 'judge call')}, {cached:,} read from the cache{cost}")
@@ -99,7 +121,9 @@ def _verdict(calibration: Calibration, least: float | None) -> int:
     if least is None:
         return ExitCode.PASS
     below = [
-        criterion for criterion in calibration.criteria if criterion.kappa is None or criterion.kappa.value < least
+        criterion
+        for criterion in calibration.criteria
+        if criterion.kappa is None or criterion.kappa.value < least
     ]
     for criterion in below:
         kappa_text = (
@@ -108,7 +132,11 @@ def _verdict(calibration: Calibration, least: float | None) -> int:
             else f"is {words.score(criterion.kappa.value, beside=least)}"
         )
         name = plain.label(criterion.criterion, 80)
-        click.secho(f"{name}: kappa {kappa_text}; at least {words.threshold(least)} is required", fg="red", err=True)
+        click.secho(
+            f"{name}: kappa {kappa_text}; at least {words.threshold(least)} is required",
+            fg="red",
+            err=True,
+        )
     return ExitCode.FAIL if below else ExitCode.PASS
 
 
@@ -116,11 +144,15 @@ def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
     if path.exists():
         raise ConfigError(f"{path} exists already", hint="Choose another file name.")
     results = _path(values["results"]) or _path(values["conversations"]) or _last_results(settings)
-    lines = calibration_labels.draft(file.read_results(results), most=values["most"], seed=settings.seed)
+    lines = calibration_labels.draft(
+        file.read_results(results), most=values["most"], seed=settings.seed
+    )
     if not lines:
         raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
     _write(path, [f"{line}\n" for line in lines])
-    click.echo(f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`")
+    click.echo(
+        f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`"
+    )
     return ExitCode.PASS
 
 

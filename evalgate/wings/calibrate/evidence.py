@@ -33,7 +33,8 @@ from evalgate.wings.calibrate.labels import Label
 
 @frozen_dataclass
 class LabelledItem:
-    """What a label is about. `turn`: of the evidence, None for a verdict on all; `subject`: rubric or sentence."""
+    """What a label is about. `turn`: of the evidence, None for a verdict on all; `subject`: rubric
+    or sentence."""
 
     label: Label
     use: CriterionUse
@@ -47,9 +48,8 @@ class LabelledItem:
 class LabelledVerdict:
     """A label beside what the judge said of the same thing.
 
-    `passed` None: it could not decide, and `message` says why. `word`: the judge's label. `cluster`: what moves
-    together (the case). `shown`: the judged text, for people.
-    """
+    `passed` None: it could not decide, and `message` says why. `word`: the judge's label.
+    `cluster`: what moves together (the case). `shown`: the judged text, for people."""
 
     label: Label
     asked: AskedJudge
@@ -80,8 +80,8 @@ def find_items(
     stored: Stored | None,
     deviations: Deviations,
 ) -> tuple[list[LabelledItem], list[Problem]]:
-    """What each label is about, to be asked anew, and what stands in the way. `uses`: the settled uses of a criterion
-    by suite key, "" for those that no suite has."""
+    """What each label is about, to be asked anew, and what stands in the way. `uses`: the settled
+    uses of a criterion by suite key, "" for those that no suite has."""
     items, problems = list[LabelledItem](), list[Problem]()
     for label in labels:
         try:
@@ -93,17 +93,24 @@ def find_items(
             continue
         spec, verdicts = _row_of(use)
         if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics_of(use, evidence)) is None:
-            use = _with_rubrics(use, {"rubric_id": "labelled", "rubric_content": {"text_property": subject}})
+            use = _with_rubrics(
+                use, {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
+            )
         if turn is not None and deviations.own_rubrics and Need.SCENARIO not in spec.needs:
             evidence, turn = only_turn(evidence, turn), 1
-        items.append(LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject))
+        items.append(
+            LabelledItem(
+                label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject
+            )
+        )
     return items, problems
 
 
 def _judged(
     label: Label, use: CriterionUse, evidence: TrialView, *, prompt_version: str | None = None
 ) -> tuple[str, int | None, JudgeIdentity]:
-    """The subject, the turn (None for a verdict on the whole) and the judge of a label. Raises LabelProblem."""
+    """The subject, the turn (None for a verdict on the whole) and the judge of a label. Raises
+    LabelProblem."""
     subject, count, turn = _subject(label, use, evidence), len(evidence.actual), label.line.turn
     if _row_of(use)[1].whole:
         turn = None
@@ -121,18 +128,25 @@ def _judged(
 
 
 def recorded(label: Label, stored: Stored | None) -> TrialView:
-    """The conversation that a label names. Raises LabelProblem where there is none, or another than was labelled."""
+    """The conversation that a label names. Raises LabelProblem where there is none, or another than
+    was labelled."""
     trial_key = label.line.where
     if stored is None or trial_key is None:
         hint = "Set `--conversations` to a results.json, or run the gate once."
         raise LabelProblem(NOWHERE, "no results.json with the conversation", hint)
     suites = {suite.key: suite for suite in stored.run.suites}
     if trial_key.suite not in suites:
-        raise LabelProblem(NOWHERE, f"results.json has no suite `{trial_key.suite}`", meant(trial_key.suite, suites))
+        raise LabelProblem(
+            NOWHERE,
+            f"results.json has no suite `{trial_key.suite}`",
+            meant(trial_key.suite, suites),
+        )
     cases = {case.case_id: case for case in suites[trial_key.suite].eval_set.cases}
     if trial_key.case_id not in cases:
         raise LabelProblem(
-            NOWHERE, f"`{trial_key.suite}` has no case `{trial_key.case_id}`", meant(trial_key.case_id, cases)
+            NOWHERE,
+            f"`{trial_key.suite}` has no case `{trial_key.case_id}`",
+            meant(trial_key.case_id, cases),
         )
     transcript = stored.outcomes.find(trial_key)
     if transcript is None:
@@ -144,7 +158,9 @@ def recorded(label: Label, stored: Stored | None) -> TrialView:
         message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
         raise LabelProblem(NOWHERE, message, "Turns count from 1.")
     judged = turns if line.turn is None else [turns[line.turn - 1]]
-    if line.answer is not None and plain(line.answer) not in {plain(prompting.answer_of(turn)) for turn in judged}:
+    if line.answer is not None and plain(line.answer) not in {
+        plain(prompting.answer_of(turn)) for turn in judged
+    }:
         message = f"the agent's answer in {line.suite} differs from the labeled one"
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
         raise LabelProblem(ANOTHER_ANSWER, message, hint)
@@ -160,17 +176,24 @@ def recorded(label: Label, stored: Stored | None) -> TrialView:
 
 
 def _use_of(label: Label, uses: Mapping[str, CriterionUse], evidence: TrialView) -> CriterionUse:
-    """How the gate uses the label's criterion: in its suite, or in all that use it alike. Raises LabelProblem."""
+    """How the gate uses the label's criterion: in its suite, or in all that use it alike. Raises
+    LabelProblem."""
     line = label.line
     if line.where is not None and line.where.suite in uses:
         return uses[line.where.suite]
     distinct = _distinct(uses.values())
     if len(distinct) > 1 and line.subject:
-        knowing = [use for use in distinct if text_of_rubric(line.subject, rubrics_of(use, evidence)) is not None]
+        knowing = [
+            use
+            for use in distinct
+            if text_of_rubric(line.subject, rubrics_of(use, evidence)) is not None
+        ]
         distinct = _distinct(knowing or [_with_rubrics(use) for use in distinct])
     if len(distinct) != 1:
         hint = f"Name one of {words.listed(f'`{key}`' for key in uses)} as `suite`."
-        raise LabelProblem(NOWHERE, f"the suites use `{line.criterion}` with different options", hint)
+        raise LabelProblem(
+            NOWHERE, f"the suites use `{line.criterion}` with different options", hint
+        )
     return distinct[0]
 
 
@@ -192,7 +215,8 @@ def _subject(label: Label, use: CriterionUse, evidence: TrialView) -> str:
         hint = f"Rubrics: {words.listed(names)}." if names else "Write its text."
         raise LabelProblem("label-subject-unknown", "`rubric` is missing", hint)
     text = text_of_rubric(subject, rubrics)
-    if text is None and Need.RUBRICS not in spec.needs:  # it has properties of its own, and no others
+    # it has properties of its own, and no others
+    if text is None and Need.RUBRICS not in spec.needs:
         message = f"`{use.name}` has no property `{subject[:80]}`"
         raise LabelProblem("label-subject-unknown", message, meant(subject, names))
     return text or subject
@@ -213,19 +237,29 @@ def meant(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
 
 
 def rubrics_of(use: CriterionUse, evidence: TrialView | None) -> tuple[Rubric, ...]:
-    """Every rubric that a label of this criterion may name: its own, then those of the case and of its turns."""
-    criterion_rubrics = [RubricWire.model_validate(rubric).noun() for rubric in use.options.get("rubrics") or ()]
+    """Every rubric that a label of this criterion may name: its own, then those of the case and of
+    its turns."""
+    criterion_rubrics = [
+        RubricWire.model_validate(rubric).noun() for rubric in use.options.get("rubrics") or ()
+    ]
     written: list[Rubric] = []
     if evidence is not None:
         written += evidence.case.rubrics
-        written += [rubric for turn in (*(evidence.expected or ()), *evidence.actual) for rubric in turn.rubrics]
+        written += [
+            rubric
+            for turn in (*(evidence.expected or ()), *evidence.actual)
+            for rubric in turn.rubrics
+        ]
     return (*criterion_rubrics, *vertex.PROPERTIES.get(use.name, ()), *written)
 
 
 def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:
-    """The text of the rubric that a label names by id or by text; None where there is no such rubric."""
+    """The text of the rubric that a label names by id or by text; None where there is no such
+    rubric."""
     by_id = next((rubric.text for rubric in rubrics if rubric.rubric_id == name), None)
-    return by_id or next((rubric.text for rubric in rubrics if plain(rubric.text) == plain(name)), None)
+    return by_id or next(
+        (rubric.text for rubric in rubrics if plain(rubric.text) == plain(name)), None
+    )
 
 
 def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
@@ -234,7 +268,8 @@ def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
 
 
 def only_turn(evidence: TrialView, turn: int) -> TrialView:
-    """The evidence with one turn, counted from 1: a criterion that judges turn by turn asks about no other then."""
+    """The evidence with one turn, counted from 1: a criterion that judges turn by turn asks about
+    no other then."""
     expected = evidence.expected[turn - 1 : turn] if evidence.expected is not None else None
     case = replace(evidence.case, conversation=expected)
     return TrialView(case=case, actual=evidence.actual[turn - 1 : turn], expected=expected)
@@ -242,7 +277,9 @@ def only_turn(evidence: TrialView, turn: int) -> TrialView:
 
 def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
     """The label beside what the grade says of the same thing."""
-    passed, word, message = said_of(grade, _row_of(item.use)[1], turn=item.turn, subject=item.subject)
+    passed, word, message = said_of(
+        grade, _row_of(item.use)[1], turn=item.turn, subject=item.subject
+    )
     actual = item.evidence.actual
     judged = actual if item.turn is None else actual[item.turn - 1 : item.turn]
     trial_key = item.label.line.where
@@ -262,8 +299,11 @@ def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
     )
 
 
-def said_of(grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str) -> tuple[bool | None, str, str]:
-    """What a grade says of a turn (None: of any), a rubric or a sentence: yes, no or None, its label, and why."""
+def said_of(
+    grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str
+) -> tuple[bool | None, str, str]:
+    """What a grade says of a turn (None: of any), a rubric or a sentence: yes, no or None, its
+    label, and why."""
     findings = [
         finding
         for finding in grade.findings
@@ -278,10 +318,16 @@ def said_of(grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str)
         return (
             None,
             "",
-            "the judge split the text into different sentences" if is_sentence else "there is no verdict on it",
+            "the judge split the text into different sentences"
+            if is_sentence
+            else "there is no verdict on it",
         )
     if len(findings) > 1 and not subject and verdicts.unit:
-        return None, "", f"there are {len(findings)} verdicts: the label must say which {verdicts.unit} it is about"
+        return (
+            None,
+            "",
+            f"there are {len(findings)} verdicts: the label must say which {verdicts.unit} it is about",
+        )
     verdict = findings[0]
     if verdict.score is None:
         return None, verdict.label, verdict.text or "no verdict"
@@ -302,9 +348,11 @@ def content(invocation: Invocation) -> Json:
     }
 
 
-def find_verdicts(labels: Sequence[Label], stored: Stored) -> tuple[list[LabelledVerdict], list[Problem]]:
-    """What the run that was stored says of each label that has a place in it, and what stands in the way. A label of
-    another answer than the run has is left out, and that is told."""
+def find_verdicts(
+    labels: Sequence[Label], stored: Stored
+) -> tuple[list[LabelledVerdict], list[Problem]]:
+    """What the run that was stored says of each label that has a place in it, and what stands in
+    the way. A label of another answer than the run has is left out, and that is told."""
     verdicts, problems = list[LabelledVerdict](), list[Problem]()
     uses = {(suite.key, use.name): use for suite in stored.run.suites for use in suite.criteria}
     graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
@@ -322,19 +370,24 @@ def find_verdicts(labels: Sequence[Label], stored: Stored) -> tuple[list[Labelle
             tell = errors.warning if found.code == ANOTHER_ANSWER else errors.error
             problems.append(tell(found.code, str(found), label.place, found.hint))
             continue
-        item = LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject)
+        item = LabelledItem(
+            label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject
+        )
         verdicts.append(verdict_of(item, grade))
     return verdicts, problems
 
 
 def other_prompts(verdicts: Sequence[LabelledVerdict]) -> list[str]:
-    """What a reader must know of verdicts of a stored run that today's prompts did not ask for, a sentence each."""
+    """What a reader must know of verdicts of a stored run that today's prompts did not ask for, a
+    sentence each."""
     notes = []
     for name, version in dict.fromkeys(
         (verdict.asked.criterion, verdict.asked.judge.prompt_version) for verdict in verdicts
     ):
         spec = labels.labelled_spec(name)
-        current_version = "" if spec is None or spec.verdicts is None else spec.verdicts.prompt_version
+        current_version = (
+            "" if spec is None or spec.verdicts is None else spec.verdicts.prompt_version
+        )
         if not version:
             notes.append(f"the results lack the prompt version of `{name}`")
         elif version != current_version:

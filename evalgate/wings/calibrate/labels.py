@@ -1,4 +1,5 @@
-"""labels.jsonl: what people say of things that a judge judges, one JSON object a line; read, and drafted."""
+"""labels.jsonl: what people say of things that a judge judges, one JSON object a line; read, and
+drafted."""
 
 from __future__ import annotations
 
@@ -36,8 +37,12 @@ from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass
 
 COMMON: Mapping[str, bool] = {
-    **dict.fromkeys(("yes", "pass", "passed", "true", "valid", "right", "correct", "good", "1"), True),
-    **dict.fromkeys(("no", "fail", "failed", "false", "invalid", "wrong", "incorrect", "bad", "0"), False),
+    **dict.fromkeys(
+        ("yes", "pass", "passed", "true", "valid", "right", "correct", "good", "1"), True
+    ),
+    **dict.fromkeys(
+        ("no", "fail", "failed", "false", "invalid", "wrong", "incorrect", "bad", "0"), False
+    ),
 }
 """Words that are a yes or a no for every criterion, besides its judge's own."""
 UNSURE = frozenset({"", "?", "unsure", "unclear", "skip"})
@@ -60,7 +65,11 @@ class LabelPlace(Wire):
     def where(self) -> TrialKey | None:
         """The trial."""
         is_complete = self.suite and self.case
-        return TrialKey(suite=self.suite, case_id=self.case, number=self.repeat) if is_complete else None
+        return (
+            TrialKey(suite=self.suite, case_id=self.case, number=self.repeat)
+            if is_complete
+            else None
+        )
 
 
 class LabelEvidence(Wire):
@@ -82,22 +91,35 @@ class LabelEvidence(Wire):
             if needs_reference and self.expected is None:
                 return None
             actual = tuple(turn.noun() for turn in self.conversation)
-            expected = None if self.expected is None else tuple(turn.noun() for turn in self.expected)
+            expected = (
+                None if self.expected is None else tuple(turn.noun() for turn in self.expected)
+            )
         else:
             if self.user is None or self.answer is None or spec.name in NEEDS_STEPS:
                 return None
             if needs_reference and self.reference is None:
                 return None
             user_content = _text(self.user, "user")
-            actual = (Invocation(user_content=user_content, final_response=_text(self.answer, "model")),)
+            actual = (
+                Invocation(user_content=user_content, final_response=_text(self.answer, "model")),
+            )
             reference = None if self.reference is None else _text(self.reference, "model")
-            expected = None if reference is None else (Invocation(user_content=user_content, final_response=reference),)
-        case = Case(case_id=name, conversation=expected, rubrics=tuple(rubric.noun() for rubric in self.rubrics))
+            expected = (
+                None
+                if reference is None
+                else (Invocation(user_content=user_content, final_response=reference),)
+            )
+        case = Case(
+            case_id=name,
+            conversation=expected,
+            rubrics=tuple(rubric.noun() for rubric in self.rubrics),
+        )
         return TrialView(case=case, actual=actual, expected=expected)
 
 
 class LabelLine(LabelEvidence, LabelPlace):
-    """One line. `rubric` (id or text), `sentence`: what it speaks of; neither: there is but one thing to judge."""
+    """One line. `rubric` (id or text), `sentence`: what it speaks of; neither: there is but one
+    thing to judge."""
 
     criterion: str
     label: str | bool | int | None = None
@@ -118,8 +140,8 @@ class LabelLine(LabelEvidence, LabelPlace):
 
 @frozen_dataclass
 class Label:
-    """What a person says, yes or no, of one thing that a judge can say yes or no to; `evidence`: where the line holds
-    what was judged, else the line names a trial of results.json."""
+    """What a person says, yes or no, of one thing that a judge can say yes or no to; `evidence`:
+    where the line holds what was judged, else the line names a trial of results.json."""
 
     line: LabelLine
     human: bool
@@ -144,7 +166,8 @@ def parse_labels(text: str, *, file: str) -> LabelsReading:
 
 
 def _same_labels(labels: Iterable[Label]) -> Iterator[Problem]:
-    """Lines that label one and the same thing: an error where they contradict each other, else a warning."""
+    """Lines that label one and the same thing: an error where they contradict each other, else a
+    warning."""
     first: dict[str, Label] = {}
     for label in labels:
         line, evidence = label.line, label.evidence
@@ -186,8 +209,15 @@ class LabelsReading:
         human = spec.verdicts.labels.get(spelled, COMMON.get(spelled))
         if human is None:
             right = ", ".join(dict.fromkeys([*spec.verdicts.labels, "yes", "no", "pass", "fail"]))
-            hint = words.did_you_mean(line.word, [*spec.verdicts.labels, *COMMON], otherwise=f"Write one of {right}.")
-            self._error("unknown-label", f"`{line.word[:60]}` is neither a yes nor a no", hint, number=number)
+            hint = words.did_you_mean(
+                line.word, [*spec.verdicts.labels, *COMMON], otherwise=f"Write one of {right}."
+            )
+            self._error(
+                "unknown-label",
+                f"`{line.word[:60]}` is neither a yes nor a no",
+                hint,
+                number=number,
+            )
         lack = _lack(line, spec, spec.verdicts)
         if lack is not None:
             self._error(*lack, number=number)
@@ -201,18 +231,32 @@ class LabelsReading:
             raw = json.loads(text)
         except (ValueError, RecursionError) as error:
             reason = getattr(error, "msg", "nested too deeply")
-            self._error("json-syntax", f"not JSON: {reason}", "write one JSON object per line", number=number)
+            self._error(
+                "json-syntax",
+                f"not JSON: {reason}",
+                "write one JSON object per line",
+                number=number,
+            )
             return None
         if not isinstance(raw, dict):
-            self._error("wrong-type", f"expected an object, found {json_source.described(raw)}", number=number)
+            self._error(
+                "wrong-type",
+                f"expected an object, found {json_source.described(raw)}",
+                number=number,
+            )
             return None
         keys = {to_snake(str(key)): key for key in raw}
         unknown = [name for name in keys if name not in LabelLine.model_fields]
         for name in unknown:
-            hint = words.suggest(name, LabelLine.model_fields) or f"known keys: {', '.join(LabelLine.model_fields)}"
+            hint = (
+                words.suggest(name, LabelLine.model_fields)
+                or f"known keys: {', '.join(LabelLine.model_fields)}"
+            )
             self._error("unknown-key", f"unknown key `{name[:60]}` in a label", hint, number=number)
         try:
-            line = LabelLine.model_validate({keys[name]: raw[keys[name]] for name in keys if name not in unknown})
+            line = LabelLine.model_validate(
+                {keys[name]: raw[keys[name]] for name in keys if name not in unknown}
+            )
         except ValidationError as error:
             problems = Problems(text, file=self.file)
             problems.validation(error, raw, path=())
@@ -248,8 +292,14 @@ def _lack(line: LabelLine, spec: CriterionSpec, verdicts: Verdicts) -> tuple[str
         message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
         return "label-place-unknown", message, "Turns count from 1."
     subjects = {"rubric": line.rubric, "sentence": line.sentence}
-    wrong = next((name for name, value in subjects.items() if value and name != verdicts.unit), None)
-    return ("label-subject-unknown", f"`{line.criterion}` has no verdict on a {wrong}", "") if wrong else None
+    wrong = next(
+        (name for name, value in subjects.items() if value and name != verdicts.unit), None
+    )
+    return (
+        ("label-subject-unknown", f"`{line.criterion}` has no verdict on a {wrong}", "")
+        if wrong
+        else None
+    )
 
 
 def _missing_evidence(line: LabelLine, spec: CriterionSpec) -> tuple[str, str] | None:
@@ -263,7 +313,9 @@ def _missing_evidence(line: LabelLine, spec: CriterionSpec) -> tuple[str, str] |
     if line.conversation is None and spec.name in NEEDS_STEPS:
         hint = "Give `conversation`, or `suite` and `case` of results.json."
         return "`user` and `answer` do not show tool use", hint
-    key, reference = ("reference", line.reference) if line.conversation is None else ("expected", line.expected)
+    key, reference = (
+        ("reference", line.reference) if line.conversation is None else ("expected", line.expected)
+    )
     if Need.REFERENCE in spec.needs and not reference and reference != "":
         return "the judge needs an expected answer", f"Give it as `{key}`."
     return None
@@ -276,15 +328,19 @@ def _text(text: str, role: str) -> Content:
 def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
     """Lines of a labels file with empty labels, at most `most` of each criterion, drawn at random.
 
-    What the judge said is left out, since who sees it agrees with it; nor does it weigh in the draw, for TPR and TNR.
-    """
+    What the judge said is left out, since who sees it agrees with it; nor does it weigh in the
+    draw, for TPR and TNR."""
     random = Random(seed)  # noqa: S311 - which verdicts to label, no secret
     by_criterion: dict[str, list[JsonObject]] = {}
     suites = {suite.key: suite for suite in stored.run.suites}
     for trial in stored.run.trials:
         for line in _draft_lines(trial, suites[trial.key.suite], stored):
             by_criterion.setdefault(line["criterion"], []).append(line)
-    chosen = [line for lines in by_criterion.values() for line in random.sample(lines, min(most, len(lines)))]
+    chosen = [
+        line
+        for lines in by_criterion.values()
+        for line in random.sample(lines, min(most, len(lines)))
+    ]
     return [json.dumps(line, ensure_ascii=False) for line in chosen]
 
 
@@ -296,26 +352,49 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[J
     evidence = TrialView(case=case, actual=transcript.invocations, expected=case.conversation)
     for use in suite.criteria:
         spec, grade = labelled_spec(use.name), trial.grades.get(use.name)
-        if spec is None or spec.verdicts is None or not isinstance(grade, Score) or judges.judge_of(use) is None:
+        if (
+            spec is None
+            or spec.verdicts is None
+            or not isinstance(grade, Score)
+            or judges.judge_of(use) is None
+        ):
             continue
         unit = spec.verdicts.unit
         for finding in grade.findings:
             if finding.score is None or bool(finding.subject) is not bool(unit):
                 continue  # no verdict, or none that a line could name
             subject = {unit: finding.subject} if unit else {}
-            yield {"label": "", "criterion": use.name, **subject, **_about(trial, spec, evidence, finding)}
+            yield {
+                "label": "",
+                "criterion": use.name,
+                **subject,
+                **_about(trial, spec, evidence, finding),
+            }
 
 
-def _about(trial: GradedTrial, spec: CriterionSpec, evidence: TrialView, finding: Finding) -> JsonObject:
-    """The texts that a person reads first, then where they come from, then what else the judge sees."""
+def _about(
+    trial: GradedTrial, spec: CriterionSpec, evidence: TrialView, finding: Finding
+) -> JsonObject:
+    """The texts that a person reads first, then where they come from, then what else the judge
+    sees."""
     is_whole = spec.verdicts is not None and spec.verdicts.whole
     at = len(evidence.actual) if finding.turn is None or is_whole else finding.turn
     judged = evidence.actual[at - 1]
-    line: JsonObject = {"user": prompting.text_of(judged.user_content), "answer": prompting.answer_of(judged)}
-    expected = evidence.expected[at - 1] if evidence.expected and at <= len(evidence.expected) else None
+    line: JsonObject = {
+        "user": prompting.text_of(judged.user_content),
+        "answer": prompting.answer_of(judged),
+    }
+    expected = (
+        evidence.expected[at - 1] if evidence.expected and at <= len(evidence.expected) else None
+    )
     if expected is not None and prompting.answer_of(expected).strip():
         line["reference"] = prompting.answer_of(expected)
-    line |= {"suite": trial.key.suite, "case": trial.key.case_id, "repeat": trial.key.number, "turn": at}
+    line |= {
+        "suite": trial.key.suite,
+        "case": trial.key.case_id,
+        "repeat": trial.key.number,
+        "turn": at,
+    }
     final = judged.final_response.parts if judged.final_response else ()
     only_texts = all(isinstance(part, Text) for part in (*judged.user_content.parts, *final))
     if Need.SCENARIO in spec.needs or (spec.name in TEXTS_ARE_ALL and only_texts):

@@ -1,4 +1,5 @@
-"""Intervals of a share: Wilson's, for as many independent observations as clustered ones are worth."""
+"""Intervals of a share: Wilson's, for as many independent observations as clustered ones are
+worth."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from evalgate.model import Interval
 
 
 def wilson(successes: float, total: float) -> Interval:
-    """Wilson's score interval of a share, at 95 % confidence: sound for small counts, and never of width 0.
+    """Wilson's score interval of a share, at 95 % confidence: sound for small counts, and never of
+    width 0.
 
-    Counts need not be whole: `effective` counts are not. Without any observation the share may be anything.
-    Source: Wilson 1927; Brown, Cai and DasGupta 2001.
-    """
+    Counts need not be whole: `effective` counts are not. Without any observation the share may be
+    anything. Source: Wilson 1927; Brown, Cai and DasGupta 2001."""
     if total <= 0:
         return Interval(low=0.0, high=1.0)
     z = NormalDist().inv_cdf(0.975)  # 1.96
@@ -28,12 +29,12 @@ def wilson(successes: float, total: float) -> Interval:
 
 
 def design_effect(clusters: Iterable[tuple[int, int]]) -> float:
-    """How many times more observations are needed because they come in clusters; at least 1. `clusters`: hits, total.
+    """How many times more observations are needed because they come in clusters; at least 1.
+    `clusters`: hits, total.
 
-    The variance of the share by clusters (with C / (C - 1)) over that of independent observations, at most what
-    clusters whose members are all alike would give. A share of 0 or 1 says nothing about it: 1.
-    Source: Kish 1965; the use with Wilson's interval: Korn and Graubard 1998.
-    """
+    The variance of the share by clusters (with C / (C - 1)) over that of independent observations,
+    at most what clusters whose members are all alike would give. A share of 0 or 1 says nothing
+    about it: 1. Source: Kish 1965; the use with Wilson's interval: Korn and Graubard 1998."""
     groups = [(hits, total) for hits, total in clusters if total]
     hits, total = sum(group[0] for group in groups), sum(group[1] for group in groups)
     if len(groups) < 2 or len(groups) == total or not 0 < hits < total:

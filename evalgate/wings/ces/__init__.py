@@ -1,11 +1,22 @@
-"""Evaluations of Customer Engagement Suite: their files, and what can be done with them without running them."""
+"""Evaluations of Customer Engagement Suite: their files, and what can be done with them without
+running them."""
 
 from evalgate.extensions import Command
 
 COMMANDS = (
-    Command("diff", "Compare two versions of CES evaluations by field.", "evalgate.wings.ces.cli:diff_command"),
     Command(
-        "ces", "A live CES app and its files: `ces pull`, `ces push`, `ces drift`.", "evalgate.wings.ces.cli:group"
+        "diff",
+        "Compare two versions of CES evaluations by field.",
+        "evalgate.wings.ces.cli:diff_command",
     ),
-    Command("mcp", "Serve CES evaluations to an assistant (Model Context Protocol).", "evalgate.wings.ces.mcp.cli:mcp"),
+    Command(
+        "ces",
+        "A live CES app and its files: `ces pull`, `ces push`, `ces drift`.",
+        "evalgate.wings.ces.cli:group",
+    ),
+    Command(
+        "mcp",
+        "Serve CES evaluations to an assistant (Model Context Protocol).",
+        "evalgate.wings.ces.mcp.cli:mcp",
+    ),
 )

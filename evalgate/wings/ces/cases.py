@@ -1,4 +1,5 @@
-"""CES evaluations as cases of the gate: what is said to the agent, turn by turn, and which criteria decide."""
+"""CES evaluations as cases of the gate: what is said to the agent, turn by turn, and which criteria
+decide."""
 
 from __future__ import annotations
 
@@ -82,8 +83,9 @@ class _App:
 def eval_sets(
     library: Library, *, selected_ids: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The evaluations by file, as sets of cases, and why some are not run: an error for those that somebody named.
-    Files with errors are not among them. `selected_ids`: by file, none for all of its evaluations."""
+    """The evaluations by file, as sets of cases, and why some are not run: an error for those that
+    somebody named. Files with errors are not among them. `selected_ids`: by file, none for all of
+    its evaluations."""
     sets: dict[str, EvalSet] = {}
     problems: list[Problem] = []
     apps: dict[str, _App] = {}
@@ -116,17 +118,23 @@ def eval_sets(
 
 
 def _app(library: Library, folder: str) -> _App:
-    readings = [reading for file, reading in library.every.items() if read.app_folder(file) == folder]
+    readings = [
+        reading for file, reading in library.every.items() if read.app_folder(file) == folder
+    ]
     app = next((reading.app for reading in readings if reading.app is not None), AppEvaluation())
     prompts = {
         name: resource.message.llm_criteria.prompt
         for reading in readings
         for resource in reading.resources
-        if isinstance(resource.message, shapes.EvaluationExpectation) and resource.message.llm_criteria is not None
+        if isinstance(resource.message, shapes.EvaluationExpectation)
+        and resource.message.llm_criteria is not None
         for name in (resource.id, resource.title, resource.message.display_name.rpartition("/")[2])
     }
     personas = [
-        resource.message for reading in readings for resource in reading.resources if resource.kind is Kind.PERSONA
+        resource.message
+        for reading in readings
+        for resource in reading.resources
+        if resource.kind is Kind.PERSONA
     ]
     return _App(
         settings=app.evaluation_settings or EvaluationSettings(),
@@ -153,11 +161,16 @@ def _case(resource: Resource, app: _App, name: str) -> Case:
     if isinstance(message, Simulation):
         return _of_simulation(message, resource, app, name)
     assert isinstance(message, Evaluation)
-    return (_of_golden if message.golden is not None else _of_scenario)(message, resource, app, name)
+    return (_of_golden if message.golden is not None else _of_scenario)(
+        message, resource, app, name
+    )
 
 
-def _plan(app: _App, evaluation: Evaluation, prompts: Mapping[str, str], goals: tuple[str, ...] = ()) -> Plan:
-    bare = Evaluation.model_validate(shapes.comparable(evaluation))  # what the platform writes decides nothing
+def _plan(
+    app: _App, evaluation: Evaluation, prompts: Mapping[str, str], goals: tuple[str, ...] = ()
+) -> Plan:
+    # what the platform writes decides nothing
+    bare = Evaluation.model_validate(shapes.comparable(evaluation))
     inputs = bare.golden or bare.scenario
     names = [name.rpartition("/")[2] for name in inputs.evaluation_expectations] if inputs else []
     return Plan(
@@ -169,7 +182,8 @@ def _plan(app: _App, evaluation: Evaluation, prompts: Mapping[str, str], goals: 
     )
 
 
-# --- goldens --------------------------------------------------------------------------------------------
+# --- goldens
+# --------------------------------------------------------------------------------------------
 
 
 def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
@@ -189,10 +203,14 @@ def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str)
 
 
 def _invocation(turn: GoldenTurn) -> Invocation:
-    """A turn with all that happens in it: also answers that are not evaluated, and what mocks answer. The last answer
-    is the final one; `events` None: the turn says nothing of calls."""
+    """A turn with all that happens in it: also answers that are not evaluated, and what mocks
+    answer. The last answer is the final one; `events` None: the turn says nothing of calls."""
     expected = [step.expectation for step in turn.steps if step.expectation is not None]
-    answered = {outcomes.names_of(expectation.tool_response) for expectation in expected if expectation.tool_response}
+    answered = {
+        outcomes.names_of(expectation.tool_response)
+        for expectation in expected
+        if expectation.tool_response
+    }
     events: list[Event] = []
     last: int | None = None
     for expectation in expected:
@@ -201,17 +219,23 @@ def _invocation(turn: GoldenTurn) -> Invocation:
             continue
         message = expectation.agent_response
         last = last if message is None else len(events)
-        author = message.role if message is not None and message.role not in ("", "user") else "agent"
+        author = (
+            message.role if message is not None and message.role not in ("", "user") else "agent"
+        )
         role = "user" if expectation.tool_response or expectation.mock_tool_response else "model"
         events.append(Event(author=author, content=Content(parts=tuple(parts), role=role)))
     answer = None if last is None else events.pop(last).content
     is_told = events or any(expectation.no_tool_calls is not None for expectation in expected)
-    return Invocation(user_content=_said(turn), final_response=answer, events=tuple(events) if is_told else None)
+    return Invocation(
+        user_content=_said(turn), final_response=answer, events=tuple(events) if is_told else None
+    )
 
 
-def _happening(expected: GoldenExpectation, answered: Collection[frozenset[str]]) -> list[Part] | None:
-    """What the agent does, or its tools do, where all is as expected. `answered`: the tools whose response is expected:
-    a mock of theirs says nothing more."""
+def _happening(
+    expected: GoldenExpectation, answered: Collection[frozenset[str]]
+) -> list[Part] | None:
+    """What the agent does, or its tools do, where all is as expected. `answered`: the tools whose
+    response is expected: a mock of theirs says nothing more."""
     match getattr(expected, shapes.given_of(expected), None):
         case Message(chunks=chunks):
             parts = [part for chunk in chunks for part in _plain(chunk)]
@@ -220,15 +244,25 @@ def _happening(expected: GoldenExpectation, answered: Collection[frozenset[str]]
             return [AdkCall(name=TRANSFER, args={"agent_name": target.rpartition("/")[2]})]
         case ToolCall() as call:
             name = _names(call)[0]
-            name = f"{TRANSFER}_tool" if name == TRANSFER else name  # the bare name means a transfer
-            return [AdkCall(name=name, args=None if call.args is None else _literal(call.args), id=call.id or None)]
-        case ToolResponse() as given if expected.tool_response or outcomes.names_of(given) not in answered:
+            # the bare name means a transfer
+            name = f"{TRANSFER}_tool" if name == TRANSFER else name
+            return [
+                AdkCall(
+                    name=name,
+                    args=None if call.args is None else _literal(call.args),
+                    id=call.id or None,
+                )
+            ]
+        case ToolResponse() as given if (
+            expected.tool_response or outcomes.names_of(given) not in answered
+        ):
             return [_response(given)]
     return None
 
 
 def _literal(args: Json) -> JsonObject:
-    """Arguments as a call has them: of those that say how they are compared the value, where they have one."""
+    """Arguments as a call has them: of those that say how they are compared the value, where they
+    have one."""
     literals: JsonObject = {}
     for name, value in args.items():
         if not isinstance(value, Mapping) or "$matchType" not in value:
@@ -256,18 +290,29 @@ def _plain(content: SessionInput | Chunk) -> list[Part]:
     if content.text is not None:
         return [Text(text=content.text)]
     media = content.image or content.blob
-    return [Attachment(data={"inline_data": {"mime_type": media.mime_type, "data": media.data}})] if media else []
+    return (
+        [Attachment(data={"inline_data": {"mime_type": media.mime_type, "data": media.data}})]
+        if media
+        else []
+    )
 
 
 def _response(response: ToolResponse) -> AdkResponse:
-    return AdkResponse(name=_names(response)[0], response=dict(response.response or {}), id=response.id or None)
+    return AdkResponse(
+        name=_names(response)[0], response=dict(response.response or {}), id=response.id or None
+    )
 
 
 def _names(tool: ToolCall | ToolResponse) -> list[str]:
     """The names of a tool, its own first."""
-    tool_name = tool.toolset_tool.tool_id if tool.toolset_tool else (tool.tool or "").rpartition("/")[2]
+    tool_name = (
+        tool.toolset_tool.tool_id if tool.toolset_tool else (tool.tool or "").rpartition("/")[2]
+    )
     every = sorted(outcomes.names_of(tool))
-    return [*([tool_name] if tool_name in every else []), *(name for name in every if name != tool_name)]
+    return [
+        *([tool_name] if tool_name in every else []),
+        *(name for name in every if name != tool_name),
+    ]
 
 
 def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
@@ -279,11 +324,19 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
         if step.agent_transfer is not None:
             agent = step.agent_transfer.target_agent.rpartition("/")[2]
     expected = [step.expectation for step in turn.steps if step.expectation is not None]
-    mocks = [expectation.mock_tool_response for expectation in expected if expectation.mock_tool_response is not None]
+    mocks = [
+        expectation.mock_tool_response
+        for expectation in expected
+        if expectation.mock_tool_response is not None
+    ]
     mocked = {name for mock in mocks for name in _names(mock)}
     replies = list(mocks)
     if is_stable or fakes:
-        responses = [expectation.tool_response for expectation in expected if expectation.tool_response is not None]
+        responses = [
+            expectation.tool_response
+            for expectation in expected
+            if expectation.tool_response is not None
+        ]
         replies += [response for response in responses if mocked.isdisjoint(_names(response))]
     args = {
         expectation.tool_call.id: expectation.tool_call.args
@@ -295,8 +348,8 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
 
 
 def _rules(responses: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, tuple[Json, ...]]:
-    """The rules of a mock file that give these responses: to the call that they are for, else in order; the last one
-    to every further call, so that no real tool runs beside a mock."""
+    """The rules of a mock file that give these responses: to the call that they are for, else in
+    order; the last one to every further call, so that no real tool runs beside a mock."""
     by_name: dict[str, list[tuple[ToolResponse, Json | None]]] = {}
     for response, args in responses:
         for name in _names(response):
@@ -305,7 +358,9 @@ def _rules(responses: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, t
     for name, listed in by_name.items():
         rules: list[Json] = []
         for response, args in listed if len(listed) > 1 else ():
-            exact = {key: value for key, value in (args or {}).items() if not isinstance(value, Mapping)}
+            exact = {
+                key: value for key, value in (args or {}).items() if not isinstance(value, Mapping)
+            }
             if exact:
                 rules.append({"args": exact, **_answer(response)})
         rules += [{"times": 1, **_answer(response)} for response, _ in listed[:-1]]
@@ -318,17 +373,28 @@ def _answer(response: ToolResponse) -> JsonObject:
     content = dict(response.response or {})
     if set(content) == {"error"}:
         error = content["error"]
-        return {"error": {"type": "RuntimeError", "message": error if isinstance(error, str) else str(error)}}
+        return {
+            "error": {
+                "type": "RuntimeError",
+                "message": error if isinstance(error, str) else str(error),
+            }
+        }
     return {"response": content["output"] if set(content) == {"output"} else content}
 
 
 def _criteria_of_golden(plan: Plan) -> Iterator[str]:
     yield EXPECTATIONS  # at least that nothing unexpected is said or called
-    expected = [step.expectation for turn in plan.turns for step in turn.steps if step.expectation is not None]
+    expected = [
+        step.expectation
+        for turn in plan.turns
+        for step in turn.steps
+        if step.expectation is not None
+    ]
     counted = [expectation for expectation in expected if not expectation.skip_evaluation]
     compares_calls = plan.compares_tools(of_step=True)
     if any(
-        plan.judges_answer(expectation) or (compares_calls and _has_semantic(expectation)) for expectation in counted
+        plan.judges_answer(expectation) or (compares_calls and _has_semantic(expectation))
+        for expectation in counted
     ):
         yield SIMILARITY
     if any(plan.assesses_hallucination(turn) for turn in plan.turns):
@@ -342,7 +408,8 @@ def _has_semantic(expected: GoldenExpectation) -> bool:
     return call is not None and outcomes.has_semantic(call, expected.comparison_type)
 
 
-# --- scenarios ------------------------------------------------------------------------------------------
+# --- scenarios
+# ------------------------------------------------------------------------------------------
 
 
 def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
@@ -350,7 +417,9 @@ def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: st
     plan = _plan(app, evaluation, app.prompts)
     task = outcomes.task_of(scenario)
     if not plan.goal_score:
-        task += "\n\nThe agent may refuse this. Take a clear refusal as the end of the conversation."
+        task += (
+            "\n\nThe agent may refuse this. Take a clear refusal as the end of the conversation."
+        )
     return Case(
         case_id=name,
         scenario=ConversationScenario(
@@ -377,7 +446,9 @@ def _persona(app: _App, name: str) -> Persona | None:
     if not app.personas:
         return None
     number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:4], "big")
-    chosen = sorted(app.personas, key=lambda persona: persona.display_name)[number % len(app.personas)]
+    chosen = sorted(app.personas, key=lambda persona: persona.display_name)[
+        number % len(app.personas)
+    ]
     return Persona(persona_id=chosen.display_name, description=chosen.personality)
 
 
@@ -398,7 +469,9 @@ def _scenario_setup(scenario: Scenario, app: _App) -> TurnSetup:
 def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
     expected = scenario.scenario_expectations
     says = any(outcomes.text_of(expectation.agent_response) for expectation in expected)
-    calls = [call for expectation in expected if (call := outcomes.call_in(expectation)) is not None]
+    calls = [
+        call for expectation in expected if (call := outcomes.call_in(expectation)) is not None
+    ]
     is_open = [outcomes.has_semantic(call, outcomes.AS_WRITTEN) for call in calls]
     if plan.compares_scenario and not all(is_open):
         yield EXPECTATIONS
@@ -414,18 +487,22 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
         yield RUBRICS
 
 
-# --- simulations for cxas -------------------------------------------------------------------------------
+# --- simulations for cxas
+# -------------------------------------------------------------------------------
 
 
 def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: str) -> Case:
-    """A simulation: its goals are the plan, and each is scored in order. `inject_variables` of the first step are there
-    from the beginning; those of later steps reach nobody."""
+    """A simulation: its goals are the plan, and each is scored in order. `inject_variables` of the
+    first step are there from the beginning; those of later steps reach nobody."""
     first = simulation.steps[0]
-    goals = tuple(_goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal)
+    goals = tuple(
+        _goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal
+    )
     state = {**simulation.session_parameters, **first.inject_variables}
     turns = simulation.max_turns or sum(step.max_turns for step in simulation.steps)
     names = tuple(
-        f"{read.LOCAL_APP}/evaluationExpectations/{expectation_id(prompt)}" for prompt in simulation.expectations
+        f"{read.LOCAL_APP}/evaluationExpectations/{expectation_id(prompt)}"
+        for prompt in simulation.expectations
     )
     prompts = {expectation_id(prompt): prompt for prompt in simulation.expectations}
     plan_text = "Follow these goals in order, one after another:\n" + "\n".join(
@@ -434,7 +511,9 @@ def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: 
     evaluation = Evaluation(
         display_name=name,
         scenario=Scenario(
-            task=plan_text, user_goal_behavior=UserGoalBehavior.USER_GOAL_IGNORED, evaluation_expectations=names
+            task=plan_text,
+            user_goal_behavior=UserGoalBehavior.USER_GOAL_IGNORED,
+            evaluation_expectations=names,
         ),
     )
     plan = _plan(app, evaluation, prompts, goals)
@@ -459,7 +538,9 @@ def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: 
 def _step_text(number: int, step: Goal) -> str:
     utterance = f"Say exactly: {step.static_utterance}" if step.static_utterance else ""
     done = f"Done when: {step.success_criteria}" if step.success_criteria else ""
-    return " ".join(text for text in (f"{number}.", utterance, step.goal, step.response_guide, done) if text)
+    return " ".join(
+        text for text in (f"{number}.", utterance, step.goal, step.response_guide, done) if text
+    )
 
 
 def _goal(number: int, step: Goal) -> str:
@@ -469,20 +550,29 @@ def _goal(number: int, step: Goal) -> str:
 
 
 def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
-    """The criteria that decide on any of the cases, or inform of it, in the order in which they are shown."""
+    """The criteria that decide on any of the cases, or inform of it, in the order in which they are
+    shown."""
     used = {name for case in cases for name in case.criteria or ()}
     return tuple(name for name in CRITERIA if name in used)
 
 
 def relaxed(base: Case, head: Case) -> list[str]:
-    """What a newer version of an evaluation, or of what applies to it, asks for less than the older one, in words. What
-    is added or tightened is none."""
+    """What a newer version of an evaluation, or of what applies to it, asks for less than the older
+    one, in words. What is added or tightened is none."""
     changes = list(compare.changes(_comparable(base), _comparable(head)))
     relaxations = compare.relaxations(changes)
     # where in an app a threshold stands is long and says nothing that its name does not
-    short = [relaxation.path[-1:] if relaxation.path[:1] == ("app",) else relaxation.path for relaxation in relaxations]
-    messages = [str(replace(relaxation, path=path)) for relaxation, path in zip(relaxations, short, strict=True)]
-    if base.isolated != head.isolated and all(len(case.conversation or ()) > 1 for case in (base, head)):
+    short = [
+        relaxation.path[-1:] if relaxation.path[:1] == ("app",) else relaxation.path
+        for relaxation in relaxations
+    ]
+    messages = [
+        str(replace(relaxation, path=path))
+        for relaxation, path in zip(relaxations, short, strict=True)
+    ]
+    if base.isolated != head.isolated and all(
+        len(case.conversation or ()) > 1 for case in (base, head)
+    ):
         was, replacement = ("STABLE" if case.isolated else "NAIVE" for case in (base, head))
         messages.append(f"goldenRunMethod: {was} -> {replacement}")
     fakes = [any(setup.fakes for setup in case.setups) for case in (base, head)]
@@ -493,7 +583,11 @@ def relaxed(base: Case, head: Case) -> list[str]:
         messages.append("what the user begins with is replaced by another")
     if states[0] != states[1]:
         messages.append("the variables that the session begins with are others")
-    if base.scenario is not None and head.scenario is not None and base.scenario.persona != head.scenario.persona:
+    if (
+        base.scenario is not None
+        and head.scenario is not None
+        and base.scenario.persona != head.scenario.persona
+    ):
         was, replacement = (
             scenario.persona.persona_id if isinstance(scenario.persona, Persona) else "none"
             for scenario in (base.scenario, head.scenario)
@@ -505,7 +599,8 @@ def relaxed(base: Case, head: Case) -> list[str]:
 
 
 def _beginning_of(case: Case) -> tuple[str, Json]:
-    """What a scenario begins with: the user's words; of a simulation also the state, which its evaluation lacks."""
+    """What a scenario begins with: the user's words; of a simulation also the state, which its
+    evaluation lacks."""
     plan = Plan.read(case.ces or {})
     state = case.session.state if case.session is not None and plan.goals else {}
     return case.scenario.starting_prompt if case.scenario else "", dict(state)
@@ -516,7 +611,10 @@ def _comparable(case: Case) -> JsonObject:
     plan = Plan.read(case.ces or {})
     return {
         **shapes.comparable(plan.evaluation),
-        "app": {"evaluationMetricsThresholds": plan.thresholds.json(), "metricsConfig": plan.config.json()},
+        "app": {
+            "evaluationMetricsThresholds": plan.thresholds.json(),
+            "metricsConfig": plan.config.json(),
+        },
         "llmCriteria": dict(plan.prompts),
         "scenario goals": {"scenario": list(plan.goals)},
     }

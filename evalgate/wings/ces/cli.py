@@ -1,4 +1,5 @@
-"""`evalgate diff` and `evalgate ces`: two versions of CES files by field, and a live app beside its files."""
+"""`evalgate diff` and `evalgate ces`: two versions of CES files by field, and a live app beside its
+files."""
 
 from __future__ import annotations
 
@@ -20,13 +21,15 @@ from evalgate.wings.ces.files import AppFiles, Difference, Done
 @click.command("diff")
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
-@click.option("--exit-code/--no-exit-code", default=False, help="Exit with 1 if there are differences.")
+@click.option(
+    "--exit-code/--no-exit-code", default=False, help="Exit with 1 if there are differences."
+)
 @cli.ends
 def diff_command(old: Path, new: Path, exit_code: bool) -> int:
     """Compare two versions of CES files or folders by field; what relaxes is marked.
 
-    Resources are paired by kind and name, else by display name. Output-only fields are not compared.
-    """
+    Resources are paired by kind and name, else by display name. Output-only fields are not
+    compared."""
     differences, problems = ces_files.differences(old, new)
     cli.show_problems(problems)
     _show(differences, {"old": "removed", "new": "added"})
@@ -41,7 +44,11 @@ def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> 
         relaxing = {relaxation.path: relaxation.why for relaxation in difference.relaxations}
         if difference.only_in:
             differences += 1
-            click.echo(plain.visible(f"{label}: {sides[difference.only_in]}{' (relaxes)' if relaxing else ''}"))
+            click.echo(
+                plain.visible(
+                    f"{label}: {sides[difference.only_in]}{' (relaxes)' if relaxing else ''}"
+                )
+            )
         for change in difference.changes:
             reason = f" (relaxes: {relaxing[change.path]})" if change.path in relaxing else ""
             click.echo(plain.visible(f"{label}: {change}{reason}"))
@@ -50,13 +57,19 @@ def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> 
     click.echo(f"{words.counted(differences, 'difference')}, {relaxed} of them relaxing")
 
 
-# --- a live app -------------------------------------------------------------------------------------
+# --- a live app
+# -------------------------------------------------------------------------------------
 
 FOLDER = click.argument("folder", default=".", type=click.Path(path_type=Path))
 LIVE_APP = click.option(
-    "--app", default="", metavar="NAME", help="projects/P/locations/L/apps/A; else the files say it."
+    "--app",
+    default="",
+    metavar="NAME",
+    help="projects/P/locations/L/apps/A; else the files say it.",
 )
-ENDPOINT = click.option("--endpoint", default="", metavar="URL", help="Of the API; also CES_API_ENDPOINT.")
+ENDPOINT = click.option(
+    "--endpoint", default="", metavar="URL", help="Of the API; also CES_API_ENDPOINT."
+)
 
 
 @click.group("ces")
@@ -84,10 +97,15 @@ def pull_command(folder: Path, app: str, endpoint: str) -> int:
 @ENDPOINT
 @click.option("--dry-run", is_flag=True, help="Only show what would change, and what that relaxes.")
 @click.option("--no-relaxing", is_flag=True, help="Push nothing if a change asks or expects less.")
-@click.option("--overwrite", is_flag=True, help="Also over what was changed in the app since it was pulled.")
+@click.option(
+    "--overwrite", is_flag=True, help="Also over what was changed in the app since it was pulled."
+)
 @cli.ends
-def push_command(folder: Path, app: str, endpoint: str, *, dry_run: bool, no_relaxing: bool, overwrite: bool) -> int:
-    """Write what the files of FOLDER have to the app, where it differs. Exit with 1 if something was refused."""
+def push_command(
+    folder: Path, app: str, endpoint: str, *, dry_run: bool, no_relaxing: bool, overwrite: bool
+) -> int:
+    """Write what the files of FOLDER have to the app, where it differs. Exit with 1 if something
+    was refused."""
     push = partial(AppFiles.push, preview=dry_run, no_relaxing=no_relaxing, overwrite=overwrite)
     sides = {"old": "only in the app", "new": "created" if not dry_run else "would be created"}
     return _live(folder, app, endpoint, push, sides)

@@ -1,4 +1,5 @@
-"""Two versions of a resource by field, and what of that relaxes: what the new version would no longer fail for."""
+"""Two versions of a resource by field, and what of that relaxes: what the new version would no
+longer fail for."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ LONGEST_SHOWN: Final = 200
 
 @frozen_dataclass
 class FieldChange:
-    """A field that differs. Places within lists are those of the old version; of what is added those of the new one.
-    `is_last`: it is added behind all that was in the list."""
+    """A field that differs. Places within lists are those of the old version; of what is added
+    those of the new one. `is_last`: it is added behind all that was in the list."""
 
     path: Path
     old: Any
@@ -56,7 +57,8 @@ def shown(value: Any) -> str:
 
 
 def changes(old: Any, new: Any, path: Path = ()) -> Iterator[FieldChange]:
-    """What differs, field by field; items of lists are paired so that an inserted one does not change all behind it."""
+    """What differs, field by field; items of lists are paired so that an inserted one does not
+    change all behind it."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys((*old, *new)):
             yield from changes(old.get(key, MISSING), new.get(key, MISSING), (*path, key))
@@ -69,7 +71,9 @@ def changes(old: Any, new: Any, path: Path = ()) -> Iterator[FieldChange]:
 def same(expected: Any, actual: Any) -> bool:
     """Whether two JSON values are one: `3` is `3.0`, as in a Struct, and neither is `true`."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
-        return expected.keys() == actual.keys() and all(same(value, actual[key]) for key, value in expected.items())
+        return expected.keys() == actual.keys() and all(
+            same(value, actual[key]) for key, value in expected.items()
+        )
     if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
         return len(expected) == len(actual) and all(map(same, expected, actual))
     return isinstance(expected, bool) == isinstance(actual, bool) and bool(expected == actual)
@@ -83,18 +87,26 @@ def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Fi
         for number in range(start + pairs, end):
             yield FieldChange(path=(*path, number), old=old[number], new=MISSING)
         for number in range(begin + pairs, stop):
-            yield FieldChange(path=(*path, number), old=MISSING, new=new[number], is_last=end == len(old))
+            yield FieldChange(
+                path=(*path, number), old=MISSING, new=new[number], is_last=end == len(old)
+            )
 
 
 def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int, int, int]]:
-    """The stretches of two lists that differ: where one begins and ends in the old list, and in the new one."""
-    old_texts, right = ([json.dumps(element, sort_keys=True) for element in items] for items in (old, new))
-    for kind, start, end, begin, stop in difflib.SequenceMatcher(None, old_texts, right, autojunk=False).get_opcodes():
+    """The stretches of two lists that differ: where one begins and ends in the old list, and in the
+    new one."""
+    old_texts, right = (
+        [json.dumps(element, sort_keys=True) for element in items] for items in (old, new)
+    )
+    for kind, start, end, begin, stop in difflib.SequenceMatcher(
+        None, old_texts, right, autojunk=False
+    ).get_opcodes():
         if kind != "equal":
             yield start, end, begin, stop
 
 
-# --- what relaxes ---------------------------------------------------------------------------------------
+# --- what relaxes
+# ---------------------------------------------------------------------------------------
 
 _THRESHOLDS: Final[Mapping[str, float]] = {
     "semanticSimilaritySuccessThreshold": 3,
@@ -112,7 +124,12 @@ _STRICTNESS: Final[Mapping[str, Mapping[str, int]]] = {
     "goldenHallucinationMetricBehavior": _HALLUCINATION,
     "scenarioHallucinationMetricBehavior": _HALLUCINATION,
     "hallucinationMetricBehaviorOverride": _HALLUCINATION,
-    "userGoalBehavior": {"USER_GOAL_IGNORED": 0, "USER_GOAL_REJECTED": 1, "USER_GOAL_SATISFIED": 1, "": 1},
+    "userGoalBehavior": {
+        "USER_GOAL_IGNORED": 0,
+        "USER_GOAL_REJECTED": 1,
+        "USER_GOAL_SATISFIED": 1,
+        "": 1,
+    },
     "taskCompletionBehavior": {"TASK_REJECTED": 1, "TASK_SATISFIED": 1, "": 1},
     "goldenEvaluationToolCallBehaviour": {"FAKE": 0, "REAL": 1, "": 1},
     "scenarioEvaluationToolCallBehaviour": {"FAKE": 0, "REAL": 1, "": 1},
@@ -125,35 +142,60 @@ _GOALS: Final[Mapping[str, str]] = {
     "goldenRunMethod": "STABLE",
     "scenarioConversationInitiator": "USER",
 }
-"""Fields of which no value asks for less, but perhaps for something easier; with what an absent one means."""
+"""Fields of which no value asks for less, but perhaps for something easier; with what an absent one
+means."""
 
 _FREE: Final = frozenset(
-    {"name", "displayName", "description", "tags", "note", "id", "eventTime", "rootSpan", "semanticSimilarityChannel"}
+    {
+        "name",
+        "displayName",
+        "description",
+        "tags",
+        "note",
+        "id",
+        "eventTime",
+        "rootSpan",
+        "semanticSimilarityChannel",
+    }
 )
 """Fields that neither ask nor expect anything."""
 
-_STRUCTS: Final = frozenset({"args", "response", "variables", "updatedVariables", "payload", "variableOverrides"})
+_STRUCTS: Final = frozenset(
+    {"args", "response", "variables", "updatedVariables", "payload", "variableOverrides"}
+)
 """Fields whose keys are of the app, and mean nothing by their names."""
 _ASKED: Final = frozenset(
     {"golden", "scenario", "llmCriteria", "evaluations", "evaluationPersonas"}
-    | {"steps", "expectations", "session_parameters", "max_turns", "args"}  # of simulations and tool tests
+    # of simulations and tool tests
+    | {"steps", "expectations", "session_parameters", "max_turns", "args"}
 )
 """Where all that is there is asked or expected."""
 
 _ONLY_MORE: Final = frozenset(
-    {"golden", "scenario", "llmCriteria", "rubrics", "evaluationExpectations", "expectations", "evaluations"}
+    {
+        "golden",
+        "scenario",
+        "llmCriteria",
+        "rubrics",
+        "evaluationExpectations",
+        "expectations",
+        "evaluations",
+    }
     | {"agentTransfer", "updatedVariables", "noToolCalls", "prompt"}
 )
 """What may be added without letting anything pass that did not pass before."""
 
 
 def relaxations(field_changes: Sequence[FieldChange]) -> list[Relaxation]:
-    """Those of the changes that relax: lower thresholds, weaker comparisons, metrics that are switched off, and all
-    that was asked or expected and is no longer, or is replaced by something else. What is tightened is none, nor what
-    is added, unless it lets something pass: a call or an answer that was not expected, a tool that is answered for,
-    words of the user, variables.
-    """
-    return [Relaxation(path=change.path, why=reason) for change in field_changes for reason in _why(change)]
+    """Those of the changes that relax: lower thresholds, weaker comparisons, metrics that are
+    switched off, and all that was asked or expected and is no longer, or is replaced by something
+    else. What is tightened is none, nor what is added, unless it lets something pass: a call or an
+    answer that was not expected, a tool that is answered for, words of the user, variables."""
+    return [
+        Relaxation(path=change.path, why=reason)
+        for change in field_changes
+        for reason in _why(change)
+    ]
 
 
 def removed(kind: str, path: Path = ()) -> Relaxation:
@@ -169,7 +211,10 @@ def _why(change: FieldChange) -> Iterator[str]:
     if _STRUCTS.intersection(keys[:-1]) and change.old is not MISSING:  # any name may stand there
         yield _why_of_content(change, keys)
     elif last in _THRESHOLDS and not within:
-        old, new = (_THRESHOLDS[last] if threshold is MISSING else threshold for threshold in (change.old, change.new))
+        old, new = (
+            _THRESHOLDS[last] if threshold is MISSING else threshold
+            for threshold in (change.old, change.new)
+        )
         if new < old:
             yield f"the threshold is lowered from {old:g} to {new:g}"
     elif last in _STRICTNESS and not within:
@@ -189,12 +234,15 @@ def _why(change: FieldChange) -> Iterator[str]:
 
 
 def _is_setting(key: str) -> bool:
-    return "Metrics" in key or key.startswith(("toolMatching", "metricsConfig", "evaluationSettings"))
+    return "Metrics" in key or key.startswith(
+        ("toolMatching", "metricsConfig", "evaluationSettings")
+    )
 
 
 def _why_of_enum(name: str, change: FieldChange) -> Iterator[str]:
     old, new = (
-        "" if choice is MISSING or "UNSPECIFIED" in str(choice) else str(choice) for choice in (change.old, change.new)
+        "" if choice is MISSING or "UNSPECIFIED" in str(choice) else str(choice)
+        for choice in (change.old, change.new)
     )
     ranks = _STRICTNESS[name]
     if ranks.get(new, 0) < ranks.get(old, 0):
@@ -205,7 +253,8 @@ def _why_of_enum(name: str, change: FieldChange) -> Iterator[str]:
 
 
 def _why_of_settings(change: FieldChange) -> Iterator[str]:
-    """Of settings that come or go whole: each value of theirs against what it means that it is absent."""
+    """Of settings that come or go whole: each value of theirs against what it means that it is
+    absent."""
     old, new = ({} if settings is MISSING else settings for settings in (change.old, change.new))
     if str(change.path[-1]).endswith("MetricsConfig") and change.old is MISSING and not new:
         yield "the metric is switched off"  # the message without its `true`
@@ -213,7 +262,11 @@ def _why_of_settings(change: FieldChange) -> Iterator[str]:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return
     for setting_change in changes(old, new):
-        inner = FieldChange(path=(*change.path, *setting_change.path), old=setting_change.old, new=setting_change.new)
+        inner = FieldChange(
+            path=(*change.path, *setting_change.path),
+            old=setting_change.old,
+            new=setting_change.new,
+        )
         if isinstance(setting_change.new, dict) or isinstance(setting_change.old, dict):
             yield from _why_of_settings(inner)
         elif not (
@@ -233,11 +286,18 @@ def _why_of_added(change: FieldChange, keys: Sequence[str]) -> Iterator[str]:
         if "$matchType" in fields:
             yield "an argument is compared less strictly"
         return
-    if not _ASKED.intersection(keys) or last in _FREE | _ONLY_MORE or {"updatedVariables", "llmCriteria"} & {*keys}:
+    if (
+        not _ASKED.intersection(keys)
+        or last in _FREE | _ONLY_MORE
+        or {"updatedVariables", "llmCriteria"} & {*keys}
+    ):
         return
-    if change.is_last and (last == "turns" or (last == "steps" and "goal" in fields)):  # nothing comes after it
+    # nothing comes after it
+    if change.is_last and (last == "turns" or (last == "steps" and "goal" in fields)):
         return
-    if last == "scenarioExpectations" and "mockToolResponse" not in fields.get("toolExpectation", {}):
+    if last == "scenarioExpectations" and "mockToolResponse" not in fields.get(
+        "toolExpectation", {}
+    ):
         return  # other calls and answers do no harm there
     if not _ONLY_MORE.isdisjoint(fields.get("expectation", {})):
         return
@@ -247,7 +307,9 @@ def _why_of_added(change: FieldChange, keys: Sequence[str]) -> Iterator[str]:
 def _why_of_content(change: FieldChange, keys: Sequence[str]) -> str:
     """What was asked or expected and is not so any more."""
     noun = _what(change.old, keys)
-    return f"the {noun} is removed" if change.new is MISSING else f"the {noun} is replaced by another"
+    return (
+        f"the {noun} is removed" if change.new is MISSING else f"the {noun} is replaced by another"
+    )
 
 
 def _what(value: Any, keys: Sequence[str]) -> str:

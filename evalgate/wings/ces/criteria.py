@@ -1,8 +1,8 @@
-"""Criteria of CES evaluations: the share of what an evaluation asks for that is met, by what decides it.
+"""Criteria of CES evaluations: the share of what an evaluation asks for that is met, by what
+decides it.
 
-What counts, and by which thresholds, is said by the evaluation and its app (outcomes.py); a threshold of
-1.0 here asks for all of it.
-"""
+What counts, and by which thresholds, is said by the evaluation and its app (outcomes.py); a
+threshold of 1.0 here asks for all of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from functools import partial
 from typing import Any, Final
 
 from evalgate.criteria import judged, rubrics
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions, Verdicts as Words
+from evalgate.criteria.base import (
+    Criterion,
+    CriterionServices,
+    CriterionSpec,
+    NoOptions,
+    Verdicts as Words,
+)
 from evalgate.criteria.judged import Asking, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
@@ -45,10 +51,13 @@ def plan_of(evidence: TrialView) -> Plan:
 
 
 def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResult | ScenarioResult:
-    """The outcomes by turn and expectation, from what judges said: what an EvaluationResult is made of."""
+    """The outcomes by turn and expectation, from what judges said: what an EvaluationResult is made
+    of."""
     if plan.evaluation.scenario is not None:
         return outcomes.scenario_result(plan, evidence.actual, verdicts=verdicts)
-    return outcomes.golden_result(plan, evidence.actual, final_state=evidence.final_state, verdicts=verdicts)
+    return outcomes.golden_result(
+        plan, evidence.actual, final_state=evidence.final_state, verdicts=verdicts
+    )
 
 
 def why_unready(evidence: TrialView) -> NotEvaluated | None:
@@ -56,17 +65,21 @@ def why_unready(evidence: TrialView) -> NotEvaluated | None:
     return NOT_OF_CES if evidence.case.ces is None else judged.why_unready(evidence)
 
 
-# --- what was said of it --------------------------------------------------------------------------------
+# --- what was said of it
+# --------------------------------------------------------------------------------
 
 
 def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) -> dict[Any, Verdict]:
-    """What judges said, read back from the findings of the grades of a trial: each question has one, in order."""
+    """What judges said, read back from the findings of the grades of a trial: each question has
+    one, in order."""
     verdicts: dict[Any, Verdict] = {}
     questions = outcomes.questions(plan, evidence.actual)
     for name, kinds in _KINDS.items():
         grade = grades.get(name)
         findings = (
-            [finding for finding in grade.findings if finding.opinions or finding.label in _SCORES] if grade else []
+            [finding for finding in grade.findings if finding.opinions or finding.label in _SCORES]
+            if grade
+            else []
         )
         for question, finding in zip(
             [question for question in questions if question.kind in kinds], findings, strict=False
@@ -77,22 +90,28 @@ def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) ->
         grade = grades.get(name)
         for number, finding in enumerate(grade.findings if grade else ()):
             score = None if finding.score is None else int(finding.score)
-            verdicts[outcomes.named_key(number, kind)] = Verdict(score=score, explanation=finding.text)
+            verdicts[outcomes.named_key(number, kind)] = Verdict(
+                score=score, explanation=finding.text
+            )
     return verdicts
 
 
-# --- what needs no judge --------------------------------------------------------------------------------
+# --- what needs no judge
+# --------------------------------------------------------------------------------
 
 
 def grade_expectations(evidence: TrialView) -> Grade:
-    """The share of expectations met, of those that nobody needs a judge for: calls, responses, transfers, variables,
-    literal answers; by turn the share of expected tools called, and what was not expected at all."""
+    """The share of expectations met, of those that nobody needs a judge for: calls, responses,
+    transfers, variables, literal answers; by turn the share of expected tools called, and what was
+    not expected at all."""
     unready = why_unready(evidence)
     if unready is not None:
         return unready
     plan = plan_of(evidence)
     result = result_of(plan, evidence, {})
-    grade = _grade_checks(outcomes.checks(plan, result), Group.EXPECTATION, count=len(evidence.actual))
+    grade = _grade_checks(
+        outcomes.checks(plan, result), Group.EXPECTATION, count=len(evidence.actual)
+    )
     if isinstance(grade, Score) and isinstance(result, GoldenResult):
         return replace(grade, breakdown=_metrics(result))
     return grade
@@ -115,15 +134,22 @@ def _metrics(result: GoldenResult) -> dict[str, float]:
         ],
         "tool_ordered_invocation": [turn.tool_ordered_invocation_score for turn in turns_],
     }
-    known_scores = {name: [score for score in values if score is not None] for name, values in scores.items()}
+    known_scores = {
+        name: [score for score in values if score is not None] for name, values in scores.items()
+    }
     return {name: turns.mean(values) for name, values in known_scores.items() if values}
 
 
-def _grade_checks(checks: Sequence[Check], group: Group, *, count: int, lack: NotEvaluated | None = None) -> Grade:
+def _grade_checks(
+    checks: Sequence[Check], group: Group, *, count: int, lack: NotEvaluated | None = None
+) -> Grade:
     """The share of checks of a group that are met; skipped ones are shown and do not count."""
     group_checks = [check for check in checks if check.group is group]
     findings = tuple(_finding(check) for check in group_checks)
-    by_turn = tuple(_share(check for check in group_checks if check.turn == number) for number in range(1, count + 1))
+    by_turn = tuple(
+        _share(check for check in group_checks if check.turn == number)
+        for number in range(1, count + 1)
+    )
     unknown = next((check for check in group_checks if check.outcome is outcomes.UNKNOWN), None)
     failed = any(check.outcome is Outcome.FAIL for check in group_checks)
     if unknown is not None and not failed:
@@ -136,15 +162,22 @@ def _grade_checks(checks: Sequence[Check], group: Group, *, count: int, lack: No
     if all(check.outcome is Outcome.SKIPPED for check in checks):
         skipped = words.counted(len(checks), "expectation")
         message = f"all of it is skipped ({skipped})" if checks else "nothing is expected"
-        return NotEvaluated(reason=Reason.SKIPPED, message=message, turns=by_turn, findings=findings)
+        return NotEvaluated(
+            reason=Reason.SKIPPED, message=message, turns=by_turn, findings=findings
+        )
     text = "nothing unexpected" if group is Group.EXPECTATION else "there was nothing to judge"
     return Score(value=1.0, turns=by_turn, findings=(*findings, Finding(text=text)))
 
 
 def _share(checks: Iterable[Check]) -> float | None:
-    """The share of checks that are met, of those that count; None where none does, or one could not be told."""
+    """The share of checks that are met, of those that count; None where none does, or one could not
+    be told."""
     counted = [check.outcome for check in checks if check.outcome is not Outcome.SKIPPED]
-    return None if not counted or outcomes.UNKNOWN in counted else counted.count(Outcome.PASS) / len(counted)
+    return (
+        None
+        if not counted or outcomes.UNKNOWN in counted
+        else counted.count(Outcome.PASS) / len(counted)
+    )
 
 
 def _finding(check: Check) -> Finding:
@@ -158,7 +191,8 @@ def _finding(check: Check) -> Finding:
     )
 
 
-# --- what a judge decides -------------------------------------------------------------------------------
+# --- what a judge decides
+# -------------------------------------------------------------------------------
 
 _GROUPS: Final[Mapping[str, Group]] = {
     cases.SIMILARITY: Group.SIMILARITY,
@@ -173,34 +207,48 @@ _KINDS: Final[Mapping[str, frozenset[Kind]]] = {
 
 
 def grade_judged(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
-    """The share of what only a judge can tell that passes, each asked about by itself and by its own threshold; unknown
-    as soon as one verdict is, unless something failed."""
+    """The share of what only a judge can tell that passes, each asked about by itself and by its
+    own threshold; unknown as soon as one verdict is, unless something failed."""
     plan = plan_of(evidence)
-    questions = [question for question in outcomes.questions(plan, evidence.actual) if question.kind in _KINDS[name]]
+    questions = [
+        question
+        for question in outcomes.questions(plan, evidence.actual)
+        if question.kind in _KINDS[name]
+    ]
     ballots = [_ballot(question, evidence.actual, ask) for question in questions]
     results = ask.panel.vote_all(ballots)
     replies = [
-        _told(question, result, ballot) for question, result, ballot in zip(questions, results, ballots, strict=True)
+        _told(question, result, ballot)
+        for question, result, ballot in zip(questions, results, ballots, strict=True)
     ]
-    verdicts: Verdicts = {question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)}
+    verdicts: Verdicts = {
+        question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)
+    }
     lack = next((lack for _, _, lack in replies if lack is not None), None)
     checks = outcomes.checks(plan, result_of(plan, evidence, verdicts))
     grade = _grade_checks(checks, _GROUPS[name], count=len(evidence.actual), lack=lack)
-    # what each judge said stands first, one finding a question; then what came of it where nobody was asked
+    # what each judge said stands first, one finding a question; then what came of it where nobody
+    # was asked
     judge_findings = tuple(finding for _, finding, _ in replies)
     return replace(
         grade,
-        findings=(*judge_findings, *(finding for finding in grade.findings if _is_unasked(finding, judge_findings))),
+        findings=(
+            *judge_findings,
+            *(finding for finding in grade.findings if _is_unasked(finding, judge_findings)),
+        ),
     )
 
 
 def _is_unasked(finding: Finding, judge_findings: Sequence[Finding]) -> bool:
     return all(
-        (finding.turn, finding.text) != (judge_finding.turn, judge_finding.text) for judge_finding in judge_findings
+        (finding.turn, finding.text) != (judge_finding.turn, judge_finding.text)
+        for judge_finding in judge_findings
     )
 
 
-def _told(question: Asked, result: VoteResult, ballot: SampledRequest) -> tuple[Verdict, Finding, NotEvaluated | None]:
+def _told(
+    question: Asked, result: VoteResult, ballot: SampledRequest
+) -> tuple[Verdict, Finding, NotEvaluated | None]:
     item = result.items[""]
     turn = question.turn + 1 if question.turn >= 0 else None
     subject = question.argument or question.expected[:200] or question.kind.value
@@ -231,7 +279,9 @@ _WORDS: Final[Mapping[Kind, Mapping[str, int]]] = {
     Kind.HALLUCINATION: _CLAIMS,
     Kind.GOAL: _GOAL_WORDS,
 }
-_SCORES: Final[Mapping[str, int]] = {word: score for scores in _WORDS.values() for word, score in scores.items()}
+_SCORES: Final[Mapping[str, int]] = {
+    word: score for scores in _WORDS.values() for word, score in scores.items()
+}
 
 _RULES: Final[Mapping[Kind, str]] = {
     Kind.ANSWER: """\
@@ -290,7 +340,9 @@ def _ballot(question: Asked, actual: Sequence[Invocation], ask: Asking) -> Sampl
     return judged.sampled(ask, ask_verdict(question, actual, labels), parse=parse)
 
 
-def ask_verdict(question: Asked, actual: Sequence[Invocation], labels: Mapping[str, bool]) -> Question:
+def ask_verdict(
+    question: Asked, actual: Sequence[Invocation], labels: Mapping[str, bool]
+) -> Question:
     """The question to a judge."""
     return prompting.build_question(
         rules=_RULES[question.kind],
@@ -307,7 +359,11 @@ def _pieces(question: Asked, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
     match question.kind:
         case Kind.ANSWER:
             request = prompting.text_of(actual[question.turn].user_content)
-            texts = {"user_request": request, "expected_answer": question.expected, "agent_answer": question.actual}
+            texts = {
+                "user_request": request,
+                "expected_answer": question.expected,
+                "agent_answer": question.actual,
+            }
         case Kind.SAID:
             texts = {"expected_answer": question.expected, "agent_answers": question.actual}
         case Kind.ARGUMENT:
@@ -319,23 +375,32 @@ def _pieces(question: Asked, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
         case Kind.HALLUCINATION:
             history = actual[: question.turn + 1]
             state = history[-1].state
-            variables = Piece(name="session_variables", text=prompting.as_json(dict(state)) if state else "")
+            variables = Piece(
+                name="session_variables", text=prompting.as_json(dict(state)) if state else ""
+            )
             return (*rubrics.conversation_pieces(history), variables)
         case Kind.GOAL:
-            return (Piece(name="user_task", text=question.expected), *rubrics.conversation_pieces(actual))
+            return (
+                Piece(name="user_task", text=question.expected),
+                *rubrics.conversation_pieces(actual),
+            )
     return tuple(Piece(name=name, text=text) for name, text in texts.items())
 
 
-# --- properties of the whole conversation ---------------------------------------------------------------
+# --- properties of the whole conversation
+# ---------------------------------------------------------------
 
 
 def grade_listed(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
-    """The share of the properties that the conversation has, asked about at once. A goal counts as reached only after
-    those before it."""
+    """The share of the properties that the conversation has, asked about at once. A goal counts as
+    reached only after those before it."""
     plan = plan_of(evidence)
     if name == cases.NAMED:
         texts = [plan.prompts.get(expectation.rpartition("/")[2], "") for expectation in plan.named]
-        lost = next((expectation for expectation, text in zip(plan.named, texts, strict=True) if not text), None)
+        lost = next(
+            (expectation for expectation, text in zip(plan.named, texts, strict=True) if not text),
+            None,
+        )
         if lost is not None:
             message = f"the expectation {lost.rpartition('/')[2]!r} is not among the files"
             return NotEvaluated(reason=Reason.RUBRICS_MISSING, message=message)
@@ -343,8 +408,12 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
         texts = list(plan.goals)
     else:
         texts = list(plan.evaluation.scenario.rubrics if plan.evaluation.scenario else ())
-    conversation_rubrics = [Rubric(rubric_id=str(number), text=text) for number, text in enumerate(texts, start=1)]
-    grade = rubrics.grade_conversation(evidence.actual, conversation_rubrics, rubric_type=name, ask=ask)
+    conversation_rubrics = [
+        Rubric(rubric_id=str(number), text=text) for number, text in enumerate(texts, start=1)
+    ]
+    grade = rubrics.grade_conversation(
+        evidence.actual, conversation_rubrics, rubric_type=name, ask=ask
+    )
     return _in_order(grade) if name == cases.GOALS else grade
 
 
@@ -358,11 +427,16 @@ def _in_order(grade: Grade) -> Grade:
     return replace(grade, value=value, turns=(*grade.turns[:-1], value))
 
 
-# --- the rows -------------------------------------------------------------------------------------------
+# --- the rows
+# -------------------------------------------------------------------------------------------
 
 
 def build(
-    options: JudgedOptions, use: CriterionUse, services: CriterionServices, *, rule: Callable[..., Grade]
+    options: JudgedOptions,
+    use: CriterionUse,
+    services: CriterionServices,
+    *,
+    rule: Callable[..., Grade],
 ) -> Criterion:
     """The criterion that grades by `rule`, which asks a judge."""
     return judged.with_judge(options, use, services, rule, unready=why_unready)
@@ -380,12 +454,21 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], verdicts: Words) 
     )
 
 
-def _judged(name: str, summary: str, labels: Mapping[str, bool], *, whole_conversation: bool = False) -> CriterionSpec:
-    return _spec(name, summary, grade_judged, Words(labels=labels, prompt_version=VERSION, whole=whole_conversation))
+def _judged(
+    name: str, summary: str, labels: Mapping[str, bool], *, whole_conversation: bool = False
+) -> CriterionSpec:
+    return _spec(
+        name,
+        summary,
+        grade_judged,
+        Words(labels=labels, prompt_version=VERSION, whole=whole_conversation),
+    )
 
 
 def _listed(name: str, summary: str) -> CriterionSpec:
-    verdicts = Words(labels=rubrics.LABELS, prompt_version=rubrics.VERSION, unit="rubric", whole=True)
+    verdicts = Words(
+        labels=rubrics.LABELS, prompt_version=rubrics.VERSION, unit="rubric", whole=True
+    )
     return _spec(name, summary, grade_listed, verdicts)
 
 
@@ -407,7 +490,9 @@ SPECS = (
         "share of turns with tool calls whose claims are justified (CES), as rated by a judge",
         {word: score != 0 for word, score in _CLAIMS.items()},
     ),
-    _listed(cases.NAMED, "share of a CES evaluation's evaluation expectations met, as rated by a judge"),
+    _listed(
+        cases.NAMED, "share of a CES evaluation's evaluation expectations met, as rated by a judge"
+    ),
     _judged(
         cases.GOAL,
         "whether a CES scenario's user got what the scenario says, as rated by a judge",
@@ -415,5 +500,7 @@ SPECS = (
         whole_conversation=True,
     ),
     _listed(cases.GOALS, "share of a simulation's goals reached in order, as rated by a judge"),
-    _listed(cases.RUBRICS, "share of a CES scenario's rubrics met, as rated by a judge; informational"),
+    _listed(
+        cases.RUBRICS, "share of a CES scenario's rubrics met, as rated by a judge; informational"
+    ),
 )

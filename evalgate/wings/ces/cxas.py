@@ -1,4 +1,5 @@
-"""What people write for `cxas` in YAML: goldens, simulations and tool tests; and a golden as the Evaluation it becomes.
+"""What people write for `cxas` in YAML: goldens, simulations and tool tests; and a golden as the
+Evaluation it becomes.
 
 The anchor drops keys that it does not know; here they are errors.
 """
@@ -41,13 +42,16 @@ TRANSFER = "transfer_to_agent"
 
 
 def _variables(value: Any) -> Any:
-    """Session variables in any of the anchor's four shapes: an object, a list of `{name, value}` or of objects, a list
-    of names (their values are looked up in a run: null), or JSON text of one of these."""
+    """Session variables in any of the anchor's four shapes: an object, a list of `{name, value}` or
+    of objects, a list of names (their values are looked up in a run: null), or JSON text of one of
+    these."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            raise PydanticCustomError("wrong_type", "expected an object of variables, or JSON text of one") from None
+            raise PydanticCustomError(
+                "wrong_type", "expected an object of variables, or JSON text of one"
+            ) from None
     if not isinstance(value, list):
         return value
     variables: JsonObject = {}
@@ -59,7 +63,9 @@ def _variables(value: Any) -> Any:
         elif isinstance(item, str):
             variables[item] = None
         else:
-            raise PydanticCustomError("wrong_type", "expected a variable: `{name, value}`, or its name")
+            raise PydanticCustomError(
+                "wrong_type", "expected a variable: `{name, value}`, or its name"
+            )
     return variables
 
 
@@ -99,7 +105,8 @@ class CalledTool(Cxas):
 
 
 class WrittenTurn(Cxas):
-    """What the user says, what the agent should do and answer; without `user` the event `welcome`."""
+    """What the user says, what the agent should do and answer; without `user` the event
+    `welcome`."""
 
     user: str | None = None
     agent: Texts = ()
@@ -182,8 +189,14 @@ class Operator(enum.StrEnum):
 def _operator(value: Any) -> Any:
     if value not in list(Operator):
         operators = words.listed([f"`{operator}`" for operator in Operator])
-        near = words.nearest(value, list(Operator)) if isinstance(value, str) and len(value) < 100 else None
-        raise PydanticCustomError("wrong_value", "expected one of {known}", {"known": operators, "near": near or ""})
+        near = (
+            words.nearest(value, list(Operator))
+            if isinstance(value, str) and len(value) < 100
+            else None
+        )
+        raise PydanticCustomError(
+            "wrong_value", "expected one of {known}", {"known": operators, "near": near or ""}
+        )
     return Operator(value)
 
 
@@ -226,11 +239,13 @@ class ToolTests(Cxas):
     tests: tuple[ToolTest, ...] = ()
 
 
-# --- as resources -----------------------------------------------------------------------------------
+# --- as resources
+# -----------------------------------------------------------------------------------
 
 
 def expectation_id(prompt: str) -> str:
-    """The id of an expectation that is written as its prompt: its first words, and a hash that tells it from others."""
+    """The id of an expectation that is written as its prompt: its first words, and a hash that
+    tells it from others."""
     slug = re.sub(r"[^a-z0-9]+", "-", prompt.lower())[:24].strip("-") or "expectation"
     return f"{slug}-{hashlib.sha256(prompt.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
@@ -238,9 +253,8 @@ def expectation_id(prompt: str) -> str:
 def golden_of(written: Conversation, common: Conversations, *, app: str) -> Evaluation:
     """A conversation as the Evaluation that `cxas push-eval` makes of it.
 
-    Session parameters are given in the first turn, `variables` in each turn that has them: with the run method STABLE
-    nothing is carried from turn to turn.
-    """
+    Session parameters are given in the first turn, `variables` in each turn that has them: with the
+    run method STABLE nothing is carried from turn to turn."""
     staged = {**common.common_session_parameters, **written.session_parameters}
     turns = []
     for turn in written.turns:
@@ -261,7 +275,11 @@ def golden_of(written: Conversation, common: Conversations, *, app: str) -> Eval
 
 def _turn(turn: WrittenTurn, variables: JsonObject, *, app: str) -> GoldenTurn:
     steps = [Step(user_input=SessionInput(variables=variables))] if variables else []
-    user_input = SessionInput(event=Event(event="welcome")) if turn.user is None else SessionInput(text=turn.user)
+    user_input = (
+        SessionInput(event=Event(event="welcome"))
+        if turn.user is None
+        else SessionInput(text=turn.user)
+    )
     steps.append(Step(user_input=user_input))
     expected = [
         GoldenExpectation(agent_response=Message(role="agent", chunks=(Chunk(text=text),)))
@@ -272,7 +290,9 @@ def _turn(turn: WrittenTurn, variables: JsonObject, *, app: str) -> GoldenTurn:
         agent = call.args.get("agent") or call.agent
         if call.action == TRANSFER and isinstance(agent, str) and agent:
             target_agent = agent if agent.startswith("projects/") else f"{app}/agents/{agent}"
-            expected.append(GoldenExpectation(agent_transfer=AgentTransfer(target_agent=target_agent)))
+            expected.append(
+                GoldenExpectation(agent_transfer=AgentTransfer(target_agent=target_agent))
+            )
             continue
         tool = call.action if call.action.startswith("projects/") else f"{app}/tools/{call.action}"
         expected_call = ToolCall(tool=tool, id=f"call-{number}", args=call.args)

@@ -1,8 +1,8 @@
 """The driver `ces`: a live app of Customer Engagement Suite, spoken to over REST (`runSession`).
 
-Base and head are two versions of an app, or each checkout's export as an app of its own. What is made for a run is
-deleted at its end; its name is written down before it is made, so that the next run deletes what a killed one left.
-"""
+Base and head are two versions of an app, or each checkout's export as an app of its own. What is
+made for a run is deleted at its end; its name is written down before it is made, so that the next
+run deletes what a killed one left."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ _KINDS: Final = {
     "DEADLINE_EXCEEDED": FailureKind.TIMEOUT,
     "UNKNOWN": FailureKind.PROTOCOL,
 }
-_OURS: Final = re.compile(APP_NAME.pattern.removesuffix(r"[^/\s]+") + r"(?:[^/\s]+/deployments/)?evalgate-[0-9a-f]{16}")
+_OURS: Final = re.compile(
+    APP_NAME.pattern.removesuffix(r"[^/\s]+") + r"(?:[^/\s]+/deployments/)?evalgate-[0-9a-f]{16}"
+)
 """The names of what is made for a run."""
 _EVENT: Final = re.compile(r"<event>([^<>]+)</event>")
 _CREDENTIALS: Final = "GOOGLE_APPLICATION_CREDENTIALS"
@@ -77,11 +79,21 @@ MOST_BYTES: Final = 50 * 1024 * 1024
 class CesOptions(DriverOptions):
     """Which app, and which version of it."""
 
-    app: str = Field(description="The app: projects/P/locations/L/apps/A. With `path`, whose location is used.")
-    path: str = Field(default="", description="A folder with an app's export: it becomes an app for the run.")
-    version: str = Field(default="", description="A version of the app: its id. Default: the draft.")
-    entry_agent: str = Field(default="", description="The agent that the session begins with. Default: the root agent.")
-    tool_fakes: bool = Field(default=False, description="Use the fakes of tools where there are any.")
+    app: str = Field(
+        description="The app: projects/P/locations/L/apps/A. With `path`, whose location is used."
+    )
+    path: str = Field(
+        default="", description="A folder with an app's export: it becomes an app for the run."
+    )
+    version: str = Field(
+        default="", description="A version of the app: its id. Default: the draft."
+    )
+    entry_agent: str = Field(
+        default="", description="The agent that the session begins with. Default: the root agent."
+    )
+    tool_fakes: bool = Field(
+        default=False, description="Use the fakes of tools where there are any."
+    )
 
     @field_validator("app")
     @classmethod
@@ -97,7 +109,8 @@ class CesOptions(DriverOptions):
         return self
 
 
-# --- what is made for a while -----------------------------------------------------------------------------
+# --- what is made for a while
+# -----------------------------------------------------------------------------
 
 
 class NameJournal:
@@ -134,7 +147,11 @@ def _clear(path: Path, live: Live) -> bool:
 
     Who wrote the file is not known: nothing is deleted but what is named like what we make.
     """
-    noted = [record for line in path.read_text("utf-8", "replace").splitlines() if (record := _noted(line))]
+    noted = [
+        record
+        for line in path.read_text("utf-8", "replace").splitlines()
+        if (record := _noted(line))
+    ]
     for base, name in reversed(noted):
         if base == live.base:
             try:
@@ -146,12 +163,17 @@ def _clear(path: Path, live: Live) -> bool:
 
 
 def _noted(line: str) -> tuple[str, str] | None:
-    """The address and the name in a line of a journal; None where it is cut short, or not what we write."""
+    """The address and the name in a line of a journal; None where it is cut short, or not what we
+    write."""
     try:
         base, name = (json.loads(line)[key] for key in ("base", "name"))
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
-    return (base, name) if isinstance(base, str) and isinstance(name, str) and _OURS.fullmatch(name) else None
+    return (
+        (base, name)
+        if isinstance(base, str) and isinstance(name, str) and _OURS.fullmatch(name)
+        else None
+    )
 
 
 def delete_left(folder: Path, live: Live) -> int:
@@ -174,7 +196,8 @@ def delete_left(folder: Path, live: Live) -> int:
     return count
 
 
-# --- a conversation -----------------------------------------------------------------------------------------
+# --- a conversation
+# -----------------------------------------------------------------------------------------
 
 
 class CesConversation(RemoteTurns):
@@ -197,7 +220,9 @@ class CesConversation(RemoteTurns):
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
         setup = self.begin(self._case)
-        initial_state = dict(self._case.session.state) if self._case.session and not self.done else {}
+        initial_state = (
+            dict(self._case.session.state) if self._case.session and not self.done else {}
+        )
         state = {
             name: value
             for name, value in (initial_state | dict(setup.state)).items()
@@ -221,7 +246,9 @@ class CesConversation(RemoteTurns):
         except LiveFailed as failed:
             message = too_long if failed.code == "DEADLINE_EXCEEDED" else str(failed)
             raise self.failed(_KINDS.get(failed.code, FailureKind.RAISED), message) from None
-        invocation = self._invocation(user_content, answer, Timings(total_s=time.monotonic() - began))
+        invocation = self._invocation(
+            user_content, answer, Timings(total_s=time.monotonic() - began)
+        )
         self.done.append(invocation)
         return invocation
 
@@ -241,22 +268,29 @@ class CesConversation(RemoteTurns):
             if isinstance(message, dict)
         ]
         call_events = [
-            Event(author="agent", content=Content(parts=tuple(_calls(output)), role="model")) for output in outputs
+            Event(author="agent", content=Content(parts=tuple(_calls(output)), role="model"))
+            for output in outputs
         ]
         events = [event for message in messages if (event := self._event(message)) is not None]
         events += [event for event in call_events if event.content and event.content.parts]
         if events and _is_text(events[-1]):  # the answer to the user
             last = events.pop()
             texts = (
-                ["".join(part.text for part in last.content.parts if isinstance(part, Text))] if last.content else []
+                ["".join(part.text for part in last.content.parts if isinstance(part, Text))]
+                if last.content
+                else []
             )
         return Invocation(
             user_content=user_content,
-            final_response=Content(parts=(Text(text="\n".join(texts)),), role="model") if texts else None,
+            final_response=Content(parts=(Text(text="\n".join(texts)),), role="model")
+            if texts
+            else None,
             # without diagnostic messages nobody knows which tools were called
             events=tuple(events) if messages or any(_calls(output) for output in outputs) else None,
             timings=timings,
-            state=dict(self._variables) if self._knows_state and self._case.ces is not None else None,
+            state=dict(self._variables)
+            if self._knows_state and self._case.ces is not None
+            else None,
         )
 
     def _event(self, message: Json) -> Event | None:
@@ -271,7 +305,10 @@ class CesConversation(RemoteTurns):
         is_response = bool(parts) and all(isinstance(part, ToolResponse) for part in parts)
         if not parts or (role.lower() == "user" and not is_response):
             return None
-        return Event(author=role, content=Content(parts=tuple(parts), role="user" if is_response else "model"))
+        return Event(
+            author=role,
+            content=Content(parts=tuple(parts), role="user" if is_response else "model"),
+        )
 
 
 def _is_text(event: Event) -> bool:
@@ -285,9 +322,15 @@ def _parts(chunk: Json) -> list[Part]:
     if call := chunk.get("toolCall"):
         return [ToolCall(name=_name(call), args=call.get("args") or {}, id=call.get("id") or None)]
     if answer := chunk.get("toolResponse"):
-        return [ToolResponse(name=_name(answer), response=answer.get("response"), id=answer.get("id") or None)]
+        return [
+            ToolResponse(
+                name=_name(answer), response=answer.get("response"), id=answer.get("id") or None
+            )
+        ]
     if transfer := chunk.get("agentTransfer"):
-        target = transfer.get("displayName") or str(transfer.get("targetAgent", "")).rpartition("/")[2]
+        target = (
+            transfer.get("displayName") or str(transfer.get("targetAgent", "")).rpartition("/")[2]
+        )
         return [ToolCall(name=TRANSFER, args={"agent_name": target})]
     return [Attachment(data={"payload": chunk["payload"]})] if chunk.get("payload") else []
 
@@ -295,14 +338,20 @@ def _parts(chunk: Json) -> list[Part]:
 def _calls(output: Json) -> list[Part]:
     """The calls that the app asks its client to make."""
     return [
-        part for call in (output.get("toolCalls") or {}).get("toolCalls", ()) for part in _parts({"toolCall": call})
+        part
+        for call in (output.get("toolCalls") or {}).get("toolCalls", ())
+        for part in _parts({"toolCall": call})
     ]
 
 
 def _name(tool: Json) -> str:
     """What people call a tool."""
     inner = tool.get("toolsetTool") or {}
-    return str(tool.get("displayName") or inner.get("toolId") or str(tool.get("tool", "")).rpartition("/")[2])
+    return str(
+        tool.get("displayName")
+        or inner.get("toolId")
+        or str(tool.get("tool", "")).rpartition("/")[2]
+    )
 
 
 def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
@@ -320,11 +369,19 @@ def _chunks(content: Content, app: str) -> list[JsonObject]:
             case Text(text=text):
                 chunks.append({"text": text})
             case ToolCall(name=name, args=args, id=call_id) if name == TRANSFER:
-                chunks.append({"agentTransfer": {"targetAgent": f"{app}/agents/{(args or {}).get('agent_name', '')}"}})
+                chunks.append(
+                    {
+                        "agentTransfer": {
+                            "targetAgent": f"{app}/agents/{(args or {}).get('agent_name', '')}"
+                        }
+                    }
+                )
             case ToolCall(name=name, args=args, id=call_id):
                 chunks.append({"toolCall": _of_tool(name, app, call_id, args=dict(args or {}))})
             case ToolResponse(name=name, response=response, id=call_id):
-                chunks.append({"toolResponse": _of_tool(name, app, call_id, response=dict(response or {}))})
+                chunks.append(
+                    {"toolResponse": _of_tool(name, app, call_id, response=dict(response or {}))}
+                )
             case Attachment(data=data):
                 chunks.append(_attachment(data))
     return chunks
@@ -333,7 +390,12 @@ def _chunks(content: Content, app: str) -> list[JsonObject]:
 def _attachment(data: Json) -> JsonObject:
     inline = data.get("inline_data") or data.get("inlineData") or {}
     mime = str(inline.get("mime_type") or inline.get("mimeType") or "")
-    return {"image" if mime.startswith("image/") else "blob": {"mimeType": mime, "data": inline.get("data", "")}}
+    return {
+        "image" if mime.startswith("image/") else "blob": {
+            "mimeType": mime,
+            "data": inline.get("data", ""),
+        }
+    }
 
 
 def _of_tool(name: str, app: str, call_id: str | None, **more: JsonObject) -> JsonObject:
@@ -355,7 +417,8 @@ def _inputs(content: Content, app: str) -> list[JsonObject]:
     return [*inputs, *([{"toolResponses": {"toolResponses": responses}}] if responses else [])]
 
 
-# --- the agent ----------------------------------------------------------------------------------------------
+# --- the agent
+# ----------------------------------------------------------------------------------------------
 
 
 class CesAgent(Agent):
@@ -377,7 +440,9 @@ class CesAgent(Agent):
                 try:
                     self._live = self._opened()
                 except LiveFailed as failed:
-                    self._failure = AgentFailure(kind=FailureKind.START, message=self._redact(str(failed)))
+                    self._failure = AgentFailure(
+                        kind=FailureKind.START, message=self._redact(str(failed))
+                    )
                 except AgentFailed as failed:
                     self._failure = failed.failure
             if self._failure is not None:
@@ -407,7 +472,8 @@ class CesAgent(Agent):
         return {"app": self._options.app, **version} if self._live is not None else {}
 
     def close(self) -> None:
-        """Delete what was made. Never raises: what cannot be deleted now is deleted by the next run."""
+        """Delete what was made. Never raises: what cannot be deleted now is deleted by the next
+        run."""
         with self._lock:
             live, journal = self._live, self._journal
             self._journal = None
@@ -416,16 +482,20 @@ class CesAgent(Agent):
                     try:
                         journal.clear(live or self._connected())
                     except (LiveFailed, AgentFailed) as failed:
-                        self._setting.world.log(self._redact(f"what this run made is left for the next one: {failed}"))
+                        self._setting.world.log(
+                            self._redact(f"what this run made is left for the next one: {failed}")
+                        )
                     journal.close()
             if live is not None:
                 live.close()
 
-    # --- how --------------------------------------------------------------------------------------------
+    # --- how
+    # --------------------------------------------------------------------------------------------
 
     def _connected(self) -> Live:
         environment = self._setting.world.environment
-        if not environment.get(_CREDENTIALS) and os.environ.get(_CREDENTIALS):  # google-auth would look there
+        # google-auth would look there
+        if not environment.get(_CREDENTIALS) and os.environ.get(_CREDENTIALS):
             message = f"no Google Cloud credentials: {self._setting.why_absent(_CREDENTIALS)}"
             raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
         return Live(environment, token=GoogleToken(environment))
@@ -437,7 +507,9 @@ class CesAgent(Agent):
             if folder.is_dir() and (count := delete_left(folder, live)):
                 self._setting.world.log(f"deleted what {count} earlier runs left in CES")
         except LiveFailed as failed:
-            self._setting.world.log(self._redact(f"what earlier runs left in CES cannot be deleted now: {failed}"))
+            self._setting.world.log(
+                self._redact(f"what earlier runs left in CES cannot be deleted now: {failed}")
+            )
         if self._options.path or self._options.version:
             self._journal = NameJournal(folder)
         made_id = f"evalgate-{uuid.uuid4().hex[:16]}"
@@ -456,7 +528,11 @@ class CesAgent(Agent):
         content = _zipped(Path(self._setting.root) / self._options.path)
         self._app = f"{location}/apps/{app_id}"
         self._journal.add(live, self._app)
-        body = {"appId": app_id, "displayName": f"evalgate, temporary: {app_id}", "appContent": content}
+        body = {
+            "appId": app_id,
+            "displayName": f"evalgate, temporary: {app_id}",
+            "appContent": content,
+        }
         new_app = live.wait(live.call("POST", f"{location}/apps:importApp", body=body))
         if new_app.get("name", self._app) != self._app:
             self._journal.add(live, str(new_app["name"]))
@@ -476,13 +552,19 @@ class CesAgent(Agent):
 
 
 def _zipped(folder: Path) -> str:
-    """A folder as the API takes it: no links, and no credentials of the job that lie there. Raises AgentFailed."""
+    """A folder as the API takes it: no links, and no credentials of the job that lie there. Raises
+    AgentFailed."""
     apart = isolation.credential_files(os.environ)
     buffer, size = io.BytesIO(), 0
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*")):
             inside = path.relative_to(folder)
-            if path.is_symlink() or not path.is_file() or path in apart or any(map(isolation.is_private, inside.parts)):
+            if (
+                path.is_symlink()
+                or not path.is_file()
+                or path in apart
+                or any(map(isolation.is_private, inside.parts))
+            ):
                 continue
             size += path.stat().st_size
             if size > MOST_BYTES:
@@ -520,7 +602,9 @@ class CesDriver(AgentDriver):
 
     def is_same_place(self, options: Json, other_options: Json) -> bool:
         """Whether it is one version of one app."""
-        return all(options.get(name, "") == other_options.get(name, "") for name in ("app", "version"))
+        return all(
+            options.get(name, "") == other_options.get(name, "") for name in ("app", "version")
+        )
 
 
 DRIVER = CesDriver()

@@ -1,5 +1,5 @@
-"""Changes to a resource: which fields a mask names, what an update makes of them, and the text of its file with only
-the changed values replaced."""
+"""Changes to a resource: which fields a mask names, what an update makes of them, and the text of
+its file with only the changed values replaced."""
 
 from __future__ import annotations
 
@@ -32,21 +32,29 @@ class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of
         self.violations = tuple(violations)
 
 
-# --- masks --------------------------------------------------------------------------------------------
+# --- masks
+# --------------------------------------------------------------------------------------------
 
 
 def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
     """The fields that an update names, as keys of protobuf's JSON; `(EVERYTHING,)` for `*`.
 
-    Without a mask it is what the body holds. Output-only fields and the name are left out. Raises Refused for a path
-    that leads nowhere.
-    """
+    Without a mask it is what the body holds. Output-only fields and the name are left out. Raises
+    Refused for a path that leads nowhere."""
     if isinstance(mask, dict) and set(mask) - {"paths"}:
-        raise Refused("INVALID_ARGUMENT", "updateMask: expected {paths: [...]}", [("updateMask", "unknown key")])
+        raise Refused(
+            "INVALID_ARGUMENT",
+            "updateMask: expected {paths: [...]}",
+            [("updateMask", "unknown key")],
+        )
     paths = paths_of(mask) or [key for key in body if key in shapes.fields_of(shape)]
     if EVERYTHING in paths:
         if len(paths) > 1:
-            raise Refused("INVALID_ARGUMENT", "updateMask: `*` stands alone", [("updateMask", "`*` stands alone")])
+            raise Refused(
+                "INVALID_ARGUMENT",
+                "updateMask: `*` stands alone",
+                [("updateMask", "`*` stands alone")],
+            )
         return [(EVERYTHING,)]
     key_paths, wrong = [], []
     for path in paths:
@@ -60,10 +68,13 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
 
 
 def paths_of(mask: Any) -> list[str]:
-    """The paths of a mask: a text with commas, a list, or `{"paths": [...]}`. Raises Refused for anything else."""
+    """The paths of a mask: a text with commas, a list, or `{"paths": [...]}`. Raises Refused for
+    anything else."""
     mask = mask.get("paths") if isinstance(mask, dict) else mask
     listed = mask.split(",") if isinstance(mask, str) else mask
-    if listed is not None and not (isinstance(listed, list) and all(isinstance(path, str) for path in listed)):
+    if listed is not None and not (
+        isinstance(listed, list) and all(isinstance(path, str) for path in listed)
+    ):
         message = "expected text with commas, a list of texts, or {paths: [...]}"
         raise Refused("INVALID_ARGUMENT", f"updateMask: {message}", [("updateMask", message)])
     return [path.strip() for path in listed or () if path.strip()]
@@ -81,10 +92,14 @@ def _keys(path: str, shape: type[Proto]) -> Path:
         name = shapes.fields_of(here).get(step)
         if name is None:
             if step in here.oneofs or to_snake(step) in here.oneofs:
-                members = words.listed([f"`{shapes.key_of(here, member)}`" for member in here.oneofs[to_snake(step)]])
+                members = words.listed(
+                    [f"`{shapes.key_of(here, member)}`" for member in here.oneofs[to_snake(step)]]
+                )
                 raise ValueError(f"names a group of fields; name one of {members}")
             hint = words.suggest(
-                step[:100], [shapes.key_of(here, field_name) for field_name in here.model_fields], prefix="; "
+                step[:100],
+                [shapes.key_of(here, field_name) for field_name in here.model_fields],
+                prefix="; ",
             )
             raise ValueError(f"`{step[:60]}` is not a field{hint}")
         is_output |= shapes.handling_of(here, name) is Handling.OUTPUT
@@ -99,9 +114,8 @@ def _keys(path: str, shape: type[Proto]) -> Path:
 def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) -> JsonObject:
     """The stored resource with the masked fields of the body; both as `comparable` writes them.
 
-    A masked field is replaced whole; one that the body lacks is cleared. To give a field of a group takes the group's
-    other fields away.
-    """
+    A masked field is replaced whole; one that the body lacks is cleared. To give a field of a group
+    takes the group's other fields away."""
     if list(mask) == [(EVERYTHING,)]:
         identity = {"name": stored["name"]} if "name" in stored else {}
         return {**identity, **{key: value for key, value in body.items() if key != "name"}}
@@ -128,12 +142,14 @@ def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> N
         here[key] = value
 
 
-# --- the text of a file ---------------------------------------------------------------------------------
+# --- the text of a file
+# ---------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class _Node:
-    """A value in a text: text[start:end]. `is_block`: YAML without brackets; `at`: where its key or its dash begins."""
+    """A value in a text: text[start:end]. `is_block`: YAML without brackets; `at`: where its key or
+    its dash begins."""
 
     start: int
     end: int
@@ -144,7 +160,8 @@ class _Node:
 
 
 def spliced(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) -> str:
-    """The text of a file in which the value at `path` was `old` and is `new`; all else stays as it is written.
+    """The text of a file in which the value at `path` was `old` and is `new`; all else stays as it
+    is written.
 
     Raises Refused where that cannot be done: anchors in YAML.
     """
@@ -167,7 +184,9 @@ def _json_tree(text: str) -> _Node:
         if kind == "other":
             reader.value(start)
         else:
-            parent.members = [(str(key), node(member, value)) for key, member, value in reader.members(start)]
+            parent.members = [
+                (str(key), node(member, value)) for key, member, value in reader.members(start)
+            ]
         parent.end = reader.end
         return parent
 
@@ -185,11 +204,16 @@ def _yaml_tree(text: str) -> _Node:
 
     def node(value: Any, at: int) -> _Node:
         start, end = value.start_mark.index, value.end_mark.index
-        is_map, is_list = isinstance(value, pyyaml.MappingNode), isinstance(value, pyyaml.SequenceNode)
+        is_map, is_list = (
+            isinstance(value, pyyaml.MappingNode),
+            isinstance(value, pyyaml.SequenceNode),
+        )
         parent = _Node(start, end, "dict" if is_map else "list" if is_list else "other", at=at)
         parent.is_block = (is_map or is_list) and not value.flow_style
         if is_map:
-            parent.members = [(str(key.value), node(child, key.start_mark.index)) for key, child in value.value]
+            parent.members = [
+                (str(key.value), node(child, key.start_mark.index)) for key, child in value.value
+            ]
         elif is_list:
             for number, child in enumerate(value.value):
                 begin = child.start_mark.index
@@ -214,9 +238,21 @@ class _Splicer:
         """Note the edits that make `new` of the value at the node."""
         if json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True):
             return
-        if isinstance(old, dict) and isinstance(new, dict) and node.kind == "dict" and new and node.members:
+        if (
+            isinstance(old, dict)
+            and isinstance(new, dict)
+            and node.kind == "dict"
+            and new
+            and node.members
+        ):
             self._change_object(node, old, new)
-        elif isinstance(old, list) and isinstance(new, list) and node.kind == "list" and new and node.members:
+        elif (
+            isinstance(old, list)
+            and isinstance(new, list)
+            and node.kind == "list"
+            and new
+            and node.members
+        ):
             self._change_list(node, old, new)
         else:
             self._edits.append((node.start, node.end, self._value(new, node)))
@@ -225,7 +261,14 @@ class _Splicer:
         written = dict(node.members)
         gone, added = [], {}
         for key in dict.fromkeys((*old, *new)):
-            name = next((spelling for spelling in (key, to_snake(key), to_camel(key)) if spelling in written), None)
+            name = next(
+                (
+                    spelling
+                    for spelling in (key, to_snake(key), to_camel(key))
+                    if spelling in written
+                ),
+                None,
+            )
             if key not in new:
                 gone += [name] if name is not None else []
             elif name is None:
@@ -236,7 +279,9 @@ class _Splicer:
             self._edits[:] = [edit for edit in self._edits if not node.start <= edit[0] < node.end]
             self._edits.append((node.start, node.end, self._value(new, node)))
             return
-        self._remove(node, [number for number, (name, _) in enumerate(node.members) if name in gone])
+        self._remove(
+            node, [number for number, (name, _) in enumerate(node.members) if name in gone]
+        )
         last = max(number for number, (name, _) in enumerate(node.members) if name not in gone)
         self._insert(node, last, list(added.items()))
 
@@ -245,7 +290,9 @@ class _Splicer:
         for start, end, begin, stop in compare.differing(old, new):
             pairs = min(end - start, stop - begin)
             for number in range(pairs):
-                self.change(node.members[start + number][1], old[start + number], new[begin + number])
+                self.change(
+                    node.members[start + number][1], old[start + number], new[begin + number]
+                )
             gone += range(start + pairs, end)
             if stop - begin > pairs:
                 items = [("", element) for element in new[begin + pairs : stop]]
@@ -267,7 +314,8 @@ class _Splicer:
             if node.is_block and not self._text[start : first.at].strip():
                 end = self._text.find("\n", last.end)
                 self._edits.append((start, len(self._text) if end < 0 else end + 1, ""))
-            elif behind is not None:  # in block YAML `- key: value`: the next member moves up to the dash
+            # in block YAML `- key: value`: the next member moves up to the dash
+            elif behind is not None:
                 self._edits.append((first.at, behind, ""))
             else:
                 self._edits.append((node.members[run[0] - 1][1].end, last.end, ""))
@@ -283,7 +331,9 @@ class _Splicer:
         if node.is_block:
             texts = [f"{indent}{self._member(key, value, indent)}" for key, value in items]
             if position < 0:
-                first = texts[0].lstrip() + "\n" + "".join(f"{text}\n" for text in texts[1:]) + indent
+                first = (
+                    texts[0].lstrip() + "\n" + "".join(f"{text}\n" for text in texts[1:]) + indent
+                )
                 self._edits.append((beside.at, beside.at, first))
                 return
             end = self._text.find("\n", beside.end)
@@ -292,13 +342,16 @@ class _Splicer:
             return
         between = f",\n{indent}" if not lead.strip() else ", "
         texts = [
-            (f"{json.dumps(key)}: " if key else "") + self._flow(value, indent if not lead.strip() else None)
+            (f"{json.dumps(key)}: " if key else "")
+            + self._flow(value, indent if not lead.strip() else None)
             for key, value in items
         ]
         if position < 0:
             self._edits.append((beside.at, beside.at, between.join(texts) + between))
         else:
-            self._edits.append((beside.end, beside.end, "".join(f"{between}{text}" for text in texts)))
+            self._edits.append(
+                (beside.end, beside.end, "".join(f"{between}{text}" for text in texts))
+            )
 
     def _member(self, key: str, value: Any, indent: str) -> str:
         """A line or lines of block YAML."""
@@ -316,7 +369,8 @@ class _Splicer:
         return self._flow(value, lead if is_spread else None)
 
     def _flow(self, value: Any, indent: str | None) -> str:
-        """JSON, over several lines where the file is so; `indent` is that of the line in which it begins."""
+        """JSON, over several lines where the file is so; `indent` is that of the line in which it
+        begins."""
         if indent is None or self._unit is None or not self._is_json:
             return json.dumps(value, ensure_ascii=False)
         unit: str | int = "\t" if self._unit.startswith("\t") else len(self._unit)

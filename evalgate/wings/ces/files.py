@@ -1,5 +1,5 @@
-"""CES files at the terminal's request: two versions compared by field; a live app's evaluations beside them: what
-differs, what one has written to the other.
+"""CES files at the terminal's request: two versions compared by field; a live app's evaluations
+beside them: what differs, what one has written to the other.
 
 Every update of an app has a mask of what changed and the etag that was read.
 """
@@ -28,7 +28,8 @@ from evalgate.wings.ces.read import Kind, Library, Resource
 
 @frozen_dataclass
 class Difference:
-    """What differs in one resource: it is on one side alone, or its fields changed, and which of that relaxes."""
+    """What differs in one resource: it is on one side alone, or its fields changed, and which of
+    that relaxes."""
 
     kind: Kind
     title: str
@@ -37,13 +38,18 @@ class Difference:
     relaxations: tuple[Relaxation, ...] = ()
 
 
-# --- reading ----------------------------------------------------------------------------------------
+# --- reading
+# ----------------------------------------------------------------------------------------
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            yield from sorted(file for file in path.rglob("*") if file.name.endswith(read.ENDINGS) and file.is_file())
+            yield from sorted(
+                file
+                for file in path.rglob("*")
+                if file.name.endswith(read.ENDINGS) and file.is_file()
+            )
         elif path.exists():
             yield path
         else:
@@ -59,11 +65,16 @@ def _text(path: Path) -> str:
 
 
 def library(paths: Iterable[Path]) -> Library:
-    """The CES files of the paths. Raises ConfigError where a file is broken, or none is one of CES."""
+    """The CES files of the paths. Raises ConfigError where a file is broken, or none is one of
+    CES."""
     root_paths = tuple(paths)
     texts = {str(path): _text(path) for path in _files(root_paths)}
     is_meant = {str(path) for path in root_paths}
-    of_ces = {file: text for file, text in texts.items() if file in is_meant or read.kind_of(text, file=file)}
+    of_ces = {
+        file: text
+        for file, text in texts.items()
+        if file in is_meant or read.kind_of(text, file=file)
+    }
     ces_library = read.library(of_ces)
     if errors_in(ces_library.problems):
         raise ConfigError.collected(ces_library.problems)
@@ -72,7 +83,8 @@ def library(paths: Iterable[Path]) -> Library:
     return ces_library
 
 
-# --- comparing --------------------------------------------------------------------------------------
+# --- comparing
+# --------------------------------------------------------------------------------------
 
 
 def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, ...]]:
@@ -82,9 +94,13 @@ def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, 
     for pair in pairs(*map(_compared, libraries)):
         one = pair[1] or pair[0]
         assert one is not None
-        old_content, right = (None if version is None else shapes.comparable(version.message) for version in pair)
+        old_content, right = (
+            None if version is None else shapes.comparable(version.message) for version in pair
+        )
         resource_differences += _difference(one, old_content, right)
-    return resource_differences, tuple(problem for ces_library in libraries for problem in ces_library.problems)
+    return resource_differences, tuple(
+        problem for ces_library in libraries for problem in ces_library.problems
+    )
 
 
 def _compared(library: Library) -> list[Resource]:
@@ -96,7 +112,11 @@ def _compared(library: Library) -> list[Resource]:
     ]
     return [
         *apps,
-        *(resource for resource in library.of(*Kind) if resource.kind is not Kind.PERSONA or not resource.path),
+        *(
+            resource
+            for resource in library.of(*Kind)
+            if resource.kind is not Kind.PERSONA or not resource.path
+        ),
     ]
 
 
@@ -130,8 +150,9 @@ _OF_APP: Final = ("evaluationMetricsThresholds", "evaluationSettings", "evaluati
 
 @frozen_dataclass
 class Pair:
-    """A resource in the files and in the app, in one spelling; None where it is not there. `file`: where it stands,
-    `path` where in it. `unknown`: fields that the app has and evalgate does not know."""
+    """A resource in the files and in the app, in one spelling; None where it is not there. `file`:
+    where it stands, `path` where in it. `unknown`: fields that the app has and evalgate does not
+    know."""
 
     kind: Kind
     title: str
@@ -147,7 +168,8 @@ class Pair:
 
 @dataclass(slots=True)
 class Done:
-    """What was, or would be, done: `differences`, and in words what was not done although it differs."""
+    """What was, or would be, done: `differences`, and in words what was not done although it
+    differs."""
 
     differences: list[Difference] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -158,8 +180,8 @@ class AppFiles:
     """An app and the files of its evaluations below a folder."""
 
     def __init__(self, folder: Path, *, app: str, environment: Environ, endpoint: str = "") -> None:
-        """`app`: its name; without one the files say it, but not in CI, where anybody may have written them. Raises
-        ConfigError."""
+        """`app`: its name; without one the files say it, but not in CI, where anybody may have
+        written them. Raises ConfigError."""
         if not folder.is_dir():
             raise ConfigError(f"{folder} is not a folder")
         self._files = Resources(folder)
@@ -167,7 +189,9 @@ class AppFiles:
         if broken := errors_in(self._library.problems):
             raise ConfigError.collected(broken)
         if not app and environment.get("CI", "").lower() not in ("", "0", "false"):
-            message = "in CI the app must be named (`--app`): the files of a change could name any other"
+            message = (
+                "in CI the app must be named (`--app`): the files of a change could name any other"
+            )
             raise ConfigError(message, hint=_APP_HINT)
         self.app = app or _app_named(self._library)
         if not APP_NAME.fullmatch(self.app):
@@ -180,7 +204,8 @@ class AppFiles:
         """Let go of the connection."""
         self._live.close()
 
-    # --- what is asked for ------------------------------------------------------------------------------
+    # --- what is asked for
+    # ------------------------------------------------------------------------------
 
     def drift(self) -> Done:
         """What the app has otherwise than the files."""
@@ -188,7 +213,11 @@ class AppFiles:
         if not pairs:
             raise NothingToDo("neither the files nor the app have evaluations")
         return Done(
-            differences=[difference for pair in pairs for difference in _difference(pair, pair.mine, pair.theirs)]
+            differences=[
+                difference
+                for pair in pairs
+                for difference in _difference(pair, pair.mine, pair.theirs)
+            ]
         )
 
     def pull(self) -> Done:
@@ -197,10 +226,13 @@ class AppFiles:
         with self._files.locked():
             for pair in self._pairs():
                 if pair.theirs is None:
-                    done.notes.append(f"{pair.kind} {pair.title}: only in the files ({pair.file}), left")
+                    done.notes.append(
+                        f"{pair.kind} {pair.title}: only in the files ({pair.file}), left"
+                    )
                     continue
                 done.notes += [
-                    f"{pair.kind} {pair.title}: `{field_name}` is unknown, left out" for field_name in pair.unknown
+                    f"{pair.kind} {pair.title}: `{field_name}` is unknown, left out"
+                    for field_name in pair.unknown
                 ]
                 differs = _difference(pair, pair.mine, pair.theirs)
                 try:
@@ -211,20 +243,25 @@ class AppFiles:
                     done.differences += differs
         return done
 
-    def push(self, *, preview: bool = False, no_relaxing: bool = False, overwrite: bool = False) -> Done:
+    def push(
+        self, *, preview: bool = False, no_relaxing: bool = False, overwrite: bool = False
+    ) -> Done:
         """Write what the files have to the app, where it differs; what only the app has stays.
 
-        `overwrite`: also over what was changed in the app since it was pulled. Raises ConfigError with `no_relaxing`
-        where a change relaxes: nothing is written then.
-        """
+        `overwrite`: also over what was changed in the app since it was pulled. Raises ConfigError
+        with `no_relaxing` where a change relaxes: nothing is written then."""
         done, pairs = Done(), self._pairs()
         changed: list[tuple[Pair, Difference]] = []
         for pair in pairs:
             if pair.mine is None:
                 done.notes.append(f"{pair.kind} {pair.title}: only in the app, left")
                 continue
-            new_content = {**(pair.theirs or {}), **pair.mine} if pair.kind is Kind.APP else pair.mine
-            changed += [(pair, difference) for difference in _difference(pair, pair.theirs, new_content)]
+            new_content = (
+                {**(pair.theirs or {}), **pair.mine} if pair.kind is Kind.APP else pair.mine
+            )
+            changed += [
+                (pair, difference) for difference in _difference(pair, pair.theirs, new_content)
+            ]
         relaxing = [difference for _, difference in changed if difference.relaxations]
         if no_relaxing and relaxing:
             reasons = [
@@ -232,7 +269,9 @@ class AppFiles:
                 for difference in relaxing
                 for relaxation in difference.relaxations
             ]
-            raise ConfigError(f"nothing was pushed, because it relaxes (`--no-relaxing`): {'; '.join(reasons)}")
+            raise ConfigError(
+                f"nothing was pushed, because it relaxes (`--no-relaxing`): {'; '.join(reasons)}"
+            )
         with contextlib.nullcontext() if preview else self._files.locked():
             for pair, difference in changed:
                 try:
@@ -244,20 +283,25 @@ class AppFiles:
                     done.differences.append(difference)
         return done
 
-    # --- reading ----------------------------------------------------------------------------------------
+    # --- reading
+    # ----------------------------------------------------------------------------------------
 
     def _pairs(self) -> list[Pair]:
-        """Every resource on either side, and the settings of the app. Raises ConfigError for what cannot be read."""
+        """Every resource on either side, and the settings of the app. Raises ConfigError for what
+        cannot be read."""
         with _told():
             app_pairs = {
-                kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])] for kind in ORDER
+                kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])]
+                for kind in ORDER
             }
             app = self._live.get(self.app)
             self._learn_names(app_pairs)
         joined_pairs: list[Pair] = []
         for kind in ORDER:
             file_pairs = map(self._of_file, self._library.of(kind))
-            joined_pairs += [_joined(in_app, in_files) for in_app, in_files in pairs(app_pairs[kind], file_pairs)]
+            joined_pairs += [
+                _joined(in_app, in_files) for in_app, in_files in pairs(app_pairs[kind], file_pairs)
+            ]
         return [*joined_pairs, *self._of_app(app)]
 
     def _of_file(self, resource: Resource) -> Pair:
@@ -275,10 +319,13 @@ class AppFiles:
 
     def _of_app(self, raw: Json) -> list[Pair]:
         """What app.json says beside what the app says."""
-        files = [file for file, reading in self._library.readings.items() if reading.kind is Kind.APP]
+        files = [
+            file for file, reading in self._library.readings.items() if reading.kind is Kind.APP
+        ]
         if len(files) > 1:
             raise ConfigError(
-                f"more than one app: {words.listed(files)}", hint="Name the folder of the one that is meant."
+                f"more than one app: {words.listed(files)}",
+                hint="Name the folder of the one that is meant.",
             )
         # the rest of an app is not ours
         app_pair = _read({key: value for key, value in raw.items() if key in _OF_APP}, Kind.APP)
@@ -286,13 +333,26 @@ class AppFiles:
         if files:
             reading = self._library.readings[files[0]]
             app_settings = shapes.comparable(reading.app) if reading.app else {}
-            file_settings, my_etag = live.moved(app_settings, self.app, self._names), str(reading.raw.get("etag", ""))
+            file_settings, my_etag = (
+                live.moved(app_settings, self.app, self._names),
+                str(reading.raw.get("etag", "")),
+            )
         if not app_pair.theirs and not file_settings:
             return []
-        title, etag, file = str(raw.get("displayName") or self.app), str(raw.get("etag", "")), files[0] if files else ""
+        title, etag, file = (
+            str(raw.get("displayName") or self.app),
+            str(raw.get("etag", "")),
+            files[0] if files else "",
+        )
         return [
             replace(
-                app_pair, title=title, name=self.app, etag=etag, file=file, mine=file_settings or None, my_etag=my_etag
+                app_pair,
+                title=title,
+                name=self.app,
+                etag=etag,
+                file=file,
+                mine=file_settings or None,
+                my_etag=my_etag,
             )
         ]
 
@@ -300,13 +360,20 @@ class AppFiles:
         """The names behind display names, which an export has in the place of names."""
         for kind, pairs in app_pairs.items():
             self._names |= {(COLLECTION_OF[kind], pair.title): pair.name for pair in pairs}
-        used = json.dumps([shapes.comparable(resource.message) for resource in self._library.of(*ORDER)])
-        for key, collection in (("tool", "tools"), ("toolset", "toolsets"), ("targetAgent", "agents")):
+        used = json.dumps(
+            [shapes.comparable(resource.message) for resource in self._library.of(*ORDER)]
+        )
+        for key, collection in (
+            ("tool", "tools"),
+            ("toolset", "toolsets"),
+            ("targetAgent", "agents"),
+        ):
             if re.search(rf'"{key}": "(?!projects/)[^"]', used):
                 for raw in self._live.listed(self.app, collection):
                     self._names[collection, str(raw.get("displayName", ""))] = str(raw["name"])
 
-    # --- writing ----------------------------------------------------------------------------------------
+    # --- writing
+    # ----------------------------------------------------------------------------------------
 
     def _take(self, pair: Pair) -> None:
         """Write what the app has to its file. Raises Refused."""
@@ -318,15 +385,21 @@ class AppFiles:
         if pair.kind is Kind.APP:
             file = "app.json"
             if (self._files.root / file).exists():
-                raise Refused("ALREADY_EXISTS", "app.json says nothing of evaluations: add `evaluationSettings: {}`")
+                raise Refused(
+                    "ALREADY_EXISTS",
+                    "app.json says nothing of evaluations: add `evaluationSettings: {}`",
+                )
         else:
             file = self._files.new_file(self._files.library(), pair.kind, pair.title)
         self._files.save(
-            file, json.dumps(dict(sorted(new.items(), key=_name_first)), indent=2, ensure_ascii=False) + "\n"
+            file,
+            json.dumps(dict(sorted(new.items(), key=_name_first)), indent=2, ensure_ascii=False)
+            + "\n",
         )
 
     def _give(self, pair: Pair, *, overwrite: bool) -> None:
-        """Write what the file has to the app: all of it where the app has none, else what differs. Raises Refused."""
+        """Write what the file has to the app: all of it where the app has none, else what differs.
+        Raises Refused."""
         content: JsonObject = live.moved(pair.mine, self.app, self._names)
         with _told():
             resource = (
@@ -339,7 +412,9 @@ class AppFiles:
 
     def _created(self, pair: Pair, content: JsonObject) -> JsonObject:
         collection, own_id = COLLECTION_OF[pair.kind], pair.name.rpartition("/")[2]
-        resource = self._live.create(self.app, collection, content, resource_id=own_id if ID.fullmatch(own_id) else "")
+        resource = self._live.create(
+            self.app, collection, content, resource_id=own_id if ID.fullmatch(own_id) else ""
+        )
         self._names[collection, pair.title] = str(resource["name"])
         return resource
 
@@ -347,9 +422,16 @@ class AppFiles:
         app_content = pair.theirs or {}
         new_content = {**app_content, **content} if pair.kind is Kind.APP else content
         paths = live.mask(app_content, new_content, read.SHAPES[pair.kind])
-        lost = [field_name for field_name in pair.unknown if any(field_name.startswith(path) for path in paths)]
+        lost = [
+            field_name
+            for field_name in pair.unknown
+            if any(field_name.startswith(path) for path in paths)
+        ]
         if lost:
-            raise Refused("FAILED_PRECONDITION", f"{words.listed(lost)}, which evalgate does not know, would be lost")
+            raise Refused(
+                "FAILED_PRECONDITION",
+                f"{words.listed(lost)}, which evalgate does not know, would be lost",
+            )
         etag = pair.etag if overwrite else pair.my_etag or pair.etag
         tops = {path.partition(".")[0] for path in paths}
         body = {key: value for key, value in new_content.items() if key in tops}
@@ -364,7 +446,9 @@ class AppFiles:
         raw = self._library.readings[pair.file].raw
         if pair.path:
             if not names_only and pair.mine != pair.theirs:
-                raise Refused("FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there")
+                raise Refused(
+                    "FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there"
+                )
             return
         identity = {to: raw[to] for to in ("name", "etag") if raw.get(to)}
         if "name" in identity and not names_only:
@@ -374,7 +458,9 @@ class AppFiles:
         new_text = edit.spliced(text, old, new, is_json=pair.file.endswith(".json"))
         reading = read.parse(new_text, file=pair.file, kind=pair.kind)
         if errors_in(reading.problems) or reading.raw.get("etag") != new["etag"]:
-            raise Refused("FAILED_PRECONDITION", f"{pair.file} cannot be changed in place: edit it by hand")
+            raise Refused(
+                "FAILED_PRECONDITION", f"{pair.file} cannot be changed in place: edit it by hand"
+            )
         if new_text != text:
             self._files.save(pair.file, new_text)
 
@@ -389,27 +475,45 @@ def _read(raw: Json, kind: Kind) -> Pair:
     content = shapes.comparable(message)
     content.pop("name", None)
     title, etag = str(raw.get("displayName") or name), str(raw.get("etag", ""))
-    return Pair(kind=kind, title=title, theirs=content, name=name, etag=etag, unknown=tuple(unknown))
+    return Pair(
+        kind=kind, title=title, theirs=content, name=name, etag=etag, unknown=tuple(unknown)
+    )
 
 
 def _joined(in_app: Pair | None, in_files: Pair | None) -> Pair:
-    """Both sides of a resource, called as in the files; the name, the etag and what is unknown are the app's."""
+    """Both sides of a resource, called as in the files; the name, the etag and what is unknown are
+    the app's."""
     if in_files is None:
         assert in_app is not None
         return in_app
     if in_app is None:
         return in_files
-    return replace(in_files, theirs=in_app.theirs, name=in_app.name, etag=in_app.etag, unknown=in_app.unknown)
+    return replace(
+        in_files, theirs=in_app.theirs, name=in_app.name, etag=in_app.etag, unknown=in_app.unknown
+    )
 
 
-def _difference(of: Pair | Resource, old: JsonObject | None, new: JsonObject | None) -> list[Difference]:
+def _difference(
+    of: Pair | Resource, old: JsonObject | None, new: JsonObject | None
+) -> list[Difference]:
     """What there is to be told of the two sides of a resource; nothing where they are one."""
     if old is None or new is None:
         relaxed = (compare.removed(str(of.kind)),) if new is None else ()
-        return [Difference(kind=of.kind, title=of.title, only_in="new" if old is None else "old", relaxations=relaxed)]
+        return [
+            Difference(
+                kind=of.kind,
+                title=of.title,
+                only_in="new" if old is None else "old",
+                relaxations=relaxed,
+            )
+        ]
     changes = tuple(compare.changes(old, new))
     relaxations = tuple(compare.relaxations(changes))
-    return [Difference(kind=of.kind, title=of.title, changes=changes, relaxations=relaxations)] if changes else []
+    return (
+        [Difference(kind=of.kind, title=of.title, changes=changes, relaxations=relaxations)]
+        if changes
+        else []
+    )
 
 
 def _name_first(item: tuple[str, Any]) -> tuple[int, str]:
@@ -425,23 +529,35 @@ def _app_named(library: Library) -> str:
     matches = (APP_NAME.match(resource.name) for resource in library.of(*ORDER))
     apps = {match[0] for match in matches if match} - {read.LOCAL_APP}
     raws = [
-        reading.raw for reading in library.readings.values() if reading.kind is Kind.APP and reading.raw.get("name")
+        reading.raw
+        for reading in library.readings.values()
+        if reading.kind is Kind.APP and reading.raw.get("name")
     ]
     apps |= {str(raw["name"]) for raw in raws}
     if len(apps) != 1:
-        message = f"the files name {words.listed(sorted(apps))}" if apps else "the files name no app"
+        message = (
+            f"the files name {words.listed(sorted(apps))}" if apps else "the files name no app"
+        )
         raise ConfigError(message, hint=_APP_HINT)
     return apps.pop()
 
 
 _REFUSALS: Final = frozenset(
-    {"ABORTED", "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "PERMISSION_DENIED"}
+    {
+        "ABORTED",
+        "INVALID_ARGUMENT",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "FAILED_PRECONDITION",
+        "PERMISSION_DENIED",
+    }
 )
 
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Errors of the API in words that say what to do: Refused for those of one resource, else UnavailableError."""
+    """Errors of the API in words that say what to do: Refused for those of one resource, else
+    UnavailableError."""
     try:
         yield
     except LiveFailed as failed:
@@ -455,4 +571,6 @@ def _told() -> Iterator[None]:
             raise Refused(failed.code, str(failed)) from failed
         hint = "GOOGLE_APPLICATION_CREDENTIALS names a file of credentials; or `gcloud auth application-default login`."
         is_credentials = failed.code == "UNAUTHENTICATED"
-        raise UnavailableError(f"the CES API: {failed}", hint=hint if is_credentials else "") from failed
+        raise UnavailableError(
+            f"the CES API: {failed}", hint=hint if is_credentials else ""
+        ) from failed

@@ -1,4 +1,5 @@
-"""The CES files of a checkout, told by their content: in an export's folders first, then wherever they are."""
+"""The CES files of a checkout, told by their content: in an export's folders first, then wherever
+they are."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
 def _homes(paths: Iterable[str]) -> set[str]:
     """The folders of apps that have evaluations of CES or settings for them."""
     return {
-        read.app_folder(path) for path in paths if read.stem(path) == "app" or read.kind_by_folder(path) is not None
+        read.app_folder(path)
+        for path in paths
+        if read.stem(path) == "app" or read.kind_by_folder(path) is not None
     }
 
 
@@ -49,7 +52,9 @@ class CesLibrary(FormatFiles):
         """Those that apply to the chosen ones, too."""
         return self.found.every.keys()
 
-    def eval_sets(self, selected_ids: Mapping[str, Sequence[str]]) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
+    def eval_sets(
+        self, selected_ids: Mapping[str, Sequence[str]]
+    ) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
         """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
         sets, left_out = cases.eval_sets(self.found, selected_ids=selected_ids)
         deciding = (*cases.RUN, Kind.APP)
@@ -66,7 +71,8 @@ class CesLibrary(FormatFiles):
         return file in self.found.readings and self.found.readings[file].kind in cases.RUN
 
     def criteria_of(self, cases_of_file: Iterable[Case]) -> list[CriterionUse]:
-        """As the evaluations say; of a scenario also whether it ended, since CES lets a conversation be cut."""
+        """As the evaluations say; of a scenario also whether it ended, since CES lets a
+        conversation be cut."""
         listed = tuple(cases_of_file)
         uses = [
             CriterionUse(name=name, threshold=None, informational=True)
@@ -87,19 +93,26 @@ class CesLibrary(FormatFiles):
         for file, reading in self.found.readings.items():
             if file in run:
                 continue
-            is_ready = any(not cases.why_not_run(resource.message) for resource in reading.resources)
+            is_ready = any(
+                not cases.why_not_run(resource.message) for resource in reading.resources
+            )
             reason = "no agent" if reading.kind in cases.RUN and is_ready else "not run"
             yield from (file, f"  CES       {reading.kind} ({reason})")
             if reading.app is not None and reading.app.evaluation_metrics_thresholds is not None:
                 yield "    - thresholds of the app"
-            yield from (f"    - {resource.title} ({described(resource)})" for resource in reading.resources)
+            yield from (
+                f"    - {resource.title} ({described(resource)})" for resource in reading.resources
+            )
 
 
 def described(resource: Resource) -> str:
     """What a CES resource is, in a few words."""
     match resource.message:
         case Evaluation(golden=Golden() as golden):
-            description, tags = f"golden, {words.counted(len(golden.turns), 'turn')}", resource.message.tags
+            description, tags = (
+                f"golden, {words.counted(len(golden.turns), 'turn')}",
+                resource.message.tags,
+            )
         case Evaluation(scenario=Scenario()):
             description, tags = "scenario", resource.message.tags
         case Simulation():
@@ -110,7 +123,10 @@ def described(resource: Resource) -> str:
         case ToolTest():
             description, tags = f"tool test of {resource.message.tool}", ()
         case EvaluationDataset():
-            description, tags = f"dataset, {words.counted(len(resource.message.evaluations), 'evaluation')}", ()
+            description, tags = (
+                f"dataset, {words.counted(len(resource.message.evaluations), 'evaluation')}",
+                (),
+            )
         case _:
             description, tags = str(resource.kind), ()
     return ", ".join((description, *tags))
@@ -124,14 +140,17 @@ def not_run(library: read.Library) -> tuple[Problem, ...]:
     message = f"{words.counted(len(tests), 'tool test')} found and not run: evalgate runs agents, not their tools alone"
     return (
         errors.warning(
-            "ces-not-run", message, tests[0].place, "`evalgate list` shows them, `evalgate validate` checks them."
+            "ces-not-run",
+            message,
+            tests[0].place,
+            "`evalgate list` shows them, `evalgate validate` checks them.",
         ),
     )
 
 
 def library(tree: SearchedTree, files: Iterable[str], *, chosen: Collection[str]) -> CesLibrary:
-    """What stands in the `chosen` files and is wrong with them and with what applies to them; what they refer to may be
-    in any of the `files`."""
+    """What stands in the `chosen` files and is wrong with them and with what applies to them; what
+    they refer to may be in any of the `files`."""
     texts, problems = dict[str, str](), list[Problem]()
     for key in files if chosen else ():
         data = tree.read(key, largest=LARGEST_BYTES)
@@ -150,8 +169,14 @@ def library(tree: SearchedTree, files: Iterable[str], *, chosen: Collection[str]
     reported_files = {*chosen, *applies}
     return CesLibrary(
         found=read.Library(
-            readings={file: reading for file, reading in ces_library.readings.items() if file in chosen},
-            beside={file: reading for file, reading in ces_library.readings.items() if file not in chosen},
+            readings={
+                file: reading for file, reading in ces_library.readings.items() if file in chosen
+            },
+            beside={
+                file: reading
+                for file, reading in ces_library.readings.items()
+                if file not in chosen
+            },
         ),
         problems=tuple(
             problem
@@ -170,37 +195,52 @@ class CesFormat(Format):
         """By its place in an export."""
         return read.kind_by_folder(path) is not None
 
-    def find(self, tree: SearchedTree, *, exclude: Sequence[str], named_files: Iterable[str] = ()) -> tuple[str, ...]:
-        """The CES files of the tree, and those of the files that the user named: by what they say; among the
-        evaluations of an app also by their place, so that a typing error takes none away."""
+    def find(
+        self, tree: SearchedTree, *, exclude: Sequence[str], named_files: Iterable[str] = ()
+    ) -> tuple[str, ...]:
+        """The CES files of the tree, and those of the files that the user named: by what they say;
+        among the evaluations of an app also by their place, so that a typing error takes none
+        away."""
         listed = dict.fromkeys((*named_files, *tree.other_yaml, *tree.other_json))
         first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
-        looked = [path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, exclude)]
+        looked = [
+            path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, exclude)
+        ]
         ces_files = {path for path in looked if _is_of_ces(tree, path)}
         homes = _homes(ces_files)
-        at_home = (path for path in listed if read.kind_by_folder(path) is not None and read.app_folder(path) in homes)
-        return tuple(sorted(ces_files.union(path for path in at_home if not places.matches(path, exclude))))
+        at_home = (
+            path
+            for path in listed
+            if read.kind_by_folder(path) is not None and read.app_folder(path) in homes
+        )
+        return tuple(
+            sorted(ces_files.union(path for path in at_home if not places.matches(path, exclude)))
+        )
 
     def left_out(self, tree: SearchedTree, *, exclude: Sequence[str]) -> tuple[str, ...]:
         """See Format."""
         excluded_paths = [
-            path for path in (*tree.other_yaml, *tree.other_json) if exclude and places.matches(path, exclude)
+            path
+            for path in (*tree.other_yaml, *tree.other_json)
+            if exclude and places.matches(path, exclude)
         ]
         return tuple(path for path in excluded_paths[:MOST_SNIFFED] if _is_of_ces(tree, path))
 
-    def unheeded(self, tree: SearchedTree, files: Collection[str], *, exclude: Sequence[str]) -> Iterator[Problem]:
+    def unheeded(
+        self, tree: SearchedTree, files: Collection[str], *, exclude: Sequence[str]
+    ) -> Iterator[Problem]:
         """A warning for each file among the evaluations of an app that is none."""
         homes = _homes(files)
         for path in sorted({*tree.other_yaml, *tree.other_json} - {*files}):
             is_among = "evaluations" in path.split("/")[:-1] and read.app_folder(path) in homes
             if is_among and not places.matches(path, exclude):
                 message = "it lies among an app's evaluations and is none, so nothing of it is run"
-                hint = (
-                    "An evaluation `x` is evaluations/x/x.yaml (or .json), with `golden` or `scenario`; or `exclude` it"
-                )
+                hint = "An evaluation `x` is evaluations/x/x.yaml (or .json), with `golden` or `scenario`; or `exclude` it"
                 yield errors.warning("ces-unknown-file", message, Place(file=path), f"{hint}.")
 
-    def read(self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]) -> CesLibrary:
+    def read(
+        self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
+    ) -> CesLibrary:
         """What they refer to may be in any of the `files`."""
         return library(tree, files, chosen=chosen)
 

@@ -27,7 +27,8 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class LiveFailed(Exception):  # noqa: N818 - it says what happened
-    """The API did not do it: `code` is one of google.rpc, or UNREACHABLE; no message holds a token."""
+    """The API did not do it: `code` is one of google.rpc, or UNREACHABLE; no message holds a
+    token."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -36,15 +37,22 @@ class LiveFailed(Exception):  # noqa: N818 - it says what happened
 
 
 class Live:
-    """A connection to the API; for one thread at a time, unless each has a connection of its own (`another`)."""
+    """A connection to the API; for one thread at a time, unless each has a connection of its own
+    (`another`)."""
 
-    def __init__(self, environment: Environ, *, endpoint: str = "", token: GoogleToken | None = None) -> None:
-        """`environment`: credentials and proxies. Raises LiveFailed for an address that a token must not be sent to."""
+    def __init__(
+        self, environment: Environ, *, endpoint: str = "", token: GoogleToken | None = None
+    ) -> None:
+        """`environment`: credentials and proxies. Raises LiveFailed for an address that a token
+        must not be sent to."""
         base = endpoint or environment.get(ENDPOINT_VARIABLE, "") or ENDPOINT
         self.base = (base if "://" in base else f"https://{base}").rstrip("/")
         parts = urlsplit(self.base)
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
-            raise LiveFailed("INVALID_ARGUMENT", f"{self.base[:200]} is no https:// address: no token is sent to it")
+            raise LiveFailed(
+                "INVALID_ARGUMENT",
+                f"{self.base[:200]} is no https:// address: no token is sent to it",
+            )
         self._environment = environment
         self._token = token or GoogleToken(environment)
         self._exchange = Exchange(environment=environment, headers={}, most_bytes=_MOST_BYTES)
@@ -57,19 +65,23 @@ class Live:
         """Let go of the connection."""
         self._exchange.close()
 
-    # --- resources ------------------------------------------------------------------------------------
+    # --- resources
+    # ------------------------------------------------------------------------------------
 
     def get(self, name: str) -> JsonObject:
         """A resource by its name. Raises LiveFailed."""
         return self.call("GET", name)
 
     def listed(self, parent: str, collection: str, *, key: str = "") -> Iterator[JsonObject]:
-        """All resources of a collection, page by page; `key`: what the answer calls them. Raises LiveFailed."""
+        """All resources of a collection, page by page; `key`: what the answer calls them. Raises
+        LiveFailed."""
         query = {"pageSize": "100"}
         while True:
             page = self.call("GET", f"{parent}/{collection}", query=query)
             resources = page.get(key or collection, [])
-            if not isinstance(resources, list) or not all(isinstance(resource, dict) for resource in resources):
+            if not isinstance(resources, list) or not all(
+                isinstance(resource, dict) for resource in resources
+            ):
                 raise LiveFailed("UNKNOWN", f"no list of {key or collection} in the answer")
             yield from resources
             if not page.get("nextPageToken"):
@@ -84,9 +96,12 @@ class Live:
         return self.call("POST", f"{parent}/{collection}", query=query, body=body)
 
     def update(self, body: Json, *, mask: str) -> JsonObject:
-        """Write the masked fields of the body, which has the name and the etag. Raises LiveFailed."""
+        """Write the masked fields of the body, which has the name and the etag. Raises
+        LiveFailed."""
         if not mask or not body.get("etag"):
-            raise LiveFailed("FAILED_PRECONDITION", "an update needs a mask and the etag that was read")
+            raise LiveFailed(
+                "FAILED_PRECONDITION", "an update needs a mask and the etag that was read"
+            )
         return self.call("PATCH", str(body["name"]), query={"updateMask": mask}, body=body)
 
     def delete(self, name: str, *, etag: str = "") -> None:
@@ -100,12 +115,17 @@ class Live:
         deadline, pause = time.monotonic() + timeout_s, 0.05
         while not operation.get("done"):
             if time.monotonic() > deadline:
-                raise LiveFailed("DEADLINE_EXCEEDED", f"{operation.get('name', 'the operation')} is not done yet")
+                raise LiveFailed(
+                    "DEADLINE_EXCEEDED", f"{operation.get('name', 'the operation')} is not done yet"
+                )
             time.sleep(pause)
             pause = min(pause * 2, 5.0)
             operation = self.get(str(operation["name"]))
         if "error" in operation:
-            raise LiveFailed(str(operation["error"].get("code", "UNKNOWN")), str(operation["error"].get("message")))
+            raise LiveFailed(
+                str(operation["error"].get("code", "UNKNOWN")),
+                str(operation["error"].get("message")),
+            )
         response: JsonObject = operation.get("response") or {}
         return response
 
@@ -119,10 +139,14 @@ class Live:
         timeout_s: float = TIMEOUT_S,
     ) -> JsonObject:
         """One request; `name` may end in `:verb`. Raises LiveFailed."""
-        url = f"{self.base}/v1beta/{quote(name, safe='/:')}" + (f"?{urlencode(query)}" if query else "")
+        url = f"{self.base}/v1beta/{quote(name, safe='/:')}" + (
+            f"?{urlencode(query)}" if query else ""
+        )
         try:
             headers = self._token.headers()
-            answer = self._exchange.request(method, url, body=body, timeout_s=timeout_s, headers=headers)
+            answer = self._exchange.request(
+                method, url, body=body, timeout_s=timeout_s, headers=headers
+            )
         except NoToken as problem:
             raise LiveFailed("UNAUTHENTICATED", f"no Google Cloud credentials: {problem}") from None
         except ExchangeFailed as failed:
@@ -137,7 +161,9 @@ def _content(answer: Answer) -> JsonObject:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise LiveFailed("UNKNOWN", f"status {answer.status}, and no JSON object: {answer.excerpt(200)}")
+        raise LiveFailed(
+            "UNKNOWN", f"status {answer.status}, and no JSON object: {answer.excerpt(200)}"
+        )
     if not 200 <= answer.status < 300:
         error = content.get("error")
         details = error if isinstance(error, dict) else {}
@@ -146,12 +172,13 @@ def _content(answer: Answer) -> JsonObject:
     return content
 
 
-# --- what is told from one app to another ---------------------------------------------------------------
+# --- what is told from one app to another
+# ---------------------------------------------------------------
 
 
 def moved(value: Any, app: str, names: Mapping[tuple[str, str], str], key: str = "") -> Any:
-    """A resource as the app would have it: names of any app's resources become the app's own, and where a display
-    name stands for a name (`names`, by collection) the name."""
+    """A resource as the app would have it: names of any app's resources become the app's own, and
+    where a display name stands for a name (`names`, by collection) the name."""
     if isinstance(value, dict):
         return {field: moved(inner, app, names, field) for field, inner in value.items()}
     if isinstance(value, list):
@@ -184,9 +211,16 @@ def mask(old: Json, new: Json, shape: type[Proto], prefix: str = "") -> list[str
         old_field, right, path = old.get(key), new.get(key), f"{prefix}{key}"
         name = shapes.fields_of(shape)[key]
         inner = shapes.message_in(shape, name)
-        if old_field == right or (key not in new and not new.keys().isdisjoint(shapes.siblings(shape, name))):
+        if old_field == right or (
+            key not in new and not new.keys().isdisjoint(shapes.siblings(shape, name))
+        ):
             continue
-        if inner and isinstance(old_field, dict) and isinstance(right, dict) and not shapes.is_repeated(shape, name):
+        if (
+            inner
+            and isinstance(old_field, dict)
+            and isinstance(right, dict)
+            and not shapes.is_repeated(shape, name)
+        ):
             paths += mask(old_field, right, inner, f"{path}.")
         else:
             paths.append(path)

@@ -1,8 +1,9 @@
-"""What an evaluation says of a conversation: outcomes by turn and expectation as EvaluationResult has them.
+"""What an evaluation says of a conversation: outcomes by turn and expectation as EvaluationResult
+has them.
 
-Pure: what a judge has to say arrives as verdicts, which `questions` asks for. What nobody decided has no outcome
-(OUTCOME_UNSPECIFIED), and a result with one has no status: it is an error, never a pass.
-"""
+Pure: what a judge has to say arrives as verdicts, which `questions` asks for. What nobody decided
+has no outcome (OUTCOME_UNSPECIFIED), and a result with one has no status: it is an error, never a
+pass."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from dataclasses import field
 from functools import partial
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
-from evalgate.model import Invocation, Text, ToolCall as ActualCall, ToolResponse as ActualResponse, json_match
+from evalgate.model import (
+    Invocation,
+    Text,
+    ToolCall as ActualCall,
+    ToolResponse as ActualResponse,
+    json_match,
+)
 from evalgate.model.json_match import Matcher
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, read, shapes
@@ -60,7 +67,11 @@ SIMILARITY_LABELS: Final = {
     4: "Fully Consistent",
 }
 HALLUCINATION_LABELS: Final = {1: "Justified", 0: "Not Justified", -1: "No Claim To Assess"}
-GOAL_LABELS: Final = {1: "User Task Satisfied", 0: "User Task Not Satisfied", -1: "User Task Unspecified"}
+GOAL_LABELS: Final = {
+    1: "User Task Satisfied",
+    0: "User Task Not Satisfied",
+    -1: "User Task Unspecified",
+}
 
 UNEXPECTED_RESPONSE: Final = "UNEXPECTED RESPONSE"
 UNEXPECTED_CALL: Final = "UNEXPECTED TOOL CALL"
@@ -80,13 +91,15 @@ def _nearest(candidates: Iterable[T | None], default: T) -> T:
     return next((candidate for candidate in candidates if candidate is not None), default)
 
 
-# --- what applies ---------------------------------------------------------------------------------------
+# --- what applies
+# ---------------------------------------------------------------------------------------
 
 
 @frozen_dataclass
 class Plan:
-    """An evaluation and what applies to it: the app's thresholds and switches, the prompts of expectations by the last
-    part of their name. `goals`: the ordered ones of a simulation for `cxas`."""
+    """An evaluation and what applies to it: the app's thresholds and switches, the prompts of
+    expectations by the last part of their name. `goals`: the ordered ones of a simulation for
+    `cxas`."""
 
     evaluation: Evaluation
     thresholds: EvaluationMetricsThresholds = field(default_factory=EvaluationMetricsThresholds)
@@ -139,37 +152,57 @@ class Plan:
 
     def _golden_levels(self) -> Iterator[GoldenEvaluationMetricsThresholds]:
         yield from (
-            thresholds for level in self._levels() if (thresholds := level.golden_evaluation_metrics_thresholds)
+            thresholds
+            for level in self._levels()
+            if (thresholds := level.golden_evaluation_metrics_thresholds)
         )
 
     def _turn_levels(self, turn: GoldenTurn | None) -> Iterator[TurnLevelMetricsThresholds]:
         if turn is not None and turn.turn_level_metrics_thresholds_override is not None:
             yield turn.turn_level_metrics_thresholds_override
         yield from (
-            thresholds for level in self._golden_levels() if (thresholds := level.turn_level_metrics_thresholds)
+            thresholds
+            for level in self._golden_levels()
+            if (thresholds := level.turn_level_metrics_thresholds)
         )
 
     def similarity(self, turn: GoldenTurn | None) -> int:
-        """The lowest similarity that passes: the turn's, else the evaluation's, else the app's, else the default."""
+        """The lowest similarity that passes: the turn's, else the evaluation's, else the app's,
+        else the default."""
         return _nearest(
-            (level.semantic_similarity_success_threshold for level in self._turn_levels(turn)), DEFAULT_SIMILARITY
+            (level.semantic_similarity_success_threshold for level in self._turn_levels(turn)),
+            DEFAULT_SIMILARITY,
         )
 
     def invocation(self, turn: GoldenTurn | None) -> float:
         """The share of a turn's expected tools that have to be called."""
-        return _nearest((level.overall_tool_invocation_correctness_threshold for level in self._turn_levels(turn)), 1.0)
+        return _nearest(
+            (
+                level.overall_tool_invocation_correctness_threshold
+                for level in self._turn_levels(turn)
+            ),
+            1.0,
+        )
 
     def parameters(self, expected: GoldenExpectation | None) -> float:
         """The share of an expected call's parameters that have to be as expected."""
         override = expected.expectation_level_metrics_thresholds_override if expected else None
-        levels = [override, *(level.expectation_level_metrics_thresholds for level in self._golden_levels())]
-        return _nearest((level.tool_invocation_parameter_correctness_threshold for level in levels if level), 1.0)
+        levels = [
+            override,
+            *(level.expectation_level_metrics_thresholds for level in self._golden_levels()),
+        ]
+        return _nearest(
+            (level.tool_invocation_parameter_correctness_threshold for level in levels if level),
+            1.0,
+        )
 
     @property
     def allows_extra_calls(self) -> bool:
         """Whether calls that nothing expects are let pass."""
         settings = (level.tool_matching_settings for level in self._golden_levels())
-        behaviors = (setting.extra_tool_call_behavior for setting in settings if setting is not None)
+        behaviors = (
+            setting.extra_tool_call_behavior for setting in settings if setting is not None
+        )
         return next(filter(None, behaviors), None) is ExtraToolCallBehavior.ALLOW
 
     def assesses_hallucination(self, turn: GoldenTurn | None) -> bool:
@@ -178,7 +211,8 @@ class Plan:
             override.enable_hallucination_metrics
             for step in (turn.steps if turn else ())
             if step.expectation
-            and (override := step.expectation.agent_response_hallucination_metrics_config_override) is not None
+            and (override := step.expectation.agent_response_hallucination_metrics_config_override)
+            is not None
         ]
         if overrides:
             return any(overrides)
@@ -187,15 +221,24 @@ class Plan:
             if self.evaluation.scenario is not None:
                 behaviors.append(level.scenario_hallucination_metric_behavior)
             else:
-                behaviors += [level.golden_hallucination_metric_behavior, level.hallucination_metric_behavior]
+                behaviors += [
+                    level.golden_hallucination_metric_behavior,
+                    level.hallucination_metric_behavior,
+                ]
         return next(filter(None, behaviors), None) is HallucinationMetricBehavior.ENABLED
 
     def _is_on(self, group: str, name: str, *, of: str = "") -> bool:
-        """Whether a metric is switched on: by the evaluation, else by the app, else by default. `of`: what the metric
-        is called in its switch, where that is otherwise."""
+        """Whether a metric is switched on: by the evaluation, else by the app, else by default.
+        `of`: what the metric is called in its switch, where that is otherwise."""
         for config in (self.evaluation.evaluation_metrics_config_override, self.config):
-            group_config = getattr(config, f"{group}_metrics_config") if config is not None else None
-            metric_config = getattr(group_config, f"{name}_metrics_config") if group_config is not None else None
+            group_config = (
+                getattr(config, f"{group}_metrics_config") if config is not None else None
+            )
+            metric_config = (
+                getattr(group_config, f"{name}_metrics_config")
+                if group_config is not None
+                else None
+            )
             if metric_config is not None:
                 return bool(getattr(metric_config, f"enable_{of or name}_metrics"))
         return True
@@ -212,11 +255,17 @@ class Plan:
     def judges_answer(self, expected: GoldenExpectation) -> bool:
         """Whether an expected answer has words that a judge compares."""
         has_words = expected.agent_response is not None and bool(text_of(expected.agent_response))
-        return has_words and expected.comparison_type not in LITERAL and self.compares_answers(expected)
+        return (
+            has_words
+            and expected.comparison_type not in LITERAL
+            and self.compares_answers(expected)
+        )
 
     def compares_tools(self, *, of_step: bool) -> bool:
         """Whether tool calls count: each of them (`of_step`), or those of a turn together."""
-        return self._is_on("golden", f"{'step_' if of_step else ''}tool_correctness", of="tool_correctness")
+        return self._is_on(
+            "golden", f"{'step_' if of_step else ''}tool_correctness", of="tool_correctness"
+        )
 
     @property
     def judges_goal(self) -> bool:
@@ -231,12 +280,15 @@ class Plan:
 
     @property
     def goal(self) -> UserGoalBehavior:
-        """What is to become of the user's goal; the deprecated field counts where the newer one says nothing."""
+        """What is to become of the user's goal; the deprecated field counts where the newer one
+        says nothing."""
         scenario = self.evaluation.scenario or Scenario()
         if scenario.user_goal_behavior:
             return scenario.user_goal_behavior
         # the numbers of the deprecated values mean the same
-        return UserGoalBehavior(scenario.task_completion_behavior or UserGoalBehavior.USER_GOAL_SATISFIED)
+        return UserGoalBehavior(
+            scenario.task_completion_behavior or UserGoalBehavior.USER_GOAL_SATISFIED
+        )
 
     @property
     def goal_score(self) -> int:
@@ -244,7 +296,8 @@ class Plan:
         return 0 if self.goal is UserGoalBehavior.USER_GOAL_REJECTED else 1
 
 
-# --- what a judge is asked ------------------------------------------------------------------------------
+# --- what a judge is asked
+# ------------------------------------------------------------------------------
 
 
 class Kind(enum.StrEnum):
@@ -259,7 +312,8 @@ class Kind(enum.StrEnum):
 
 @frozen_dataclass
 class Asked:
-    """A question to a judge. `turn`, `step` count from 0; -1: the whole conversation. `passes`: the scores that do."""
+    """A question to a judge. `turn`, `step` count from 0; -1: the whole conversation. `passes`: the
+    scores that do."""
 
     kind: Kind
     turn: int = -1
@@ -299,7 +353,9 @@ NAMED = "named"
 RUBRICS = "rubrics"
 
 
-def _verdict(verdicts: Verdicts, kind: str, turn: int = -1, step: int = -1, argument: str = "") -> Verdict:
+def _verdict(
+    verdicts: Verdicts, kind: str, turn: int = -1, step: int = -1, argument: str = ""
+) -> Verdict:
     return verdicts.get((kind, turn, step, argument)) or Verdict()
 
 
@@ -313,20 +369,29 @@ def questions(plan: Plan, actual: Sequence[Invocation]) -> list[Asked]:
         judge_questions += _asked_of_scenario(plan, scenario, actual)
     for number, invocation in enumerate(actual):
         if _makes_claims(plan, number, invocation):
-            judge_questions.append(Asked(kind=Kind.HALLUCINATION, turn=number, passes=frozenset({1, -1})))
+            judge_questions.append(
+                Asked(kind=Kind.HALLUCINATION, turn=number, passes=frozenset({1, -1}))
+            )
     return judge_questions
 
 
 def _makes_claims(plan: Plan, number: int, invocation: Invocation) -> bool:
-    """Whether a turn is looked through for claims that nothing bears out: an answer after calls of tools."""
+    """Whether a turn is looked through for claims that nothing bears out: an answer after calls of
+    tools."""
     golden_turn = plan.turns[number] if number < len(plan.turns) else None
-    return plan.assesses_hallucination(golden_turn) and bool(calls_of(invocation) and messages_of(invocation))
+    return plan.assesses_hallucination(golden_turn) and bool(
+        calls_of(invocation) and messages_of(invocation)
+    )
 
 
-def _asked_of_scenario(plan: Plan, scenario: Scenario, actual: Sequence[Invocation]) -> Iterator[Asked]:
+def _asked_of_scenario(
+    plan: Plan, scenario: Scenario, actual: Sequence[Invocation]
+) -> Iterator[Asked]:
     messages = [text for invocation in actual for text in messages_of(invocation)]
     calls = [call for invocation in actual for call in calls_of(invocation)]
-    for step, expectation in enumerate(scenario.scenario_expectations if plan.compares_scenario else ()):
+    for step, expectation in enumerate(
+        scenario.scenario_expectations if plan.compares_scenario else ()
+    ):
         text, call = text_of(expectation.agent_response), call_in(expectation)
         if text and not _message_of(text, messages):
             yield Asked(kind=Kind.SAID, step=step, expected=text, actual="\n".join(messages))
@@ -337,7 +402,12 @@ def _asked_of_scenario(plan: Plan, scenario: Scenario, actual: Sequence[Invocati
 
 
 def _asked_of_arguments(
-    call: ToolCall, actual: ActualCall | None, comparison: ComparisonType, *, turn: int = -1, step: int
+    call: ToolCall,
+    actual: ActualCall | None,
+    comparison: ComparisonType,
+    *,
+    turn: int = -1,
+    step: int,
 ) -> Iterator[Asked]:
     if actual is None:
         return
@@ -355,7 +425,8 @@ def _asked_of_arguments(
             )
 
 
-# --- what the agent did ---------------------------------------------------------------------------------
+# --- what the agent did
+# ---------------------------------------------------------------------------------
 
 
 def calls_of(invocation: Invocation) -> list[ActualCall]:
@@ -365,7 +436,9 @@ def calls_of(invocation: Invocation) -> list[ActualCall]:
 
 def messages_of(invocation: Invocation) -> list[str]:
     """What the agent said to the user in a turn, in order: on the way, and at last."""
-    contents = [event.content for event in invocation.events or () if event.author.lower() != "user"]
+    contents = [
+        event.content for event in invocation.events or () if event.author.lower() != "user"
+    ]
     texts = (
         "".join(part.text for part in content.parts if isinstance(part, Text) and not part.thought)
         for content in (*contents, invocation.final_response)
@@ -376,7 +449,9 @@ def messages_of(invocation: Invocation) -> list[str]:
 
 def text_of(message: Message | None) -> str:
     """The words of an expected answer; "" where it has none: any answer holds blanks."""
-    text = "".join(chunk.text or chunk.transcript or "" for chunk in message.chunks) if message else ""
+    text = (
+        "".join(chunk.text or chunk.transcript or "" for chunk in message.chunks) if message else ""
+    )
     return text if text.strip() else ""
 
 
@@ -396,8 +471,8 @@ def _plain(text: str) -> str:
 
 
 def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
-    """The names under which an agent may have a tool: its id, its display name, that of a toolset's tool with the
-    toolset before it."""
+    """The names under which an agent may have a tool: its id, its display name, that of a toolset's
+    tool with the toolset before it."""
     names = {tool.display_name} if tool.display_name else set()
     if tool.toolset_tool is None:
         return frozenset({*names, (tool.tool or "").rpartition("/")[2]})
@@ -432,7 +507,9 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
     return None if match == "semantic" else False
 
 
-def _arguments(call: ToolCall, actual: ActualCall, comparison: ComparisonType) -> dict[str, bool | None]:
+def _arguments(
+    call: ToolCall, actual: ActualCall, comparison: ComparisonType
+) -> dict[str, bool | None]:
     args: Json = actual.args or {}
     return {
         name: _argument(value, args.get(name, json_match.MISSING), comparison)
@@ -445,8 +522,11 @@ def _wanted_text(call: ToolCall, name: str) -> str:
     return str(argument.get("$originalValue") if isinstance(argument, Mapping) else argument)
 
 
-def _likeness(call: ToolCall, actual: ActualCall, comparison: ComparisonType = AS_WRITTEN) -> tuple[float, int]:
-    """How well a call is the expected one, and by how many parameters; what a judge has to say counts as met."""
+def _likeness(
+    call: ToolCall, actual: ActualCall, comparison: ComparisonType = AS_WRITTEN
+) -> tuple[float, int]:
+    """How well a call is the expected one, and by how many parameters; what a judge has to say
+    counts as met."""
     matches = list(_arguments(call, actual, comparison).values())
     met = sum(match is not False for match in matches)
     return (met / len(matches) if matches else 1.0), met
@@ -460,7 +540,8 @@ def _best(call: ToolCall, calls: Sequence[ActualCall]) -> ActualCall | None:
 def _paired(
     expected: Sequence[tuple[int, ToolCall, ComparisonType]], calls: Sequence[ActualCall]
 ) -> dict[int, ActualCall]:
-    """The call of each expected one, by its step: those that are the most alike first, each call once."""
+    """The call of each expected one, by its step: those that are the most alike first, each call
+    once."""
     pairs = sorted(
         (
             (*_likeness(call, actual, comparison), -place, -number, step)
@@ -481,16 +562,22 @@ def _paired(
 
 
 def _in_order(expected: Sequence[frozenset[str]], actual: Sequence[str]) -> float:
-    """The share of the expected tools that were called in this order: their longest common subsequence."""
+    """The share of the expected tools that were called in this order: their longest common
+    subsequence."""
     row = [0] * (len(actual) + 1)
     for names in expected:
         previous_row = list(row)
         for number, name in enumerate(actual, start=1):
-            row[number] = previous_row[number - 1] + 1 if name in names else max(previous_row[number], row[number - 1])
+            row[number] = (
+                previous_row[number - 1] + 1
+                if name in names
+                else max(previous_row[number], row[number - 1])
+            )
     return row[-1] / len(expected)
 
 
-# --- goldens --------------------------------------------------------------------------------------------
+# --- goldens
+# --------------------------------------------------------------------------------------------
 
 
 class _Turn:
@@ -502,7 +589,9 @@ class _Turn:
         self._actual = invocation
         self._number = number
         self._steps = [
-            (step, golden_step.expectation) for step, golden_step in enumerate(turn.steps) if golden_step.expectation
+            (step, golden_step.expectation)
+            for step, golden_step in enumerate(turn.steps)
+            if golden_step.expectation
         ]
         self._calls = calls_of(invocation)
         expected = [
@@ -512,12 +601,14 @@ class _Turn:
         ]
         self._found = _paired(expected, self._calls)
         self._messages = messages_of(invocation)
-        self._answers = [step for step, expectation in self._steps if expectation.agent_response is not None]
+        self._answers = [
+            step for step, expectation in self._steps if expectation.agent_response is not None
+        ]
         self._similar = range(plan.similarity(turn), len(SIMILARITY_LABELS))
 
     def _said(self, step: int) -> tuple[str, ...]:
-        """What was said where an answer is expected. Of more messages than answers are expected, the last answer is
-        all that are left over: an agent may take several to say it."""
+        """What was said where an answer is expected. Of more messages than answers are expected,
+        the last answer is all that are left over: an agent may take several to say it."""
         place = self._answers.index(step)
         is_last = place == len(self._answers) - 1
         return tuple(self._messages[place:] if is_last else self._messages[place : place + 1])
@@ -539,14 +630,22 @@ class _Turn:
             elif expectation.tool_call is not None and self._plan.compares_tools(of_step=True):
                 call = self._found.get(step)
                 yield from _asked_of_arguments(
-                    expectation.tool_call, call, expectation.comparison_type, turn=self._number, step=step
+                    expectation.tool_call,
+                    call,
+                    expectation.comparison_type,
+                    turn=self._number,
+                    step=step,
                 )
 
     def result(self, verdicts: Verdicts, *, state: Json | None) -> TurnReplayResult:
         """The outcomes of the turn; `state`: the session's at its end."""
-        outcomes = [self._scored(step, expectation, verdicts, state) for step, expectation in self._steps]
+        outcomes = [
+            self._scored(step, expectation, verdicts, state) for step, expectation in self._steps
+        ]
         if not self._answers and self._messages:
-            message = Message(role="agent", chunks=tuple(Chunk(text=text) for text in self._messages))
+            message = Message(
+                role="agent", chunks=tuple(Chunk(text=text) for text in self._messages)
+            )
             expected = GoldenExpectation(note=UNEXPECTED_RESPONSE)
             outcomes.append(_outcome(expected, Outcome.FAIL, observed_agent_response=message))
         overall, order = self._overall()
@@ -554,14 +653,23 @@ class _Turn:
             paired_ids = {id(call) for call in self._found.values()}
             expected = GoldenExpectation(note=UNEXPECTED_CALL)
             extra = (call for call in self._calls if id(call) not in paired_ids)
-            outcomes += [_outcome(expected, Outcome.FAIL, observed_tool_call=self._observed(call)) for call in extra]
-        similar = [outcome.semantic_similarity_result for outcome in outcomes if outcome.semantic_similarity_result]
+            outcomes += [
+                _outcome(expected, Outcome.FAIL, observed_tool_call=self._observed(call))
+                for call in extra
+            ]
+        similar = [
+            outcome.semantic_similarity_result
+            for outcome in outcomes
+            if outcome.semantic_similarity_result
+        ]
         is_known = all(similarity.score is not None for similarity in similar)
         return TurnReplayResult(
             expectation_outcome=tuple(outcomes),
             hallucination_result=_claims(self._plan, self._number, self._actual, verdicts),
             # the turn is as consistent as its least consistent answer
-            semantic_similarity_result=min(similar, key=lambda similarity: similarity.score or 0, default=None)
+            semantic_similarity_result=min(
+                similar, key=lambda similarity: similarity.score or 0, default=None
+            )
             if is_known
             else None,
             overall_tool_invocation_result=overall,
@@ -569,7 +677,8 @@ class _Turn:
         )
 
     def _overall(self) -> tuple[OverallToolInvocationResult | None, float | None]:
-        """How many of the expected tools were called, and how many in order; None where that does not count."""
+        """How many of the expected tools were called, and how many in order; None where that does
+        not count."""
         if not self._plan.compares_tools(of_step=False) or self._actual.events is None:
             return None, None
         expected_calls = [
@@ -581,8 +690,12 @@ class _Turn:
             return OverallToolInvocationResult(outcome=Outcome.SKIPPED), None
         score = sum(step in self._found for step, _ in expected_calls) / len(expected_calls)
         passed = score >= self._plan.invocation(self._turn)
-        order = _in_order([names_of(call) for _, call in expected_calls], [call.name for call in self._calls])
-        return OverallToolInvocationResult(tool_invocation_score=score, outcome=outcome_of(passed=passed)), order
+        order = _in_order(
+            [names_of(call) for _, call in expected_calls], [call.name for call in self._calls]
+        )
+        return OverallToolInvocationResult(
+            tool_invocation_score=score, outcome=outcome_of(passed=passed)
+        ), order
 
     def _observed(self, call: ActualCall, expected: ToolCall | None = None) -> ToolCall:
         return observed_call(call, app=self._plan.app, expected=expected)
@@ -618,21 +731,27 @@ class _Turn:
     ) -> GoldenExpectationOutcome:
         messages, text = self._said(step), text_of(expected_message)
         observed = (
-            Message(role="agent", chunks=tuple(Chunk(text=message) for message in messages)) if messages else None
+            Message(role="agent", chunks=tuple(Chunk(text=message) for message in messages))
+            if messages
+            else None
         )
         outcome, result = Outcome.SKIPPED, None  # a payload, an image: there is nothing to compare
         if text and expected.comparison_type in LITERAL:
             answer = messages[-1] if messages else ""  # what is said on the way is none
             is_equal = text.strip() == answer.strip()
             outcome = outcome_of(
-                passed=is_equal if expected.comparison_type is ComparisonType.EQUALS else text in answer
+                passed=is_equal
+                if expected.comparison_type is ComparisonType.EQUALS
+                else text in answer
             )
         elif self._plan.judges_answer(expected):
             silent = Verdict(score=0, explanation="the agent said nothing")
             verdict = _verdict(verdicts, Kind.ANSWER, self._number, step) if messages else silent
             outcome = verdict.outcome(self._similar)
             result = SemanticSimilarityResult(**verdict.rated(SIMILARITY_LABELS), outcome=outcome)
-        return _outcome(expected, outcome, semantic_similarity_result=result, observed_agent_response=observed)
+        return _outcome(
+            expected, outcome, semantic_similarity_result=result, observed_agent_response=observed
+        )
 
     def _of_call(
         self, step: int, expected: GoldenExpectation, expected_call: ToolCall, verdicts: Verdicts
@@ -640,17 +759,27 @@ class _Turn:
         call = self._found.get(step)
         if call is None:
             reason = "it was not called"
-            result = ToolInvocationResult(parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=reason)
+            result = ToolInvocationResult(
+                parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=reason
+            )
             return _outcome(expected, Outcome.FAIL, tool_invocation_result=result)
         verdict_of = partial(_verdict, verdicts, Kind.ARGUMENT, self._number, step)
         least = self._plan.parameters(expected)
         result = _parameters(
-            expected_call, call, comparison=expected.comparison_type, verdict_of=verdict_of, least=least
+            expected_call,
+            call,
+            comparison=expected.comparison_type,
+            verdict_of=verdict_of,
+            least=least,
         )
         observed = self._observed(call, expected_call)
-        return _outcome(expected, result.outcome, tool_invocation_result=result, observed_tool_call=observed)
+        return _outcome(
+            expected, result.outcome, tool_invocation_result=result, observed_tool_call=observed
+        )
 
-    def _of_response(self, expected: GoldenExpectation, expected_response: ToolResponse) -> GoldenExpectationOutcome:
+    def _of_response(
+        self, expected: GoldenExpectation, expected_response: ToolResponse
+    ) -> GoldenExpectationOutcome:
         """The response of the call with the same id in the file, else of any call of the tool."""
         by_id = [
             self._found[step].id
@@ -661,21 +790,38 @@ class _Turn:
             and step in self._found
         ]
         tool_responses = [
-            response for response in self._actual.tool_responses if response.name in names_of(expected_response)
+            response
+            for response in self._actual.tool_responses
+            if response.name in names_of(expected_response)
         ]
         candidates = [
-            response for response in tool_responses if response.id is not None and response.id in by_id
+            response
+            for response in tool_responses
+            if response.id is not None and response.id in by_id
         ] or tool_responses
-        right = [response for response in candidates if _same_response(expected_response.response or {}, response)]
+        right = [
+            response
+            for response in candidates
+            if _same_response(expected_response.response or {}, response)
+        ]
         best_response = next(iter(right or candidates), None)
-        observed = None if best_response is None else observed_response(best_response, expected_response)
+        observed = (
+            None if best_response is None else observed_response(best_response, expected_response)
+        )
         reason = "" if right else "another response" if candidates else "the tool gave no response"
-        return _explained(expected, passed=bool(right), reason=reason, observed_tool_response=observed)
+        return _explained(
+            expected, passed=bool(right), reason=reason, observed_tool_response=observed
+        )
 
-    def _of_transfer(self, expected: GoldenExpectation, expected_transfer: AgentTransfer) -> GoldenExpectationOutcome:
+    def _of_transfer(
+        self, expected: GoldenExpectation, expected_transfer: AgentTransfer
+    ) -> GoldenExpectationOutcome:
         if self._actual.events is None:
             return _explained(expected, passed=None, reason=_UNRECORDED)
-        agent_names = {expected_transfer.target_agent.rpartition("/")[2], expected_transfer.display_name} - {""}
+        agent_names = {
+            expected_transfer.target_agent.rpartition("/")[2],
+            expected_transfer.display_name,
+        } - {""}
         calls = (call.args or {} for call in self._actual.tool_calls if call.name == TRANSFER)
         transfers = [str(args.get("agent_name") or args.get("agent") or "") for args in calls]
         authors = [event.author for event in self._actual.events]
@@ -683,13 +829,17 @@ class _Turn:
         other = reached or next(iter(transfers), "")
         observed = AgentTransfer(target_agent=f"{self._plan.app}/agents/{other}") if other else None
         reason = "" if reached else f"transferred to {other}" if other else "no transfer"
-        return _explained(expected, passed=bool(reached), reason=reason, observed_agent_transfer=observed)
+        return _explained(
+            expected, passed=bool(reached), reason=reason, observed_agent_transfer=observed
+        )
 
 
 _UNRECORDED: Final = "the agent's steps were not recorded"
 
 
-def _outcome(expected: GoldenExpectation, outcome: Outcome, **more: Any) -> GoldenExpectationOutcome:
+def _outcome(
+    expected: GoldenExpectation, outcome: Outcome, **more: Any
+) -> GoldenExpectationOutcome:
     return GoldenExpectationOutcome(expectation=expected, outcome=outcome, **more)
 
 
@@ -698,7 +848,9 @@ def _explained(
 ) -> GoldenExpectationOutcome:
     """An outcome whose reason has no field of its own; `passed` None: unknown."""
     outcome = outcome_of(passed=passed)
-    invocation_result = ToolInvocationResult(outcome=outcome, explanation=reason) if reason else None
+    invocation_result = (
+        ToolInvocationResult(outcome=outcome, explanation=reason) if reason else None
+    )
     return _outcome(expected, outcome, tool_invocation_result=invocation_result, **observed)
 
 
@@ -715,17 +867,22 @@ def _of_variables(
         if not compare.same(value, state.get(name, json_match.MISSING))
     ]
     mismatches = (
-        f"{name}: expected {expected_variables[name]!r}, found {state.get(name, 'nothing')!r}"[:300] for name in wrong
+        f"{name}: expected {expected_variables[name]!r}, found {state.get(name, 'nothing')!r}"[:300]
+        for name in wrong
     )
     return _explained(expected, passed=not wrong, reason="; ".join(mismatches))
 
 
 def _same_response(expected_response: Json, actual: ActualResponse) -> bool:
-    """`output` is the result, and an object without it is one: tools of other frameworks answer `{"result": ...}`."""
+    """`output` is the result, and an object without it is one: tools of other frameworks answer
+    `{"result": ...}`."""
     content = dict(actual.response or {})
     bare = [content]
     bare += [content[key] for key in ("output", "result") if set(content) == {key}]
-    expected = [expected_response, *([expected_response["output"]] if set(expected_response) == {"output"} else [])]
+    expected = [
+        expected_response,
+        *([expected_response["output"]] if set(expected_response) == {"output"} else []),
+    ]
     return any(compare.same(one, other) for one in expected for other in bare)
 
 
@@ -733,14 +890,19 @@ def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = Non
     """A call as CES writes it; under the name of the expected one, where it is that."""
     template = expected or ToolCall(tool=f"{app}/tools/{call.name}")
     return ToolCall(
-        tool=template.tool, toolset_tool=template.toolset_tool, id=call.id or "", args=dict(call.args or {})
+        tool=template.tool,
+        toolset_tool=template.toolset_tool,
+        id=call.id or "",
+        args=dict(call.args or {}),
     )
 
 
 def observed_response(response: ActualResponse, expected: ToolCall | ToolResponse) -> ToolResponse:
     """A response as CES writes it, under the name of the tool that was expected."""
     content = dict(response.response or {})
-    return ToolResponse(tool=expected.tool, toolset_tool=expected.toolset_tool, id=expected.id, response=content)
+    return ToolResponse(
+        tool=expected.tool, toolset_tool=expected.toolset_tool, id=expected.id, response=content
+    )
 
 
 def _parameters(
@@ -751,30 +913,41 @@ def _parameters(
     verdict_of: Callable[[str], Verdict],
     least: float,
 ) -> ToolInvocationResult:
-    """The share of the expected parameters that a call has; unknown where a judge that has to say did not."""
+    """The share of the expected parameters that a call has; unknown where a judge that has to say
+    did not."""
     scores: dict[str, int | bool | None] = {
         name: verdict_of(name).score if met is None else met
         for name, met in _arguments(expected_call, call, comparison).items()
     }
     if None in scores.values():
-        return ToolInvocationResult(explanation="no verdict on an argument that is compared by its meaning")
+        return ToolInvocationResult(
+            explanation="no verdict on an argument that is compared by its meaning"
+        )
     score = sum(map(bool, scores.values())) / len(scores) if scores else 1.0
     args = call.args or {}
     wrong = "; ".join(
-        f"{name}: expected {_wanted_text(expected_call, name)!r}, got {args.get(name, 'nothing')!r}"[:300]
+        f"{name}: expected {_wanted_text(expected_call, name)!r}, got {args.get(name, 'nothing')!r}"[
+            :300
+        ]
         for name, met in scores.items()
         if not met
     )
     return ToolInvocationResult(
-        parameter_correctness_score=score, outcome=outcome_of(passed=score >= least), explanation=wrong
+        parameter_correctness_score=score,
+        outcome=outcome_of(passed=score >= least),
+        explanation=wrong,
     )
 
 
-def _claims(plan: Plan, number: int, invocation: Invocation, verdicts: Verdicts) -> HallucinationResult | None:
+def _claims(
+    plan: Plan, number: int, invocation: Invocation, verdicts: Verdicts
+) -> HallucinationResult | None:
     """What a judge said of a turn's claims; None where it is not to be asked."""
     verdict = _verdict(verdicts, Kind.HALLUCINATION, number)
     return (
-        HallucinationResult(**verdict.rated(HALLUCINATION_LABELS)) if _makes_claims(plan, number, invocation) else None
+        HallucinationResult(**verdict.rated(HALLUCINATION_LABELS))
+        if _makes_claims(plan, number, invocation)
+        else None
     )
 
 
@@ -787,11 +960,15 @@ def golden_result(
     for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
         state = invocation.state if invocation.state is not None or number < last else final_state
         turn_results.append(_Turn(plan, turn, invocation, number).result(verdicts, state=state))
-    return GoldenResult(turn_replay_results=tuple(turn_results), evaluation_expectation_results=_named(plan, verdicts))
+    return GoldenResult(
+        turn_replay_results=tuple(turn_results),
+        evaluation_expectation_results=_named(plan, verdicts),
+    )
 
 
 def named_key(number: int, kind: str = NAMED) -> Key:
-    """Where the verdict on an expectation of the whole conversation is found, or on a rubric (`RUBRICS`)."""
+    """Where the verdict on an expectation of the whole conversation is found, or on a rubric
+    (`RUBRICS`)."""
     return kind, -1, number, ""
 
 
@@ -808,14 +985,23 @@ def _named(plan: Plan, verdicts: Verdicts) -> tuple[EvaluationExpectationResult,
     )
 
 
-# --- scenarios ------------------------------------------------------------------------------------------
+# --- scenarios
+# ------------------------------------------------------------------------------------------
 
 
-def scenario_result(plan: Plan, actual: Sequence[Invocation], *, verdicts: Verdicts) -> ScenarioResult:
+def scenario_result(
+    plan: Plan, actual: Sequence[Invocation], *, verdicts: Verdicts
+) -> ScenarioResult:
     """The outcomes of a scenario."""
     scenario = plan.evaluation.scenario or Scenario()
-    outcomes = tuple(_scenario_outcomes(plan, scenario, actual, verdicts)) if plan.compares_scenario else ()
-    rated = [_claims(plan, number, invocation, verdicts) for number, invocation in enumerate(actual)]
+    outcomes = (
+        tuple(_scenario_outcomes(plan, scenario, actual, verdicts))
+        if plan.compares_scenario
+        else ()
+    )
+    rated = [
+        _claims(plan, number, invocation, verdicts) for number, invocation in enumerate(actual)
+    ]
     goal = verdicts.get((Kind.GOAL, -1, -1, ""))
     satisfied = None
     if plan.compares_scenario and UNKNOWN not in {outcome.outcome for outcome in outcomes}:
@@ -834,7 +1020,9 @@ def scenario_result(plan: Plan, actual: Sequence[Invocation], *, verdicts: Verdi
             for verdict in (_verdict(verdicts, RUBRICS, step=number),)
         ),
         hallucination_result=tuple(rating for rating in rated if rating is not None),
-        user_goal_satisfaction_result=UserGoalSatisfactionResult(**goal.rated(GOAL_LABELS)) if goal else None,
+        user_goal_satisfaction_result=UserGoalSatisfactionResult(**goal.rated(GOAL_LABELS))
+        if goal
+        else None,
         all_expectations_satisfied=satisfied,
         evaluation_expectation_results=_named(plan, verdicts),
     )
@@ -842,10 +1030,16 @@ def scenario_result(plan: Plan, actual: Sequence[Invocation], *, verdicts: Verdi
 
 
 def _is_completed(result: ScenarioResult) -> bool | None:
-    """All expectations are satisfied, nothing is made up, and the user's goal is met; None where one is not known."""
+    """All expectations are satisfied, nothing is made up, and the user's goal is met; None where
+    one is not known."""
     goal = result.user_goal_satisfaction_result
     made_up = [rating.score for rating in result.hallucination_result]
-    if result.all_expectations_satisfied is None or goal is None or goal.score is None or None in made_up:
+    if (
+        result.all_expectations_satisfied is None
+        or goal is None
+        or goal.score is None
+        or None in made_up
+    ):
         return None
     return result.all_expectations_satisfied and 0 not in made_up and goal.score == 1
 
@@ -864,11 +1058,17 @@ def _scenario_outcomes(
             continue
         call = _best(expected_call, calls)
         if call is None:
-            yield ScenarioExpectationOutcome(expectation=expectation, outcome=Outcome.FAIL if is_recorded else UNKNOWN)
+            yield ScenarioExpectationOutcome(
+                expectation=expectation, outcome=Outcome.FAIL if is_recorded else UNKNOWN
+            )
             continue
         verdict_of = partial(_verdict, verdicts, Kind.ARGUMENT, -1, step)
         invocation_result = _parameters(
-            expected_call, call, comparison=AS_WRITTEN, verdict_of=verdict_of, least=plan.parameters(None)
+            expected_call,
+            call,
+            comparison=AS_WRITTEN,
+            verdict_of=verdict_of,
+            least=plan.parameters(None),
         )
         answer = next((one for one in responses if call.id is not None and one.id == call.id), None)
         observed = ObservedToolCall(
@@ -881,7 +1081,8 @@ def _scenario_outcomes(
 
 
 def _message_of(expected_text: str, messages: Iterable[str]) -> str:
-    """The message that says just this: "a refund is possible" is not said in "no, a refund is possible elsewhere"."""
+    """The message that says just this: "a refund is possible" is not said in "no, a refund is
+    possible elsewhere"."""
     return next((text for text in messages if _plain(expected_text) == _plain(text)), "")
 
 
@@ -896,10 +1097,13 @@ def _said_somewhere(
     observed_text = match or (messages[-1] if messages else "")
     observed = Message(role="agent", chunks=(Chunk(text=observed_text),)) if observed_text else None
     outcome = Outcome.PASS if match else verdict.outcome({1})
-    return ScenarioExpectationOutcome(expectation=expectation, outcome=outcome, observed_agent_response=observed)
+    return ScenarioExpectationOutcome(
+        expectation=expectation, outcome=outcome, observed_agent_response=observed
+    )
 
 
-# --- what it comes to -----------------------------------------------------------------------------------
+# --- what it comes to
+# -----------------------------------------------------------------------------------
 
 
 class Group(enum.StrEnum):
@@ -914,7 +1118,8 @@ class Group(enum.StrEnum):
 
 @frozen_dataclass
 class Check:
-    """One thing that an evaluation asks for, and what came of it; `turn` counts from 1. `score`: on its own scale."""
+    """One thing that an evaluation asks for, and what came of it; `turn` counts from 1. `score`: on
+    its own scale."""
 
     group: Group
     subject: str
@@ -926,7 +1131,9 @@ class Check:
 
 def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
     """All that counts for the status of a result, skipped ones included."""
-    result_checks = list(_of_golden(plan, result) if isinstance(result, GoldenResult) else _of_scenario(plan, result))
+    result_checks = list(
+        _of_golden(plan, result) if isinstance(result, GoldenResult) else _of_scenario(plan, result)
+    )
     for expectation_result in result.evaluation_expectation_results:
         subject = expectation_result.prompt or expectation_result.evaluation_expectation
         result_checks.append(
@@ -955,7 +1162,10 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
                 explanation=f"{score:g}",
                 score=score,
             )
-        if plan.assesses_hallucination(plan.turns[number - 1]) and turn.hallucination_result is not None:
+        if (
+            plan.assesses_hallucination(plan.turns[number - 1])
+            and turn.hallucination_result is not None
+        ):
             yield _of_hallucination(turn.hallucination_result, number)
 
 
@@ -972,13 +1182,23 @@ def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
 
 def _of_expectation(expectation_outcome: GoldenExpectationOutcome, turn: int) -> Check:
     expected = expectation_outcome.expectation or GoldenExpectation()
-    similar, tool = expectation_outcome.semantic_similarity_result, expectation_outcome.tool_invocation_result
-    is_open = expected.tool_call is not None and has_semantic(expected.tool_call, expected.comparison_type)
-    score: float | None = similar.score if similar else tool.parameter_correctness_score if tool else None
+    similar, tool = (
+        expectation_outcome.semantic_similarity_result,
+        expectation_outcome.tool_invocation_result,
+    )
+    is_open = expected.tool_call is not None and has_semantic(
+        expected.tool_call, expected.comparison_type
+    )
+    score: float | None = (
+        similar.score if similar else tool.parameter_correctness_score if tool else None
+    )
     explanation = (similar.explanation if similar else "") or (tool.explanation if tool else "")
     if expected.note == UNEXPECTED_CALL and expectation_outcome.observed_tool_call is not None:
         explanation = ", ".join(sorted(names_of(expectation_outcome.observed_tool_call)))
-    elif expected.note == UNEXPECTED_RESPONSE and expectation_outcome.observed_agent_response is not None:
+    elif (
+        expected.note == UNEXPECTED_RESPONSE
+        and expectation_outcome.observed_agent_response is not None
+    ):
         explanation = text_of(expectation_outcome.observed_agent_response)[:300]
     return Check(
         group=Group.SIMILARITY if similar is not None or is_open else Group.EXPECTATION,
@@ -1019,9 +1239,13 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
 def has_semantic(call: ToolCall, comparison: ComparisonType) -> bool:
     """Whether an expected call has an argument that is compared by its meaning."""
     values = (call.args or {}).values()
-    if any(isinstance(value, Mapping) and value.get("$matchType") == "semantic" for value in values):
+    if any(
+        isinstance(value, Mapping) and value.get("$matchType") == "semantic" for value in values
+    ):
         return True
-    return comparison is ComparisonType.SEMANTIC_SIMILARITY and any(isinstance(value, str) for value in values)
+    return comparison is ComparisonType.SEMANTIC_SIMILARITY and any(
+        isinstance(value, str) for value in values
+    )
 
 
 def described(expected: GoldenExpectation) -> str:
@@ -1046,8 +1270,8 @@ def described(expected: GoldenExpectation) -> str:
 def status(checks: Iterable[Check]) -> Outcome | None:
     """PASS where all that counts is met, FAIL where something is not, SKIPPED where nothing counts.
 
-    None where something could not be told: the execution state is then ERROR (METRIC_CALCULATION_FAILURE).
-    """
+    None where something could not be told: the execution state is then ERROR
+    (METRIC_CALCULATION_FAILURE)."""
     outcomes = {check.outcome for check in checks}
     decisive = (outcome for outcome in (UNKNOWN, Outcome.FAIL, Outcome.PASS) if outcome in outcomes)
     return next(decisive, Outcome.SKIPPED) or None

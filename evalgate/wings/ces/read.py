@@ -1,7 +1,8 @@
-"""A CES file as it is written, in JSON or YAML: what kind it is, what stands in it, what is wrong with it and where.
+"""A CES file as it is written, in JSON or YAML: what kind it is, what stands in it, what is wrong
+with it and where.
 
-Stricter than google-cloud-ces: also required fields, ranges, conflicts within a turn and keys in two spellings.
-"""
+Stricter than google-cloud-ces: also required fields, ranges, conflicts within a turn and keys in
+two spellings."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ LOCAL_APP: Final = "projects/local/locations/local/apps/local"
 """The app of what is written without one."""
 
 MATCH_TYPES: Final = ("ignore", "semantic", "contains", "regexp")
-"""How an argument may be compared: `{"$matchType": ..., "$originalValue": ...}` in place of a value."""
+"""How an argument may be compared: `{"$matchType": ..., "$originalValue": ...}` in place of a
+value."""
 
 
 class Kind(enum.StrEnum):
@@ -106,7 +108,8 @@ COLLECTIONS: Final[Mapping[str, Kind]] = {
 
 @frozen_dataclass
 class Resource:
-    """A resource, or what a file for `cxas` has in place of one. `path`: where it stands in its file.
+    """A resource, or what a file for `cxas` has in place of one. `path`: where it stands in its
+    file.
 
     `message` of a golden for `cxas` is the Evaluation that it becomes.
     """
@@ -138,7 +141,8 @@ class Resource:
 
 @frozen_dataclass
 class Reading:
-    """What stands in a file; `raw` is its whole content as it is written, None where it cannot be read.
+    """What stands in a file; `raw` is its whole content as it is written, None where it cannot be
+    read.
 
     A resource with an error is not among `resources`, nor is `app`, what an app says.
     """
@@ -160,7 +164,8 @@ def file_name(title: str) -> str:
     return re.sub(r"[^\w.-]+", "_", title)[:80].strip("._") or "evaluation"
 
 
-# --- kinds ------------------------------------------------------------------------------------------
+# --- kinds
+# ------------------------------------------------------------------------------------------
 
 _KEY = r"[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:"
 _TOP_KEY = re.compile(f"^{_KEY}", re.MULTILINE)
@@ -184,15 +189,16 @@ _MARKS: Final = (
     (Kind.PERSONA, "display_name personality", ""),
     (Kind.DATASET, "display_name evaluations", ""),
 )
-_APP_MARKS = frozenset({"evaluation_metrics_thresholds", "evaluation_personas", "evaluation_settings"})
+_APP_MARKS = frozenset(
+    {"evaluation_metrics_thresholds", "evaluation_personas", "evaluation_settings"}
+)
 
 
 def kind_of(text: str, *, file: str) -> Kind | None:
     """What a file holds, by the first keys of its content; None where that is nothing of CES.
 
-    In an export's layout (`evaluations/NAME/NAME.json`, `evaluationExpectations/`) the folder decides, so that a file
-    with a misspelled key, or a broken one, is told of.
-    """
+    In an export's layout (`evaluations/NAME/NAME.json`, `evaluationExpectations/`) the folder
+    decides, so that a file with a misspelled key, or a broken one, is told of."""
     if not file.endswith(ENDINGS):
         return None
     if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML takes JSON
@@ -209,7 +215,11 @@ def kind_of(text: str, *, file: str) -> Kind | None:
     for kind, needed, within in _MARKS:
         if top.issuperset(needed.split()) and (not within or within in inner):
             return kind
-    return kind_by_folder(file) if not top or not top.isdisjoint({"display_name", "golden", "scenario"}) else None
+    return (
+        kind_by_folder(file)
+        if not top or not top.isdisjoint({"display_name", "golden", "scenario"})
+        else None
+    )
 
 
 def kind_by_folder(file: str) -> Kind | None:
@@ -219,15 +229,19 @@ def kind_by_folder(file: str) -> Kind | None:
     parts = file.split("/")
     if len(parts) >= 3 and parts[-3] == "evaluations" and parts[-2] == stem(file):
         return Kind.EVALUATION
-    folders = {"evaluationExpectations", "evaluationDatasets", "evaluationPersonas"} & set(parts[-3:-1])
+    folders = {"evaluationExpectations", "evaluationDatasets", "evaluationPersonas"} & set(
+        parts[-3:-1]
+    )
     return COLLECTIONS[folders.pop()] if folders else None
 
 
-# --- reading ----------------------------------------------------------------------------------------
+# --- reading
+# ----------------------------------------------------------------------------------------
 
 
 def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
-    """Read a file; `file` is its name relative to the repository, `kind` what it holds where that is known."""
+    """Read a file; `file` is its name relative to the repository, `kind` what it holds where that
+    is known."""
     kind = kind or kind_of(text, file=file) or Kind.EVALUATION
     problems = Problems(text, file=file)
     raw = _json(text, problems) if file.endswith(".json") else _yaml(text, problems)
@@ -244,7 +258,9 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
         reader.of_cxas(raw)
     else:
         reader.resource(raw, (), kind)
-    return Reading(kind=kind, resources=tuple(reader.found), problems=problems.all(), raw=raw, app=app)
+    return Reading(
+        kind=kind, resources=tuple(reader.found), problems=problems.all(), raw=raw, app=app
+    )
 
 
 def parse_message(
@@ -252,9 +268,9 @@ def parse_message(
 ) -> tuple[Proto | None, tuple[Problem, ...]]:
     """A message that somebody hands over, and every problem of it; None where one is an error.
 
-    One that `is_partial` is a part of an update: what is required may be absent. `unknown`: takes the places of fields
-    that we do not know, which are then left out and no problem: the API may be newer than we are.
-    """
+    One that `is_partial` is a part of an update: what is required may be absent. `unknown`: takes
+    the places of fields that we do not know, which are then left out and no problem: the API may be
+    newer than we are."""
     problems = Problems("", file=file)
     problems.use_places(lambda path: Place(file=file, json_path=json_source.path_text(path)))
     if not isinstance(raw, dict):
@@ -272,7 +288,13 @@ def _json(text: str, problems: Problems) -> Any:
     document = json_source.read(text, problems, consumer=lambda _path, _raw, _offset: None)
     if document is None:
         return None
-    return document.members if document.kind == "object" else [] if document.kind == "list" else document.value
+    return (
+        document.members
+        if document.kind == "object"
+        else []
+        if document.kind == "list"
+        else document.value
+    )
 
 
 def _yaml(text: str, problems: Problems) -> Any:
@@ -289,18 +311,23 @@ def _yaml(text: str, problems: Problems) -> Any:
 
 
 def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
-    """The line of a path; keys of the path are in one spelling, and those of the file perhaps in the other."""
+    """The line of a path; keys of the path are in one spelling, and those of the file perhaps in
+    the other."""
     written: list[str | int] = []
     for step in path:
         spellings = (step, to_camel(step), to_snake(step)) if isinstance(step, str) else ()
-        used = next((spelling for spelling in spellings if isinstance(raw, dict) and spelling in raw), step)
+        used = next(
+            (spelling for spelling in spellings if isinstance(raw, dict) and spelling in raw), step
+        )
         written.append(used)
         try:
             raw = raw[used]
         except (LookupError, TypeError):
             raw = None
     place = locator(*written)
-    return Place(file=place.file, line=place.line, column=place.column, json_path=json_source.path_text(path))
+    return Place(
+        file=place.file, line=place.line, column=place.column, json_path=json_source.path_text(path)
+    )
 
 
 @dataclass(slots=True)
@@ -331,10 +358,16 @@ class _Reader:
         """Read what an app says of its evaluations; the rest of it is not ours."""
         fields = shapes.fields_of(AppEvaluation)
         for key in raw:
-            near = words.nearest(key[:100], fields, cutoff=0.8) if isinstance(key, str) and key not in fields else None
+            near = (
+                words.nearest(key[:100], fields, cutoff=0.8)
+                if isinstance(key, str) and key not in fields
+                else None
+            )
             if near:
                 message = f"`{key}` is not read"
-                self.problems.warning("unknown-key", message, path=(key,), hint=f"did you mean `{near}`?")
+                self.problems.warning(
+                    "unknown-key", message, path=(key,), hint=f"did you mean `{near}`?"
+                )
         app: AppEvaluation | None = self.message(
             AppEvaluation, {key: value for key, value in raw.items() if key in fields}, ()
         )
@@ -368,7 +401,9 @@ class _Reader:
         for number, step in enumerate(simulation.steps):
             step_path = (*path, "steps", number)
             if not step.goal and not step.static_utterance:
-                self.problems.error("missing-key", "`goal` or `static_utterance` is missing", path=step_path)
+                self.problems.error(
+                    "missing-key", "`goal` or `static_utterance` is missing", path=step_path
+                )
             elif step.goal and not step.success_criteria and not step.static_utterance:
                 message = "a goal without `success_criteria`: a judge decides what counts"
                 self.problems.warning("ces-turn", message, path=step_path)
@@ -385,10 +420,13 @@ class _Reader:
 
     def _add(self, kind: Kind, path: Path, message: Proto) -> None:
         place = self.problems.place_of(path)
-        self.found.append(Resource(kind=kind, file=self.file, path=path, message=message, place=place))
+        self.found.append(
+            Resource(kind=kind, file=self.file, path=path, message=message, place=place)
+        )
 
     def _with_named_expectations(self, raw: Any, path: Path) -> Any:
-        """An evaluation whose expectations are all named: an export may write them out where the names belong."""
+        """An evaluation whose expectations are all named: an export may write them out where the
+        names belong."""
         if not isinstance(raw, dict):
             return raw
         evaluation = dict(raw)
@@ -432,7 +470,8 @@ class _Reader:
         return message if self.problems.failed == error_count else None
 
     def _clean(self, shape: type[Proto], raw: Any, path: Path, depth: int) -> Any:
-        """The keys of a message in one spelling, nulls left out as absent; what is wrong with its keys is told."""
+        """The keys of a message in one spelling, nulls left out as absent; what is wrong with its
+        keys is told."""
         if not isinstance(raw, dict):
             return raw
         if depth > MOST_LEVELS:
@@ -450,15 +489,21 @@ class _Reader:
                 self.problems.error("duplicate-key", message, path=(*path, key), hint="Delete one.")
             elif value is not None:
                 spelled[name] = key
-                content[shapes.key_of(shape, name)] = self._clean_value(shape, name, value, (*path, key), depth)
+                content[shapes.key_of(shape, name)] = self._clean_value(
+                    shape, name, value, (*path, key), depth
+                )
         self._check_given(shape, content, path)
         return content
 
-    def _clean_value(self, shape: type[Proto], name: str, value: Any, path: Path, depth: int) -> Any:
+    def _clean_value(
+        self, shape: type[Proto], name: str, value: Any, path: Path, depth: int
+    ) -> Any:
         values = shapes.enum_in(shape, name)
         not_run = shapes.NOT_RUN_VALUES.get(values.__name__, ()) if values else ()
         is_not_run = isinstance(value, str) and value in not_run
-        if is_not_run or (shapes.handling_of(shape, name) is Handling.NOT_RUN and value not in ("", False)):
+        if is_not_run or (
+            shapes.handling_of(shape, name) is Handling.NOT_RUN and value not in ("", False)
+        ):
             subject = f"`{path[-1]}`" + (f": {value}" if is_not_run else "")
             message = f"{subject} is kept in the file, and an evaluation that has it is not run"
             self.problems.warning("ces-not-run", message, path=path, hint="See docs/ces.md.")
@@ -466,20 +511,32 @@ class _Reader:
         if inner is None:
             return value
         if isinstance(value, list):
-            return [self._clean(inner, element, (*path, number), depth + 1) for number, element in enumerate(value)]
+            return [
+                self._clean(inner, element, (*path, number), depth + 1)
+                for number, element in enumerate(value)
+            ]
         if shapes.is_map(shape, name) and isinstance(value, dict):
-            return {key: self._clean(inner, element, (*path, key), depth + 1) for key, element in value.items()}
+            return {
+                key: self._clean(inner, element, (*path, key), depth + 1)
+                for key, element in value.items()
+            }
         return self._clean(inner, value, path, depth + 1)
 
     def _unknown_key(self, shape: type[Proto], raw: dict[Any, Any], key: Any, path: Path) -> None:
         if not isinstance(key, str):
-            self.problems.error("wrong-type", f"expected text as a key, found {described(key)}", path=path)
+            self.problems.error(
+                "wrong-type", f"expected text as a key, found {described(key)}", path=path
+            )
             return
-        used_names = {shapes.fields_of(shape).get(spelling) for spelling in raw if isinstance(spelling, str)}
+        used_names = {
+            shapes.fields_of(shape).get(spelling) for spelling in raw if isinstance(spelling, str)
+        }
         free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in used_names]
         synonyms = _MEANT.get(shape.__name__, {})
         near = words.nearest(key[:100], [*free, *synonyms])
-        self.problems.unknown_key(shape.__name__, path=(*path, key), near=synonyms.get(near or "", near), is_error=True)
+        self.problems.unknown_key(
+            shape.__name__, path=(*path, key), near=synonyms.get(near or "", near), is_error=True
+        )
 
     def _check_given(self, shape: type[Proto], content: JsonObject, path: Path) -> None:
         """Required fields and oneofs of a message."""
@@ -487,16 +544,22 @@ class _Reader:
             keys = [shapes.key_of(shape, name) for name in fields]
             present_keys = [key for key in keys if key in content]
             if len(present_keys) > 1:
-                message = f"only one of {words.listed([f'`{key}`' for key in present_keys])} may be given"
+                message = (
+                    f"only one of {words.listed([f'`{key}`' for key in present_keys])} may be given"
+                )
                 self.problems.error("ces-oneof", message, path=(*path, present_keys[1]))
-            elif not (present_keys or self.is_partial or issubclass(shape, shapes.Result | cxas.Cxas)):
+            elif not (
+                present_keys or self.is_partial or issubclass(shape, shapes.Result | cxas.Cxas)
+            ):
                 message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
                 self.problems.error("ces-oneof", message, path=path)
         for name in shape.required if not self.is_partial else ():
             key = shapes.key_of(shape, name)
             if content.get(key) in (None, "", []):
                 hint = "" if key in content else json_source.instead_of(key, content)
-                self.problems.error("missing-key", f"`{key}` is missing or empty", path=path, hint=hint)
+                self.problems.error(
+                    "missing-key", f"`{key}` is missing or empty", path=path, hint=hint
+                )
 
     def _tell(self, error: ValidationError, raw: Any, path: Path) -> None:
         """What pydantic finds; keys are not its business."""
@@ -547,7 +610,8 @@ def _within(raw: Any, loc: Path) -> Path:
     return tuple(path)
 
 
-# --- what a message says ------------------------------------------------------------------------------
+# --- what a message says
+# ------------------------------------------------------------------------------
 
 
 @frozen_dataclass
@@ -565,16 +629,34 @@ def checked(evaluation: Evaluation) -> Iterator[Told]:
     """What is wrong with what an evaluation says; warnings for what is probably not meant."""
     for number, turn in enumerate(evaluation.golden.turns if evaluation.golden else ()):
         yield from _checked_turn(turn, ("golden", "turns", number))
-    for number, expectation in enumerate(evaluation.scenario.scenario_expectations if evaluation.scenario else ()):
-        call = expectation.tool_expectation.expected_tool_call if expectation.tool_expectation else None
+    for number, expectation in enumerate(
+        evaluation.scenario.scenario_expectations if evaluation.scenario else ()
+    ):
+        call = (
+            expectation.tool_expectation.expected_tool_call
+            if expectation.tool_expectation
+            else None
+        )
         if call is not None and call.args:
-            path: Path = ("scenario", "scenarioExpectations", number, "toolExpectation", "expectedToolCall", "args")
+            path: Path = (
+                "scenario",
+                "scenarioExpectations",
+                number,
+                "toolExpectation",
+                "expectedToolCall",
+                "args",
+            )
             yield from _matchers(call.args, path)
 
 
 def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
-    steps = [(step.expectation, (*path, "steps", number, "expectation")) for number, step in enumerate(turn.steps)]
-    expectations = [(expectation, location) for expectation, location in steps if expectation is not None]
+    steps = [
+        (step.expectation, (*path, "steps", number, "expectation"))
+        for number, step in enumerate(turn.steps)
+    ]
+    expectations = [
+        (expectation, location) for expectation, location in steps if expectation is not None
+    ]
     if not any(step.user_input for step in turn.steps):
         message = "a turn without user input: the agent is told nothing"
         yield Told(code="ces-turn", message=message, path=path, is_error=False)
@@ -596,10 +678,15 @@ def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
         if expectation.no_tool_calls is False:
             message = "`noToolCalls` says something only as `true`"
             yield Told(
-                code="wrong-value", message=message, path=(*location, "noToolCalls"), hint="Delete it, or write true."
+                code="wrong-value",
+                message=message,
+                path=(*location, "noToolCalls"),
+                hint="Delete it, or write true.",
             )
         if expectation.no_tool_calls and calls:
-            message = "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
+            message = (
+                "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
+            )
             yield Told(code="wrong-value", message=message, path=(*location, "noToolCalls"))
         if expectation.tool_call is not None and expectation.tool_call.args:
             yield from _matchers(expectation.tool_call.args, (*location, "toolCall", "args"))
@@ -611,7 +698,11 @@ def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
                 message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
                 hint = words.suggest(response.id[:100], ids)
                 yield Told(
-                    code="ces-reference", message=message, path=(*location, key, "id"), hint=hint, is_error=False
+                    code="ces-reference",
+                    message=message,
+                    path=(*location, key, "id"),
+                    hint=hint,
+                    is_error=False,
                 )
 
 
@@ -624,7 +715,9 @@ def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[Told]:
         if match not in MATCH_TYPES:
             message = f"expected one of {words.listed([f'`{mode}`' for mode in MATCH_TYPES])}, found {described(match)}"
             hint = words.suggest(match[:50], MATCH_TYPES) if isinstance(match, str) else ""
-            yield Told(code="ces-match-type", message=message, path=(*path, name, "$matchType"), hint=hint)
+            yield Told(
+                code="ces-match-type", message=message, path=(*path, name, "$matchType"), hint=hint
+            )
         elif match != "ignore" and "$originalValue" not in value:
             message = "`$originalValue` is missing: there is nothing to compare with"
             yield Told(code="ces-match-type", message=message, path=(*path, name))
@@ -636,16 +729,19 @@ def _pattern(pattern: Any, path: Path) -> Iterator[Told]:
     try:
         re.compile(pattern if isinstance(pattern, str) else "(")
     except (re.error, RecursionError, OverflowError):
-        yield Told(code="ces-match-type", message="not a regular expression", path=path, is_error=False)
+        yield Told(
+            code="ces-match-type", message="not a regular expression", path=path, is_error=False
+        )
 
 
-# --- a repository's resources ---------------------------------------------------------------------------
+# --- a repository's resources
+# ---------------------------------------------------------------------------
 
 
 @frozen_dataclass
 class Library:
-    """CES resources of a repository, by file, and everything that is wrong with their files. `beside`: files that were
-    not selected, which say what applies to those that were."""
+    """CES resources of a repository, by file, and everything that is wrong with their files.
+    `beside`: files that were not selected, which say what applies to those that were."""
 
     readings: Mapping[str, Reading] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
@@ -659,7 +755,10 @@ class Library:
     def of(self, *kinds: Kind) -> tuple[Resource, ...]:
         """The resources of some kinds, in the order of their files."""
         return tuple(
-            resource for reading in self.readings.values() for resource in reading.resources if resource.kind in kinds
+            resource
+            for reading in self.readings.values()
+            for resource in reading.resources
+            if resource.kind in kinds
         )
 
     @property
@@ -669,18 +768,25 @@ class Library:
 
 
 def written_prompts(readings: Iterable[Reading]) -> dict[str, str]:
-    """The prompts of goldens for `cxas`, which are written where CES has names, by the names' last part."""
+    """The prompts of goldens for `cxas`, which are written where CES has names, by the names' last
+    part."""
     prompts: dict[str, str] = {}
     for reading in readings:
         if reading.kind is Kind.CONVERSATIONS and reading.resources:  # else its shape is wrong
             for section in (reading.raw, *reading.raw["conversations"]):
-                listed = (*(section.get("common_expectations") or ()), *(section.get("expectations") or ()))
+                listed = (
+                    *(section.get("common_expectations") or ()),
+                    *(section.get("expectations") or ()),
+                )
                 prompts |= {cxas.expectation_id(prompt): prompt for prompt in listed}
     return prompts
 
 
-def library(texts: Mapping[str, str], *, folders: Callable[[str], frozenset[str]] = lambda _: frozenset()) -> Library:
-    """Read files by name and check what they say of each other. `folders`: the names of the folders in a folder."""
+def library(
+    texts: Mapping[str, str], *, folders: Callable[[str], frozenset[str]] = lambda _: frozenset()
+) -> Library:
+    """Read files by name and check what they say of each other. `folders`: the names of the folders
+    in a folder."""
     readings = {file: parse(text, file=file) for file, text in sorted(texts.items())}
     ces_library = Library(readings=readings)
     problems = [problem for reading in readings.values() for problem in reading.problems]
@@ -688,27 +794,37 @@ def library(texts: Mapping[str, str], *, folders: Callable[[str], frozenset[str]
 
 
 def app_folder(file: str) -> str:
-    """The folder of the app that a file belongs to: above `evaluations` and its siblings; else the file's own."""
+    """The folder of the app that a file belongs to: above `evaluations` and its siblings; else the
+    file's own."""
     parts = dirname(file).split("/")
-    at = next((number for number, part in enumerate(parts) if part in (*COLLECTIONS, "evals")), len(parts))
+    at = next(
+        (number for number, part in enumerate(parts) if part in (*COLLECTIONS, "evals")), len(parts)
+    )
     return "/".join(parts[:at])
 
 
 def _across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
-    """Names that are used twice in an app or a file for `cxas`, references that lead nowhere, and apps of two files."""
+    """Names that are used twice in an app or a file for `cxas`, references that lead nowhere, and
+    apps of two files."""
     files: dict[str, str] = {}
     for file in (file for file, reading in library.readings.items() if reading.kind is Kind.APP):
         first = files.setdefault(app_folder(file), file)
         if first != file:
             message = f"{first} says already what applies to the evaluations of this app"
-            yield errors.error("ces-duplicate-name", message, Place(file=file), "Delete one of the two files.")
+            yield errors.error(
+                "ces-duplicate-name", message, Place(file=file), "Delete one of the two files."
+            )
     apps: dict[str, list[Resource]] = {}
     for resource in library.of(*Kind):
         apps.setdefault(app_folder(resource.file), []).append(resource)
     for app, resources in apps.items():
         yield from _duplicates(resources)
         yield from _references(
-            resources, {kind: folders(f"{app}/{kind}" if app else kind) for kind in ("tools", "agents", "toolsets")}
+            resources,
+            {
+                kind: folders(f"{app}/{kind}" if app else kind)
+                for kind in ("tools", "agents", "toolsets")
+            },
         )
 
 
@@ -717,18 +833,29 @@ def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
     for resource in resources:
         if resource.kind in (Kind.APP, Kind.RESULT, Kind.RUN):
             continue
-        within, title = ("", "displayName") if resource.kind in RESOURCES else (resource.file, "name")
+        within, title = (
+            ("", "displayName") if resource.kind in RESOURCES else (resource.file, "name")
+        )
         for key, value in ((title, resource.title), ("name", resource.name)):
-            first = resources_by_name.setdefault((resource.kind, within, key, value), resource) if value else resource
+            first = (
+                resources_by_name.setdefault((resource.kind, within, key, value), resource)
+                if value
+                else resource
+            )
             # an expectation that is written out in two evaluations is one
-            if first is not resource and (within or first.message != resource.message or not resource.path):
+            if first is not resource and (
+                within or first.message != resource.message or not resource.path
+            ):
                 message = f"the {key} {value[:80]!r} is already used ({first.place})"
                 hint = f"Each one in {'a file' if within else 'an app'} needs its own."
                 yield errors.error("ces-duplicate-name", message, resource.place, hint)
 
 
-def _references(resources: list[Resource], folders: Mapping[str, frozenset[str]]) -> Iterator[Problem]:
-    """References to expectations and evaluations, by either name; to tools and agents where the app is there."""
+def _references(
+    resources: list[Resource], folders: Mapping[str, frozenset[str]]
+) -> Iterator[Problem]:
+    """References to expectations and evaluations, by either name; to tools and agents where the app
+    is there."""
     names_by_kind: dict[Kind, set[str]] = {}
     for resource in resources:
         names_by_kind.setdefault(resource.kind, set()).update({resource.id, resource.title})
@@ -737,7 +864,10 @@ def _references(resources: list[Resource], folders: Mapping[str, frozenset[str]]
         references: list[tuple[Kind, str]] = []
         if isinstance(message, Evaluation) and resource.kind is Kind.EVALUATION:
             inputs = message.golden or message.scenario
-            references = [(Kind.EXPECTATION, name) for name in (inputs.evaluation_expectations if inputs else ())]
+            references = [
+                (Kind.EXPECTATION, name)
+                for name in (inputs.evaluation_expectations if inputs else ())
+            ]
         elif isinstance(message, EvaluationDataset):
             references = [(Kind.EVALUATION, name) for name in message.evaluations]
         for kind, name in references:
@@ -747,19 +877,29 @@ def _references(resources: list[Resource], folders: Mapping[str, frozenset[str]]
             hint = words.suggest(last[:100], there)
             text = f"no {kind} {name[-100:]!r} is there"
             # an export of some evaluations alone has no expectations: that is no fault of theirs
-            yield (errors.error if there else errors.warning)("ces-reference", text, resource.place, hint)
+            yield (errors.error if there else errors.warning)(
+                "ces-reference", text, resource.place, hint
+            )
         for collection, used in sorted(used_of_app(message)):
             folder_names = folders.get(collection, frozenset())
             if folder_names and used not in folder_names:
                 hint = words.suggest(used[:100], folder_names)
-                yield errors.warning("ces-reference", f"the app has no {collection}/{used[:80]}", resource.place, hint)
+                yield errors.warning(
+                    "ces-reference",
+                    f"the app has no {collection}/{used[:80]}",
+                    resource.place,
+                    hint,
+                )
 
 
 def used_of_app(message: Proto) -> set[tuple[str, str]]:
-    """The tools, toolsets and agents that a message names, as collection and last part of the name."""
+    """The tools, toolsets and agents that a message names, as collection and last part of the
+    name."""
     used: set[tuple[str, str]] = set()
     for submessage in shapes.messages_in(message):
-        for value in (getattr(submessage, name, None) for name in ("tool", "toolset", "target_agent")):
+        for value in (
+            getattr(submessage, name, None) for name in ("tool", "toolset", "target_agent")
+        ):
             if match := _OF_APP.fullmatch(value) if isinstance(value, str) else None:
                 used.add((match[1], match[2]))
     return used

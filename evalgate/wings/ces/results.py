@@ -1,8 +1,8 @@
-"""What a run gave, as the API has it: EvaluationResult, EvaluationRun, latency report, metrics by version.
+"""What a run gave, as the API has it: EvaluationResult, EvaluationRun, latency report, metrics by
+version.
 
-Pure: the outcomes by turn and expectation, the time and the names arrive as arguments. What is not known is left out:
-a run without a status is ERROR, and no mean counts what was not scored.
-"""
+Pure: the outcomes by turn and expectation, the time and the names arrive as arguments. What is not
+known is left out: a run without a status is ERROR, and no mean counts what was not scored."""
 
 from __future__ import annotations
 
@@ -58,9 +58,8 @@ _ERRORS: Final[Mapping[FailureKind, ErrorType]] = {
 class Measured:
     """One run of an evaluation: what the agent did, and what the evaluation says of it.
 
-    `status` None: it cannot be told, as where a judge was out of reach; `why` says so. `number` counts the runs of one
-    evaluation from 1.
-    """
+    `status` None: it cannot be told, as where a judge was out of reach; `why` says so. `number`
+    counts the runs of one evaluation from 1."""
 
     evaluation: Evaluation
     result: GoldenResult | ScenarioResult | None = None
@@ -75,7 +74,8 @@ class Measured:
 
 @frozen_dataclass
 class Batch:
-    """What was run together: `run_id` and `created_at` (RFC 3339) of it, the `version` of the agent, a commit."""
+    """What was run together: `run_id` and `created_at` (RFC 3339) of it, the `version` of the
+    agent, a commit."""
 
     app: str
     run_id: str
@@ -95,7 +95,8 @@ class Batch:
         return f"{self.app}/versions/{self.version}" if self.version else ""
 
 
-# --- results --------------------------------------------------------------------------------------------
+# --- results
+# --------------------------------------------------------------------------------------------
 
 
 def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
@@ -107,7 +108,9 @@ def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
         name=f"{evaluation.name or f'{batch.app}/evaluations/{title}'}/results/{batch.run_id}-{measured.number}",
         display_name=f"{title} result - {batch.created_at}",
         create_time=batch.created_at,
-        evaluation_status=measured.status if is_known and measured.status is not None else Outcome(0),
+        evaluation_status=measured.status
+        if is_known and measured.status is not None
+        else Outcome(0),
         execution_state=ExecutionState.COMPLETED if is_known else ExecutionState.ERROR,
         error_info=None if is_known else _error(measured),
         evaluation_run=batch.name,
@@ -124,7 +127,9 @@ def _error(measured: Measured) -> EvaluationErrorInfo:
     failure = measured.failure
     if failure is None:
         message = measured.why or "an outcome could not be told"
-        return EvaluationErrorInfo(error_type=ErrorType.METRIC_CALCULATION_FAILURE, error_message=message)
+        return EvaluationErrorInfo(
+            error_type=ErrorType.METRIC_CALCULATION_FAILURE, error_message=message
+        )
     kind = _ERRORS.get(failure.kind, ErrorType.RUNTIME_FAILURE)
     return EvaluationErrorInfo(error_type=kind, error_message=failure.message)
 
@@ -148,13 +153,17 @@ def _with_latencies(measured: Measured, app: str) -> GoldenResult | ScenarioResu
     if isinstance(outcomes, ScenarioResult):
         latencies = tuple(_tool_latencies(measured.turns, app))
         spans = tuple(_spans(measured.turns, app))
-        return outcomes.model_copy(update={"tool_call_latencies": latencies, "span_latencies": spans})
+        return outcomes.model_copy(
+            update={"tool_call_latencies": latencies, "span_latencies": spans}
+        )
     return None
 
 
 def _tool_latencies(turns: Iterable[Invocation], app: str) -> Iterable[ToolCallLatency]:
     for name, seconds in _seconds_of(turns, "tool"):
-        yield ToolCallLatency(tool=tool_name(name, app), display_name=name, execution_latency=_duration(seconds))
+        yield ToolCallLatency(
+            tool=tool_name(name, app), display_name=name, execution_latency=_duration(seconds)
+        )
 
 
 def _spans(turns: Iterable[Invocation], app: str) -> Iterable[SpanLatency]:
@@ -171,16 +180,22 @@ def tool_name(name: str, app: str) -> str:
 
 
 def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float]]:
-    """How long the calls of tools and models took, in order: kind, name, seconds. Where nobody told them apart, that of
-    a turn's only one: of several only the time together is known."""
+    """How long the calls of tools and models took, in order: kind, name, seconds. Where nobody told
+    them apart, that of a turn's only one: of several only the time together is known."""
     for turn in turns:
         timings = turn.timings or Timings(total_s=0.0)
         if timings.calls:
-            yield from ((call.kind, call.name, call.seconds) for call in timings.calls if call.name != TRANSFER)
+            yield from (
+                (call.kind, call.name, call.seconds)
+                for call in timings.calls
+                if call.name != TRANSFER
+            )
             continue
         names = {
             "tool": [call.name for call in turn.tool_calls],
-            "model": [str(event.model_version) for event in turn.events or () if event.model_version],
+            "model": [
+                str(event.model_version) for event in turn.events or () if event.model_version
+            ],
         }
         for kind, seconds in (("tool", timings.tool_s), ("model", timings.model_s)):
             if len(names[kind]) == 1 and seconds is not None:
@@ -188,7 +203,9 @@ def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float
 
 
 def _seconds_of(turns: Iterable[Invocation], kind: str) -> Iterable[tuple[str, float]]:
-    yield from ((name, seconds) for call_kind, name, seconds in _call_seconds(turns) if call_kind == kind)
+    yield from (
+        (name, seconds) for call_kind, name, seconds in _call_seconds(turns) if call_kind == kind
+    )
 
 
 def _duration(seconds: float) -> str:
@@ -199,7 +216,8 @@ def _seconds(duration: str | None) -> float | None:
     return float(duration.removesuffix("s")) if duration else None
 
 
-# --- runs -----------------------------------------------------------------------------------------------
+# --- runs
+# -----------------------------------------------------------------------------------------------
 
 
 def run_of(
@@ -207,7 +225,9 @@ def run_of(
 ) -> tuple[EvaluationRun, list[EvaluationResult]]:
     """The run of some evaluations, and the result of each."""
     results = [result_of(measurement, batch) for measurement in measured]
-    names = list(dict.fromkeys(_evaluation_of(evaluation_result.name) for evaluation_result in results))
+    names = list(
+        dict.fromkeys(_evaluation_of(evaluation_result.name) for evaluation_result in results)
+    )
     kinds = {measurement.evaluation.golden is not None for measurement in measured}
     methods = {measurement.method for measurement in measured} - {GoldenRunMethod(0)}
     evaluation_run = EvaluationRun(
@@ -222,14 +242,17 @@ def run_of(
         progress=Progress(
             total_count=len(results),
             completed_count=sum(
-                evaluation_result.execution_state is ExecutionState.COMPLETED for evaluation_result in results
+                evaluation_result.execution_state is ExecutionState.COMPLETED
+                for evaluation_result in results
             ),
             **_counts(results),
         ),
         evaluation_run_summaries={
             name: EvaluationRunSummary(
                 **_counts(
-                    evaluation_result for evaluation_result in results if _evaluation_of(evaluation_result.name) == name
+                    evaluation_result
+                    for evaluation_result in results
+                    if _evaluation_of(evaluation_result.name) == name
                 )
             )
             for name in names
@@ -261,8 +284,15 @@ def _counts(results: Iterable[EvaluationResult]) -> dict[str, int]:
         for evaluation_result in evaluation_results
         if evaluation_result.execution_state is ExecutionState.COMPLETED
     ]
-    errors = sum(evaluation_result.execution_state is ExecutionState.ERROR for evaluation_result in evaluation_results)
-    return {"passed_count": done.count(Outcome.PASS), "failed_count": done.count(Outcome.FAIL), "error_count": errors}
+    errors = sum(
+        evaluation_result.execution_state is ExecutionState.ERROR
+        for evaluation_result in evaluation_results
+    )
+    return {
+        "passed_count": done.count(Outcome.PASS),
+        "failed_count": done.count(Outcome.FAIL),
+        "error_count": errors,
+    }
 
 
 def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
@@ -272,11 +302,16 @@ def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
     tools, models = _grouped(_seconds_of(turns, "tool")), _grouped(_seconds_of(turns, "model"))
     return LatencyReport(
         tool_latencies=tuple(
-            ToolLatency(tool=tool_name(name, app), tool_display_name=name, latency_metrics=_percentiles(seconds))
+            ToolLatency(
+                tool=tool_name(name, app),
+                tool_display_name=name,
+                latency_metrics=_percentiles(seconds),
+            )
             for name, seconds in tools.items()
         ),
         llm_call_latencies=tuple(
-            LlmCallLatency(model=model, latency_metrics=_percentiles(seconds)) for model, seconds in models.items()
+            LlmCallLatency(model=model, latency_metrics=_percentiles(seconds))
+            for model, seconds in models.items()
         ),
         session_count=len(sessions),
     )
@@ -292,17 +327,24 @@ def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
 def _percentiles(seconds: Sequence[float]) -> LatencyMetrics:
     """By nearest rank."""
     ordered = sorted(seconds)
-    ranked = [_duration(ordered[max(0, -(-share * len(ordered) // 100) - 1)]) for share in (50, 90, 99)]
-    return LatencyMetrics(p50_latency=ranked[0], p90_latency=ranked[1], p99_latency=ranked[2], call_count=len(ordered))
+    ranked = [
+        _duration(ordered[max(0, -(-share * len(ordered) // 100) - 1)]) for share in (50, 90, 99)
+    ]
+    return LatencyMetrics(
+        p50_latency=ranked[0], p90_latency=ranked[1], p99_latency=ranked[2], call_count=len(ordered)
+    )
 
 
-# --- metrics by version -----------------------------------------------------------------------------------
+# --- metrics by version
+# -----------------------------------------------------------------------------------
 
 
 def aggregated(by_version: Mapping[str, Sequence[EvaluationResult]]) -> AggregatedMetrics:
     """What the results of one evaluation, or of a dataset's, say by version of the app."""
     return AggregatedMetrics(
-        metrics_by_app_version=tuple(_of_version(version, results) for version, results in by_version.items())
+        metrics_by_app_version=tuple(
+            _of_version(version, results) for version, results in by_version.items()
+        )
     )
 
 
@@ -314,7 +356,9 @@ def _of_version(version: str, results: Sequence[EvaluationResult]) -> MetricsByA
         if evaluation_result.golden_result is not None
     ]
     longest = max((len(turns) for turns in sessions), default=0)
-    by_turn = [[turns[number] for turns in sessions if number < len(turns)] for number in range(longest)]
+    by_turn = [
+        [turns[number] for turns in sessions if number < len(turns)] for number in range(longest)
+    ]
     scenarios = [
         evaluation_result.scenario_result
         for evaluation_result in results
@@ -326,7 +370,8 @@ def _of_version(version: str, results: Sequence[EvaluationResult]) -> MetricsByA
         fail_count=counts["failed_count"],
         **_metrics([turn for turns in sessions for turn in turns], scenarios),
         metrics_by_turn=tuple(
-            MetricsByTurn(turn_index=number, **_metrics(turns, ())) for number, turns in enumerate(by_turn)
+            MetricsByTurn(turn_index=number, **_metrics(turns, ()))
+            for number, turns in enumerate(by_turn)
         ),
     )
 
@@ -340,18 +385,26 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
     calls = [latency for turn in turns for latency in turn.tool_call_latencies]
     calls += [latency for scenario in scenarios for latency in scenario.tool_call_latencies]
     by_tool = _grouped(
-        (latency.tool, seconds) for latency in calls if (seconds := _seconds(latency.execution_latency)) is not None
+        (latency.tool, seconds)
+        for latency in calls
+        if (seconds := _seconds(latency.execution_latency)) is not None
     )
     waits = [seconds for turn in turns if (seconds := _seconds(turn.turn_latency)) is not None]
     return {
         "tool_metrics": tuple(_tool_metrics(turns)),
-        "semantic_similarity_metrics": (SemanticSimilarityMetrics(score=statistics.fmean(similar)),) if similar else (),
-        "hallucination_metrics": (HallucinationMetrics(score=statistics.fmean(claims)),) if claims else (),
+        "semantic_similarity_metrics": (SemanticSimilarityMetrics(score=statistics.fmean(similar)),)
+        if similar
+        else (),
+        "hallucination_metrics": (HallucinationMetrics(score=statistics.fmean(claims)),)
+        if claims
+        else (),
         "tool_call_latency_metrics": tuple(
             ToolCallLatencyMetrics(tool=tool, average_latency=_duration(statistics.fmean(seconds)))
             for tool, seconds in by_tool.items()
         ),
-        "turn_latency_metrics": (TurnLatencyMetrics(average_latency=_duration(statistics.fmean(waits))),)
+        "turn_latency_metrics": (
+            TurnLatencyMetrics(average_latency=_duration(statistics.fmean(waits))),
+        )
         if waits
         else (),
     }
@@ -361,11 +414,15 @@ def _similarities(turn: TurnReplayResult) -> list[int]:
     """The scores of a turn's answers; of the turn as a whole where its answers have none."""
     similarities = [outcome.semantic_similarity_result for outcome in turn.expectation_outcome]
     scores = [
-        similarity.score for similarity in similarities if similarity is not None and similarity.score is not None
+        similarity.score
+        for similarity in similarities
+        if similarity is not None and similarity.score is not None
     ]
     turn_similarity = turn.semantic_similarity_result
     return scores or (
-        [turn_similarity.score] if turn_similarity is not None and turn_similarity.score is not None else []
+        [turn_similarity.score]
+        if turn_similarity is not None and turn_similarity.score is not None
+        else []
     )
 
 

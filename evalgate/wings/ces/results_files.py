@@ -1,4 +1,5 @@
-"""What a run of CES evaluations gave, as the API has it: beside results.json, for whoever reads EvaluationResult."""
+"""What a run of CES evaluations gave, as the API has it: beside results.json, for whoever reads
+EvaluationResult."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ FILE: Final = "ces-results.json"
 
 
 def render(report: Report) -> str:
-    """The file: the runs of both sides with all results, and the metrics of each evaluation by version; "" where no
-    evaluation of CES is among what was run."""
+    """The file: the runs of both sides with all results, and the metrics of each evaluation by
+    version; "" where no evaluation of CES is among what was run."""
     if not has_any(report.run):
         return ""
     base = None if report.comparison is None else report.comparison.base
@@ -55,9 +56,13 @@ def of_runs(head: Run, base: Run | None) -> JsonObject:
     for side, run in [*([("base", base)] if base is not None else []), ("head", head)]:
         for evaluation_run, evaluation_results in _of_run(run, side):
             document["evaluationRuns"].append(evaluation_run.json())
-            document["evaluationResults"] += [evaluation_result.json() for evaluation_result in evaluation_results]
+            document["evaluationResults"] += [
+                evaluation_result.json() for evaluation_result in evaluation_results
+            ]
             for evaluation_result in evaluation_results:
-                versions = by_evaluation.setdefault(evaluation_result.name.partition("/results/")[0], {})
+                versions = by_evaluation.setdefault(
+                    evaluation_result.name.partition("/results/")[0], {}
+                )
                 versions.setdefault(_version(run, side), []).append(evaluation_result)
     document["aggregatedMetrics"] = {
         name: results.aggregated(versions).json() for name, versions in by_evaluation.items()
@@ -68,12 +73,16 @@ def of_runs(head: Run, base: Run | None) -> JsonObject:
 def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[EvaluationResult]]]:
     """A run of the API for each app."""
     by_app: dict[str, list[Measured]] = {}
-    cases_by_key = {(suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases}
+    cases_by_key = {
+        (suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases
+    }
     for trial in run.trials:
         case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # others only confirm
             plan = Plan.read(case.ces)
-            by_app.setdefault(plan.app, []).append(_measured(case, plan, trial, run.transcripts.find(trial.key)))
+            by_app.setdefault(plan.app, []).append(
+                _measured(case, plan, trial, run.transcripts.find(trial.key))
+            )
     for app, measured in by_app.items():
         created = run.started_at.replace("+00:00", "Z")
         batch = Batch(
@@ -87,11 +96,14 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
 
 
 def _version(run: Run, side: str) -> str:
-    """What a version is called: the commit and whether files differed from it, or the side where nobody knows it."""
+    """What a version is called: the commit and whether files differed from it, or the side where
+    nobody knows it."""
     return f"git-{run.commit[:12]}{'-changed' if run.dirty else ''}" if run.commit else side
 
 
-def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript | None) -> Measured:
+def _measured(
+    case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript | None
+) -> Measured:
     """A trial with its outcomes by turn and expectation."""
     evaluation = plan.evaluation
     if not evaluation.name:
@@ -100,7 +112,11 @@ def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript
     override = evaluation.evaluation_metrics_threshold_override
     effective = _merged(plan.thresholds.json(), override.json() if override else {})
     thresholds = EvaluationMetricsThresholds.model_validate(effective) if effective else None
-    common_fields: JsonObject = {"evaluation": evaluation, "number": trial.key.number + 1, "thresholds": thresholds}
+    common_fields: JsonObject = {
+        "evaluation": evaluation,
+        "number": trial.key.number + 1,
+        "thresholds": thresholds,
+    }
     if trial.failure is not None or transcript is None:
         lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
         return Measured(**common_fields, failure=trial.failure or lost)
@@ -122,12 +138,22 @@ def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript
     if evaluation.golden is not None:  # of one turn, there is nothing before it
         is_stable = transcript.isolated or len(evaluation.golden.turns) == 1
         common_fields["method"] = GoldenRunMethod.STABLE if is_stable else GoldenRunMethod.NAIVE
-    return Measured(**common_fields, result=result, status=status, turns=transcript.invocations, why="; ".join(lacking))
+    return Measured(
+        **common_fields,
+        result=result,
+        status=status,
+        turns=transcript.invocations,
+        why="; ".join(lacking),
+    )
 
 
 def _merged(far: Json, near: Json) -> JsonObject:
     """Two objects as one; where both say something, the second counts."""
-    shared_fields = {key: _merged(far[key], near[key]) for key in far if isinstance(far[key], dict) and key in near}
+    shared_fields = {
+        key: _merged(far[key], near[key])
+        for key in far
+        if isinstance(far[key], dict) and key in near
+    }
     return {**far, **near, **shared_fields}
 
 

@@ -1,8 +1,9 @@
-"""The resources of Customer Engagement Suite (CES) that have to do with evaluation, as protobuf's JSON writes them.
+"""The resources of Customer Engagement Suite (CES) that have to do with evaluation, as protobuf's
+JSON writes them.
 
-Which there are says shapes.json, which docs/ces_shapes.py writes from what google-cloud-ces says of them; messages.pyi
-has the same for type checkers. The docstring of a class is its name in google.cloud.ces.v1beta.
-"""
+Which there are says shapes.json, which docs/ces_shapes.py writes from what google-cloud-ces says of
+them; messages.pyi has the same for type checkers. The docstring of a class is its name in
+google.cloud.ces.v1beta."""
 
 from __future__ import annotations
 
@@ -16,9 +17,26 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, ForwardRef, TypeAlias, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    ForwardRef,
+    TypeAlias,
+    get_args,
+    get_origin,
+)
 
-from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, create_model
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    create_model,
+)
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from evalgate.model.shapes import MOST_LEVELS, Wire
@@ -35,20 +53,26 @@ class Handling(enum.StrEnum):
     READ = "read"  # validated, listed, compared; decides what is asked or how it is scored
     KEPT = "kept"  # validated and kept as it is written; nothing reads it
     OUTPUT = "output only"  # the platform writes it: kept in files, ignored in updates
-    NOT_RUN = "not run"  # kept in files; an evaluation that has it is not run, and `validate` says so
+    # kept in files; an evaluation that has it is not run, and `validate` says so
+    NOT_RUN = "not run"
 
 
 class ProtoEnum(enum.IntEnum):
-    """An enum as protobuf's JSON has it: read by name or number, written by name; 0 is what an absent one means."""
+    """An enum as protobuf's JSON has it: read by name or number, written by name; 0 is what an
+    absent one means."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Read by name or number, written by name."""
-        written = core_schema.plain_serializer_function_ser_schema(lambda value: value.name, when_used="json")
+        written = core_schema.plain_serializer_function_ser_schema(
+            lambda value: value.name, when_used="json"
+        )
         return core_schema.no_info_plain_validator_function(cls.read, serialization=written)
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonObject:
         """The names."""
         return {"type": "string", "enum": [value.name for value in cls]}
 
@@ -59,10 +83,16 @@ class ProtoEnum(enum.IntEnum):
             return value
         if isinstance(value, str) and value in cls.__members__:
             return cls[value]
-        if isinstance(value, int) and not isinstance(value, bool) and value in {member.value for member in cls}:
+        if (
+            isinstance(value, int)
+            and not isinstance(value, bool)
+            and value in {member.value for member in cls}
+        ):
             return cls(value)
         near = (
-            words.nearest(value, cls.__members__, cutoff=0.5) if isinstance(value, str) and len(value) < 100 else None
+            words.nearest(value, cls.__members__, cutoff=0.5)
+            if isinstance(value, str) and len(value) < 100
+            else None
         )
         raise PydanticCustomError(
             "wrong_value",
@@ -118,7 +148,9 @@ def _base64(value: Any) -> Any:
     if not isinstance(value, str):
         raise PydanticCustomError("wrong_type", "expected text")
     try:
-        base64.b64decode(value.replace("-", "+").replace("_", "/") + "=" * (-len(value) % 4), validate=True)
+        base64.b64decode(
+            value.replace("-", "+").replace("_", "/") + "=" * (-len(value) % 4), validate=True
+        )
     except (binascii.Error, ValueError):
         raise PydanticCustomError("wrong_value", "expected base64") from None
     return value
@@ -154,7 +186,9 @@ def _struct(value: Any) -> Any:
                 raise PydanticCustomError("wrong_value", "the keys of an object must be text")
             texts = (node, *node) if isinstance(node, dict) else (node,)
             if any(isinstance(text, str) and _SURROGATE.search(text) for text in texts):
-                raise PydanticCustomError("wrong_value", "a text contains half a character (a lone surrogate)")
+                raise PydanticCustomError(
+                    "wrong_value", "a text contains half a character (a lone surrogate)"
+                )
             if isinstance(node, float) and not math.isfinite(node):
                 raise PydanticCustomError("wrong_value", "the number is not finite")
             if not isinstance(node, dict | list | str | int | float | None):
@@ -168,7 +202,9 @@ def _struct(value: Any) -> Any:
         if not level:
             return value
     raise PydanticCustomError(
-        "wrong_value", "lists and objects are nested in more than {most} levels", {"most": MOST_LEVELS}
+        "wrong_value",
+        "lists and objects are nested in more than {most} levels",
+        {"most": MOST_LEVELS},
     )
 
 
@@ -178,11 +214,11 @@ Struct: TypeAlias = Annotated[JsonObject, BeforeValidator(_struct)]
 class Proto(Wire):
     """A message: read in camelCase or snake_case, written in camelCase without what is absent.
 
-    `oneofs`: of which fields at most one may be given; `required`: which must be given and not be empty; `handlings`:
-    what becomes of fields, where it is not the usual.
-    """
+    `oneofs`: of which fields at most one may be given; `required`: which must be given and not be
+    empty; `handlings`: what becomes of fields, where it is not the usual."""
 
-    model_config = ConfigDict(defer_build=True)  # whoever has no CES files does not pay for 80 models
+    # whoever has no CES files does not pay for 80 models
+    model_config = ConfigDict(defer_build=True)
 
     oneofs: ClassVar[dict[str, tuple[str, ...]]] = {}
     required: ClassVar[tuple[str, ...]] = ()
@@ -217,7 +253,8 @@ def comparable(message: Proto) -> JsonObject:
 
 
 def messages_in(message: Proto, *, beside: type[Proto] | tuple[()] = ()) -> Iterator[Proto]:
-    """The message and all that it holds, but for messages of the shape `beside`, and what those hold."""
+    """The message and all that it holds, but for messages of the shape `beside`, and what those
+    hold."""
     pending: list[Any] = [message]
     while pending:
         member = pending.pop()
@@ -238,7 +275,9 @@ def given_of(message: Proto) -> str:
 def fields_of(shape: type[Proto]) -> dict[str, str]:
     """The field that each spelling of a key names: `displayName` and `display_name`."""
     spelled = (
-        (spelling, name) for name, field in shape.model_fields.items() for spelling in (name, field.alias or name)
+        (spelling, name)
+        for name, field in shape.model_fields.items()
+        for spelling in (name, field.alias or name)
     )
     return dict(spelled)
 
@@ -261,7 +300,9 @@ NOT_RUN_VALUES: Final = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityCha
 def enum_in(shape: type[Proto], field: str) -> type[ProtoEnum] | None:
     """The enum of a field; None where it has none."""
     annotation = shape.model_fields[field].annotation
-    return annotation if isinstance(annotation, type) and issubclass(annotation, ProtoEnum) else None
+    return (
+        annotation if isinstance(annotation, type) and issubclass(annotation, ProtoEnum) else None
+    )
 
 
 @functools.cache
@@ -278,7 +319,10 @@ def message_in(shape: type[Proto], field: str) -> type[Proto] | None:
 
 def is_map(shape: type[Proto], field: str) -> bool:
     """Whether a field is a map of messages."""
-    return get_origin(shape.model_fields[field].annotation) is dict and message_in(shape, field) is not None
+    return (
+        get_origin(shape.model_fields[field].annotation) is dict
+        and message_in(shape, field) is not None
+    )
 
 
 def is_repeated(shape: type[Proto], field: str) -> bool:
@@ -288,10 +332,13 @@ def is_repeated(shape: type[Proto], field: str) -> bool:
 
 def handling_of(shape: type[Proto], field: str) -> Handling:
     """What becomes of a field."""
-    return shape.handlings.get(field, Handling.OUTPUT if issubclass(shape, Result) else Handling.READ)
+    return shape.handlings.get(
+        field, Handling.OUTPUT if issubclass(shape, Result) else Handling.READ
+    )
 
 
-# --- the messages and enums of shapes.json ----------------------------------------------------------
+# --- the messages and enums of shapes.json
+# ----------------------------------------------------------
 
 _SCALARS: Final[Mapping[str, Any]] = {
     "string": str,
@@ -307,21 +354,32 @@ _SCALARS: Final[Mapping[str, Any]] = {
 
 
 def _read_classes() -> dict[str, Any]:
-    """The class of each enum and message, whose docstring is its name in google.cloud.ces.v1beta."""
+    """The class of each enum and message, whose docstring is its name in
+    google.cloud.ces.v1beta."""
     definitions = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
     new: Any = ProtoEnum
     classes: dict[str, Any] = {
-        name: new(name, definition["values"], module=__name__) for name, definition in definitions["enums"].items()
+        name: new(name, definition["values"], module=__name__)
+        for name, definition in definitions["enums"].items()
     }
-    for name, definition in definitions["messages"].items():  # what a message holds stands before it
-        types, listed = {**_SCALARS, name: ForwardRef(name), **classes}, definition["fields"].items()
+    # what a message holds stands before it
+    for name, definition in definitions["messages"].items():
+        types, listed = (
+            {**_SCALARS, name: ForwardRef(name), **classes},
+            definition["fields"].items(),
+        )
         fields: dict[str, Any] = {key: _field(types[field["type"]], field) for key, field in listed}
         shape = create_model(
-            name, __base__=Result if "is_result" in definition else Proto, __module__=__name__, **fields
+            name,
+            __base__=Result if "is_result" in definition else Proto,
+            __module__=__name__,
+            **fields,
         )
         shape.required = tuple(definition.get("required", ()))
         shape.oneofs = {key: tuple(names) for key, names in definition.get("oneofs", {}).items()}
-        shape.handlings = {key: Handling(field["handling"]) for key, field in listed if "handling" in field}
+        shape.handlings = {
+            key: Handling(field["handling"]) for key, field in listed if "handling" in field
+        }
         classes[name] = shape
     for name, definition in (definitions["enums"] | definitions["messages"]).items():
         classes[name].__doc__ = f"{definition['of']}."

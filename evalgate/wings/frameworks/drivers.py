@@ -14,17 +14,26 @@ HOSTS = Path(__file__).parent / "worker"
 class FrameworkOptions(CallOptions):
     """Which agent, what it is given besides the conversation, and what it runs in."""
 
-    call: str = Field(pattern=r"^[\w.]+:[\w.]+$", description="module:agent, or module:function that makes the agent.")
+    call: str = Field(
+        pattern=r"^[\w.]+:[\w.]+$",
+        description="module:agent, or module:function that makes the agent.",
+    )
     context: str | None = Field(
-        default=None, pattern=r"^[\w.]+:[\w.]+$", description="module:object, or module:function called once a case."
+        default=None,
+        pattern=r"^[\w.]+:[\w.]+$",
+        description="module:object, or module:function called once a case.",
     )
 
 
 class LangGraphOptions(FrameworkOptions):
     """The same, and where in its state a graph reads and answers."""
 
-    input: str = Field(default="messages", description="Key of the graph's state that takes the user's text.")
-    output: str = Field(default="messages", description="Key of the graph's state that holds the answer.")
+    input: str = Field(
+        default="messages", description="Key of the graph's state that takes the user's text."
+    )
+    output: str = Field(
+        default="messages", description="Key of the graph's state that holds the answer."
+    )
 
 
 class LangGraphDriver(PythonDriver):

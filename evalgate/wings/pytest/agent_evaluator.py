@@ -1,5 +1,5 @@
-"""ADK's `AgentEvaluator` by evalgate's engine: same calls, same rule on what fails, honest where nothing was measured
-(docs/pytest.md)."""
+"""ADK's `AgentEvaluator` by evalgate's engine: same calls, same rule on what fails, honest where
+nothing was measured (docs/pytest.md)."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ COLUMNS: Final = (
 class AgentEvaluator:
     """Stands where google-adk's class of this name stood: `from evalgate import AgentEvaluator`.
 
-    Each call is to be awaited, as in google-adk. Where no event loop runs, it runs at once: google-adk was called so
-    before 0.5, and such a test has passed there ever since, without running anything.
-    """
+    Each call is to be awaited, as in google-adk. Where no event loop runs, it runs at once:
+    google-adk was called so before 0.5, and such a test has passed there ever since, without
+    running anything."""
 
     @staticmethod
     def evaluate(  # noqa: PLR0917 - google-adk's signature
@@ -67,19 +67,29 @@ class AgentEvaluator:
         app_name: str | None = None,
         eval_set_results_manager: Any = None,
     ) -> Awaitable[None]:
-        """Run every case `num_runs` times; raises AssertionError with a line for each criterion of a case that fails.
+        """Run every case `num_runs` times; raises AssertionError with a line for each criterion of
+        a case that fails.
 
-        A criterion of a case fails where the mean of its turns over all runs misses the threshold, as in google-adk,
-        and where a run of it was not measured. Raises ValueError for arguments that cannot be honored, EvalgateError
-        where there is nothing to judge. Source: google-adk `evaluation/agent_evaluator.py`.
-        """
+        A criterion of a case fails where the mean of its turns over all runs misses the threshold,
+        as in google-adk, and where a run of it was not measured. Raises ValueError for arguments
+        that cannot be honored, EvalgateError where there is nothing to judge. Source: google-adk
+        `evaluation/agent_evaluator.py`."""
 
         __tracebackhide__ = True
         _refuse_replaced()
 
         def work() -> str:
-            _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
-            call = _Call(agent_module, Path(eval_dataset_file_path_or_dir), agent_name=agent_name, app_name=app_name)
+            _refuse(
+                num_runs,
+                artifact_service=artifact_service,
+                eval_set_results_manager=eval_set_results_manager,
+            )
+            call = _Call(
+                agent_module,
+                Path(eval_dataset_file_path_or_dir),
+                agent_name=agent_name,
+                app_name=app_name,
+            )
             if initial_session_file:
                 call.begin_with(Path(initial_session_file))
             return call.run(num_runs, details=print_detailed_results, output_file=output_file)
@@ -100,13 +110,18 @@ class AgentEvaluator:
         app_name: str | None = None,
         eval_set_results_manager: Any = None,
     ) -> Awaitable[None]:
-        """The same for an `EvalSet` and an `EvalConfig` of google-adk (or what they are as JSON), or `criteria`."""
+        """The same for an `EvalSet` and an `EvalConfig` of google-adk (or what they are as JSON),
+        or `criteria`."""
 
         __tracebackhide__ = True
         _refuse_replaced()
 
         def work() -> str:
-            _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
+            _refuse(
+                num_runs,
+                artifact_service=artifact_service,
+                eval_set_results_manager=eval_set_results_manager,
+            )
             config = {"criteria": dict(criteria)} if criteria else eval_config
             if config is None:
                 raise ValueError("`eval_config` is required.")
@@ -116,7 +131,9 @@ class AgentEvaluator:
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in texts.items():
                 (folder / name).write_text(text, encoding="utf-8")
-            call = _Call(agent_module, folder / "made.test.json", agent_name=agent_name, app_name=app_name)
+            call = _Call(
+                agent_module, folder / "made.test.json", agent_name=agent_name, app_name=app_name
+            )
             return call.run(num_runs, details=print_detailed_results, output_file=output_file)
 
         return _now_or_awaited(work)
@@ -128,19 +145,24 @@ evaluate = AgentEvaluator.evaluate
 class _Call:
     """One call: which files, which agent, where the report goes."""
 
-    def __init__(self, module: str, dataset: Path, *, agent_name: str | None, app_name: str | None) -> None:
+    def __init__(
+        self, module: str, dataset: Path, *, agent_name: str | None, app_name: str | None
+    ) -> None:
         self.module = module
         self.root = isolation.top_of(dataset.absolute().parent)
         self.files = _test_files(dataset)
         self.agent = {"path": _path_of(module, self.root), "python": sys.executable}
-        self.agent |= {key: value for key, value in (("agent", agent_name), ("app_name", app_name)) if value}
+        self.agent |= {
+            key: value for key, value in (("agent", agent_name), ("app_name", app_name)) if value
+        }
         mark = hashlib.sha256(repr((self.agent, self.files)).encode()).hexdigest()[:8]
         self.output = Path("evalgate-report") / f"{self.files[0].name.split('.')[0]}-{mark}"
         self.more: JsonObject = {}
         (self.root / self.output).mkdir(parents=True, exist_ok=True)
 
     def begin_with(self, session: Path) -> None:
-        """Start every case from this session. Raises AssertionError, ValueError: see `_with_session`."""
+        """Start every case from this session. Raises AssertionError, ValueError: see
+        `_with_session`."""
         mark = hashlib.sha256(str(session).encode()).hexdigest()[:4]
         self.output = self.output.with_name(f"{self.output.name}-{mark}")
         (self.root / self.output).mkdir(parents=True, exist_ok=True)
@@ -162,12 +184,15 @@ class _Call:
         )
         rows: list[JsonObject] = []
 
-        def present(report: Report) -> None:  # its conversations cannot be read any more when the run is over
+        # its conversations cannot be read any more when the run is over
+        def present(report: Report) -> None:
             if details:
                 print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
             rows.extend(_rows(report) if output_file else ())
 
-        context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher(), present=present)
+        context = prepare.make_context(
+            settings, environ=os.environ, watcher=SilentWatcher(), present=present
+        )
         report = gate_run.run(settings, context)
         if output_file:
             _append(rows, Path(output_file))
@@ -179,7 +204,8 @@ class _Call:
 
 
 def _now_or_awaited(work: Callable[[], str]) -> Awaitable[None]:
-    """Raises AssertionError of what fails, here, so that pytest shows the line of the test and none of our own."""
+    """Raises AssertionError of what fails, here, so that pytest shows the line of the test and none
+    of our own."""
     __tracebackhide__ = True
     with suppress(RuntimeError):
         asyncio.get_running_loop()
@@ -214,13 +240,16 @@ class _Done(Coroutine[Any, Any, None]):
 
 
 def _as_json(model: Any) -> str:
-    """A pydantic model of google-adk, or what it is as JSON. Raises ValueError for anything else."""
+    """A pydantic model of google-adk, or what it is as JSON. Raises ValueError for anything
+    else."""
     if hasattr(model, "model_dump_json"):
         text: str = model.model_dump_json(exclude_none=True, by_alias=True)
         return text
     if isinstance(model, Mapping):
         return json.dumps(model)
-    raise ValueError(f"expected an `EvalSet` or `EvalConfig` of google-adk, got {type(model).__name__}")
+    raise ValueError(
+        f"expected an `EvalSet` or `EvalConfig` of google-adk, got {type(model).__name__}"
+    )
 
 
 INSTEAD: Final[Mapping[str, str]] = {
@@ -239,8 +268,9 @@ def _refuse(num_runs: int, **options: Any) -> None:
 
 
 def _refuse_replaced() -> None:
-    """Raises ValueError where a test has patched modules or classes: the agent runs in a process of its own, where they
-    are as they were, so another agent than the test means would be evaluated."""
+    """Raises ValueError where a test has patched modules or classes: the agent runs in a process of
+    its own, where they are as they were, so another agent than the test means would be
+    evaluated."""
     patched = sorted(set(_replaced()))
     if patched:
         them = "it is" if len(patched) == 1 else "they are"
@@ -252,11 +282,13 @@ def _refuse_replaced() -> None:
 
 
 OF_PYTEST: Final = frozenset({"sys", "_pytest", "pytest"})
-"""What plugins patch for themselves, and where tests put standard streams and arguments: nothing of an agent."""
+"""What plugins patch for themselves, and where tests put standard streams and arguments: nothing of
+an agent."""
 
 
 def _replaced() -> Iterator[str]:
-    """The names that `unittest.mock.patch` and pytest's `monkeypatch` have replaced for now, in modules and classes."""
+    """The names that `unittest.mock.patch` and pytest's `monkeypatch` have replaced for now, in
+    modules and classes."""
     fixtures = getattr(sys.modules.get("_pytest.monkeypatch"), "MonkeyPatch", ())
     for instance in gc.get_objects():
         if isinstance(instance, mock._patch) and hasattr(instance, "target"):  # noqa: SLF001 - no list of them is public
@@ -279,12 +311,15 @@ def _test_files(path: Path) -> list[Path]:
         raise ValueError(f"There is no eval file {path}.")
     files = sorted(file.absolute() for file in path.rglob(f"*{TEST_FILE}"))
     if not files:
-        raise ValueError(f"No `*{TEST_FILE}` eval files found in {path}, so there is nothing to evaluate.")
+        raise ValueError(
+            f"No `*{TEST_FILE}` eval files found in {path}, so there is nothing to evaluate."
+        )
     return files
 
 
 def _path_of(module: str, root: Path) -> str:
-    """Where a dotted module lies, from the repository's root. Raises ValueError where it is not found in it."""
+    """Where a dotted module lies, from the repository's root. Raises ValueError where it is not
+    found in it."""
     parts = module.removesuffix(".agent").split(".")
     for folder in (*sys.path, "."):
         place = Path(folder or ".").absolute().joinpath(*parts)
@@ -302,13 +337,18 @@ def _gate_file(root: Path, agent: Json, folder: Path) -> str:
     gate_file = next((root / name for name in GATE_FILES if (root / name).is_file()), None)
     configuration = yaml.safe_load(gate_file.read_text(encoding="utf-8")) if gate_file else {}
     place = folder / "evalgate.yml"
-    place.write_text(yaml.safe_dump({**(configuration or {}), "agents": [dict(agent)]}), encoding="utf-8")
+    place.write_text(
+        yaml.safe_dump({**(configuration or {}), "agents": [dict(agent)]}), encoding="utf-8"
+    )
     return str(place)
 
 
-def _with_session(files: Sequence[Path], session: Path, folder: Path) -> tuple[list[Path], JsonObject]:
-    """Copies of files in the oldest schema, a bare list of turns, that begin with the state of `session`, and the
-    setting that keeps their criteria. Raises AssertionError for files that have a place for it, as google-adk does."""
+def _with_session(
+    files: Sequence[Path], session: Path, folder: Path
+) -> tuple[list[Path], JsonObject]:
+    """Copies of files in the oldest schema, a bare list of turns, that begin with the state of
+    `session`, and the setting that keeps their criteria. Raises AssertionError for files that have
+    a place for it, as google-adk does."""
     state = json.loads(session.read_text(encoding="utf-8"))
     copies = []
     for number, file in enumerate(files):
@@ -318,12 +358,17 @@ def _with_session(files: Sequence[Path], session: Path, folder: Path) -> tuple[l
                 f"{file}: `initial_session_file` is for the old schema; cases of this one have a `session_input`"
             )
         copy = folder / f"{number}-{file.name}"
-        copy.write_text(json.dumps([{"name": str(file), "data": data, "initial_session": state}]), encoding="utf-8")
+        copy.write_text(
+            json.dumps([{"name": str(file), "data": data, "initial_session": state}]),
+            encoding="utf-8",
+        )
         copies.append(copy)
     configs = {file.with_name("test_config.json") for file in files}
     config_files = [config for config in configs if config.is_file()]
     if len(configs) > 1 and config_files:
-        raise ValueError("with `initial_session_file`, all files must lie in one folder, beside one test_config.json")
+        raise ValueError(
+            "with `initial_session_file`, all files must lie in one folder, beside one test_config.json"
+        )
     return copies, {"criteria": str(config_files[0])} if config_files else {}
 
 
@@ -349,7 +394,8 @@ def _failures(report: Report) -> Iterator[str]:
 
 
 def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
-    """What is wrong with one criterion of one case; "" where nothing is, or where it only informs."""
+    """What is wrong with one criterion of one case; "" where nothing is, or where it only
+    informs."""
     if use.informational or use.threshold is None:
         return ""
     scores: list[float] = []
@@ -365,7 +411,11 @@ def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
 
 def _rows(report: Report) -> Iterator[JsonObject]:
     suites = {suite.key: suite for suite in report.run.suites}
-    cases = {(suite.key, case.case_id): case for suite in suites.values() for case in suite.eval_set.cases}
+    cases = {
+        (suite.key, case.case_id): case
+        for suite in suites.values()
+        for case in suite.eval_set.cases
+    }
     for trial in report.run.trials:
         suite, case = suites[trial.key.suite], cases[trial.key.case]
         transcript = report.run.transcripts.find(trial.key)
@@ -375,7 +425,11 @@ def _rows(report: Report) -> Iterator[JsonObject]:
                 score = grade.turns[number] if grade and number < len(grade.turns) else None
                 expected = dict(enumerate(case.conversation or ())).get(number)
                 ids = (suite.eval_set.eval_set_id, case.case_id)
-                yield dict(zip(COLUMNS, (*ids, *_scored(use, score), *_said(expected, actual)), strict=True))
+                yield dict(
+                    zip(
+                        COLUMNS, (*ids, *_scored(use, score), *_said(expected, actual)), strict=True
+                    )
+                )
 
 
 def _scored(use: CriterionUse, score: float | None) -> tuple[Any, ...]:
@@ -398,7 +452,9 @@ def _said(expected: Invocation | None, actual: Invocation) -> tuple[str, ...]:
 
 def _calls(turn: Invocation | None) -> str:
     calls = turn.tool_calls if turn else ()
-    return "\n".join(f"{call.name}({json.dumps(call.args or {}, ensure_ascii=False)})" for call in calls)
+    return "\n".join(
+        f"{call.name}({json.dumps(call.args or {}, ensure_ascii=False)})" for call in calls
+    )
 
 
 def _append(rows: Sequence[Json], file: Path) -> None:

@@ -1,8 +1,8 @@
-"""Evaluation files as pytest tests: each case an item, all of a session's cases one run of the gate. Off unless asked
-for (`evalgate = true`, or `--evalgate`); see docs/pytest.md.
+"""Evaluation files as pytest tests: each case an item, all of a session's cases one run of the
+gate. Off unless asked for (`evalgate = true`, or `--evalgate`); see docs/pytest.md.
 
-pytest loads this module wherever evalgate is installed, so it imports nothing of evalgate before it is used.
-"""
+pytest loads this module wherever evalgate is installed, so it imports nothing of evalgate before it
+is used."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class FailedCaseError(Exception):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The two switches and the settings."""
     group = parser.getgroup("evalgate")
-    group.addoption("--evalgate", action="store_true", help="Collect agent evaluation files as tests.")
+    group.addoption(
+        "--evalgate", action="store_true", help="Collect agent evaluation files as tests."
+    )
     group.addoption(
         "--evalgate-setting",
         action="append",
@@ -45,8 +47,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME=VALUE",
         help="A setting of evalgate, as `runs=3`; may be repeated. Before `evalgate_settings` and evalgate.yml.",
     )
-    parser.addini("evalgate", "Collect agent evaluation files as tests.", type="bool", default=False)
-    parser.addini("evalgate_settings", "Settings of evalgate, NAME=VALUE a line.", type="linelist", default=[])
+    parser.addini(
+        "evalgate", "Collect agent evaluation files as tests.", type="bool", default=False
+    )
+    parser.addini(
+        "evalgate_settings", "Settings of evalgate, NAME=VALUE a line.", type="linelist", default=[]
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,14 +73,21 @@ class Evaluations:
     def settings(self) -> JsonObject:
         """As given to pytest, the command line before the ini file. Raises UsageError."""
         options: JsonObject = {"baseline": "none", "output": OUTPUT}
-        for text in (*self.config.getini("evalgate_settings"), *self.config.getoption("evalgate_setting")):
+        for text in (
+            *self.config.getini("evalgate_settings"),
+            *self.config.getoption("evalgate_setting"),
+        ):
             name, equals, value = text.partition("=")
             if not equals:
-                raise pytest.UsageError(f"evalgate: `{text}` is not a setting; write NAME=VALUE, as `runs=3`")
+                raise pytest.UsageError(
+                    f"evalgate: `{text}` is not a setting; write NAME=VALUE, as `runs=3`"
+                )
             options[name.strip().replace("-", "_")] = value.strip()
         return options
 
-    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    def pytest_collect_file(
+        self, file_path: Path, parent: pytest.Collector
+    ) -> pytest.Collector | None:
         """An evaluation file, by its name."""
         if not file_path.name.endswith(SUFFIXES):
             return None
@@ -83,7 +96,8 @@ class Evaluations:
         return file
 
     def project(self) -> Project:
-        """What evalgate finds in the repository, read once. Raises UsageError where a setting is not valid."""
+        """What evalgate finds in the repository, read once. Raises UsageError where a setting is
+        not valid."""
         if self._project is None:
             import evalgate
 
@@ -94,7 +108,8 @@ class Evaluations:
         return self._project
 
     def measure(self, items: Sequence[EvaluationCase]) -> None:
-        """Run all cases of the session, once; with pytest-xdist in the process that comes first, for all of them."""
+        """Run all cases of the session, once; with pytest-xdist in the process that comes first,
+        for all of them."""
         if self.outcomes:
             return
         worker = getattr(self.config, "workerinput", None)
@@ -116,14 +131,17 @@ class Evaluations:
         self.verdicts.append(summary["verdict"])
 
     def _run(self, items: Sequence[EvaluationCase]) -> JsonObject:
-        """`outcomes`: what became of each item, and its text; `verdict`: why the gate blocks, "" where it does not."""
+        """`outcomes`: what became of each item, and its text; `verdict`: why the gate blocks, ""
+        where it does not."""
         import evalgate
         from evalgate.config.context import SilentWatcher
         from evalgate.gate import prepare
 
         outcomes: dict[str, list[str]] = {}
         try:
-            settings = evalgate.load_settings(self.config.rootpath, **self.settings(), paths=self._selected(items))
+            settings = evalgate.load_settings(
+                self.config.rootpath, **self.settings(), paths=self._selected(items)
+            )
             context = prepare.make_context(
                 settings,
                 environ=os.environ,
@@ -135,17 +153,28 @@ class Evaluations:
         except evalgate.EvalgateError as exc:
             outcomes = {item.nodeid: [NOT_MEASURED, _said(exc)] for item in items}
             return {"outcomes": outcomes, "verdict": ""}
-        report_line = f"\nReport: {os.path.relpath(report.files['html'])}" if "html" in report.files else ""
-        return {"outcomes": outcomes, "verdict": f"{report.verdict.reason}{report_line}" if report.exit_code else ""}
+        report_line = (
+            f"\nReport: {os.path.relpath(report.files['html'])}" if "html" in report.files else ""
+        )
+        return {
+            "outcomes": outcomes,
+            "verdict": f"{report.verdict.reason}{report_line}" if report.exit_code else "",
+        }
 
     def _selected(self, items: Sequence[EvaluationCase]) -> list[str]:
-        """Whole files where all of their cases are wanted; ids with a comma cannot be picked, and take the file."""
+        """Whole files where all of their cases are wanted; ids with a comma cannot be picked, and
+        take the file."""
         ids_by_suite: dict[str, list[str]] = {}
         for item in items:
             ids_by_suite.setdefault(item.suite, []).append(item.case_id)
-        every = {suite.key: [case.case_id for case in suite.eval_set.cases] for suite in self.project().suites}
+        every = {
+            suite.key: [case.case_id for case in suite.eval_set.cases]
+            for suite in self.project().suites
+        }
         return [
-            suite if len(ids) == len(every[suite]) or "," in "".join(ids) else f"{suite}:{','.join(ids)}"
+            suite
+            if len(ids) == len(every[suite]) or "," in "".join(ids)
+            else f"{suite}:{','.join(ids)}"
             for suite, ids in ids_by_suite.items()
         ]
 
@@ -159,7 +188,8 @@ class Evaluations:
     def pytest_runtest_makereport(
         self, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Why a case was not measured, and no traceback of ours: pytest asks no item about errors of its setup."""
+        """Why a case was not measured, and no traceback of ours: pytest asks no item about errors
+        of its setup."""
         report = yield
         if call.excinfo is not None and isinstance(call.excinfo.value, NotMeasuredError):
             report.longrepr = str(call.excinfo.value)
@@ -216,11 +246,14 @@ class EvaluationFile(pytest.File):
     evaluations: Evaluations
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Its cases in their order; none where evalgate.yml excludes it. Raises CollectError where it is broken."""
+        """Its cases in their order; none where evalgate.yml excludes it. Raises CollectError where
+        it is broken."""
         project = self.evaluations.project()
         name = Path(os.path.relpath(self.path, self.config.rootpath)).as_posix()
         suite = next((candidate for candidate in project.suites if candidate.key == name), None)
-        problems = [problem for problem in project.problems if problem.place and problem.place.file == name]
+        problems = [
+            problem for problem in project.problems if problem.place and problem.place.file == name
+        ]
         if suite is None or suite.problem:
             messages = [str(problem) for problem in problems if problem.severity.value == "error"]
             if messages or suite:
@@ -257,7 +290,9 @@ class EvaluationCase(pytest.Item):
 
     @property
     def _outcome(self) -> tuple[str, str]:
-        outcome, text = self.evaluations.outcomes.get(self.nodeid, (NOT_MEASURED, "the case was not run"))
+        outcome, text = self.evaluations.outcomes.get(
+            self.nodeid, (NOT_MEASURED, "the case was not run")
+        )
         return outcome, text
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

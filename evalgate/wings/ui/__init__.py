@@ -4,6 +4,8 @@ from evalgate.extensions import Command
 
 COMMANDS = (
     Command(
-        "ui", "Show results in a browser: run cases, accept, edit, chat with the agent.", "evalgate.wings.ui.cli:ui"
+        "ui",
+        "Show results in a browser: run cases, accept, edit, chat with the agent.",
+        "evalgate.wings.ui.cli:ui",
     ),
 )

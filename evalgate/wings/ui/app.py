@@ -116,7 +116,14 @@ def _edit(space: Workspace, order: Edit) -> JsonObject:
         turn: [ToolCall(name=call.name, args=call.args) for call in turn_calls]
         for turn, turn_calls in order.calls.items()
     }
-    return space.edit(order.suite, order.case, order.version, answers=order.answers, calls=calls, rubrics=order.rubrics)
+    return space.edit(
+        order.suite,
+        order.case,
+        order.version,
+        answers=order.answers,
+        calls=calls,
+        rubrics=order.rubrics,
+    )
 
 
 Action = Callable[[Workspace, Any], JsonObject]
@@ -125,12 +132,20 @@ READS: Final[Mapping[str, tuple[type[Order], Action]]] = {
     "case": (OfCase, lambda space, order: space.case(order.suite, order.case)),
 }
 CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
-    "run": (RunOrder, lambda space, order: space.run(order.which, order.cases, order.scored, fresh=order.fresh)),
+    "run": (
+        RunOrder,
+        lambda space, order: space.run(order.which, order.cases, order.scored, fresh=order.fresh),
+    ),
     "stop": (Order, lambda space, _: space.stop()),
     "accept": (
         Accept,
         lambda space, order: space.accept(
-            order.head, order.suite, order.case, parts=order.parts, run=order.run, version=order.version
+            order.head,
+            order.suite,
+            order.case,
+            parts=order.parts,
+            run=order.run,
+            version=order.version,
         ),
     ),
     "edit": (Edit, _edit),
@@ -163,7 +178,9 @@ class Pages:
         """The page of a run beside a base."""
         query = request.query_params
         try:
-            text, policy = await run_in_threadpool(self._space.page, query.get("head", LATEST), query.get("base"))
+            text, policy = await run_in_threadpool(
+                self._space.page, query.get("head", LATEST), query.get("base")
+            )
         except EvalgateError as error:
             message = plain.visible(f"{_said(error)['error']}\n{error.hint}\n")
             return PlainTextResponse(message, status_code=500, headers=_headers(NOTHING))
@@ -172,7 +189,9 @@ class Pages:
     async def state(self, _: Request) -> Response:
         """What there is."""
         try:
-            return _json({**await run_in_threadpool(self._space.state), "readOnly": self._read_only})
+            return _json(
+                {**await run_in_threadpool(self._space.state), "readOnly": self._read_only}
+            )
         except EvalgateError as error:
             return _json(_said(error), status=409)
 
@@ -198,7 +217,10 @@ class Pages:
         if shape is None or action is None:
             return _json({"error": "there is no such request", "hint": ""}, status=404)
         if self._read_only and name in CHANGES:
-            return _json({"error": "nothing can be changed or run", "hint": "It was started --read-only."}, status=403)
+            return _json(
+                {"error": "nothing can be changed or run", "hint": "It was started --read-only."},
+                status=403,
+            )
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             return _json({"error": "expected application/json", "hint": ""}, status=415)
         try:
@@ -215,7 +237,9 @@ class Pages:
 def make(space: Workspace, *, port: int, token: str, read_only: bool) -> App:
     """The application, for whoever has the token."""
     pages = Pages(space, read_only=read_only)
-    return Guard(Starlette(routes=pages.routes()), port=port, token=token, cookie=f"evalgate-{port}")
+    return Guard(
+        Starlette(routes=pages.routes()), port=port, token=token, cookie=f"evalgate-{port}"
+    )
 
 
 def serve(space: Workspace, listening: socket.socket, *, token: str, read_only: bool) -> None:
@@ -223,21 +247,29 @@ def serve(space: Workspace, listening: socket.socket, *, token: str, read_only: 
     port = listening.getsockname()[1]
     app = make(space, port=port, token=token, read_only=read_only)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
     )
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on the loopback interface; port 0: a free one. Raises ConfigError where it is taken."""
+    """A socket on the loopback interface; port 0: a free one. Raises ConfigError where it is
+    taken."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
     except OSError as error:
         listener.close()
-        raise ConfigError(f"port {port} cannot be used: {error.strerror}", hint="Choose another --port.") from error
+        raise ConfigError(
+            f"port {port} cannot be used: {error.strerror}", hint="Choose another --port."
+        ) from error
     return listener
 
 
@@ -254,19 +286,26 @@ async def _body(request: Request) -> bytes:
 def _said(error: EvalgateError) -> JsonObject:
     prefix = f"{error.where}: " if error.where else ""
     more = [
-        f"{problem.place}: {problem.message}" if problem.place else problem.message for problem in error.problems[:20]
+        f"{problem.place}: {problem.message}" if problem.place else problem.message
+        for problem in error.problems[:20]
     ]
     return {"error": "\n".join([f"{prefix}{error.message}", *more]), "hint": error.hint}
 
 
 def _json(content: Mapping[str, Any], *, status: int = 200) -> Response:
-    text = json.dumps(_finite(content))  # in ASCII: half a character of an agent's is no reason to say nothing
-    return Response(text, status_code=status, headers=_headers(NOTHING), media_type="application/json")
+    # in ASCII: half a character of an agent's is no reason to say nothing
+    text = json.dumps(_finite(content))
+    return Response(
+        text, status_code=status, headers=_headers(NOTHING), media_type="application/json"
+    )
 
 
 def _finite(value: Any) -> Any:
     """The same with numbers that JSON lacks as text."""
-    return mapped_json(value, lambda item: str(item) if isinstance(item, float) and not math.isfinite(item) else item)
+    return mapped_json(
+        value,
+        lambda item: str(item) if isinstance(item, float) and not math.isfinite(item) else item,
+    )
 
 
 def _headers(policy: str) -> dict[str, str]:

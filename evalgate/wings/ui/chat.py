@@ -20,7 +20,8 @@ CASE = "chat"
 
 
 class Chat:
-    """One session with the agent. Its worker runs until `close`; `is_over`: the agent failed in it."""
+    """One session with the agent. Its worker runs until `close`; `is_over`: the agent failed in
+    it."""
 
     def __init__(self, suite: Suite, settings: Settings, context: Context) -> None:
         """Open it. Raises UnavailableError where the agent does not start."""
@@ -33,12 +34,20 @@ class Chat:
         if toolbox.mode_of(settings) is ToolMode.RECORD:  # cassettes are of cases
             settings = settings.model_copy(update={"tools": "live"})
         asked_with = project.asking(settings, (suite,), context.environ).environ
-        keys = baseline_settings.judge_keys(settings, settings, (suite,), None, context, asked_with=asked_with)
-        open_agents = opening.opened((suite,), settings, context, root=settings.root, judge_keys=keys)
+        keys = baseline_settings.judge_keys(
+            settings, settings, (suite,), None, context, asked_with=asked_with
+        )
+        open_agents = opening.opened(
+            (suite,), settings, context, root=settings.root, judge_keys=keys
+        )
         try:
-            agent = self._agent = self._stack.enter_context(open_agents)[fingerprints.agent_key(suite.agent)]
+            agent = self._agent = self._stack.enter_context(open_agents)[
+                fingerprints.agent_key(suite.agent)
+            ]
             self._conversation: Conversation = self._stack.enter_context(
-                agent.converse(Case(case_id=CASE, conversation=()), TrialKey(suite=suite.key, case_id=CASE))
+                agent.converse(
+                    Case(case_id=CASE, conversation=()), TrialKey(suite=suite.key, case_id=CASE)
+                )
             )
         except AgentFailed as failed:
             self._stack.close()
@@ -48,7 +57,8 @@ class Chat:
             raise
 
     def say(self, text: str) -> Invocation:
-        """What the agent does next. Raises UnavailableError where it fails, and where the session is over."""
+        """What the agent does next. Raises UnavailableError where it fails, and where the session
+        is over."""
         with self._speaking:
             if self._closed or self.is_over:
                 raise UnavailableError("the session with the agent has ended", hint="Start one.")
@@ -63,11 +73,14 @@ class Chat:
     def close(self) -> None:
         """End the session and the agent's processes; a turn that is under way fails."""
         self._closed = True
-        self._agent.close()  # which a turn that is under way hears of as long as the session is open
+        # which a turn that is under way hears of as long as the session is open
+        self._agent.close()
         with self._speaking, suppress(AgentFailed):
             self._stack.close()
 
 
 def _unavailable(failure: AgentFailure) -> UnavailableError:
     last = failure.detail.strip().splitlines()[-1][:500] if failure.detail.strip() else ""
-    return UnavailableError(f"the agent failed: {failure.message}", hint="" if last in failure.message else last)
+    return UnavailableError(
+        f"the agent failed: {failure.message}", hint="" if last in failure.message else last
+    )

@@ -1,8 +1,7 @@
 """`python -m evalgate.wings.ui.child`: one run of the gate for the page, told line by line as JSON.
 
-A process of its own, so that it is stopped as Ctrl-C stops a run at a terminal, and whatever becomes of it the page
-stays.
-"""
+A process of its own, so that it is stopped as Ctrl-C stops a run at a terminal, and whatever
+becomes of it the page stays."""
 
 from __future__ import annotations
 
@@ -46,7 +45,11 @@ class LineWatcher:
     ) -> None:
         """See Watcher."""
         failure = outcome.message if isinstance(outcome, AgentFailure) else ""
-        fields = {"suite": key.suite, "case": key.case_id, "kind": None if kind is None else kind.value}
+        fields = {
+            "suite": key.suite,
+            "case": key.case_id,
+            "kind": None if kind is None else kind.value,
+        }
         self._tell("trial", **fields, base=of_base, known=is_known, failure=failure, usd=judges_usd)
 
     def say(self, line: str) -> None:
@@ -66,7 +69,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, _interrupt)
 
     def tell(event_name: str, **fields: Any) -> None:
-        lines.write(json.dumps({"what": event_name, **fields}) + "\n")  # in one call: threads do not mix their lines
+        # in one call: threads do not mix their lines
+        lines.write(json.dumps({"what": event_name, **fields}) + "\n")
 
     try:
         with errors.paths_explained():
@@ -74,7 +78,8 @@ def main() -> int:
     except EvalgateError as error:
         prefix = f"{error.where}: " if error.where else ""
         problems = [
-            f"{problem.place}: {problem.message}" if problem.place else problem.message for problem in error.problems
+            f"{problem.place}: {problem.message}" if problem.place else problem.message
+            for problem in error.problems
         ]
         tell("error", message=f"{prefix}{error.message}", hint=error.hint, problems=problems[:50])
         return error.exit_code
@@ -86,10 +91,20 @@ def _run(order: dict[str, Any], tell: Tell) -> int:
     settings = load.load_settings(order["given"])
     scored = None if order["scored"] is None else frozenset(order["scored"])
     context = prepare.make_context(
-        settings, environ=os.environ, watcher=LineWatcher(tell), keep=True, scored=scored, reproduce=order["reproduce"]
+        settings,
+        environ=os.environ,
+        watcher=LineWatcher(tell),
+        keep=True,
+        scored=scored,
+        reproduce=order["reproduce"],
     )
     report = gate_run.run(settings, context)
-    tell("done", kind=report.verdict.kind.value, reason=report.verdict.reason, complete=report.run.complete)
+    tell(
+        "done",
+        kind=report.verdict.kind.value,
+        reason=report.verdict.reason,
+        complete=report.run.complete,
+    )
     return report.exit_code
 
 

@@ -15,25 +15,42 @@ from evalgate.system import loopback
 from evalgate.text import plain
 
 SETTINGS = (
-    *("root", "config", "criteria", "agent", "grep", "python", "requirements", "env", "runs", "base", "tools"),
+    *(
+        "root",
+        "config",
+        "criteria",
+        "agent",
+        "grep",
+        "python",
+        "requirements",
+        "env",
+        "runs",
+        "base",
+        "tools",
+    ),
     *("concurrency", "workers", "skip_judged", "output", "cache", "isolate", "debug"),
 )
 
 
 @click.command("ui")
 @commands.options(*SETTINGS)
-@click.option("--port", default=0, type=click.IntRange(0, 65535), metavar="N", help="[default: a free one]")
+@click.option(
+    "--port", default=0, type=click.IntRange(0, 65535), metavar="N", help="[default: a free one]"
+)
 @click.option("--read-only", is_flag=True, help="Refuse every run and every change.")
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
 @cli.ends
 def ui(port: int, read_only: bool, no_open: bool, **values: Any) -> int:
-    """Show the results of PATHS (default: all) in a browser, run cases, accept and edit what they expect, and chat with
-    the agent. Only this machine can connect, with the address that is printed."""
+    """Show the results of PATHS (default: all) in a browser, run cases, accept and edit what they
+    expect, and chat with the agent. Only this machine can connect, with the address that is
+    printed."""
     try:
         from evalgate.wings.ui import app  # noqa: PLC0415 - an extra
         from evalgate.wings.ui.workspace import Workspace  # noqa: PLC0415 - takes long to load
     except ModuleNotFoundError as error:
-        raise ConfigError(f"`{error.name}` is not installed", hint="pip install 'evalgate-action[ui]'") from error
+        raise ConfigError(
+            f"`{error.name}` is not installed", hint="pip install 'evalgate-action[ui]'"
+        ) from error
     space = Workspace(commands.given(values))
     with app.listen(port) as listening:
         token = loopback.new_token()

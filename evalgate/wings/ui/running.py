@@ -23,7 +23,8 @@ STOPPED: Final = {"kind": "not_measured", "reason": "", "complete": False}
 
 
 class Running:
-    """At most one run at a time. `serial` grows with everything that becomes known, `number` with each run."""
+    """At most one run at a time. `serial` grows with everything that becomes known, `number` with
+    each run."""
 
     def __init__(self, root: str) -> None:
         self.serial = 0
@@ -35,15 +36,29 @@ class Running:
         self._forget()
 
     def _forget(self) -> None:
-        self._about: JsonObject = {"running": False, "total": 0, "done": 0, "why": "", "usd": 0.0, "error": None}
+        self._about: JsonObject = {
+            "running": False,
+            "total": 0,
+            "done": 0,
+            "why": "",
+            "usd": 0.0,
+            "error": None,
+        }
         self._counts: Counter[str] = Counter()
         self._lines: list[str] = []
         self._trials: list[tuple[str, str, str | None]] = []
         self._started = time.monotonic()
 
-    def start(self, options: Mapping[str, Any], *, scored: Collection[str] | None, reproduce: str) -> None:
-        """Start a run with these settings. Raises ConfigError where one is under way, UnavailableError."""
-        order = {"given": options, "scored": None if scored is None else sorted(scored), "reproduce": reproduce}
+    def start(
+        self, options: Mapping[str, Any], *, scored: Collection[str] | None, reproduce: str
+    ) -> None:
+        """Start a run with these settings. Raises ConfigError where one is under way,
+        UnavailableError."""
+        order = {
+            "given": options,
+            "scored": None if scored is None else sorted(scored),
+            "reproduce": reproduce,
+        }
         with self._lock:
             if self._child is not None:
                 raise ConfigError("a run is under way", hint="Stop it, or wait for its end.")
@@ -85,7 +100,9 @@ class Running:
                 "number": self._number,
                 "counts": dict(self._counts),
                 "lines": self._lines[-LINES:],
-                "seconds": round(time.monotonic() - self._started, 1) if self._about["running"] else None,
+                "seconds": round(time.monotonic() - self._started, 1)
+                if self._about["running"]
+                else None,
                 "trials": self._trials[trials_from:],
                 "next": len(self._trials),
             }
@@ -122,10 +139,15 @@ class Running:
     def _ended(self, ended: Ended) -> None:
         with self._lock:
             child, self._child = self._child, None
-            if self._about.get("stopping") and "verdict" not in self._about:  # before it could tell anything
+            # before it could tell anything
+            if self._about.get("stopping") and "verdict" not in self._about:
                 self._about["verdict"] = STOPPED
             self._about["running"] = self._about["stopping"] = False
             if "verdict" not in self._about and self._about["error"] is None and child is not None:
                 output = child.stderr.text(limit=2000).strip()
-                self._about["error"] = {"message": f"the run {ended}", "hint": output, "problems": []}
+                self._about["error"] = {
+                    "message": f"the run {ended}",
+                    "hint": output,
+                    "problems": [],
+                }
             self.serial += 1

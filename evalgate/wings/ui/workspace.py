@@ -71,14 +71,16 @@ class Workspace:
     # --- looking ------------------------------------------------------------------------------
 
     def page(self, head: str, base: str | None) -> tuple[str, str]:
-        """The page of a run (LATEST: the newest results of each case) beside a base, and its policy. Raises
-        EvalgateError."""
+        """The page of a run (LATEST: the newest results of each case) beside a base, and its
+        policy. Raises EvalgateError."""
         settings = self.settings()
         context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
         stored = self._stored(settings, head)
         beside = self._base(settings, head, base)
         report = compare_files.beside(settings, context, head=stored, base=beside)
-        style, script = (templates.source(name, package=__package__) for name in ("ui.css", "ui.js"))
+        style, script = (
+            templates.source(name, package=__package__) for name in ("ui.css", "ui.js")
+        )
         return html_report.render_live(report, style=Safe(style), script=Safe(script))
 
     def state(self) -> JsonObject:
@@ -111,7 +113,9 @@ class Workspace:
         eval_case = self._case((suite, case))
         return {
             "version": edit.version_of(eval_case),
-            "rubrics": [{"id": rubric.rubric_id, "text": rubric.text} for rubric in eval_case.rubrics],
+            "rubrics": [
+                {"id": rubric.rubric_id, "text": rubric.text} for rubric in eval_case.rubrics
+            ],
             "turns": [
                 {
                     "user": turns.answer_text(turn.user_content) or "",
@@ -125,9 +129,15 @@ class Workspace:
     # --- running ------------------------------------------------------------------------------
 
     def run(
-        self, which: str, cases: Sequence[CaseKey], scored: Sequence[str] | None, *, fresh: bool = False
+        self,
+        which: str,
+        cases: Sequence[CaseKey],
+        scored: Sequence[str] | None,
+        *,
+        fresh: bool = False,
     ) -> JsonObject:
-        """Start a run of all cases, of those that failed when they last ran, or of `cases`. Raises EvalgateError."""
+        """Start a run of all cases, of those that failed when they last ran, or of `cases`. Raises
+        EvalgateError."""
         settings = self.settings()
         options = dict(self._given)
         if which == "failed":
@@ -148,10 +158,17 @@ class Workspace:
     # --- changing -----------------------------------------------------------------------------
 
     def accept(
-        self, head: str, suite: str, case: str, *, parts: Sequence[str], run: int | None, version: str = ""
+        self,
+        head: str,
+        suite: str,
+        case: str,
+        *,
+        parts: Sequence[str],
+        run: int | None,
+        version: str = "",
     ) -> JsonObject:
-        """What accepting a case changes in its file; with the `version` that a call without one gave, change it.
-        Raises ConfigError, UnavailableError."""
+        """What accepting a case changes in its file; with the `version` that a call without one
+        gave, change it. Raises ConfigError, UnavailableError."""
         settings = self.settings()
         stored_case = self._known(settings, head).get((suite, case))
         if stored_case is None:
@@ -165,7 +182,9 @@ class Workspace:
             new_text = edit.apply(proposal)
             current_version = fingerprints.digest([old_text, new_text])
             if version and version != current_version:
-                raise ConfigError("the file or the results were changed meanwhile", hint="Look at it again.")
+                raise ConfigError(
+                    "the file or the results were changed meanwhile", hint="Look at it again."
+                )
             if version:
                 edit.write(proposal)
         return {
@@ -192,7 +211,14 @@ class Workspace:
                 replace(rubrics_by_id.get(name) or Rubric(rubric_id=name, text=text), text=text)
                 for name, text in rubrics
             ]  # fmt: skip
-            edit.change(self.settings().root, key, version=version, answers=answers, calls=calls, rubrics=new_rubrics)
+            edit.change(
+                self.settings().root,
+                key,
+                version=version,
+                answers=answers,
+                calls=calls,
+                rubrics=new_rubrics,
+            )
         return {"written": True}
 
     def delete(self, suite: str, case: str, version: str) -> JsonObject:
@@ -208,7 +234,12 @@ class Workspace:
         settings = self.settings()
         project, problems = self._project(settings)
         project_suite = next(
-            (candidate for candidate in (project.suites if project else ()) if candidate.key == suite), None
+            (
+                candidate
+                for candidate in (project.suites if project else ())
+                if candidate.key == suite
+            ),
+            None,
         )
         if project_suite is None or project_suite.problem:
             reason = project_suite.problem if project_suite is not None else "; ".join(problems)
@@ -226,13 +257,16 @@ class Workspace:
         return self._told(chat)
 
     def save_chat(self, suite: str, case: str) -> JsonObject:
-        """Make a case of the session in a file, secrets taken out; its id. Raises ConfigError, UnavailableError."""
+        """Make a case of the session in a file, secrets taken out; its id. Raises ConfigError,
+        UnavailableError."""
         done = tuple(self._open().turns)
         if not done:
             raise ConfigError("nothing was said yet")
         settings = self.settings()
         target, _ = edit.find(settings.root, (suite, case))
-        recording = Recording(case_id=case, eval_set_id=None, transcript=Transcript(invocations=done))
+        recording = Recording(
+            case_id=case, eval_set_id=None, transcript=Transcript(invocations=done)
+        )
         take_out = redact.redactor_of_files(os.environ)
         with self._writing:
             cases = record.add(target, [recording], name=case, redact=take_out)
@@ -273,18 +307,23 @@ class Workspace:
         except EvalgateError as error:
             return None, [str(error.message), *(str(problem) for problem in error.problems)]
         return project, [
-            f"{problem.place}: {problem.message}" if problem.place else problem.message for problem in project.problems
+            f"{problem.place}: {problem.message}" if problem.place else problem.message
+            for problem in project.problems
         ]
 
     def _case(self, key: CaseKey) -> Case:
         _, case = edit.find(self.settings().root, key)
         if case is None:
-            raise ConfigError(f"there is no case {key[1]!r} in {key[0]}", hint="Load the page again.")
+            raise ConfigError(
+                f"there is no case {key[1]!r} in {key[0]}", hint="Load the page again."
+            )
         return case
 
     def _known(self, settings: Settings, head: str) -> dict[CaseKey, Known]:
         try:
-            return gate_known.newest(settings, None if head == LATEST else self._results(settings, head))
+            return gate_known.newest(
+                settings, None if head == LATEST else self._results(settings, head)
+            )
         except NothingToDo:
             return {}
 
@@ -311,9 +350,13 @@ class Workspace:
     def _results(self, settings: Settings, name: str) -> Path:
         """Of a kept run, by its folder's name. Raises ConfigError."""
         folder = name.removesuffix(OF_RUN)
-        stored_run = next((run for run in kept.runs(settings.root) if run.folder.name == folder), None)
+        stored_run = next(
+            (run for run in kept.runs(settings.root) if run.folder.name == folder), None
+        )
         if stored_run is None:
-            raise ConfigError(f"no run {name[:100]!r} is kept", hint="Old runs are removed: open the page anew.")
+            raise ConfigError(
+                f"no run {name[:100]!r} is kept", hint="Old runs are removed: open the page anew."
+            )
         return stored_run.folder / BASE_RESULTS if name.endswith(OF_RUN) else stored_run.results
 
 
@@ -328,7 +371,9 @@ def _suite(suite: Suite) -> JsonObject:
 
 def _suites_of(stored_cases: Mapping[CaseKey, Known]) -> tuple[Suite, ...]:
     """The suites as they ran."""
-    return tuple({stored_case.suite.key: stored_case.suite for stored_case in stored_cases.values()}.values())
+    return tuple(
+        {stored_case.suite.key: stored_case.suite for stored_case in stored_cases.values()}.values()
+    )
 
 
 def _calls(turn: Invocation) -> list[JsonObject]:
@@ -342,7 +387,9 @@ def _change(change: TurnEdit) -> JsonObject:
     return {
         "turn": change.turn,
         "answer": None if change.answer is None else [expected_answer or "", change.answer],
-        "calls": [[line.mark, line.text] for line in call_diff.difference(pairs)] if change.with_calls else None,
+        "calls": [[line.mark, line.text] for line in call_diff.difference(pairs)]
+        if change.with_calls
+        else None,
     }
 
 
@@ -352,7 +399,9 @@ def _paths(cases: Sequence[CaseKey]) -> tuple[str, ...]:
         raise ConfigError("no case is selected")
     odd = next((case for _, case in cases if "," in case), None)
     if odd is not None:
-        raise ConfigError(f"case {odd!r} cannot be selected: its id has a comma", hint="Run its whole file.")
+        raise ConfigError(
+            f"case {odd!r} cannot be selected: its id has a comma", hint="Run its whole file."
+        )
     by_suite: dict[str, list[str]] = {}
     for suite, case in cases:
         by_suite.setdefault(suite, []).append(case)

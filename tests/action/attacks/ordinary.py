@@ -1,4 +1,5 @@
-"""What honest agents do that takes places of everybody: processes that share, temporary files, databases."""
+"""What honest agents do that takes places of everybody: processes that share, temporary files,
+databases."""
 
 import multiprocessing
 import os

@@ -13,4 +13,6 @@ class Prefix(BasePlugin):
         return types.Content(role="user", parts=[types.Part(text="say through the plugin")])
 
 
-app = App(name="adk_app_only", root_agent=LlmAgent(name="in_app", model=ScriptedLlm()), plugins=[Prefix()])
+app = App(
+    name="adk_app_only", root_agent=LlmAgent(name="in_app", model=ScriptedLlm()), plugins=[Prefix()]
+)

@@ -30,7 +30,9 @@ class RemoteA2aAgent(BaseAgent):
 
     async def _run_async_impl(self, ctx):
         yield Event(
-            author=self.name, invocation_id=ctx.invocation_id, error_message="A2A request failed: connection refused"
+            author=self.name,
+            invocation_id=ctx.invocation_id,
+            error_message="A2A request failed: connection refused",
         )
 
 
@@ -41,7 +43,13 @@ def tools() -> list:
         from google.adk.tools.mcp_tool.mcp_toolset import McpToolset as Real, StdioConnectionParams
         from mcp import StdioServerParameters
 
-        return [Real(connection_params=StdioConnectionParams(server_params=StdioServerParameters(command="no-such")))]
+        return [
+            Real(
+                connection_params=StdioConnectionParams(
+                    server_params=StdioServerParameters(command="no-such")
+                )
+            )
+        ]
     if KIND == "agent-tool":
         from google.adk.tools.agent_tool import AgentTool
 

@@ -5,7 +5,9 @@ from scripted_llm import ScriptedLlm
 
 from adk_full import tools
 
-helper = LlmAgent(name="helper", description="Helps.", model=ScriptedLlm(), instruction="Help.", tools=[tools.add])
+helper = LlmAgent(
+    name="helper", description="Helps.", model=ScriptedLlm(), instruction="Help.", tools=[tools.add]
+)
 root_agent = LlmAgent(
     name="full",
     model=ScriptedLlm(),

@@ -16,7 +16,9 @@ def exact_answer(eval_metric, actual_invocations, expected_invocations, conversa
         overall_score=score,
         overall_eval_status=EvalStatus.PASSED if score >= wanted else EvalStatus.FAILED,
         per_invocation_results=[
-            PerInvocationResult(actual_invocation=actual, score=score, eval_status=EvalStatus.PASSED)
+            PerInvocationResult(
+                actual_invocation=actual, score=score, eval_status=EvalStatus.PASSED
+            )
             for actual, score in zip(actual_invocations, scores)
         ],
     )

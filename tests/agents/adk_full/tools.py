@@ -26,7 +26,9 @@ def recall(key: str, tool_context: ToolContext) -> dict:
 
 async def save_file(name: str, text: str, tool_context: ToolContext) -> dict:
     """Saves an artifact."""
-    version = await tool_context.save_artifact(name, types.Part.from_bytes(data=text.encode(), mime_type="text/plain"))
+    version = await tool_context.save_artifact(
+        name, types.Part.from_bytes(data=text.encode(), mime_type="text/plain")
+    )
     return {"version": version}
 
 

@@ -32,5 +32,8 @@ def run_a_loop(_: str = "") -> dict:
 
 
 root_agent = LlmAgent(
-    name="threads", model=ScriptedLlm(), instruction="Do as you are told.", tools=[book, where, run_a_loop]
+    name="threads",
+    model=ScriptedLlm(),
+    instruction="Do as you are told.",
+    tools=[book, where, run_a_loop],
 )

@@ -1,4 +1,5 @@
-"""Tools of every kind, each of which leaves a trace where it really runs; callbacks that note what they see."""
+"""Tools of every kind, each of which leaves a trace where it really runs; callbacks that note what
+they see."""
 
 import os
 from pathlib import Path
@@ -77,8 +78,16 @@ def after(tool, args, tool_context, tool_response):
     return None
 
 
-inner = LlmAgent(name="inner", description="Asks.", model=ScriptedLlm(), instruction="Ask.", tools=[weather])
-helper = LlmAgent(name="helper", description="Helps.", model=ScriptedLlm(), instruction="Help.", tools=[weather, book])
+inner = LlmAgent(
+    name="inner", description="Asks.", model=ScriptedLlm(), instruction="Ask.", tools=[weather]
+)
+helper = LlmAgent(
+    name="helper",
+    description="Helps.",
+    model=ScriptedLlm(),
+    instruction="Help.",
+    tools=[weather, book],
+)
 root_agent = LlmAgent(
     name="root",
     model=ScriptedLlm(),

@@ -1,4 +1,5 @@
-"""The library desk of tests/data/ces on ADK: two agents, four tools, and a model that knows what to do."""
+"""The library desk of tests/data/ces on ADK: two agents, four tools, and a model that knows what to
+do."""
 
 from google.adk.agents import LlmAgent
 from google.adk.models.base_llm import BaseLlm
@@ -46,7 +47,11 @@ class Desk(BaseLlm):
                     answered.append((response.name, response.response))
                     found = (response.response or {}).get("output") or response.response or {}
                     loan = found.get("loan_id", loan) if isinstance(found, dict) else loan
-                elif content.role == "user" and part.text and not part.text.startswith(("For context", "[")):
+                elif (
+                    content.role == "user"
+                    and part.text
+                    and not part.text.startswith(("For context", "["))
+                ):
                     said, answered = part.text, []
         part = self.next(said, dict(answered), loan, set(llm_request.tools_dict))
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
@@ -57,7 +62,9 @@ class Desk(BaseLlm):
         if "renew" in said and "find_loan" in tools:
             if "find_loan" not in answered:
                 return call("find_loan", patron_id="P-2041", title="The Tidal Atlas")
-            return types.Part(text=f"I found {answered['find_loan'].get('loan_id')}. Shall I renew it?")
+            return types.Part(
+                text=f"I found {answered['find_loan'].get('loan_id')}. Shall I renew it?"
+            )
         if said.startswith("Yes") and "renew_loan" in tools:
             if "renew_loan" not in answered:
                 return call("renew_loan", loan_id=loan, weeks=3)

@@ -1,8 +1,8 @@
-"""The library desk of tests/data/ces as a program that speaks the agent protocol (docs/agent-protocol.md).
+"""The library desk of tests/data/ces as a program that speaks the agent protocol
+(docs/agent-protocol.md).
 
-It takes the turns before (`history`), sets variables, asks before it runs a tool, and answers what the evaluations say.
-`FAULT` in its environment makes it do one thing wrong.
-"""
+It takes the turns before (`history`), sets variables, asks before it runs a tool, and answers what
+the evaluations say. `FAULT` in its environment makes it do one thing wrong."""
 
 import itertools
 import json
@@ -15,7 +15,9 @@ numbers = itertools.count(1)
 
 
 def send(kind, session=None, **more):
-    print(json.dumps({"type": kind, **({"session": session} if session else {}), **more}), flush=True)
+    print(
+        json.dumps({"type": kind, **({"session": session} if session else {}), **more}), flush=True
+    )
 
 
 def event(session, parts, *, author="desk", final=False):
@@ -25,7 +27,11 @@ def event(session, parts, *, author="desk", final=False):
 
 def tool(desk, name, args, real):
     call = f"c{next(numbers)}"
-    event(desk["session"], [{"function_call": {"name": name, "args": args, "id": call}}], author="loans")
+    event(
+        desk["session"],
+        [{"function_call": {"name": name, "args": args, "id": call}}],
+        author="loans",
+    )
     result = real
     if desk["asks"]:
         send("tool_call", desk["session"], call=call, name=name, args=args)
@@ -34,7 +40,11 @@ def tool(desk, name, args, real):
             raise RuntimeError(told["refused"])
         result = real if told.get("run") else told.get("response")
     response = result if isinstance(result, dict) else {"result": result}
-    event(desk["session"], [{"function_response": {"name": name, "response": response, "id": call}}], author="loans")
+    event(
+        desk["session"],
+        [{"function_response": {"name": name, "response": response, "id": call}}],
+        author="loans",
+    )
     return result
 
 
@@ -52,14 +62,16 @@ def answer(desk, text):
         if FAULT == "raises":
             raise RuntimeError("the desk is closed")
         weeks = 2 if FAULT == "weeks" else 3
-        made = tool(desk, "renew_loan", {"loan_id": desk["loan"], "weeks": weeks}, {"due": "2027-03-25"})
+        made = tool(
+            desk, "renew_loan", {"loan_id": desk["loan"], "weeks": weeks}, {"due": "2027-03-25"}
+        )
         state["last_renewed_loan"] = desk["loan"]
         return f"It is now due {'25 March 2027' if made.get('due') == '2027-03-25' else 'never'}."
     if "P-2041" in text:
-        blocked = tool(desk, "block_card", {"patron_id": "P-2041", "reason": "lost"}, {"status": "NOT MOCKED"})
-        return (
-            f"Your card is {blocked['status'].lower()}. You can collect the replacement card at the Riverside branch."
+        blocked = tool(
+            desk, "block_card", {"patron_id": "P-2041", "reason": "lost"}, {"status": "NOT MOCKED"}
         )
+        return f"Your card is {blocked['status'].lower()}. You can collect the replacement card at the Riverside branch."
     return "What is your patron id?"
 
 
@@ -78,7 +90,12 @@ for line in sys.stdin:
         more = {} if FAULT == "no history" else {"history": True}
         send("ready", protocol=1, sessions=1, tools=asks, **more)
     elif message["type"] == "start":
-        desk = {"session": session, "state": message.get("state") or {}, "asks": asks, "loan": "L-77"}
+        desk = {
+            "session": session,
+            "state": message.get("state") or {},
+            "asks": asks,
+            "loan": "L-77",
+        }
         desks[session] = desk
         for part in (part for turn in message.get("history") or () for part in parts_of(turn)):
             found = part.get("function_response", {}).get("response", {}).get("output", {})
@@ -88,7 +105,9 @@ for line in sys.stdin:
         desk = desks[session]
         desk["state"] |= message.get("state") or {}
         try:
-            said = answer(desk, "".join(part.get("text", "") for part in message["content"]["parts"]))
+            said = answer(
+                desk, "".join(part.get("text", "") for part in message["content"]["parts"])
+            )
         except RuntimeError as error:
             send("turn_failed", session, message=str(error))
             continue

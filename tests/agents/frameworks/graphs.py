@@ -22,11 +22,15 @@ class Scripted(BaseChatModel):
 
     def _generate(self, messages, stop=None, run_manager=None, **_):
         last = max(index for index, each in enumerate(messages) if each.type == "human")
-        verb, name, args = script.step(messages[last].text, sum(each.type == "tool" for each in messages[last:]))
+        verb, name, args = script.step(
+            messages[last].text, sum(each.type == "tool" for each in messages[last:])
+        )
         text = name if verb == "say" else ""
         if text == "(turns)":
             text = f"turn {sum(each.type == 'human' for each in messages)}"
-        calls = [{"name": name, "args": args, "id": f"id-{len(messages)}"}] if verb == "call" else []
+        calls = (
+            [{"name": name, "args": args, "id": f"id-{len(messages)}"}] if verb == "call" else []
+        )
         message = AIMessage(
             text,
             tool_calls=calls,
@@ -39,7 +43,12 @@ class Scripted(BaseChatModel):
 @tool
 def moved(city: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
     """Answers with a Command."""
-    return Command(update={"city": city, "messages": [{"role": "tool", "content": "ok", "tool_call_id": tool_call_id}]})
+    return Command(
+        update={
+            "city": city,
+            "messages": [{"role": "tool", "content": "ok", "tool_call_id": tool_call_id}],
+        }
+    )
 
 
 PROMPT = "Follow the script."
@@ -73,5 +82,11 @@ def ask_back(state: MessagesState):
     return {"messages": [AIMessage(f"you said {interrupt('really?')}")]}
 
 
-careful = StateGraph(MessagesState).add_node("ask", ask_back).add_edge(START, "ask").add_edge("ask", END).compile()
+careful = (
+    StateGraph(MessagesState)
+    .add_node("ask", ask_back)
+    .add_edge(START, "ask")
+    .add_edge("ask", END)
+    .compile()
+)
 not_an_agent = 3

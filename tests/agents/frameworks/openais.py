@@ -4,7 +4,11 @@ import json
 
 import script
 from agents import Agent, Model, ModelResponse, RunContextWrapper, Usage, function_tool
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
 
 
 class Scripted(Model):
@@ -19,7 +23,11 @@ class Scripted(Model):
         number = f"id-{len(input)}"
         if verb == "call":
             said = ResponseFunctionToolCall(
-                arguments=json.dumps(args), call_id=number, name=name, type="function_call", id=number
+                arguments=json.dumps(args),
+                call_id=number,
+                name=name,
+                type="function_call",
+                id=number,
             )
         else:
             text = ResponseOutputText(text=name, type="output_text", annotations=[])

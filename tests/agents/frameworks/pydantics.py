@@ -18,11 +18,15 @@ def reply(messages, info):
     if name == "(turns)":
         name = f"turn {sum(isinstance(part, UserPromptPart) for part in parts)}"
     said = ToolCallPart(name, args, f"id-{len(parts)}") if verb == "call" else TextPart(name)
-    return ModelResponse(parts=[said], usage=RequestUsage(input_tokens=10, output_tokens=2), model_name="scripted-1")
+    return ModelResponse(
+        parts=[said], usage=RequestUsage(input_tokens=10, output_tokens=2), model_name="scripted-1"
+    )
 
 
 model = FunctionModel(reply, model_name="scripted-1")
-agent = Agent(model, instructions="Follow the script.", tools=[*script.TOOLS], deps_type=dict, name="clerk")
+agent = Agent(
+    model, instructions="Follow the script.", tools=[*script.TOOLS], deps_type=dict, name="clerk"
+)
 
 
 @agent.tool

@@ -1,4 +1,5 @@
-"""What the agents of all four frameworks share: the user's message is the model's script, one line a call of the model.
+"""What the agents of all four frameworks share: the user's message is the model's script, one line
+a call of the model.
 
 say TEXT | call NAME JSON | raise WHAT
 """
@@ -50,7 +51,8 @@ def trace(what):
 
 
 def step(text, answered):
-    """The line of a script for the next call of the model, after so many tools have answered: verb, name, arguments."""
+    """The line of a script for the next call of the model, after so many tools have answered: verb,
+    name, arguments."""
     lines = [line for line in text.splitlines() if line.strip()]
     line = lines[answered] if answered < len(lines) else "say (the script is over)"
     verb, _, rest = line.partition(" ")

@@ -2,7 +2,12 @@
 
 import script
 from smolagents import CodeAgent, Model, ToolCallingAgent, tool
-from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole
+from smolagents.models import (
+    ChatMessage,
+    ChatMessageToolCall,
+    ChatMessageToolCallFunction,
+    MessageRole,
+)
 from smolagents.monitoring import TokenUsage
 
 MARK = "New task:\n"
@@ -10,7 +15,11 @@ MARK = "New task:\n"
 
 def text_of(message):
     content = message.content
-    return content if isinstance(content, str) else "\n".join(part.get("text") or "" for part in content or ())
+    return (
+        content
+        if isinstance(content, str)
+        else "\n".join(part.get("text") or "" for part in content or ())
+    )
 
 
 def said(messages):
@@ -18,14 +27,20 @@ def said(messages):
     tasks = [index for index, each in enumerate(messages) if text_of(each).startswith(MARK)]
     task = text_of(messages[tasks[-1]])[len(MARK) :].split("\nYou have been provided")[0]
     roles = [str(each.role) for each in messages[tasks[-1] + 1 :]]
-    return task, sum("tool-response" in role or "TOOL_RESPONSE" in role for role in roles), len(tasks)
+    return (
+        task,
+        sum("tool-response" in role or "TOOL_RESPONSE" in role for role in roles),
+        len(tasks),
+    )
 
 
 class Scripted(Model):
     def __init__(self):
         super().__init__(model_id="scripted-1")
 
-    def generate(self, messages, stop_sequences=None, response_format=None, tools_to_call_from=None, **_):
+    def generate(
+        self, messages, stop_sequences=None, response_format=None, tools_to_call_from=None, **_
+    ):
         task, answered, turns = said(messages)
         verb, name, args = script.step(task, answered)
         name = f"turn {turns}" if name == "(turns)" else name
@@ -36,9 +51,13 @@ class Scripted(Model):
             text = f"Thought: on\n<code>\n{name}(**{args!r})\n</code>"
         else:
             function = ChatMessageToolCallFunction(name=name, arguments=args)
-            calls = [ChatMessageToolCall(function=function, id=f"id-{len(messages)}", type="function")]
+            calls = [
+                ChatMessageToolCall(function=function, id=f"id-{len(messages)}", type="function")
+            ]
         usage = TokenUsage(input_tokens=10, output_tokens=2)
-        return ChatMessage(role=MessageRole.ASSISTANT, content=text, tool_calls=calls, token_usage=usage)
+        return ChatMessage(
+            role=MessageRole.ASSISTANT, content=text, tool_calls=calls, token_usage=usage
+        )
 
 
 TOOLS = [*map(tool, script.TOOLS)]

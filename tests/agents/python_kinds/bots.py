@@ -45,7 +45,10 @@ class CounterAsync(Counter):
 def full_answer(text):
     return {
         "text": "It is sunny.",
-        "tool_calls": [{"name": "weather", "args": {"city": text}, "response": "sunny"}, {"name": "log"}],
+        "tool_calls": [
+            {"name": "weather", "args": {"city": text}, "response": "sunny"},
+            {"name": "log"},
+        ],
         "state": {"asked": text},
         "usage_metadata": {"prompt_token_count": 5},
         "model_version": "m-1",
@@ -119,6 +122,7 @@ def with_tools(text, tools):
 
 
 async def with_tools_async(text, tools):
-    told = tools.wrap(read_tide)(text)  # blocks the loop, as any such tool would, and is answered all the same
+    # blocks the loop, as any such tool would, and is answered all the same
+    told = tools.wrap(read_tide)(text)
     again = await tools.call_async("read_tide", {"harbour": text, "hour": 12}, read_tide)
     return f"{told['metres']} m, {again['metres']} m"

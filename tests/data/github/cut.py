@@ -73,9 +73,15 @@ def bare(part, *, names=False):
         return part
     kept = {}
     for key, value in part.items():
-        if not names and (key.startswith("x-") or key in PROSE) and not (key == "description" and "content" in part):
+        if (
+            not names
+            and (key.startswith("x-") or key in PROSE)
+            and not (key == "description" and "content" in part)
+        ):
             continue
-        kept[key] = bare(value, names=key in ("properties", "schemas", "parameters", "responses", "headers"))
+        kept[key] = bare(
+            value, names=key in ("properties", "schemas", "parameters", "responses", "headers")
+        )
     if not names and "responses" in part:
         for answer in kept["responses"].values():
             answer.setdefault("description", "") if "$ref" not in answer else None

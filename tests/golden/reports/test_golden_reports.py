@@ -18,12 +18,18 @@ LARGE = {"base_many"}
 
 
 def rendered(scenario: str, report: Report) -> dict[str, str]:
-    texts = {row.file_name: text for row in reports.RENDERERS.values() if (text := row.render(report))}
+    texts = {
+        row.file_name: text for row in reports.RENDERERS.values() if (text := row.render(report))
+    }
     texts["report.html"] = report_page.reviewable(texts["report.html"])
     texts["annotations.txt"] = "".join(f"{line}\n" for line in reports.render_annotations(report))
-    texts["outputs.json"] = json.dumps(dict(reports.render_outputs(report)), indent=2, ensure_ascii=False) + "\n"
+    texts["outputs.json"] = (
+        json.dumps(dict(reports.render_outputs(report)), indent=2, ensure_ascii=False) + "\n"
+    )
     texts["terminal.txt"] = reports.render_terminal(report)
-    return {name: text for name, text in texts.items() if scenario not in LARGE or name == "comment.md"}
+    return {
+        name: text for name, text in texts.items() if scenario not in LARGE or name == "comment.md"
+    }
 
 
 @pytest.mark.parametrize("scenario", KINDS)
@@ -41,4 +47,6 @@ def test_reports_read_as_reviewed(scenario: str, update_golden: bool) -> None:
 
 
 def test_no_scenario_is_left_behind() -> None:
-    assert {path.name for path in HERE.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(KINDS)
+    assert {
+        path.name for path in HERE.iterdir() if path.is_dir() and path.name != "__pycache__"
+    } == set(KINDS)

@@ -14,7 +14,13 @@ from builders.zygotes import Zygote
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentLimits, AgentSetting
 from evalgate.system.python_env import World
-from tests.integration.agents.line_client import AGENTS, Message, Worker, adk_python, framework_python
+from tests.integration.agents.line_client import (
+    AGENTS,
+    Message,
+    Worker,
+    adk_python,
+    framework_python,
+)
 
 ADK = ("google.adk.agents", "google.adk.runners")
 
@@ -38,7 +44,14 @@ def new_adk() -> Iterator[Zygote]:
 @pytest.fixture(scope="session")
 def frameworks() -> Iterator[Zygote]:
     """Those that are not ADK, imported once."""
-    zygote = Zygote(framework_python(), "worker_zygote.py", "langchain.agents", "pydantic_ai", "agents", "smolagents")
+    zygote = Zygote(
+        framework_python(),
+        "worker_zygote.py",
+        "langchain.agents",
+        "pydantic_ai",
+        "agents",
+        "smolagents",
+    )
     yield zygote
     zygote.close()
 
@@ -47,7 +60,9 @@ def frameworks() -> Iterator[Zygote]:
 def full(request: pytest.FixtureRequest) -> Iterator[Worker]:
     """A worker with the agent `adk_full`, in both ends of the supported range of google-adk."""
     zygote = request.getfixturevalue("old_adk") if request.param == "old" else None
-    worker = Worker(adk_python(request.param), "adk", {"path": "adk_full"}, AGENTS, {}, zygote=zygote)
+    worker = Worker(
+        adk_python(request.param), "adk", {"path": "adk_full"}, AGENTS, {}, zygote=zygote
+    )
     yield worker
     worker.close()
 
@@ -56,7 +71,9 @@ def full(request: pytest.FixtureRequest) -> Iterator[Worker]:
 def metrics(request: pytest.FixtureRequest) -> Iterator[Worker]:
     """A worker for the custom metrics of `adk_full`, without the agent."""
     zygote = request.getfixturevalue("old_adk") if request.param == "old" else None
-    worker = Worker(adk_python(request.param), "metrics", {"path": "adk_full"}, AGENTS, {}, zygote=zygote)
+    worker = Worker(
+        adk_python(request.param), "metrics", {"path": "adk_full"}, AGENTS, {}, zygote=zygote
+    )
     yield worker
     worker.close()
 

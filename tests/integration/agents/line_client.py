@@ -25,7 +25,9 @@ PATIENCE_S = 90.0
 Message = dict[str, Any]
 
 
-def _started(python: str, kind: str, cwd: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def _started(
+    python: str, kind: str, cwd: Path, environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     flags = python_process.SEALED if kind == "metrics" else ()
     command = [python, *flags, str(START), kind]
@@ -122,14 +124,24 @@ class Worker:
         return found
 
     def start(self, session: str, **more: Any) -> None:
-        self.say(**{"type": "start", "session": session, "app_name": "", "user_id": "", "state": {}, **more})
+        self.say(
+            **{
+                "type": "start",
+                "session": session,
+                "app_name": "",
+                "user_id": "",
+                "state": {},
+                **more,
+            }
+        )
         self.hear("started", session=session)
 
     def begin_turn(self, session: str, text: str) -> None:
         self.say(type="turn", session=session, content={"role": "user", "parts": [{"text": text}]})
 
     def end_turn(self, session: str) -> tuple[list[Message], Message]:
-        """The events of a turn, and how it ended, with the entries that were recorded as `trace`."""
+        """The events of a turn, and how it ended, with the entries that were recorded as
+        `trace`."""
         events: list[Message] = []
         trace: dict[int, Message] = {}
         while True:
@@ -139,7 +151,10 @@ class Worker:
             elif message["type"] == "trace":
                 trace.setdefault(message["number"], {}).update(message["entry"])
             else:
-                return events, {**message, "trace": [trace[at] for at in sorted(trace)]} if trace else message
+                return events, {
+                    **message,
+                    "trace": [trace[at] for at in sorted(trace)],
+                } if trace else message
 
     def turn(self, session: str, *script: str) -> tuple[list[Message], Message]:
         self.begin_turn(session, "\n".join(script))
@@ -178,17 +193,25 @@ def _refuse(token: str) -> None:
 
 def texts(events: list[Message]) -> list[str]:
     return [
-        part["text"] for event in events for part in (event.get("content") or {}).get("parts", ()) if "text" in part
+        part["text"]
+        for event in events
+        for part in (event.get("content") or {}).get("parts", ())
+        if "text" in part
     ]
 
 
 def responses(events: list[Message]) -> list[Any]:
     parts = [part for event in events for part in (event.get("content") or {}).get("parts", ())]
-    return [part["function_response"].get("response") for part in parts if "function_response" in part]
+    return [
+        part["function_response"].get("response") for part in parts if "function_response" in part
+    ]
 
 
 def adk_python(which: str) -> str:
-    places = {"new": ("EVALGATE_TEST_ADK", ".venv-adk"), "old": ("EVALGATE_TEST_ADK_OLD", ".venv-adk-old")}
+    places = {
+        "new": ("EVALGATE_TEST_ADK", ".venv-adk"),
+        "old": ("EVALGATE_TEST_ADK_OLD", ".venv-adk-old"),
+    }
     return _python_with("google-adk", *places[which])
 
 

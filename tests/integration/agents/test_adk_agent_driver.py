@@ -1,4 +1,5 @@
-"""The adk and python drivers from end to end: an interpreter is found or made, a pool runs, failures have kinds."""
+"""The adk and python drivers from end to end: an interpreter is found or made, a pool runs,
+failures have kinds."""
 
 from __future__ import annotations
 
@@ -29,10 +30,14 @@ from tests.integration.agents.line_client import adk_python
 pytestmark = pytest.mark.integration
 
 
-def talk(agent: Agent, *texts: str, name: str = "case", state: dict[str, Any] | None = None) -> Transcript:
+def talk(
+    agent: Agent, *texts: str, name: str = "case", state: dict[str, Any] | None = None
+) -> Transcript:
     case = Case(case_id=name, conversation=(), session=SessionInput(state=state or {}))
     with agent.converse(case, TrialKey(suite="s", case_id=name)) as conversation:
-        turns = tuple(conversation.send(Content(role="user", parts=(Text(text=text),))) for text in texts)
+        turns = tuple(
+            conversation.send(Content(role="user", parts=(Text(text=text),))) for text in texts
+        )
         return Transcript(invocations=turns, final_state=conversation.finish())
 
 
@@ -89,14 +94,18 @@ def test_custom_metrics_run_where_the_agent_is(opened) -> None:
 def test_what_cannot_be_imported_is_a_failure_to_start(opened, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "agent.py").write_text("import no_such_dependency\n")
-    failure = failure_of(opened("adk", {"path": "a", "python": adk_python("new")}, root=tmp_path), "hello")
+    failure = failure_of(
+        opened("adk", {"path": "a", "python": adk_python("new")}, root=tmp_path), "hello"
+    )
     assert failure.kind is FailureKind.START
     assert "no_such_dependency" in failure.message
     assert "agent.py" in failure.detail
 
 
 def test_a_path_that_leads_nowhere_is_named(opened, tmp_path: Path) -> None:
-    failure = failure_of(opened("adk", {"path": "no/such", "python": adk_python("new")}, root=tmp_path), "hello")
+    failure = failure_of(
+        opened("adk", {"path": "no/such", "python": adk_python("new")}, root=tmp_path), "hello"
+    )
     assert failure.kind is FailureKind.START
     assert "no/such" in failure.message
 
@@ -118,18 +127,29 @@ def test_an_install_that_fails_is_shown_in_uvs_words(opened, tmp_path: Path) -> 
 
 
 def test_a_python_function_converses(opened) -> None:
-    agent = opened("python", {"call": "bots:with_state", "path": "python_kinds", "python": sys.executable})
+    agent = opened(
+        "python", {"call": "bots:with_state", "path": "python_kinds", "python": sys.executable}
+    )
     transcript = talk(agent, "one", "two")
-    assert [turn.final_response.parts[0].text for turn in transcript.invocations] == ["turn 1", "turn 2"]
+    assert [turn.final_response.parts[0].text for turn in transcript.invocations] == [
+        "turn 1",
+        "turn 2",
+    ]
     assert transcript.final_state == {"turns": 2}
 
 
-def test_the_project_of_a_python_agent_is_importable_without_an_install(opened, tmp_path: Path) -> None:
+def test_the_project_of_a_python_agent_is_importable_without_an_install(
+    opened, tmp_path: Path
+) -> None:
     (tmp_path / "src" / "library").mkdir(parents=True)
     (tmp_path / "src" / "library" / "__init__.py").write_text("WORD = 'found'\n")
     (tmp_path / "bots").mkdir()
-    (tmp_path / "bots" / "one.py").write_text("import library\ndef answer(text):\n    return library.WORD\n")
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "p"\nversion = "0"\ndependencies = []\n')
+    (tmp_path / "bots" / "one.py").write_text(
+        "import library\ndef answer(text):\n    return library.WORD\n"
+    )
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "p"\nversion = "0"\ndependencies = []\n'
+    )
     agent = opened("python", {"call": "bots.one:answer"}, root=tmp_path)
     assert talk(agent, "hello").invocations[0].final_response.parts == (Text(text="found"),)
 

@@ -37,7 +37,8 @@ SHAPES = [
     ("adk_yaml", "from_yaml"),
 ]
 
-STARTED = ("adk_full", "adk_single.py", "adk_yaml")  # a package, a file and neither, each in an interpreter of its own
+# a package, a file and neither, each in an interpreter of its own
+STARTED = ("adk_full", "adk_single.py", "adk_yaml")
 
 
 @pytest.mark.parametrize(("path", "name"), SHAPES)
@@ -59,7 +60,10 @@ def test_old_versions_find_them_too(spawn, path: str, name: str) -> None:
 
 
 def test_an_agent_of_the_tree_or_another_attribute_can_be_named(spawn) -> None:
-    assert spawn({"path": "adk_full", "agent": "helper"}, forked=True).greeting["about"]["agent"] == "helper"
+    assert (
+        spawn({"path": "adk_full", "agent": "helper"}, forked=True).greeting["about"]["agent"]
+        == "helper"
+    )
     greeting = spawn({"path": "adk_full", "agent": "nobody"}, forked=True).greeting
     assert greeting["type"] == "fatal"
     assert "'helper'" in greeting["message"]
@@ -98,18 +102,26 @@ BROKEN = [
     # it leaves while it is imported
     ({"a/agent.py": "import sys\nsys.exit(4)\n"}, ["sys.exit(4)"]),
     # nothing to run
-    ({"a/__init__.py": "", "a/agent.py": "agent = 1\n"}, ["root_agent", "get_agent_async", "agent.py"]),
+    (
+        {"a/__init__.py": "", "a/agent.py": "agent = 1\n"},
+        ["root_agent", "get_agent_async", "agent.py"],
+    ),
     ({"a/readme.txt": ""}, ["root_agent.yaml"]),
     # something else under the name
     ({"a/agent.py": "root_agent = 'not an agent'\n"}, ["str"]),
-    ({"a/agent.py": "async def get_agent_async():\n    raise OSError('no disk')\n"}, ["OSError", "no disk"]),
+    (
+        {"a/agent.py": "async def get_agent_async():\n    raise OSError('no disk')\n"},
+        ["OSError", "no disk"],
+    ),
     # no such place
     ({}, ["'a'"]),
 ]
 
 
 @pytest.mark.parametrize(("files", "told"), BROKEN)
-def test_what_cannot_be_loaded_says_why(spawn, tmp_path: Path, files: dict[str, str], told: list[str]) -> None:
+def test_what_cannot_be_loaded_says_why(
+    spawn, tmp_path: Path, files: dict[str, str], told: list[str]
+) -> None:
     worker = spawn({"path": "a"}, cwd=checkout(tmp_path, files), forked=True)
     greeting = worker.greeting
     assert (greeting["type"], greeting["kind"]) == ("fatal", "start")
@@ -119,7 +131,9 @@ def test_what_cannot_be_loaded_says_why(spawn, tmp_path: Path, files: dict[str, 
 
 
 def test_the_traceback_shows_the_users_line_only(spawn, tmp_path: Path) -> None:
-    root = checkout(tmp_path, {"a/agent.py": AGENT + "root_agent = LlmAgent(name='not an identifier!')\n"})
+    root = checkout(
+        tmp_path, {"a/agent.py": AGENT + "root_agent = LlmAgent(name='not an identifier!')\n"}
+    )
     detail = spawn({"path": "a"}, cwd=root, forked=True).greeting["detail"]
     assert "agent.py" in detail
     assert "line 3" in detail
@@ -128,7 +142,9 @@ def test_the_traceback_shows_the_users_line_only(spawn, tmp_path: Path) -> None:
 
 
 def test_a_python_without_the_framework_says_so(spawn, tmp_path: Path) -> None:
-    worker = Worker(sys.executable, "adk", {"path": "a"}, checkout(tmp_path, {"a/agent.py": "x = 1"}), {})
+    worker = Worker(
+        sys.executable, "adk", {"path": "a"}, checkout(tmp_path, {"a/agent.py": "x = 1"}), {}
+    )
     try:
         assert "google-adk" in worker.greeting["message"]
         assert sys.executable in worker.greeting["message"]
@@ -137,11 +153,18 @@ def test_a_python_without_the_framework_says_so(spawn, tmp_path: Path) -> None:
 
 
 def test_dotenv_fills_in_what_is_not_set(spawn, tmp_path: Path) -> None:
-    show = (
-        "import os\nroot_agent = LlmAgent(name=os.environ['FIRST'] + '_' + os.environ['SECOND'], model=ScriptedLlm())\n"
+    show = "import os\nroot_agent = LlmAgent(name=os.environ['FIRST'] + '_' + os.environ['SECOND'], model=ScriptedLlm())\n"
+    files = {
+        ".env": "FIRST=no\n",
+        "agents/.env": "FIRST=dotenv\nSECOND=dotenv\n",
+        "agents/a/agent.py": AGENT + show,
+    }
+    worker = spawn(
+        {"path": "agents/a"},
+        cwd=checkout(tmp_path, files),
+        environment={"SECOND": "given"},
+        forked=True,
     )
-    files = {".env": "FIRST=no\n", "agents/.env": "FIRST=dotenv\nSECOND=dotenv\n", "agents/a/agent.py": AGENT + show}
-    worker = spawn({"path": "agents/a"}, cwd=checkout(tmp_path, files), environment={"SECOND": "given"}, forked=True)
     assert worker.greeting["about"]["agent"] == "dotenv_given"
 
 
@@ -161,7 +184,9 @@ def test_modules_of_the_worker_cannot_be_met(spawn, tmp_path: Path) -> None:
 def test_an_agent_named_like_a_standard_module_hides_nothing(spawn, tmp_path: Path) -> None:
     files = {
         "agents/email/__init__.py": "",
-        "agents/email/agent.py": AGENT + "from email.message import Message\nfrom . import tools\n" + ROOT,
+        "agents/email/agent.py": AGENT
+        + "from email.message import Message\nfrom . import tools\n"
+        + ROOT,
         "agents/email/tools.py": "",
         "agents/calendar/__init__.py": "raise RuntimeError('another agent')\n",
     }

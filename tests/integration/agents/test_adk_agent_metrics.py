@@ -1,4 +1,5 @@
-"""Custom metrics run without the agent, with google-adk's types; what is no score never becomes one."""
+"""Custom metrics run without the agent, with google-adk's types; what is no score never becomes
+one."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def invocation(text: str) -> dict:
         "final_response": {"role": "model", "parts": [{"text": text}]},
         "intermediate_data": {"invocation_events": [step, silent]},
         "duration": 0.5,
-        "app_details": {"agent_details": {"full": {"name": "full", "instructions": "", "tool_declarations": []}}},
+        "app_details": {
+            "agent_details": {"full": {"name": "full", "instructions": "", "tool_declarations": []}}
+        },
     }
 
 
@@ -31,7 +34,11 @@ def grade(worker, code: str, expected: list[str] | None = None) -> dict:
         type="metric",
         id=code,
         code=code,
-        metric={"metric_name": "mine", "threshold": 0.5, "criterion": {"threshold": 0.5, "extra": "kept"}},
+        metric={
+            "metric_name": "mine",
+            "threshold": 0.5,
+            "criterion": {"threshold": 0.5, "extra": "kept"},
+        },
         actual=[invocation("yes"), invocation("no")],
         expected=[invocation(text) for text in expected or ["yes", "yes"]],
         scenario=None,
@@ -121,13 +128,21 @@ metrics.exact = lambda *_: EvaluationResult(overall_score=1.0, overall_eval_stat
 def test_the_agents_package_cannot_replace_its_metric(spawn, tmp_path: Path, kind: str) -> None:
     package = tmp_path / "teams" / "desk" if kind == "adk" else tmp_path / "desk"
     package.mkdir(parents=True)
-    for name, text in (("__init__.py", REPLACING), ("agent.py", "root_agent = None\n"), ("metrics.py", RIGHT)):
+    for name, text in (
+        ("__init__.py", REPLACING),
+        ("agent.py", "root_agent = None\n"),
+        ("metrics.py", RIGHT),
+    ):
         (package / name).write_text(text, encoding="utf-8")
     (package / "limits.py").write_text("MOST = 1.0\n", encoding="utf-8")
     if kind == "adk":  # the folders that the package lies in are the agent's too
         (tmp_path / "teams" / "__init__.py").write_text("from . import desk\n", encoding="utf-8")
-    (tmp_path / "pydantic.py").write_text("raise RuntimeError('not the installed one')\n", encoding="utf-8")
-    options = {"path": "teams/desk"} if kind == "adk" else {"path": ".", "call": "desk.agent:root_agent"}
+    (tmp_path / "pydantic.py").write_text(
+        "raise RuntimeError('not the installed one')\n", encoding="utf-8"
+    )
+    options = (
+        {"path": "teams/desk"} if kind == "adk" else {"path": ".", "call": "desk.agent:root_agent"}
+    )
     worker = spawn(options, kind="metrics", which="new", cwd=tmp_path)
 
     names = ["agent.metrics", "desk.metrics", *(["teams.desk.metrics"] if kind == "adk" else [])]

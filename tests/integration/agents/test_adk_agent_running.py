@@ -1,4 +1,5 @@
-"""What an ADK agent does comes through the protocol, in both ends of the supported range of google-adk."""
+"""What an ADK agent does comes through the protocol, in both ends of the supported range of
+google-adk."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def test_what_the_agent_was_told_and_given_is_recorded(full) -> None:
     assert "Do as you are told." in root["instructions"]
     assert "Help." in helper["instructions"]
     names = [
-        declaration["name"] for tool in helper["tool_declarations"] for declaration in tool["function_declarations"]
+        declaration["name"]
+        for tool in helper["tool_declarations"]
+        for declaration in tool["function_declarations"]
     ]
     assert "add" in names
     assert "shout" not in names
@@ -81,7 +84,10 @@ def test_state_never_leaves_its_session(full, key: str) -> None:
     """ADK itself lets `user:` and `app:` state of one case into the next."""
     same = {"app_name": "app", "user_id": "me", "session_id": "pinned"}
     events, _ = full.ask(
-        f'call remember {{"key": "{key}", "value": "leaked"}}', f'call recall {{"key": "{key}"}}', "say", **same
+        f'call remember {{"key": "{key}", "value": "leaked"}}',
+        f'call recall {{"key": "{key}"}}',
+        "say",
+        **same,
     )
     assert responses(events)[1] == {"value": "leaked"}
     events, _ = full.ask(f'call recall {{"key": "{key}"}}', "say", **same)
@@ -90,7 +96,9 @@ def test_state_never_leaves_its_session(full, key: str) -> None:
 
 def test_artifacts_never_leave_their_session(full) -> None:
     same = {"app_name": "app", "user_id": "me", "session_id": "pinned"}
-    events, _ = full.ask('call save_file {"name": "user:a.txt", "text": "x"}', "call list_files", "say", **same)
+    events, _ = full.ask(
+        'call save_file {"name": "user:a.txt", "text": "x"}', "call list_files", "say", **same
+    )
     assert responses(events) == [{"version": 0}, {"files": ["user:a.txt"]}]
     events, _ = full.ask("call list_files", "say", **same)
     assert responses(events) == [{"files": []}]
@@ -190,7 +198,8 @@ def test_it_leaves_when_it_is_told_to_or_left_alone(spawn) -> None:
 
 
 def test_telemetry_that_somebody_records_is_what_the_framework_would_give(spawn) -> None:
-    # While nothing records it, model calls are described in fewer words; an agent may begin to record at any time.
+    # While nothing records it, model calls are described in fewer words; an agent may begin to
+    # record at any time.
     worker = spawn({"path": "adk_recorded.py"})
     worker.ask("record")
     worker.ask("tell")
@@ -204,7 +213,9 @@ def test_telemetry_that_somebody_records_is_what_the_framework_would_give(spawn)
 def test_plain_tools_run_in_threads_and_see_what_they_would_see_without(spawn, which: str) -> None:
     for threads in (True, False):
         worker = spawn({"path": "adk_threads", "threads": threads}, which=which, forked=True)
-        events, ended = worker.ask("call where", 'call book {"seat": "4A"}', 'call book {"seat": "4B"}', "say done")
+        events, ended = worker.ask(
+            "call where", 'call book {"seat": "4A"}', 'call book {"seat": "4B"}', "say done"
+        )
         assert ended["type"] == "turn_end", ended
         seats = [{"seats": ["4A"]}, {"seats": ["4A", "4B"]}]
         assert responses(events) == [{"main": not threads, "loop": True}, *seats]
@@ -213,9 +224,21 @@ def test_plain_tools_run_in_threads_and_see_what_they_would_see_without(spawn, w
 
 
 DOWN = [
-    ("toolset", "say fine", "McpToolset at 127.0.0.1:9 cannot be reached, so the agent lacks its tools"),
-    ("remote", "say fine", "RemoteA2aAgent cannot be reached, so the agent lacks its answer: A2A request failed"),
-    ("sub-agent", 'call transfer_to_agent {"agent_name": "clerk"}', "RemoteA2aAgent cannot be reached"),
+    (
+        "toolset",
+        "say fine",
+        "McpToolset at 127.0.0.1:9 cannot be reached, so the agent lacks its tools",
+    ),
+    (
+        "remote",
+        "say fine",
+        "RemoteA2aAgent cannot be reached, so the agent lacks its answer: A2A request failed",
+    ),
+    (
+        "sub-agent",
+        'call transfer_to_agent {"agent_name": "clerk"}',
+        "RemoteA2aAgent cannot be reached",
+    ),
     ("agent-tool", 'call clerk {"request": "hi"}', "RemoteA2aAgent cannot be reached"),
 ]
 
@@ -225,10 +248,17 @@ DOWN = [
     [
         *((which, *row) for which in ("new", "old") for row in DOWN),
         # google-adk's own toolset, where the package that it needs is installed
-        ("old", "command", "say fine", "McpToolset at no-such cannot be reached, so the agent lacks its tools"),
+        (
+            "old",
+            "command",
+            "say fine",
+            "McpToolset at no-such cannot be reached, so the agent lacks its tools",
+        ),
     ],
 )
-def test_what_is_down_ends_the_turn_with_its_address(spawn, which: str, kind: str, script: str, said: str) -> None:
+def test_what_is_down_ends_the_turn_with_its_address(
+    spawn, which: str, kind: str, script: str, said: str
+) -> None:
     """google-adk would answer without it, as though it had never been there."""
     worker = spawn({"path": "adk_down"}, which=which, environment={"DOWN": kind})
     worker.start("s")

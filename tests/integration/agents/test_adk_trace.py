@@ -1,4 +1,5 @@
-"""What `--trace` records of an ADK agent's turns, in both ends of the supported range of google-adk."""
+"""What `--trace` records of an ADK agent's turns, in both ends of the supported range of
+google-adk."""
 
 from __future__ import annotations
 
@@ -32,16 +33,32 @@ def of_kind(ended: Message, kind: str) -> list[Message]:
 
 
 def test_model_calls_tools_and_events_are_recorded_with_their_times(traced) -> None:
-    events, ended = traced.ask('call nap {"seconds": 0.1}', 'call add {"a": 2, "b": 3}', "say rested")
+    events, ended = traced.ask(
+        'call nap {"seconds": 0.1}', 'call add {"a": 2, "b": 3}', "say rested"
+    )
     assert [entry["kind"] for entry in ended["trace"]] == [
-        *("agents", "model", "event", "tool", "event", "model", "event", "tool", "event", "model", "event"),
+        *(
+            "agents",
+            "model",
+            "event",
+            "tool",
+            "event",
+            "model",
+            "event",
+            "tool",
+            "event",
+            "model",
+            "event",
+        ),
     ]
     nap, add = of_kind(ended, "tool")
     assert (add["name"], add["args"], add["response"]) == ("add", {"a": 2, "b": 3}, {"sum": 5})
     assert nap["s"] >= 0.1
     assert add["at"] >= nap["at"] + nap["s"] - 0.002
     models = of_kind(ended, "model")
-    assert [entry["response"]["usage_metadata"]["total_token_count"] for entry in models] == [12] * 3
+    assert [entry["response"]["usage_metadata"]["total_token_count"] for entry in models] == [
+        12
+    ] * 3
     assert [event["at"] for event in events] == [entry["at"] for entry in of_kind(ended, "event")]
 
 
@@ -51,11 +68,13 @@ def test_a_request_says_what_is_new_since_the_one_before(traced) -> None:
     assert first["model"] == "scripted"
     assert "Do as you are told." in json.dumps(first["config"]["system_instruction"])
     assert "add" in json.dumps(first["config"]["tools"])
-    assert "http_options" not in first["config"], "where and with which headers a model is asked is nobody's business"
+    assert "http_options" not in first["config"], (
+        "where and with which headers a model is asked is nobody's business"
+    )
     assert second["same"] == 1
-    assert [part for content in second["contents"] for part in content["parts"]][1]["function_response"][
-        "response"
-    ] == {"sum": 5}
+    assert [part for content in second["contents"] for part in content["parts"]][1][
+        "function_response"
+    ]["response"] == {"sum": 5}
     assert second.keys() == {"same", "contents"}
 
 
@@ -64,9 +83,14 @@ def test_the_tree_of_agents_is_told(traced) -> None:
     root = of_kind(ended, "agents")[0]["root"]
     assert (root["name"], root["type"], root["model"]) == ("full", "LlmAgent", "scripted")
     assert "shout" in root["tools"]
-    assert root["agents"] == [{"name": "helper", "type": "LlmAgent", "model": "scripted", "tools": ["add"]}]
+    assert root["agents"] == [
+        {"name": "helper", "type": "LlmAgent", "model": "scripted", "tools": ["add"]}
+    ]
     assert {entry["agent"] for entry in of_kind(ended, "model")} == {"full", "helper"}
-    assert any(entry.get("actions", {}).get("transfer_to_agent") == "helper" for entry in of_kind(ended, "event"))
+    assert any(
+        entry.get("actions", {}).get("transfer_to_agent") == "helper"
+        for entry in of_kind(ended, "event")
+    )
 
 
 def test_what_is_long_is_clipped_and_what_is_too_much_is_counted(traced) -> None:
@@ -74,7 +98,9 @@ def test_what_is_long_is_clipped_and_what_is_too_much_is_counted(traced) -> None
     (said,) = of_kind(ended, "event")
     assert said["content"]["parts"][0]["text"].endswith(" more characters")
     assert len(json.dumps(ended["trace"])) < 100_000
-    _, ended = traced.ask(*(f'call shout {{"text": "{"y" * 19_000} {number}"}}' for number in range(20)), "say done")
+    _, ended = traced.ask(
+        *(f'call shout {{"text": "{"y" * 19_000} {number}"}}' for number in range(20)), "say done"
+    )
     assert ended["trace"][-1]["kind"] == "left_out"
     assert len(json.dumps(ended["trace"])) < 1_100_000
 
@@ -89,7 +115,14 @@ def test_a_turn_that_fails_has_its_trace_until_then(traced) -> None:
     _, ended = traced.ask('call add {"a": 2, "b": 3}', "raise the model is down")
     assert ended["type"] == "turn_failed"
     # newer versions of google-adk make an event of the error, too
-    assert [entry["kind"] for entry in ended["trace"]][:6] == ["agents", "model", "event", "tool", "event", "model"]
+    assert [entry["kind"] for entry in ended["trace"]][:6] == [
+        "agents",
+        "model",
+        "event",
+        "tool",
+        "event",
+        "model",
+    ]
     first, second = of_kind(ended, "model")
     assert first["response"]["usage_metadata"]["total_token_count"] == 12
     assert second["error"] == "ValueError: the model is down"
@@ -106,9 +139,13 @@ def gate(folder: Path, *turns: str) -> tuple[Message, report_page.ReportPage]:
     said = [{"role": "user", "parts": [{"text": script}]} for script in turns]
     conversation = [{"user_content": each, "final_response": each} for each in said]
     cases = [{"eval_id": "one", "conversation": conversation}]
-    (folder / "adk_full/t.evalset.json").write_text(json.dumps({"eval_set_id": "t", "eval_cases": cases}))
+    (folder / "adk_full/t.evalset.json").write_text(
+        json.dumps({"eval_set_id": "t", "eval_cases": cases})
+    )
     forked_command.run(
-        ["run", "--trace", "--threshold", "all", "--python", adk_python("new")], cwd=folder, env={**os.environ}
+        ["run", "--trace", "--threshold", "all", "--python", adk_python("new")],
+        cwd=folder,
+        env={**os.environ},
     )
     results = json.loads((folder / "evalgate-report/results.json").read_text())
     page = report_page.read((folder / "evalgate-report/report.html").read_text())
@@ -118,7 +155,10 @@ def gate(folder: Path, *turns: str) -> tuple[Message, report_page.ReportPage]:
 def test_a_failed_run_with_trace_has_it_in_results_and_page(tmp_path) -> None:
     outcome, page = gate(tmp_path, "say one", 'call add {"a": 2, "b": 3}\nraise broken')
     assert (outcome["kind"], outcome["turn"], len(outcome["partial"])) == ("raised", 2, 1)
-    assert [[entry["kind"] for entry in trace].count("model") for trace in outcome["traces"]] == [1, 2]
+    assert [[entry["kind"] for entry in trace].count("model") for trace in outcome["traces"]] == [
+        1,
+        2,
+    ]
     (run,) = page.traces[page.cases["one"]["trace"]]["head"]
     assert run == outcome["traces"]
 
@@ -139,13 +179,17 @@ SECRET = "correct-horse-battery"
 @contextmanager
 def conversing(folder: Path, **limits: float) -> Iterator[WorkerConversation]:
     """With `adk_full`, whose environment has a secret."""
-    world = World(environment={"PATH": "/usr/bin:/bin", "MY_API_KEY": SECRET}, cache=str(folder), log=str)
+    world = World(
+        environment={"PATH": "/usr/bin:/bin", "MY_API_KEY": SECRET}, cache=str(folder), log=str
+    )
     driver = DRIVERS["adk"]
     options = driver.options.model_validate({"path": "adk_full", "python": adk_python("new")})
     setting = AgentSetting(root=str(AGENTS), world=world, trace=True, limits=AgentLimits(**limits))
     agent = driver.open(options, setting)
     try:
-        with agent.converse(Case(case_id="c", conversation=()), TrialKey(suite="s", case_id="c")) as conversation:
+        with agent.converse(
+            Case(case_id="c", conversation=()), TrialKey(suite="s", case_id="c")
+        ) as conversation:
             yield conversation
     finally:
         agent.close()
@@ -157,9 +201,12 @@ def script(*lines: str) -> Content:
 
 @pytest.mark.parametrize(
     ("most", "kept", "last"),
-    [(10**6, 5, "say done"), (10**6, 5, "raise broken"), (10, 1, "say done")],  # a whole turn, or that it was left out
+    # a whole turn, or that it was left out
+    [(10**6, 5, "say done"), (10**6, 5, "raise broken"), (10, 1, "say done")],
 )
-def test_what_is_kept_has_no_secrets_and_a_limit(tmp_path, monkeypatch, most: int, kept: int, last: str) -> None:
+def test_what_is_kept_has_no_secrets_and_a_limit(
+    tmp_path, monkeypatch, most: int, kept: int, last: str
+) -> None:
     monkeypatch.setattr(pool, "TRACES_BYTES", most)
     said = script(f'call shout {{"text": "{SECRET}"}}', last)
     with conversing(tmp_path) as conversation:
@@ -186,7 +233,9 @@ def test_what_is_kept_has_no_secrets_and_a_limit(tmp_path, monkeypatch, most: in
         (('call kill {"by": 9}',), FailureKind.KILLED, "tool"),
     ],
 )
-def test_what_was_recorded_outlives_the_agent(tmp_path, lines: tuple[str, ...], kind: FailureKind, last: str) -> None:
+def test_what_was_recorded_outlives_the_agent(
+    tmp_path, lines: tuple[str, ...], kind: FailureKind, last: str
+) -> None:
     with conversing(tmp_path, turn_timeout_s=6.0) as conversation:
         conversation.send(script("say ready"))
         with pytest.raises(AgentFailed) as error:

@@ -14,11 +14,24 @@ from builders.zygotes import Zygote
 from evalgate.agents.base import AgentFailed
 from evalgate.model import Case, Content, FailureKind, Text, TrialKey
 from evalgate.wings.frameworks.drivers import HOSTS
-from tests.integration.agents.line_client import AGENTS, Message, Worker, adk_python, framework_python, responses, texts
+from tests.integration.agents.line_client import (
+    AGENTS,
+    Message,
+    Worker,
+    adk_python,
+    framework_python,
+    responses,
+    texts,
+)
 
 pytestmark = pytest.mark.integration
 
-KINDS = {"langgraph": "graphs", "pydantic_ai": "pydantics", "openai_agents": "openais", "smolagents": "smols"}
+KINDS = {
+    "langgraph": "graphs",
+    "pydantic_ai": "pydantics",
+    "openai_agents": "openais",
+    "smolagents": "smols",
+}
 ALL = pytest.mark.parametrize("kind", KINDS)
 OSLO = 'call weather {"city": "Oslo"}'
 GRAPH = {"input": "messages", "output": "messages"}
@@ -37,7 +50,9 @@ def workers(frameworks: Zygote) -> Iterator[Start]:
         key = f"{kind} {tools} {options} {trace}"
         if key not in started:
             environment = {"TRACE": trace} if trace else {}
-            started[key] = Worker("", str(HOSTS / kind), options, AGENTS, environment, tools, frameworks)
+            started[key] = Worker(
+                "", str(HOSTS / kind), options, AGENTS, environment, tools, frameworks
+            )
         return started[key]
 
     yield run
@@ -47,7 +62,11 @@ def workers(frameworks: Zygote) -> Iterator[Start]:
 
 def calls(events: list[Message]) -> list[tuple[str, Message]]:
     parts = [part for event in events for part in event["content"]["parts"]]
-    return [(part["function_call"]["name"], part["function_call"]["args"]) for part in parts if "function_call" in part]
+    return [
+        (part["function_call"]["name"], part["function_call"]["args"])
+        for part in parts
+        if "function_call" in part
+    ]
 
 
 # --- what is told of a turn ---
@@ -60,13 +79,26 @@ def test_turns_with_tools_and_the_conversation_so_far(workers: Start, kind: str)
     assert worker.greeting["about"]["framework_version"]
     for session in ("first", "second"):  # the second begins anew
         worker.start(session)
-        events, ended = worker.turn(session, OSLO, 'call weather {"city": "Rome", "unit": "F"}', "say (turns)")
-        assert calls(events) == [("weather", {"city": "Oslo"}), ("weather", {"city": "Rome", "unit": "F"})]
+        events, ended = worker.turn(
+            session, OSLO, 'call weather {"city": "Rome", "unit": "F"}', "say (turns)"
+        )
+        assert calls(events) == [
+            ("weather", {"city": "Oslo"}),
+            ("weather", {"city": "Rome", "unit": "F"}),
+        ]
         assert responses(events) == [{"result": "sunny in Oslo"}, {"result": "sunny in Rome"}]
-        assert [event["content"]["parts"] for event in events if event["final"]] == [[{"text": "turn 1"}]]
+        assert [event["content"]["parts"] for event in events if event["final"]] == [
+            [{"text": "turn 1"}]
+        ]
         used = [event["usage_metadata"] for event in events if event.get("usage_metadata")]
-        assert used == [{"prompt_token_count": 10, "candidates_token_count": 2, "total_token_count": 12}] * 3
-        assert {event["model_version"] for event in events if event.get("usage_metadata")} == {"scripted-1"}
+        assert (
+            used
+            == [{"prompt_token_count": 10, "candidates_token_count": 2, "total_token_count": 12}]
+            * 3
+        )
+        assert {event["model_version"] for event in events if event.get("usage_metadata")} == {
+            "scripted-1"
+        }
         assert ended["agents"][0]["instructions"]
         assert ended["timings"]["total_s"] >= ended["timings"]["model_s"]
         events, _ = worker.turn(session, "say (turns)")
@@ -114,7 +146,11 @@ def test_what_goes_wrong_is_the_agents_failure(
     ("kind", "line", "response"),
     [
         # errors that the framework tells its model
-        ("openai_agents", 'call broken {"what": "no paper"}', "An error occurred while running the tool"),
+        (
+            "openai_agents",
+            'call broken {"what": "no paper"}',
+            "An error occurred while running the tool",
+        ),
         ("smolagents", 'call broken {"what": "no paper"}', "no paper"),
         # tools that are not there
         ("langgraph", 'call nothing {"a": 1}', "nothing is not a valid tool"),
@@ -122,13 +158,17 @@ def test_what_goes_wrong_is_the_agents_failure(
         ("smolagents", 'call nothing {"a": 1}', "no such tool"),
     ],
 )
-def test_a_call_that_the_model_hears_went_wrong_is_told(workers: Start, kind: str, line: str, response: str) -> None:
+def test_a_call_that_the_model_hears_went_wrong_is_told(
+    workers: Start, kind: str, line: str, response: str
+) -> None:
     events, ended = workers(kind).ask(line, "say sorry")
     assert ended["type"] == "turn_end", ended
     name = line.split()[1]
     assert [name for name, _ in calls(events)] == [name]
     assert response in str(responses(events)[0])
-    assert [event["content"]["parts"] for event in events if event["final"]] == [[{"text": "sorry"}]]
+    assert [event["content"]["parts"] for event in events if event["final"]] == [
+        [{"text": "sorry"}]
+    ]
 
 
 @pytest.mark.parametrize("kind", ["pydantic_ai", "openai_agents"])
@@ -151,7 +191,9 @@ def test_the_state_of_agents_that_write_code(workers: Start) -> None:
     worker.start("s", state={"user": "ada"})
     events, _ = worker.turn("s", OSLO, "say hello")
     assert calls(events) == [("weather", {"city": "Oslo"})]
-    assert [event["content"]["parts"] for event in events if event["final"]] == [[{"text": "hello"}]]
+    assert [event["content"]["parts"] for event in events if event["final"]] == [
+        [{"text": "hello"}]
+    ]
     assert worker.end("s")["state"]["user"] == "ada"
     worker.start("t")
     assert "user" not in worker.end("t")["state"]
@@ -162,9 +204,17 @@ def test_a_graph_with_a_state_of_its_own(workers: Start) -> None:
     worker = workers("langgraph", "plain", input="question", output="answer")
     worker.start("s", state={"bonus": 5})
     events, _ = worker.turn("s", "Oslo")
-    assert (calls(events), texts(events)) == ([("weather", {"city": "Oslo"})], ["sunny in Oslo (6)"])
+    assert (calls(events), texts(events)) == (
+        [("weather", {"city": "Oslo"})],
+        ["sunny in Oslo (6)"],
+    )
     assert texts(worker.turn("s", "Rome")[0]) == ["sunny in Rome (7)"]
-    assert worker.end("s")["state"] == {"question": "Rome", "answer": "sunny in Rome (7)", "turns": 2, "bonus": 5}
+    assert worker.end("s")["state"] == {
+        "question": "Rome",
+        "answer": "sunny in Rome (7)",
+        "turns": 2,
+        "bonus": 5,
+    }
     _, ended = workers("langgraph", "plain", input="question").ask("Oslo")
     assert "no 'messages'" in ended["message"]
 
@@ -180,7 +230,9 @@ def test_a_graph_that_asks_back(workers: Start) -> None:
 def test_an_output_of_a_type_of_its_own_is_an_answer_and_no_tool(workers: Start) -> None:
     events, _ = workers("pydantic_ai", "structured").ask(OSLO, 'call final_result {"name": "Oslo"}')
     assert calls(events) == [("weather", {"city": "Oslo"})]
-    assert [event["content"]["parts"] for event in events if event["final"]] == [[{"text": '{"name": "Oslo"}'}]]
+    assert [event["content"]["parts"] for event in events if event["final"]] == [
+        [{"text": '{"name": "Oslo"}'}]
+    ]
 
 
 def test_a_handoff_is_a_call_and_who_took_over_goes_on(workers: Start) -> None:
@@ -198,7 +250,9 @@ def test_more_than_text_is_refused(workers: Start, kind: str) -> None:
     worker = workers(kind)
     worker.start("s")
     picture = {"inline_data": {"mime_type": "image/png", "data": "AAAA"}}
-    worker.say(type="turn", session="s", content={"role": "user", "parts": [{"text": "look"}, picture]})
+    worker.say(
+        type="turn", session="s", content={"role": "user", "parts": [{"text": "look"}, picture]}
+    )
     assert "texts only" in worker.end_turn("s")[1]["message"]
 
 
@@ -216,9 +270,13 @@ def test_what_is_no_agent_is_told(workers: Start, kind: str) -> None:
 
 def test_versions_that_are_not_supported_are_told(workers: Start, tmp_path: Path) -> None:
     (tmp_path / "smolagents-0.9.0.dist-info").mkdir()
-    (tmp_path / "smolagents-0.9.0.dist-info" / "METADATA").write_text("Name: smolagents\nVersion: 0.9.0\n")
+    (tmp_path / "smolagents-0.9.0.dist-info" / "METADATA").write_text(
+        "Name: smolagents\nVersion: 0.9.0\n"
+    )
     environment = {"PYTHONPATH": str(tmp_path)}
-    worker = Worker(framework_python(), str(HOSTS / "smolagents"), {"call": "smols:agent"}, AGENTS, environment)
+    worker = Worker(
+        framework_python(), str(HOSTS / "smolagents"), {"call": "smols:agent"}, AGENTS, environment
+    )
     worker.close()
     assert worker.greeting["type"] == "fatal"
     assert "smolagents 0.9.0 is installed" in worker.greeting["message"]
@@ -226,7 +284,9 @@ def test_versions_that_are_not_supported_are_told(workers: Start, tmp_path: Path
 
 
 def test_a_framework_that_is_not_there_is_told(spawn) -> None:
-    greeting = spawn({"call": "graphs:agent", "path": "frameworks"}, kind=str(HOSTS / "langgraph")).greeting
+    greeting = spawn(
+        {"call": "graphs:agent", "path": "frameworks"}, kind=str(HOSTS / "langgraph")
+    ).greeting
     assert "langgraph is not installed" in greeting["message"]
     assert "langgraph>=0.6,<2" in greeting["message"]
 
@@ -245,7 +305,9 @@ CODERS = [*((kind, "agent") for kind in KINDS), ("smolagents", "coder")]
 
 
 @pytest.mark.parametrize(("kind", "name"), CODERS)
-def test_a_tool_is_asked_about_and_does_not_run(workers: Start, kind: str, name: str, tmp_path: Path) -> None:
+def test_a_tool_is_asked_about_and_does_not_run(
+    workers: Start, kind: str, name: str, tmp_path: Path
+) -> None:
     trace = tmp_path / "trace"
     worker = workers(kind, name, tools="replay", trace=str(trace))
     assert worker.greeting["tools"] is True, worker.greeting
@@ -287,7 +349,10 @@ def test_a_call_of_a_tool_that_is_not_there_is_no_answer_of_one(workers: Start, 
 
 
 def test_an_answer_that_changes_the_graph_cannot_be_recorded(workers: Start) -> None:
-    assert workers("langgraph").ask('call moved {"city": "Oslo"}', "say moved")[1]["type"] == "turn_end"
+    assert (
+        workers("langgraph").ask('call moved {"city": "Oslo"}', "say moved")[1]["type"]
+        == "turn_end"
+    )
     worker = workers("langgraph", tools="record")
     worker.start("s")
     worker.begin_turn("s", 'call moved {"city": "Oslo"}\nsay moved')
@@ -299,7 +364,10 @@ def test_an_answer_that_changes_the_graph_cannot_be_recorded(workers: Start) -> 
 
 
 BLOCKING = {
-    **{kind.replace("_", "-"): {"call": f"{module}:agent", "path": "frameworks"} for kind, module in KINDS.items()},
+    **{
+        kind.replace("_", "-"): {"call": f"{module}:agent", "path": "frameworks"}
+        for kind, module in KINDS.items()
+    },
     "smolagents": {"call": "smols:make", "path": "frameworks"},
     "adk": {"path": "adk_full"},
 }

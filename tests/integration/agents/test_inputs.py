@@ -1,7 +1,7 @@
 """What an agent read of its checkout is told, however it read it, and nothing else is.
 
-A C extension that opens a file by itself (lxml, pandas) raises no audit event: it is not in this table.
-"""
+A C extension that opens a file by itself (lxml, pandas) raises no audit event: it is not in this
+table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def run_bytecode(top: Path) -> None:
     source = top / "compiled/inner.py"
     text = source.read_text()
     source.write_text("WORD = 'other'\n")
-    made = py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    made = py_compile.compile(
+        str(source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+    )
     assert made
     source.write_text(text)
     for other in (top / "compiled/__pycache__").glob("*.pyc"):  # of the agent's Python
@@ -62,8 +64,8 @@ def zip_module(top: Path, word: str = "zipped") -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """`code`: the body of the function that reads; `files` that it takes; `change`: exactly what it reads changes.
-    `stands`: its answers are the same where other files change."""
+    """`code`: the body of the function that reads; `files` that it takes; `change`: exactly what it
+    reads changes. `stands`: its answers are the same where other files change."""
 
     code: str
     change: Change
@@ -89,15 +91,27 @@ ROWS = {
         {"moved/a.txt": "a"},
     ),
     "iterdir": Row(
-        "return sorted(p.name for p in Path('listed').iterdir())", write("listed/b.txt"), {"listed/a.txt": "a"}
+        "return sorted(p.name for p in Path('listed').iterdir())",
+        write("listed/b.txt"),
+        {"listed/a.txt": "a"},
     ),
-    "glob": Row("import glob\nreturn glob.glob('globbed/*.md')", write("globbed/b.md"), {"globbed/a.md": "a"}),
-    "walk": Row("return list(os.walk('walked'))", write("walked/deep/b.txt"), {"walked/deep/a.txt": "a"}),
+    "glob": Row(
+        "import glob\nreturn glob.glob('globbed/*.md')",
+        write("globbed/b.md"),
+        {"globbed/a.md": "a"},
+    ),
+    "walk": Row(
+        "return list(os.walk('walked'))", write("walked/deep/b.txt"), {"walked/deep/a.txt": "a"}
+    ),
     "sizes of a listing": Row(
-        "return [e.stat().st_size for e in os.scandir('sizes')]", write("sizes/a.txt", "more"), {"sizes/a.txt": "a"}
+        "return [e.stat().st_size for e in os.scandir('sizes')]",
+        write("sizes/a.txt", "more"),
+        {"sizes/a.txt": "a"},
     ),
     "pathlib": Row("return Path('lib/a.txt').read_text()", write("lib/a.txt"), {"lib/a.txt": "a"}),
-    "the size alone": Row("return os.path.getsize('size/a.txt')", write("size/a.txt"), {"size/a.txt": "a"}),
+    "the size alone": Row(
+        "return os.path.getsize('size/a.txt')", write("size/a.txt"), {"size/a.txt": "a"}
+    ),
     "resources": Row(
         "import importlib.resources\nreturn importlib.resources.files('resourced').joinpath('a.txt').read_text()",
         write("resourced/a.txt"),
@@ -133,8 +147,12 @@ ROWS = {
         write("prompts/mail.txt"),
         {"prompts/mail.yaml": "a: 1", "prompts/mail.txt": "a", "prompts/other.yaml": "b: 1"},
     ),
-    "a link": Row("return open('linked').read()", link("linked", "targets/b.txt"), {"targets/b.txt": "b"}),
-    "through a link": Row("return open('folder/c.txt').read()", write("targets/c.txt"), {"targets/c.txt": "c"}),
+    "a link": Row(
+        "return open('linked').read()", link("linked", "targets/b.txt"), {"targets/b.txt": "b"}
+    ),
+    "through a link": Row(
+        "return open('folder/c.txt').read()", write("targets/c.txt"), {"targets/c.txt": "c"}
+    ),
     "a link of its own": Row(
         "if not os.path.lexists(LINK): os.symlink(os.path.abspath('pointed/a.txt'), LINK)\nreturn open(LINK).read()",
         write("pointed/a.txt"),
@@ -147,7 +165,11 @@ ROWS = {
         {"renamed/a.txt": "a"},
         stands=False,
     ),
-    "dotenv": Row("return open(os.path.join(os.getcwd(), '.env')).read()", write(".env", "A=2"), {".env": "A=1"}),
+    "dotenv": Row(
+        "return open(os.path.join(os.getcwd(), '.env')).read()",
+        write(".env", "A=2"),
+        {".env": "A=1"},
+    ),
     "jinja2": Row(
         "from jinja2 import Environment, FileSystemLoader\n"
         "return Environment(loader=FileSystemLoader('templates')).get_template('a.j2').render()",
@@ -159,20 +181,31 @@ ROWS = {
         lambda top: zip_module(top, "changed"),
     ),
     "runpy": Row(
-        "import runpy\nreturn runpy.run_path('scripts/a.py')['A']", write("scripts/a.py", ""), {"scripts/a.py": "A = 1"}
+        "import runpy\nreturn runpy.run_path('scripts/a.py')['A']",
+        write("scripts/a.py", ""),
+        {"scripts/a.py": "A = 1"},
     ),
     "a pointer of LFS": Row(
         "return open('large/model.bin').read()",
         write("large/model.bin", "the content"),
         {"large/model.bin": "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"},
     ),
-    "a submodule": Row("return os.listdir('module')", write("module/filled.py"), {"module/.git": "gitdir: ../x"}),
-    "a file that is looked for in vain": Row("return os.path.exists('maybe/a.txt')", write("maybe/a.txt")),
+    "a submodule": Row(
+        "return os.listdir('module')", write("module/filled.py"), {"module/.git": "gitdir: ../x"}
+    ),
+    "a file that is looked for in vain": Row(
+        "return os.path.exists('maybe/a.txt')", write("maybe/a.txt")
+    ),
     "pathlib looks in vain": Row("return Path('maybe/b.txt').exists()", write("maybe/b.txt")),
     "an import in vain": Row(
-        "try:\n    import optional_tools\nexcept ImportError: return 'none'", write("optional_tools.py", "")
+        "try:\n    import optional_tools\nexcept ImportError: return 'none'",
+        write("optional_tools.py", ""),
     ),
-    "an import": Row("import helper\nreturn helper.WORD", write("helper.py", "WORD = 2"), {"helper.py": "WORD = 1"}),
+    "an import": Row(
+        "import helper\nreturn helper.WORD",
+        write("helper.py", "WORD = 2"),
+        {"helper.py": "WORD = 1"},
+    ),
     "a module before another": Row(
         "import json.tool, shadowed\nreturn shadowed.WORD",
         write("shadowed/__init__.py", ""),
@@ -184,16 +217,25 @@ ROWS = {
         {"spaced/inner.py": "WORD = 1"},
     ),
     "bytecode without a source": Row(
-        "try:\n    import bare\nexcept ImportError: return 'none'", write("bare.pyc", "no code"), {"bare_.py": ""}
+        "try:\n    import bare\nexcept ImportError: return 'none'",
+        write("bare.pyc", "no code"),
+        {"bare_.py": ""},
     ),
     "bytecode in place of a source": Row(
-        "import compiled.inner\nreturn compiled.inner.WORD", run_bytecode, {"compiled/inner.py": "WORD = 'source'\n"}
+        "import compiled.inner\nreturn compiled.inner.WORD",
+        run_bytecode,
+        {"compiled/inner.py": "WORD = 'source'\n"},
     ),
     "the executable bit": Row(
-        "return os.access('tool/run', os.X_OK)", lambda top: (top / "tool/run").chmod(0o755), {"tool/run": "a"}
+        "return os.access('tool/run', os.X_OK)",
+        lambda top: (top / "tool/run").chmod(0o755),
+        {"tool/run": "a"},
     ),
     "the repository": Row(
-        "return open('.git/HEAD').read()", write(".git/HEAD", "ref: b"), {".git/HEAD": "ref: a"}, stands=False
+        "return open('.git/HEAD').read()",
+        write(".git/HEAD", "ref: b"),
+        {".git/HEAD": "ref: a"},
+        stands=False,
     ),
     "cat": Row(
         "import subprocess\nreturn subprocess.check_output(['cat', 'shown/a.txt'])",
@@ -242,14 +284,25 @@ root_agent = LlmAgent(name="desk", model=Reads(), instruction="Read.")
 
 def checkout(top: Path) -> Path:
     """A checkout with what all rows read, and an agent of each kind that reads it."""
-    functions = [f"def row_{number}():\n" + indented(row.code) for number, row in enumerate(ROWS.values())]
+    functions = [
+        f"def row_{number}():\n" + indented(row.code) for number, row in enumerate(ROWS.values())
+    ]
     names = ", ".join(f"{name!r}: row_{number}" for number, name in enumerate(ROWS))
     code = f"import os\nfrom pathlib import Path\nLINK = {str(top.parent / 'link')!r}\n{''.join(functions)}"
-    code += (
-        f"ROWS = {{{names}}}\ndef run(text):\n    return 'read ' + str(ROWS[text]()) if text in ROWS else 'no row'\n"
-    )
-    files = {"reads.py": code, "bot.py": BOT, "desk/agent.py": DESK, "desk/__init__.py": "from . import agent\n"}
-    files |= {"README.md": "a", "docs/guide.md": "a", "tests/test_bot.py": "", "Makefile": "", "targets/a.txt": "a"}
+    code += f"ROWS = {{{names}}}\ndef run(text):\n    return 'read ' + str(ROWS[text]()) if text in ROWS else 'no row'\n"
+    files = {
+        "reads.py": code,
+        "bot.py": BOT,
+        "desk/agent.py": DESK,
+        "desk/__init__.py": "from . import agent\n",
+    }
+    files |= {
+        "README.md": "a",
+        "docs/guide.md": "a",
+        "tests/test_bot.py": "",
+        "Makefile": "",
+        "targets/a.txt": "a",
+    }
     for row in ROWS.values():
         files |= row.files
     for name, text in files.items():
@@ -276,7 +329,9 @@ class Reading:
 
 
 @pytest.fixture(scope="module", params=["python", "adk"])
-def reading(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reading]:
+def reading(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Reading]:
     top = checkout(tmp_path_factory.mktemp("asked") / "check out")
     options = {"python": {"call": "bot:reply"}, "adk": {"path": "desk"}}[request.param]
     python = adk_python("new") if request.param == "adk" else sys.executable
@@ -300,7 +355,9 @@ def test_a_start_asks_for_little(reading: Reading) -> None:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_what_is_read_is_asked_and_nothing_else(reading: Reading, name: str, tmp_path: Path) -> None:
+def test_what_is_read_is_asked_and_nothing_else(
+    reading: Reading, name: str, tmp_path: Path
+) -> None:
     row = ROWS[name]
     events, ended = reading.worker.ask(name)
     assert ended["type"] == "turn_end", ended
@@ -308,7 +365,10 @@ def test_what_is_read_is_asked_and_nothing_else(reading: Reading, name: str, tmp
     before = reading.tree.answers(reading.questions | asked(reading.worker))
     assert "everything" not in before
 
-    assert Snapshot(changed(reading.top, tmp_path / "read", row.change)).first_difference(before) is not None
+    assert (
+        Snapshot(changed(reading.top, tmp_path / "read", row.change)).first_difference(before)
+        is not None
+    )
     unread = [write(path, text) for path, text in UNREAD.items()]
     other = Snapshot(changed(reading.top, tmp_path / "unread", *unread))
     if row.stands:
@@ -338,13 +398,19 @@ def changed(top: Path, copy: Path, *changes: Change) -> Path:
     ],
 )
 def test_what_starts_a_child_is_opaque(tmp_path: Path, code: str, is_opaque: bool) -> None:
-    (tmp_path / "bot.py").write_text(f"import os\ndef reply(text):\n    {code}\n    return 'done'\n")
-    worker = Worker(sys.executable, "python", {"call": "bot:reply"}, tmp_path, {}, inputs=str(tmp_path))
+    (tmp_path / "bot.py").write_text(
+        f"import os\ndef reply(text):\n    {code}\n    return 'done'\n"
+    )
+    worker = Worker(
+        sys.executable, "python", {"call": "bot:reply"}, tmp_path, {}, inputs=str(tmp_path)
+    )
     try:
         worker.ask("go")
         told = worker.heard("inputs")
         assert told[-1]["opaque"] is is_opaque
-        assert ("names" in {question for each in told for question in each["questions"]}) is is_opaque
+        assert (
+            "names" in {question for each in told for question in each["questions"]}
+        ) is is_opaque
     finally:
         worker.close()
 
@@ -359,11 +425,15 @@ def test_what_starts_a_child_is_opaque(tmp_path: Path, code: str, is_opaque: boo
         ({"PYTHONPATH": "early:custom"}, "everything"),
     ],
 )
-def test_what_was_imported_before_is_asked(tmp_path: Path, environment: dict[str, str], question: str) -> None:
+def test_what_was_imported_before_is_asked(
+    tmp_path: Path, environment: dict[str, str], question: str
+) -> None:
     write("bot.py", "def reply(text):\n    return text\n")(tmp_path)
     write("custom/sitecustomize.py", "")(tmp_path)
     (tmp_path / "early").mkdir()
-    worker = Worker(sys.executable, "python", {"call": "bot:reply"}, tmp_path, environment, inputs=str(tmp_path))
+    worker = Worker(
+        sys.executable, "python", {"call": "bot:reply"}, tmp_path, environment, inputs=str(tmp_path)
+    )
     try:
         assert question in asked(worker)
     finally:
@@ -373,8 +443,12 @@ def test_what_was_imported_before_is_asked(tmp_path: Path, environment: dict[str
 def test_a_failed_start_and_a_failed_turn_tell_what_they_asked(tmp_path: Path) -> None:
     write("bot.py", "open('absent.json')\n")(tmp_path)
     write("late.py", "def reply(text):\n    return open('absent.txt').read()\n")(tmp_path)
-    early = Worker(sys.executable, "python", {"call": "bot:reply"}, tmp_path, {}, inputs=str(tmp_path))
-    late = Worker(sys.executable, "python", {"call": "late:reply"}, tmp_path, {}, inputs=str(tmp_path))
+    early = Worker(
+        sys.executable, "python", {"call": "bot:reply"}, tmp_path, {}, inputs=str(tmp_path)
+    )
+    late = Worker(
+        sys.executable, "python", {"call": "late:reply"}, tmp_path, {}, inputs=str(tmp_path)
+    )
     try:
         assert early.greeting["type"] == "fatal"
         assert "file absent.json" in asked(early)
@@ -388,7 +462,9 @@ def test_a_failed_start_and_a_failed_turn_tell_what_they_asked(tmp_path: Path) -
 def test_too_many_questions_are_everything_and_fit_in_lines(tmp_path: Path) -> None:
     code = "[os.path.exists('long' * 40 + str(n)) for n in range(30_000)]"
     write("bot.py", f"import os\ndef reply(text):\n    {code}\n    return 'done'\n")(tmp_path)
-    worker = Worker(sys.executable, "python", {"call": "bot:reply"}, tmp_path, {}, inputs=str(tmp_path))
+    worker = Worker(
+        sys.executable, "python", {"call": "bot:reply"}, tmp_path, {}, inputs=str(tmp_path)
+    )
     try:
         worker.ask("go")
         told = worker.heard("inputs")
@@ -405,7 +481,9 @@ def test_nothing_is_told_where_nobody_asks(spawn) -> None:
 
 
 def test_an_agent_knows_what_its_workers_asked(opened) -> None:
-    agent = opened("python", {"call": "bots:echo", "path": "python_kinds", "python": sys.executable})
+    agent = opened(
+        "python", {"call": "bots:echo", "path": "python_kinds", "python": sys.executable}
+    )
     assert agent.inputs() is None
     agent.start()
     told = agent.inputs()

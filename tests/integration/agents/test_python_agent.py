@@ -58,7 +58,12 @@ def test_a_full_answer(bot) -> None:
     worker = bot("full_answer")
     worker.start("s", state={"kept": 1})
     events, _ = worker.turn("s", "Oslo")
-    calls = [part["function_call"] for event in events for part in event["content"]["parts"] if "function_call" in part]
+    calls = [
+        part["function_call"]
+        for event in events
+        for part in event["content"]["parts"]
+        if "function_call" in part
+    ]
     assert calls == [{"name": "weather", "args": {"city": "Oslo"}}, {"name": "log", "args": {}}]
     assert responses(events) == [{"result": "sunny"}]
     assert [event["final"] for event in events] == [False, False, False, True]
@@ -125,7 +130,14 @@ def test_what_cannot_be_called_says_why(spawn, call: str, told: str) -> None:
 
 def test_a_custom_metric_needs_google_adk_here(spawn) -> None:
     worker = spawn({"call": "bots:echo", "path": "python_kinds"}, kind="metrics")
-    worker.say(type="metric", id="m", code="bots.seven", metric={"metric_name": "m"}, actual=[], expected=None)
+    worker.say(
+        type="metric",
+        id="m",
+        code="bots.seven",
+        metric={"metric_name": "m"},
+        actual=[],
+        expected=None,
+    )
     answer = worker.hear("metric_result")
     assert answer["score"] is None
     assert "google" in answer["error"]
@@ -161,7 +173,9 @@ def test_a_callable_without_tools_does_not_promise_to_ask(spawn) -> None:
 
 
 def test_a_function_that_waits_for_an_answer_is_let_go_with_its_conversation(spawn) -> None:
-    worker = spawn({"call": "bots:with_tools", "path": "python_kinds"}, kind="python", tools="replay")
+    worker = spawn(
+        {"call": "bots:with_tools", "path": "python_kinds"}, kind="python", tools="replay"
+    )
     for number in range(20):  # more than there are threads
         worker.start(f"s{number}")
         worker.begin_turn(f"s{number}", "Bergen")

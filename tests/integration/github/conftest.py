@@ -33,7 +33,9 @@ class Clock:
 @pytest.fixture
 def double() -> Iterator[Double]:
     """Whatever is sent to it must be what GitHub describes, and so must be what it answers."""
-    pytest.importorskip("openapi_core", reason="GitHub's description cannot be read without openapi-core")
+    pytest.importorskip(
+        "openapi_core", reason="GitHub's description cannot be read without openapi-core"
+    )
     with served(Double()) as running:
         yield running
     assert running.problems() == []

@@ -18,14 +18,18 @@ def test_they_are_listed_newest_first_over_all_pages(double, client) -> None:
         double.state.add_artifact("other", b"x")
     found = artifacts.list_of_run(client, RUN, name=NAME)
     assert len(found) == 130
-    assert [each.created_at or "" for each in found] == sorted((each.created_at for each in found), reverse=True)
+    assert [each.created_at or "" for each in found] == sorted(
+        (each.created_at for each in found), reverse=True
+    )
 
 
 def test_files_arrive_and_the_storage_sees_no_token(double, client, tmp_path) -> None:
     double.state.add_artifact(NAME, {"results.json": '{"a": 1}', "other.txt": "x"}, run_id=7)
     double.state.add_artifact(NAME, {"results.json": "{}"}, run_id=8)
     (artifact,) = artifacts.list_of_run(client, 7, name=NAME)
-    found = artifacts.fetch_files(client, artifact, into=tmp_path, names=["results.json", "missing.json"])
+    found = artifacts.fetch_files(
+        client, artifact, into=tmp_path, names=["results.json", "missing.json"]
+    )
     assert {name: path.read_text() for name, path in found.items()} == {"results.json": '{"a": 1}'}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results.json"]
     assert len(double.stored) == 1
@@ -67,9 +71,13 @@ def test_a_download_that_breaks_off_is_begun_anew(double, client, tmp_path, capl
     assert "secret-signature" not in caplog.text
 
 
-def test_what_the_storage_refuses_is_no_missing_permission_and_shows_no_signature(double, client, tmp_path) -> None:
+def test_what_the_storage_refuses_is_no_missing_permission_and_shows_no_signature(
+    double, client, tmp_path
+) -> None:
     double.state.add_artifact(NAME, {"results.json": "{}"})
-    double.fail("GET /storage", status=403, body="<Error>AuthenticationFailed sig=secret-signature</Error>")
+    double.fail(
+        "GET /storage", status=403, body="<Error>AuthenticationFailed sig=secret-signature</Error>"
+    )
     failed = refused(client, tmp_path)
     assert failed.kind is GitHubFault.REFUSED
     assert "permissions" not in failed.hint
@@ -77,9 +85,12 @@ def test_what_the_storage_refuses_is_no_missing_permission_and_shows_no_signatur
 
 
 @pytest.mark.parametrize(
-    "location", ["", "ftp://x.example/1", "/1001", "http://[oops", "javascript:alert(1)", "file:///etc/passwd"]
+    "location",
+    ["", "ftp://x.example/1", "/1001", "http://[oops", "javascript:alert(1)", "file:///etc/passwd"],
 )
-def test_a_redirect_that_leads_to_no_download_is_refused(double, client, tmp_path, location) -> None:
+def test_a_redirect_that_leads_to_no_download_is_refused(
+    double, client, tmp_path, location
+) -> None:
     double.state.add_artifact(NAME, {"results.json": "{}"})
     double.fail("GET .*/zip", status=302, body="", headers={"location": location})
     assert refused(client, tmp_path).kind is GitHubFault.MALFORMED

@@ -16,7 +16,9 @@ SHA = "b" * 40
 OUTPUT = Output(title="2 of 40 cases failed", summary=["**fail**"], text=["| case |"])
 
 
-def remark(line: int | None, message: str, *, title: str = "", level: Severity = Severity.ERROR) -> Remark:
+def remark(
+    line: int | None, message: str, *, title: str = "", level: Severity = Severity.ERROR
+) -> Remark:
     return Remark(level=level, file="a/x.evalset.json", line=line, title=title, message=message)
 
 
@@ -38,7 +40,9 @@ def test_it_runs_then_ends(double, client) -> None:
     assert (only(double)["status"], only(double)["head_sha"]) == ("in_progress", SHA)
     check_run.update(client, check, Output(title="40/120", summary=["in progress"]))
     assert only(double)["output"]["title"] == "40/120"
-    check_run.complete(client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(1))
+    check_run.complete(
+        client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(1)
+    )
     ended = only(double)
     assert (ended["status"], ended["conclusion"]) == ("completed", "failure")
     assert ended["annotations"][0]["path"] == "a/x.evalset.json"
@@ -51,20 +55,32 @@ def test_every_conclusion_is_one_of_githubs(double, client, conclusion) -> None:
     assert only(double)["conclusion"] == conclusion.value
 
 
-def test_annotations_go_out_fifty_by_fifty_the_most_important_with_the_verdict(double, client) -> None:
+def test_annotations_go_out_fifty_by_fifty_the_most_important_with_the_verdict(
+    double, client
+) -> None:
     left_out = check_run.complete(
-        client, begun(client), conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(120)
+        client,
+        begun(client),
+        conclusion=Conclusion.FAILURE,
+        output=OUTPUT,
+        annotations=annotations(120),
     )
     sent = [seen.json for seen in double.seen if seen.method == "PATCH"]
     assert [len(body["output"]["annotations"]) for body in sent] == [50, 50, 20]
     assert [body.get("conclusion") for body in sent] == ["failure", None, None]
-    assert [row["message"] for row in only(double)["annotations"]] == [f"case {each}" for each in range(120)]
+    assert [row["message"] for row in only(double)["annotations"]] == [
+        f"case {each}" for each in range(120)
+    ]
     assert left_out == 0
 
 
 def test_far_too_many_annotations_are_counted(double, client) -> None:
     left_out = check_run.complete(
-        client, begun(client), conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(700)
+        client,
+        begun(client),
+        conclusion=Conclusion.FAILURE,
+        output=OUTPUT,
+        annotations=annotations(700),
     )
     assert len(only(double)["annotations"]) == 500
     assert left_out == 200
@@ -88,7 +104,9 @@ def test_the_verdict_stands_when_later_annotations_fail(double, client) -> None:
         double.fail("PATCH .*/check-runs", status=500, times=99)
         return original(**values)
 
-    double.state.handlers[("PATCH", "/repos/{owner}/{repo}/check-runs/{check_run_id}")] = fail_the_rest
+    double.state.handlers[("PATCH", "/repos/{owner}/{repo}/check-runs/{check_run_id}")] = (
+        fail_the_rest
+    )
     left_out = check_run.complete(
         client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(120)
     )
@@ -98,7 +116,11 @@ def test_the_verdict_stands_when_later_annotations_fail(double, client) -> None:
 
 @pytest.mark.parametrize("status", [403, 404])
 def test_a_missing_permission_is_told(double, client, status) -> None:
-    double.fail("POST .*/check-runs", status=status, body={"message": "Resource not accessible by integration"})
+    double.fail(
+        "POST .*/check-runs",
+        status=status,
+        body={"message": "Resource not accessible by integration"},
+    )
     with pytest.raises(GitHubFailed) as caught:
         begun(client)
     assert caught.value.not_permitted
@@ -106,7 +128,9 @@ def test_a_missing_permission_is_told(double, client, status) -> None:
     assert "create the check run" in caught.value.message
 
 
-@pytest.mark.parametrize(("status", "kind"), [(401, GitHubFault.UNAUTHORIZED), (422, GitHubFault.INVALID)])
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, GitHubFault.UNAUTHORIZED), (422, GitHubFault.INVALID)]
+)
 def test_other_failures_are_failures(double, client, status, kind) -> None:
     double.fail("POST .*/check-runs", status=status)
     with pytest.raises(GitHubFailed) as caught:
@@ -122,9 +146,15 @@ def test_texts_of_any_size_and_kind_are_sent_within_the_limits(double, client) -
         remark(None, ""),
         remark(1, "\ud800", level=Severity.WARNING),
     ]
-    check_run.complete(client, begun(client), conclusion=Conclusion.FAILURE, output=large, annotations=rows)
+    check_run.complete(
+        client, begun(client), conclusion=Conclusion.FAILURE, output=large, annotations=rows
+    )
     output = only(double)["output"]
     assert all(len(output[name].encode()) <= 65_535 for name in ("summary", "text"))
     assert output["summary"].startswith("**must**")
     assert "1 section left out because of GitHub's size limit" in output["summary"]
-    assert [row["annotation_level"] for row in only(double)["annotations"]] == ["failure", "failure", "warning"]
+    assert [row["annotation_level"] for row in only(double)["annotations"]] == [
+        "failure",
+        "failure",
+        "warning",
+    ]

@@ -1,4 +1,5 @@
-"""`mode: post`: what a fork's run claims, posted without believing any of it; a GitHub that judges every request."""
+"""`mode: post`: what a fork's run claims, posted without believing any of it; a GitHub that judges
+every request."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ EVENT = EventContext(
     run=FinishedRun(event="pull_request", id=RUN, conclusion="success"),
 )
 LINKS = Links(
-    repository="https://github.com/o/r", commit=SHA, workflow_run=f"https://github.com/o/r/actions/runs/{RUN}"
+    repository="https://github.com/o/r",
+    commit=SHA,
+    workflow_run=f"https://github.com/o/r/actions/runs/{RUN}",
 )
 
 
@@ -53,7 +56,9 @@ class Nothing:
 
 def written(words: str = "pass pass") -> str:
     report = build.report(words)
-    run = dataclasses.replace(report.run, commit=SHA, workflow_run=f"o/r/actions/runs/{RUN}/attempts/1")
+    run = dataclasses.replace(
+        report.run, commit=SHA, workflow_run=f"o/r/actions/runs/{RUN}/attempts/1"
+    )
     return "".join(file.render_results(dataclasses.replace(report, run=run), outcomes=Nothing()))
 
 
@@ -137,7 +142,9 @@ def test_a_pull_request_of_the_repository_itself_is_no_claim(double, client, tmp
 def test_nothing_of_the_artifact_says_where_it_is_posted(fork, client, tmp_path) -> None:
     fork.state.add_pull(1, head_sha="d" * 40)
     upload(fork, {"results.json": changed(commit="d" * 40)})
-    with pytest.raises(ConfigError, match="is of dddddddddddd, this workflow run is of bbbbbbbbbbbb"):
+    with pytest.raises(
+        ConfigError, match="is of dddddddddddd, this workflow run is of bbbbbbbbbbbb"
+    ):
         post(client, tmp_path)
     assert comments(fork) == []
     upload(fork, {"results.json": written(), "pr-number.txt": "1", "NR": "1"})
@@ -159,9 +166,14 @@ def test_markers_mentions_and_markup_are_text(fork, client, tmp_path) -> None:
     body = comment["body"]
     assert body.count("<!-- evalgate:") == 1
     assert body.startswith("<!-- evalgate:evalgate:v1 ")
-    html = cmarkgfm.github_flavored_markdown_to_html(body.partition("-->")[2], Options.CMARK_OPT_UNSAFE)
+    html = cmarkgfm.github_flavored_markdown_to_html(
+        body.partition("-->")[2], Options.CMARK_OPT_UNSAFE
+    )
     assert "<img" not in html
-    assert all(address.startswith("https://github.com/o/r/") for address in re.findall(r'href="([^"]*)"', html))
+    assert all(
+        address.startswith("https://github.com/o/r/")
+        for address in re.findall(r'href="([^"]*)"', html)
+    )
     assert "@octocat" not in re.sub(r"<(code|pre)\b.*?</\1>", "", html, flags=re.DOTALL)
 
 
@@ -174,7 +186,9 @@ def test_markers_mentions_and_markup_are_text(fork, client, tmp_path) -> None:
         ({"head": Head(sha="e" * 40)}, "it was closed or updated"),
     ],
 )
-def test_where_there_is_nothing_to_post_it_says_so(fork, client, tmp_path, change, why: str) -> None:
+def test_where_there_is_nothing_to_post_it_says_so(
+    fork, client, tmp_path, change, why: str
+) -> None:
     upload(fork, written())
     event = dataclasses.replace(EVENT, **change)
     posted = post(client, tmp_path, event)
@@ -183,7 +197,9 @@ def test_where_there_is_nothing_to_post_it_says_so(fork, client, tmp_path, chang
     assert comments(fork) == []
 
 
-def test_a_run_of_another_repository_and_a_run_without_a_name_are_refused(fork, client, tmp_path) -> None:
+def test_a_run_of_another_repository_and_a_run_without_a_name_are_refused(
+    fork, client, tmp_path
+) -> None:
     for change in ({"repository": "evil/r"}, {"run": None}, {"head": Head()}):
         event = dataclasses.replace(EVENT, **change)
         with pytest.raises(ConfigError):
@@ -206,7 +222,13 @@ def bomb() -> bytes:
 
 
 def slip() -> bytes:
-    return zipped({"../results.json": written(), "/results.json": written(), "a/../../results.json": written()})
+    return zipped(
+        {
+            "../results.json": written(),
+            "/results.json": written(),
+            "a/../../results.json": written(),
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,7 +246,19 @@ def slip() -> bytes:
         {"results.json": json.dumps({"a": ["x"] * 100})},
         {"other.json": written()},
     ],
-    ids=["bomb", "slip", "no zip", "deep", "empty", "old", "repeats", "unknown keys", "long", "foreign", "missing"],
+    ids=[
+        "bomb",
+        "slip",
+        "no zip",
+        "deep",
+        "empty",
+        "old",
+        "repeats",
+        "unknown keys",
+        "long",
+        "foreign",
+        "missing",
+    ],
 )
 def test_hostile_artifacts_are_refused_and_nothing_is_posted(fork, client, tmp_path, made) -> None:
     upload(fork, made() if callable(made) else made)
@@ -236,7 +270,9 @@ def test_hostile_artifacts_are_refused_and_nothing_is_posted(fork, client, tmp_p
     assert set(tmp_path.rglob("*")) == before
 
 
-def test_an_artifact_that_is_missing_expired_or_of_another_commit_is_refused(fork, client, tmp_path) -> None:
+def test_an_artifact_that_is_missing_expired_or_of_another_commit_is_refused(
+    fork, client, tmp_path
+) -> None:
     with pytest.raises(UnavailableError, match="no artifact"):
         post(client, tmp_path)
     upload(fork, written(), expired=True)

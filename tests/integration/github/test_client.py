@@ -1,4 +1,5 @@
-"""What a user sees when GitHub says no, says nothing, or says nonsense; and that nobody ever sees the token."""
+"""What a user sees when GitHub says no, says nothing, or says nonsense; and that nobody ever sees
+the token."""
 
 from __future__ import annotations
 
@@ -39,9 +40,19 @@ def later(seconds: float) -> str:
     ("fault", "kind", "told", "tries"),
     [
         # a wrong token
-        ({"status": 401, "body": {"message": "Bad credentials"}}, "unauthorized", "github.token", 1),
+        (
+            {"status": 401, "body": {"message": "Bad credentials"}},
+            "unauthorized",
+            "github.token",
+            1,
+        ),
         # a job without the permission, or a fork
-        ({"status": 403, "body": {"message": "Resource not accessible"}}, "forbidden", "pull-requests: read", 1),
+        (
+            {"status": 403, "body": {"message": "Resource not accessible"}},
+            "forbidden",
+            "pull-requests: read",
+            1,
+        ),
         # an organization with single sign-on
         (
             {"status": 403, "body": {"message": "no"}, "headers": {"x-github-sso": "required"}},
@@ -58,7 +69,10 @@ def later(seconds: float) -> str:
         (
             {
                 "status": 422,
-                "body": {"message": "Validation Failed", "errors": [{"field": "body", "code": "odd"}, "x"]},
+                "body": {
+                    "message": "Validation Failed",
+                    "errors": [{"field": "body", "code": "odd"}, "x"],
+                },
             },
             "invalid",
             "body odd; x",
@@ -73,7 +87,10 @@ def later(seconds: float) -> str:
         ({"how": "garbage"}, "malformed", "GITHUB_API_URL", 1),
         # limits that last longer than we wait
         (
-            {"status": 403, "headers": {"x-ratelimit-remaining": "0", "x-ratelimit-reset": later(3000)}},
+            {
+                "status": 403,
+                "headers": {"x-ratelimit-remaining": "0", "x-ratelimit-reset": later(3000)},
+            },
             "rate_limited",
             "UTC",
             1,
@@ -81,7 +98,9 @@ def later(seconds: float) -> str:
         ({"status": 429, "headers": {"retry-after": "1000"}}, "rate_limited", "1000 s", 1),
     ],
 )
-def test_what_fails_for_good_is_told_with_the_next_step(double, client, fault, kind, told, tries) -> None:
+def test_what_fails_for_good_is_told_with_the_next_step(
+    double, client, fault, kind, told, tries
+) -> None:
     double.fail(PULL, times=99, **fault)
     failed = failed_with(lambda: pull(client))
     assert failed.kind == kind
@@ -102,7 +121,13 @@ def test_what_fails_for_good_is_told_with_the_next_step(double, client, fault, k
         ({"status": 403, "headers": {"retry-after": "7"}}, 7.5),
         # a secondary limit that only speaks
         ({"status": 403, "body": {"message": "You have exceeded a secondary rate limit"}}, 60.5),
-        ({"status": 422, "body": {"message": "Validation Failed", "errors": ["was submitted too quickly"]}}, 60.5),
+        (
+            {
+                "status": 422,
+                "body": {"message": "Validation Failed", "errors": ["was submitted too quickly"]},
+            },
+            60.5,
+        ),
     ],
 )
 def test_what_passes_is_waited_for(double, client, clock, fault, slept) -> None:
@@ -114,7 +139,9 @@ def test_what_passes_is_waited_for(double, client, clock, fault, slept) -> None:
 
 def test_a_primary_limit_is_waited_for_until_its_reset(double, client, clock) -> None:
     double.state.add_pull(1)
-    double.fail(PULL, status=403, headers={"x-ratelimit-remaining": "0", "x-ratelimit-reset": later(30)})
+    double.fail(
+        PULL, status=403, headers={"x-ratelimit-remaining": "0", "x-ratelimit-reset": later(30)}
+    )
     assert pull(client).number == 1
     assert 29 <= sum(clock.slept) <= 33
 
@@ -169,10 +196,13 @@ def test_what_must_not_happen_twice_is_not_sent_again(double, client) -> None:
     double.fail("POST .*/comments", status=502)
     body = {"body": "x"}
     failed = failed_with(
-        lambda: client.send(github_client.CREATE_COMMENT, github_client.Comment, body=body, issue_number=1)
+        lambda: client.send(
+            github_client.CREATE_COMMENT, github_client.Comment, body=body, issue_number=1
+        )
     )
     assert failed.kind is GitHubFault.SERVER
-    double.fail("POST .*/comments", status=403, headers={"retry-after": "7"})  # a limit: nothing was done
+    # a limit: nothing was done
+    double.fail("POST .*/comments", status=403, headers={"retry-after": "7"})
     client.send(github_client.CREATE_COMMENT, github_client.Comment, body=body, issue_number=1)
     assert len(double.state.comments) == 1
     double.fail("POST .*/check-runs", status=502)  # the newest of a name counts
@@ -180,17 +210,22 @@ def test_what_must_not_happen_twice_is_not_sent_again(double, client) -> None:
     assert len(double.state.checks) == 1
 
 
-# --- where the token goes -----------------------------------------------------------------------------
+# --- where the token goes
+# -----------------------------------------------------------------------------
 
 
 def test_no_redirect_and_no_link_takes_the_token_to_another_host(double, client) -> None:
     elsewhere = double.state.storage_url  # another port is another origin; it would remember
     double.fail(PULL, status=301, headers={"location": f"{elsewhere}/1001"})
     assert failed_with(lambda: pull(client)).kind is GitHubFault.REDIRECTED
-    double.fail("GET .*/comments", status=200, body=[], headers={"link": f'<{elsewhere}/1001>; rel="next"'})
+    double.fail(
+        "GET .*/comments", status=200, body=[], headers={"link": f'<{elsewhere}/1001>; rel="next"'}
+    )
     failed = failed_with(lambda: comments(client))
     assert failed.kind is GitHubFault.REDIRECTED
-    double.fail("GET .*/comments", status=200, body=[], headers={"link": '<http://[oops>; rel="next"'})
+    double.fail(
+        "GET .*/comments", status=200, body=[], headers={"link": '<http://[oops>; rel="next"'}
+    )
     failed_with(lambda: comments(client))
     assert double.stored == []
 
@@ -237,7 +272,8 @@ def test_what_is_no_repository_is_refused(another, repository) -> None:
         another(repository=repository)
 
 
-# --- how it asks ----------------------------------------------------------------------------------------
+# --- how it asks
+# ----------------------------------------------------------------------------------------
 
 
 def test_an_enterprise_server_has_its_api_under_a_folder(double, another) -> None:
@@ -264,5 +300,7 @@ def test_netrc_never_stands_in_for_the_token(double, client, monkeypatch, tmp_pa
 
 
 def test_names_in_addresses_are_quoted(double, client) -> None:
-    failed_with(lambda: client.fetch_all(github_client.LIST_COMMIT_PULLS, Pull, commit_sha="a/../../b?c#d"))
+    failed_with(
+        lambda: client.fetch_all(github_client.LIST_COMMIT_PULLS, Pull, commit_sha="a/../../b?c#d")
+    )
     assert double.seen[0].target == "/repos/o/r/commits/a%2F..%2F..%2Fb%3Fc%23d/pulls?per_page=100"

@@ -1,4 +1,5 @@
-"""The one comment of a gate: found on any page, ours alone, updated in place, whatever happens meanwhile."""
+"""The one comment of a gate: found on any page, ours alone, updated in place, whatever happens
+meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ BOT = "github-actions[bot]"
 
 
 def text(headline: str = "**pass**", *, name: str = "", run: int = 7, attempt: int = 1) -> str:
-    return comment.render(Job(name=name, run=run, attempt=attempt), headline=headline, details="all well")
+    return comment.render(
+        Job(name=name, run=run, attempt=attempt), headline=headline, details="all well"
+    )
 
 
 def post(client, written: str = "", *, name: str = "", **more) -> Posted:
@@ -22,7 +25,11 @@ def post(client, written: str = "", *, name: str = "", **more) -> Posted:
 
 
 def ours(double) -> list[str]:
-    return [each["body"] for each in double.state.comments.values() if each["body"].startswith("<!-- evalgate:")]
+    return [
+        each["body"]
+        for each in double.state.comments.values()
+        if each["body"].startswith("<!-- evalgate:")
+    ]
 
 
 def writes(double) -> list[str]:
@@ -67,7 +74,8 @@ def test_it_is_found_on_the_last_of_many_pages(double, client) -> None:
         (text(name="other"), BOT),  # another gate's comment
         ("<!-- evalgate:evalgate -->", BOT),  # nearly
     ],
-    ids=["copied", "other-bot", "quoted", "not-first", "other-gate", "nearly"],  # a marker is never the same twice
+    # a marker is never the same twice
+    ids=["copied", "other-bot", "quoted", "not-first", "other-gate", "nearly"],
 )
 def test_a_comment_that_is_not_ours_is_left_alone(double, client, body, login) -> None:
     foreign = double.state.add_comment(1, body, login=login)
@@ -120,7 +128,9 @@ def test_a_comment_that_only_is_to_be_updated_is_not_created(double, client) -> 
     assert post(client, text("other", run=8), create=False) is Posted.UPDATED
 
 
-@pytest.mark.parametrize("fault", [{"how": "reset"}, {"how": "cut"}, {"status": 500}, {"status": 502}])
+@pytest.mark.parametrize(
+    "fault", [{"how": "reset"}, {"how": "cut"}, {"status": 500}, {"status": 502}]
+)
 def test_a_comment_whose_creation_went_unheard_is_found_again(double, client, fault) -> None:
     double.fail("POST .*/comments$", done=True, **fault)
     post(client)
@@ -155,7 +165,11 @@ def test_a_missing_permission_is_told_at_once(double, client) -> None:
 
 
 def test_a_locked_conversation_is_named(double, client) -> None:
-    double.fail("POST .*/comments", status=403, body={"message": "Unable to create comment because issue is locked."})
+    double.fail(
+        "POST .*/comments",
+        status=403,
+        body={"message": "Unable to create comment because issue is locked."},
+    )
     with pytest.raises(GitHubFailed) as caught:
         post(client)
     assert "locked" in caught.value.hint
@@ -167,14 +181,17 @@ def test_what_github_makes_of_our_words_is_not_written_again(double, client) -> 
     path = ("POST", "/repos/{owner}/{repo}/issues/{issue_number}/comments")
 
     def mangle(*, body, **values):
-        return original[path](body={"body": body["body"].replace("all well", "all  well ")}, **values)
+        return original[path](
+            body={"body": body["body"].replace("all well", "all  well ")}, **values
+        )
 
     double.state.handlers = {**original, path: mangle}
     assert post(client) is Posted.CREATED
     assert len(writes(double)) == 1
 
 
-# --- whose token ----------------------------------------------------------------------------------------
+# --- whose token
+# ----------------------------------------------------------------------------------------
 
 
 def test_a_persons_token_is_asked_whose_it_is(double, another) -> None:

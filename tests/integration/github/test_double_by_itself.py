@@ -21,9 +21,21 @@ TEXT = comment.render(Job(run=7), headline="pass")
 
 
 def test_it_speaks_logs_and_ends(tmp_path) -> None:
-    pytest.importorskip("openapi_core", reason="GitHub's description cannot be read without openapi-core")
+    pytest.importorskip(
+        "openapi_core", reason="GitHub's description cannot be read without openapi-core"
+    )
     log = tmp_path / "log.jsonl"
-    command = [sys.executable, str(PROGRAM), "--port", "0", "--log", str(log), "--pull", "12", "--read-only"]
+    command = [
+        sys.executable,
+        str(PROGRAM),
+        "--port",
+        "0",
+        "--log",
+        str(log),
+        "--pull",
+        "12",
+        "--read-only",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as running:
         try:
             speak(running.stdout.readline().strip())

@@ -1,4 +1,5 @@
-"""Every call in the client's table is made here, by the functions that make it, under the description's eye."""
+"""Every call in the client's table is made here, by the functions that make it, under the
+description's eye."""
 
 from __future__ import annotations
 
@@ -31,21 +32,36 @@ def test_all_calls_are_judged_by_githubs_description(double, client, another, tm
     artifacts.fetch_files(client, found, into=tmp_path, names=["results.json"])
 
     state.add_pull(1, fork="x/y", linked=False, earlier=[EARLIER])
-    forks.resolve(EventContext(kind=EventKind.WORKFLOW_DISPATCH, number=1, head=Head(sha=EARLIER)), client)
-    ended = EventContext(kind=EventKind.WORKFLOW_RUN, head=Head(sha=HEAD, repository="x/y", ref="topic"))
+    forks.resolve(
+        EventContext(kind=EventKind.WORKFLOW_DISPATCH, number=1, head=Head(sha=EARLIER)), client
+    )
+    ended = EventContext(
+        kind=EventKind.WORKFLOW_RUN, head=Head(sha=HEAD, repository="x/y", ref="topic")
+    )
     forks.find_by_head(client, ended)
 
     made = {seen.call for seen in double.seen if 200 <= seen.status < 400}
-    endpoints = [each for each in vars(github_client).values() if isinstance(each, github_client.Endpoint)]
+    endpoints = [
+        each for each in vars(github_client).values() if isinstance(each, github_client.Endpoint)
+    ]
     assert made == {(each.method, each.path) for each in endpoints}
     assert len(endpoints) == len(set(endpoints)) == len(made)
 
 
 def test_a_judge_that_finds_nothing_would_be_no_judge(double) -> None:
-    """What GitHub would refuse is found: a misspelt key, a wrong type, an unknown query, an answer of another shape."""
+    """What GitHub would refuse is found: a misspelt key, a wrong type, an unknown query, an answer
+    of another shape."""
     path = "/repos/o/r/check-runs"
     body = b'{"name": "x", "head_sha": 3, "conclussion": "success", "output": {"title": "t", "sumary": "s"}}'
     sent = {"method": "POST", "target": f"{path}?force=1", "headers": {}, "body": body}
-    found = "\n".join(double.description.judge(sent, {"status": 201, "headers": {}, "body": b'{"id": "1"}'}))
-    for expected in ("query parameter force", ".conclussion", ".output.sumary", "3 is not of type", "answer 201"):
+    found = "\n".join(
+        double.description.judge(sent, {"status": 201, "headers": {}, "body": b'{"id": "1"}'})
+    )
+    for expected in (
+        "query parameter force",
+        ".conclussion",
+        ".output.sumary",
+        "3 is not of type",
+        "answer 201",
+    ):
         assert expected in found

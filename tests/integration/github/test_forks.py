@@ -12,11 +12,15 @@ from evalgate.github.events import EventContext, EventKind, Head
 pytestmark = pytest.mark.integration
 
 SHA, EARLIER = "b" * 40, "a" * 40
-ENDED = EventContext(kind=EventKind.WORKFLOW_RUN, head=Head(sha=SHA, repository="mallory/r", ref="topic"))
+ENDED = EventContext(
+    kind=EventKind.WORKFLOW_RUN, head=Head(sha=SHA, repository="mallory/r", ref="topic")
+)
 
 
 def dispatch(sha: str = SHA) -> EventContext:
-    return EventContext(kind=EventKind.WORKFLOW_DISPATCH, name="workflow_dispatch", number=5, head=Head(sha=sha))
+    return EventContext(
+        kind=EventKind.WORKFLOW_DISPATCH, name="workflow_dispatch", number=5, head=Head(sha=sha)
+    )
 
 
 @pytest.mark.parametrize("sha", [SHA, EARLIER])
@@ -24,7 +28,11 @@ def test_a_reviewed_commit_gets_base_and_head_of_its_pull_request(double, client
     double.state.add_pull(5, fork="mallory/r", earlier=[EARLIER])
     found = forks.resolve(dispatch(sha), client)
     assert (found.number, found.head.sha, found.base_sha) == (5, sha, "c" * 40)
-    assert (found.head.repository, found.head.ref, found.head.is_fork) == ("mallory/r", "topic", True)
+    assert (found.head.repository, found.head.ref, found.head.is_fork) == (
+        "mallory/r",
+        "topic",
+        True,
+    )
 
 
 def test_forks_even_deleted_ones_are_forks(double, client) -> None:
@@ -37,7 +45,9 @@ def test_forks_even_deleted_ones_are_forks(double, client) -> None:
 def test_a_commit_of_another_pull_request_is_refused(double, client) -> None:
     double.state.add_pull(5, earlier=[EARLIER])
     double.state.add_pull(6, head_sha="d" * 40)
-    with pytest.raises(ConfigError, match="ddddddd is not a commit of pull request #5, whose head is bbbbbbb"):
+    with pytest.raises(
+        ConfigError, match="ddddddd is not a commit of pull request #5, whose head is bbbbbbb"
+    ):
         forks.resolve(dispatch("d" * 40), client)
 
 
@@ -65,7 +75,10 @@ def test_pull_requests_of_a_commit(double, client, made, numbers) -> None:
 
 
 def test_a_commit_without_a_pull_request_and_without_a_branch_to_ask_for(double, client) -> None:
-    assert forks.find_by_head(client, EventContext(kind=EventKind.WORKFLOW_RUN, head=Head(sha=SHA))) == ()
+    assert (
+        forks.find_by_head(client, EventContext(kind=EventKind.WORKFLOW_RUN, head=Head(sha=SHA)))
+        == ()
+    )
     assert len(double.seen) == 1
 
 

@@ -36,7 +36,9 @@ class Worker:
         self.said.append(message["type"])
         if message["type"] != self.silent:
             for answer in ANSWERS[message["type"]]:
-                parsed = protocol.parse_worker_message(json.dumps({**answer, "session": message["session"]}).encode())
+                parsed = protocol.parse_worker_message(
+                    json.dumps({**answer, "session": message["session"]}).encode()
+                )
                 assert self.boxes.add(parsed, size=1) is None  # type: ignore[arg-type]  # all of a session
 
     def redact(self, text: str) -> str:
@@ -54,7 +56,9 @@ class Worker:
         ("end", None, " to end the session"),  # its turns were all answered in time
     ],
 )
-def test_a_worker_that_goes_silent_is_told_by_what_it_was_asked(silent: str, turn: int | None, late: str) -> None:
+def test_a_worker_that_goes_silent_is_told_by_what_it_was_asked(
+    silent: str, turn: int | None, late: str
+) -> None:
     worker, gave_up = Worker(silent), list[bool]()
 
     def talk() -> None:
@@ -90,11 +94,26 @@ def step(*parts: Any, usage: Usage | None = None) -> StepEvent:
         ([step(ToolCall(name="a", id="1")), step(ToolResponse(name="a", id="1"))], []),
         ([step(ToolCall(name="a")), step(ToolResponse(name="a"))], []),
         # side by side, told in one event or in several
-        ([step(ToolCall(name="a", id="1"), ToolCall(name="a", id="2")), step(ToolResponse(name="a", id="2"))], ["a"]),
-        ([step(ToolCall(name="a", id="1"), usage=Usage()), step(ToolCall(name="b", id="2"))], ["a", "b"]),
+        (
+            [
+                step(ToolCall(name="a", id="1"), ToolCall(name="a", id="2")),
+                step(ToolResponse(name="a", id="2")),
+            ],
+            ["a"],
+        ),
+        (
+            [step(ToolCall(name="a", id="1"), usage=Usage()), step(ToolCall(name="b", id="2"))],
+            ["a", "b"],
+        ),
         # a call that gets no answer, such as a handoff, is over when a model speaks
         ([step(ToolCall(name="transfer", id="1")), step(Text(text="hello"))], []),
-        ([step(ToolCall(name="transfer", id="1")), step(ToolCall(name="a", id="2"), usage=Usage())], ["a"]),
+        (
+            [
+                step(ToolCall(name="transfer", id="1")),
+                step(ToolCall(name="a", id="2"), usage=Usage()),
+            ],
+            ["a"],
+        ),
     ],
 )
 def test_the_tools_that_were_running(steps: list[StepEvent], running: list[str]) -> None:

@@ -7,7 +7,13 @@ import pytest
 
 from evalgate.agents import http
 from evalgate.agents.base import AgentFailed, AgentLimits
-from evalgate.agents.http import EndpointClient, EndpointConversation, HttpOptions, ResponseOptions, kind_of
+from evalgate.agents.http import (
+    EndpointClient,
+    EndpointConversation,
+    HttpOptions,
+    ResponseOptions,
+    kind_of,
+)
 from evalgate.model import Case, Content, FailureKind, Invocation, SessionInput, Text, ToolCall
 from evalgate.system.http import Answer
 
@@ -16,7 +22,9 @@ class Scripted:
     """An exchange that gives what it was told to, and remembers what it was asked."""
 
     def __init__(self, *answers: bytes | Answer) -> None:
-        self.answers = [each if isinstance(each, Answer) else Answer(status=200, body=each) for each in answers]
+        self.answers = [
+            each if isinstance(each, Answer) else Answer(status=200, body=each) for each in answers
+        ]
         self.asked: list[tuple[str, str, Any]] = []
 
     def request(self, method: str, url: str, *, body: Any = None, timeout_s: float) -> Answer:
@@ -24,7 +32,9 @@ class Scripted:
         return self.answers.pop(0)
 
 
-def conversation(exchange: Scripted, request: Any = None, url: str = "http://x/", **paths: str) -> EndpointConversation:
+def conversation(
+    exchange: Scripted, request: Any = None, url: str = "http://x/", **paths: str
+) -> EndpointConversation:
     options = HttpOptions(
         url=url,
         request={"q": "{text}", "session": "{session_id}"} if request is None else request,
@@ -83,12 +93,18 @@ def test_a_path_that_cannot_be_read_is_named(path: str) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b'{"reply": "yes"}', "expected a text at answer of the answer, found an object with 'reply'"),
+        (
+            b'{"reply": "yes"}',
+            "expected a text at answer of the answer, found an object with 'reply'",
+        ),
         (b'{"answer": {"text": "yes"}}', "found an object with 'text' there"),
         (b"<html>", "the answer is not JSON: '<html>'"),
         (b'{"answer": "yes", "calls": {"name": "f"}}', "expected a list of tool calls at calls"),
         (b'{"answer": "yes", "calls": [{"tool": "f"}]}', "expected the name of a tool at name"),
-        (b'{"answer": "yes", "calls": [{"name": "f", "args": [1]}]}', "expected the arguments of a tool"),
+        (
+            b'{"answer": "yes", "calls": [{"name": "f", "args": [1]}]}',
+            "expected the arguments of a tool",
+        ),
     ],
 )
 def test_an_answer_of_another_shape_is_a_failure_that_shows_it(body: bytes, words: str) -> None:
@@ -107,7 +123,8 @@ def test_an_answer_of_another_shape_is_a_failure_that_shows_it(body: bytes, word
         (b'[{"name": "f", "args": {"x": 1}}]', (ToolCall(name="f", args={"x": 1}),)),
         (b'[{"name": "f"}]', (ToolCall(name="f"),)),  # no arguments is not the same as empty ones
         (b'[{"name": "f", "args": {}}]', (ToolCall(name="f", args={}),)),
-        (b'[{"name": "f", "args": "{\\"x\\": 1}"}]', (ToolCall(name="f", args={"x": 1}),)),  # JSON in a text
+        # JSON in a text
+        (b'[{"name": "f", "args": "{\\"x\\": 1}"}]', (ToolCall(name="f", args={"x": 1}),)),
         (b'["f", "g"]', (ToolCall(name="f"), ToolCall(name="g"))),  # names only
     ],
 )
@@ -122,9 +139,19 @@ def test_calls_that_nobody_can_know_are_not_none() -> None:
 
 
 def test_the_conversation_goes_on_with_what_the_endpoint_names() -> None:
-    exchange = Scripted(b'{"answer": "a", "id": 7, "s": {"n": 1}}', b'{"answer": "b", "s": {"n": 2}}')
-    request = {"q": "{text}", "id": "{session_id}", "log": "{messages}", "state": "{state}", "turn": "{turn}"}
-    talk = conversation(exchange, request, "http://x/{user_id}/{session_id}", session_id="id", state="s")
+    exchange = Scripted(
+        b'{"answer": "a", "id": 7, "s": {"n": 1}}', b'{"answer": "b", "s": {"n": 2}}'
+    )
+    request = {
+        "q": "{text}",
+        "id": "{session_id}",
+        "log": "{messages}",
+        "state": "{state}",
+        "turn": "{turn}",
+    }
+    talk = conversation(
+        exchange, request, "http://x/{user_id}/{session_id}", session_id="id", state="s"
+    )
     assert talk.finish() is None
     ask(talk, "one")
     ask(talk, "two")
@@ -168,13 +195,22 @@ def test_a_status_is_a_kind_of_failure(status: int, kind: FailureKind) -> None:
         ask(talk)
     failure = failed.value.failure
     assert (failure.kind, failure.turn, len(failure.partial)) == (kind, 2, 1)
-    assert failure.message == f"the endpoint answered with HTTP status {status} (Retry-After: 7): sorry"
+    assert (
+        failure.message
+        == f"the endpoint answered with HTTP status {status} (Retry-After: 7): sorry"
+    )
 
 
-# --- placeholders ---------------------------------------------------------------------------------------
+# --- placeholders
+# ---------------------------------------------------------------------------------------
 
 
-VALUES = {"text": 'say "hi" {state}', "state": {"a": [1, None]}, "turn": 2, "messages": [{"role": "user"}]}
+VALUES = {
+    "text": 'say "hi" {state}',
+    "state": {"a": [1, None]},
+    "turn": 2,
+    "messages": [{"role": "user"}],
+}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ WITH = "`env: {}` under the step's `with:`"
 LITELLM = "litellm.AuthenticationError: "
 
 
-def explained(message: str, *, detail: str = "", kind: FailureKind = FailureKind.RAISED, **environ: str) -> str:
+def explained(
+    message: str, *, detail: str = "", kind: FailureKind = FailureKind.RAISED, **environ: str
+) -> str:
     variables = AgentVariables(environ={"CI": "true", **environ}, names=("SHARED_KEY",))
     found = opening.explained(AgentFailure(kind=kind, message=message, detail=detail), variables)
     return found.message.removesuffix(message).removesuffix(f" ({message})")
@@ -42,8 +44,14 @@ def explained(message: str, *, detail: str = "", kind: FailureKind = FailureKind
     [
         ("KeyError: 'DB_URL' (not in os.environ)", "DB_URL"),
         # google-genai 1.0 and 2.34
-        ("ValueError: Missing key inputs argument! To use the Google AI API, provide (`api_key`)", "GEMINI_API_KEY"),
-        ("ValueError: No API key was provided. Please pass a valid API key. Learn how to", "GEMINI_API_KEY"),
+        (
+            "ValueError: Missing key inputs argument! To use the Google AI API, provide (`api_key`)",
+            "GEMINI_API_KEY",
+        ),
+        (
+            "ValueError: No API key was provided. Please pass a valid API key. Learn how to",
+            "GEMINI_API_KEY",
+        ),
         # google-auth
         (
             "DefaultCredentialsError: Your default credentials were not found. To set up Application Default",
@@ -54,16 +62,28 @@ def explained(message: str, *, detail: str = "", kind: FailureKind = FailureKind
             "The api_key client option must be set either by passing api_key or by setting the OPENAI_API_KEY",
             "OPENAI_API_KEY",
         ),
-        (f"OpenAIError: {OPENAI}`OPENAI_API_KEY` or `OPENAI_ADMIN_KEY` environment variable.", "OPENAI_API_KEY"),
-        (f"{OPENAI}`AZURE_OPENAI_API_KEY` or `AZURE_OPENAI_AD_TOKEN` environment variables.", "AZURE_OPENAI_API_KEY"),
+        (
+            f"OpenAIError: {OPENAI}`OPENAI_API_KEY` or `OPENAI_ADMIN_KEY` environment variable.",
+            "OPENAI_API_KEY",
+        ),
+        (
+            f"{OPENAI}`AZURE_OPENAI_API_KEY` or `AZURE_OPENAI_AD_TOKEN` environment variables.",
+            "AZURE_OPENAI_API_KEY",
+        ),
         # anthropic
         (
             'TypeError: "Could not resolve authentication method. Expected either api_key or auth_token to be set."',
             "ANTHROPIC_API_KEY",
         ),
         # LiteLLM, in its own words and in those of a provider that got an empty key
-        (f"{LITELLM}Missing Anthropic API Key - A call is being made to anthropic but no key", "ANTHROPIC_API_KEY"),
-        ("litellm.APIConnectionError: Missing Gemini API key. Set the GEMINI_API_KEY or", "GEMINI_API_KEY"),
+        (
+            f"{LITELLM}Missing Anthropic API Key - A call is being made to anthropic but no key",
+            "ANTHROPIC_API_KEY",
+        ),
+        (
+            "litellm.APIConnectionError: Missing Gemini API key. Set the GEMINI_API_KEY or",
+            "GEMINI_API_KEY",
+        ),
         (f"{LITELLM}AuthenticationError: GroqException - Invalid API Key", "GROQ_API_KEY"),
         # boto3
         ("NoCredentialsError: Unable to locate credentials", "AWS_ACCESS_KEY_ID"),
@@ -76,8 +96,14 @@ def explained(message: str, *, detail: str = "", kind: FailureKind = FailureKind
 def test_what_is_lacking(message: str, name: str) -> None:
     passes = AgentVariables(environ={"CI": "true"}).passes(name)
     said = explained(message, **{name: "value"})
-    assert said == ("" if passes else f"{name} is set here but not passed to the agent; name it: {WITH.format(name)}")
-    assert f"{name} is set here but empty, as secrets are in a fork's pull request" in explained(message, **{name: ""})
+    assert said == (
+        ""
+        if passes
+        else f"{name} is set here but not passed to the agent; name it: {WITH.format(name)}"
+    )
+    assert f"{name} is set here but empty, as secrets are in a fork's pull request" in explained(
+        message, **{name: ""}
+    )
     assert f"{name} is " in explained(message)
     assert "not passed" not in explained(message)
 
@@ -87,12 +113,18 @@ def test_what_is_lacking(message: str, name: str) -> None:
     [
         ("KeyError: 'CITY'", {}),  # of a dict of the agent's own
         ("ValueError: the shared_key was refused", {}),
-        ("ClientError: 404 NOT_FOUND. {'error': {'message': 'models/x is not found', 'status': 'NOT_FOUND'}}", {}),
+        (
+            "ClientError: 404 NOT_FOUND. {'error': {'message': 'models/x is not found', 'status': 'NOT_FOUND'}}",
+            {},
+        ),
         ("KeyError: 'DB_URL' (not in os.environ)", {"kind": FailureKind.TIMEOUT}),
         # of logs only what an agent says as it ends
         ("ValueError: division by zero", {"detail": "warning: DB_URL is not set"}),
         # one that may lack, but the error is about something else
-        ("ValueError", {"detail": NONE.format("Input should be a valid string"), "kind": FailureKind.START}),
+        (
+            "ValueError",
+            {"detail": NONE.format("Input should be a valid string"), "kind": FailureKind.START},
+        ),
         # it is there, so that something else is the matter
         ("ValueError: SHARED_KEY is required", {"SHARED_KEY": "value"}),
     ],
@@ -105,14 +137,28 @@ def test_what_smells_of_nothing(message: str, more: dict[str, str]) -> None:
     ("kind", "detail"),
     [
         (FailureKind.EXITED, TRACEBACK.format(file="/usr/lib/python3.11/os.py")),
-        (FailureKind.START, TRACEBACK.format(file="<frozen os>").replace("    raise KeyError(key) from None\n", "")),
-        (FailureKind.START, NONE.format("Input should be a valid string [input_value=None, input_type=NoneType]")),
-        (FailureKind.START, NONE.format("TypeError: expected str, not NoneType").replace("getenv", "environ.get")),
-        (FailureKind.RAISED, "Traceback\nValueError: no desk\ncaused by KeyError: 'DB_URL' (not in os.environ)"),
+        (
+            FailureKind.START,
+            TRACEBACK.format(file="<frozen os>").replace("    raise KeyError(key) from None\n", ""),
+        ),
+        (
+            FailureKind.START,
+            NONE.format("Input should be a valid string [input_value=None, input_type=NoneType]"),
+        ),
+        (
+            FailureKind.START,
+            NONE.format("TypeError: expected str, not NoneType").replace("getenv", "environ.get"),
+        ),
+        (
+            FailureKind.RAISED,
+            "Traceback\nValueError: no desk\ncaused by KeyError: 'DB_URL' (not in os.environ)",
+        ),
     ],
 )
 def test_the_cause_may_be_behind_the_message(kind: FailureKind, detail: str) -> None:
-    assert explained("the agent's process exited with code 1", detail=detail, kind=kind).startswith("DB_URL is not set")
+    assert explained("the agent's process exited with code 1", detail=detail, kind=kind).startswith(
+        "DB_URL is not set"
+    )
 
 
 def test_a_worker_tells_whose_key_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,9 @@ def ended(name: str = "s1") -> EndedSaid:
         (Phase.IDLE, turn_end(), False),
     ],
 )
-def test_a_message_is_welcome_only_in_its_place(phase: Phase, message: SessionMessage, welcome: bool) -> None:
+def test_a_message_is_welcome_only_in_its_place(
+    phase: Phase, message: SessionMessage, welcome: bool
+) -> None:
     all_boxes = boxes()
     box = all_boxes.open(phase)
     failure = all_boxes.add(message, size=10)
@@ -196,7 +198,8 @@ def test_a_box_that_is_opened_too_late_holds_the_loss() -> None:
         (["at 3", "stalled s1 3", "at 5", "closed s1", "at 9"], [0, 5]),
         (["at 3", "stalled s1 30"], [0, 3]),  # not before the turn began
         (["at 3", "stalled s9 1", "at 5"], [0, 0]),  # nobody knows it
-        (["answered s1", "at 3", "stalled s1 1", "at 5"], [0, 0]),  # its own clock stands still: it would never end
+        # its own clock stands still: it would never end
+        (["answered s1", "at 3", "stalled s1 1", "at 5"], [0, 0]),
         (["at 3", "stalled s1 1", "at 5", "turn s2"], [0, 0]),
     ],
 )

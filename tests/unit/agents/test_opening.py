@@ -14,13 +14,21 @@ from evalgate.model import AgentUse
 @pytest.mark.parametrize(
     ("driver", "options", "there", "here", "borrowed"),
     [
-        ("python", {"call": "a:b", "python": ".venv/bin/python"}, [], [".venv/bin/python"], (".venv/bin/python",)),
+        (
+            "python",
+            {"call": "a:b", "python": ".venv/bin/python"},
+            [],
+            [".venv/bin/python"],
+            (".venv/bin/python",),
+        ),
         ("python", {"call": "a:b"}, [], [".venv/bin/python"], (".venv/bin/python",)),
-        ("adk", {"path": "x"}, ["x/agent.py"], ["x/.venv/bin/python"], ("x/.venv/bin/python",)),  # the nearest
+        # the nearest
+        ("adk", {"path": "x"}, ["x/agent.py"], ["x/.venv/bin/python"], ("x/.venv/bin/python",)),
         # the base says itself what to install, and so it is
         ("adk", {"path": "x"}, ["x/requirements.txt"], [".venv/bin/python"], ()),
         ("adk", {"path": "x", "requirements": ["google-adk"]}, [], [".venv/bin/python"], ()),
-        ("adk", {"path": "x", "python": "python3.12"}, [], [".venv/bin/python"], ()),  # a command on PATH
+        # a command on PATH
+        ("adk", {"path": "x", "python": "python3.12"}, [], [".venv/bin/python"], ()),
         ("adk", {"path": "x", "python": "py"}, ["py"], ["py"], ()),  # the base has one
         ("command", {"command": ["x"]}, [], [".venv/bin/python"], ()),
         ("adk", {"path": "x"}, [], [], ()),
@@ -39,7 +47,12 @@ from evalgate.model import AgentUse
     ],
 )
 def test_what_is_borrowed(
-    tmp_path: Path, driver: str, options: dict[str, Any], there: list[str], here: list[str], borrowed: tuple[str, ...]
+    tmp_path: Path,
+    driver: str,
+    options: dict[str, Any],
+    there: list[str],
+    here: list[str],
+    borrowed: tuple[str, ...],
 ) -> None:
     for root, names in (("base", there), ("head", here)):
         (tmp_path / root).mkdir()

@@ -16,7 +16,8 @@ from evalgate.system.python_env import World
     ("written", "command"),
     [
         ("node agent.mjs", ("node", "agent.mjs")),
-        ("sh -c 'echo \"$HOME\" | cat'", ("sh", "-c", 'echo "$HOME" | cat')),  # a shell only where one is named
+        # a shell only where one is named
+        ("sh -c 'echo \"$HOME\" | cat'", ("sh", "-c", 'echo "$HOME" | cat')),
         (["my agent", "--x", ""], ("my agent", "--x", "")),  # a list is taken as it is
     ],
 )
@@ -88,5 +89,8 @@ def test_a_header_without_its_variable_says_why() -> None:
         world=World(environment={"OTHER": "x"}, cache="/nowhere"),
         why_absent=lambda name: f"nobody gave {name}",
     )
-    with pytest.raises(AgentFailed, match=r"the header Authorization refers to \$\{CHAT_KEY\}: nobody gave CHAT_KEY"):
+    with pytest.raises(
+        AgentFailed,
+        match=r"the header Authorization refers to \$\{CHAT_KEY\}: nobody gave CHAT_KEY",
+    ):
         http.HttpDriver().open(options, setting)

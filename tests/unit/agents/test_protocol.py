@@ -30,7 +30,12 @@ from evalgate.model import (
 TURN = Invocation(user_content=Content(parts=(Text(text="hi"),)))
 
 
-AGENT = {"name": "desk", "model": "m", "tools": {"find": {"parameters": {"title": "str"}}}, "sub_agents": ["b"]}
+AGENT = {
+    "name": "desk",
+    "model": "m",
+    "tools": {"find": {"parameters": {"title": "str"}}},
+    "sub_agents": ["b"],
+}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +60,10 @@ AGENT = {"name": "desk", "model": "m", "tools": {"find": {"parameters": {"title"
             {"packages": {"t0ken-x": "a t0ken-x"}},
             AgentDescription(packages={"***": "a ***"}),
         ),
-        ({"packages": {"a": "x" * 30_000}}, AgentDescription(packages={"a": "x" * protocol.MOST_TEXT})),
+        (
+            {"packages": {"a": "x" * 30_000}},
+            AgentDescription(packages={"a": "x" * protocol.MOST_TEXT}),
+        ),
         # it is for reports only, so that nonsense is no failure
         (None, None),
         ("me", None),
@@ -68,7 +76,9 @@ AGENT = {"name": "desk", "model": "m", "tools": {"find": {"parameters": {"title"
 def test_what_an_agent_is_made_of(told: Any, expected: AgentDescription | None) -> None:
     read = protocol.parse_worker_message(line(type="ready", protocol=1, description=told))
     assert isinstance(read, Ready)
-    found = protocol.description_of(read.description, redact=lambda text: text.replace("t0ken-x", "***"))
+    found = protocol.description_of(
+        read.description, redact=lambda text: text.replace("t0ken-x", "***")
+    )
     assert found == expected
 
 
@@ -80,7 +90,10 @@ def test_a_description_is_bounded() -> None:
     found = protocol.description_of({"packages": huge, "unheard": deep}, redact=str)
     assert found is not None
     assert len(found.packages) <= protocol.MOST_ENTRIES
-    assert sum(len(each) for pair in found.packages.items() for each in pair) <= protocol.MOST_CHARACTERS
+    assert (
+        sum(len(each) for pair in found.packages.items() for each in pair)
+        <= protocol.MOST_CHARACTERS
+    )
 
 
 def line(**message: Any) -> bytes:
@@ -103,7 +116,10 @@ def event(**fields: Any) -> EventSaid:
         (b"{}", "has no type"),
         (b'{"type":"wave"}', "has an unknown type 'wave'"),
         (b'{"type":"event"}', "session"),  # names the field
-        (b'{"type":"event","session":"s1","content":{"parts":[{"text":1}]}}', "content.parts.0.text"),
+        (
+            b'{"type":"event","session":"s1","content":{"parts":[{"text":1}]}}',
+            "content.parts.0.text",
+        ),
         (b'{"type":"ready","protocol":1,"sessions":0}', "sessions"),
         (b'{"type":"turn_end","session":"s1","timings":{"total_s":-1}}', "timings.total_s"),
         (b"[" * 100_000, "is not JSON"),  # as deep as no parser goes
@@ -115,9 +131,14 @@ def test_a_line_that_is_no_message_is_refused_with_the_reason(text: bytes, why: 
 
 
 def test_unknown_keys_are_ignored_at_every_depth() -> None:
-    parts = [{"text": "hi", "hologram": {"x": 1}}, {"function_call": {"name": "f", "args": {"keep": 1}, "mood": 2}}]
+    parts = [
+        {"text": "hi", "hologram": {"x": 1}},
+        {"function_call": {"name": "f", "args": {"keep": 1}, "mood": 2}},
+    ]
     step = event(content={"role": "model", "parts": parts, "colour": "red"}, weather="fine").step()
-    assert step.content == Content(parts=(Text(text="hi"), ToolCall(name="f", args={"keep": 1})), role="model")
+    assert step.content == Content(
+        parts=(Text(text="hi"), ToolCall(name="f", args={"keep": 1})), role="model"
+    )
 
 
 def test_an_unknown_key_does_not_hide_a_fault_beside_it() -> None:
@@ -126,8 +147,13 @@ def test_an_unknown_key_does_not_hide_a_fault_beside_it() -> None:
 
 
 def test_both_spellings_are_read() -> None:
-    snake = event(content={"parts": [{"function_call": {"name": "f"}}]}, usage_metadata={"prompt_token_count": 3})
-    camel = event(content={"parts": [{"functionCall": {"name": "f"}}]}, usageMetadata={"promptTokenCount": 3})
+    snake = event(
+        content={"parts": [{"function_call": {"name": "f"}}]},
+        usage_metadata={"prompt_token_count": 3},
+    )
+    camel = event(
+        content={"parts": [{"functionCall": {"name": "f"}}]}, usageMetadata={"promptTokenCount": 3}
+    )
     assert snake.step() == camel.step()
 
 
@@ -149,15 +175,25 @@ def test_what_is_absent_has_its_documented_meaning() -> None:
 
 @pytest.mark.parametrize(
     ("word", "kind"),
-    [("rate_limited", FailureKind.RATE_LIMITED), ("start", FailureKind.START), ("no such word", FailureKind.RAISED)],
+    [
+        ("rate_limited", FailureKind.RATE_LIMITED),
+        ("start", FailureKind.START),
+        ("no such word", FailureKind.RAISED),
+    ],
 )
 def test_a_failure_kind_that_nobody_knows_is_raised(word: str, kind: FailureKind) -> None:
     assert protocol.failure_kind(word) is kind
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=10,
 )
 
@@ -174,27 +210,45 @@ def test_type_and_session_come_first_so_that_a_shell_can_find_them() -> None:
     content = Content(parts=(Text(text='he says "session":"s9"'),), role="user")
     written = protocol.render_line(protocol.turn("s1", content))
     assert written.startswith(b'{"type":"turn","session":"s1","content":')
-    assert json.loads(written)["content"] == {"role": "user", "parts": [{"text": 'he says "session":"s9"'}]}
+    assert json.loads(written)["content"] == {
+        "role": "user",
+        "parts": [{"text": 'he says "session":"s9"'}],
+    }
 
 
 def test_none_among_a_tools_arguments_is_kept() -> None:
     content = Content(parts=(ToolCall(name="f", args={"x": None}),))
-    assert protocol.turn("s1", content)["content"]["parts"] == [{"function_call": {"name": "f", "args": {"x": None}}}]
+    assert protocol.turn("s1", content)["content"]["parts"] == [
+        {"function_call": {"name": "f", "args": {"x": None}}}
+    ]
 
 
 @pytest.mark.parametrize(
     ("persona", "written"),
     [
         (Persona(persona_id="EXPERT"), "EXPERT"),  # built in: known by its name
-        (Persona(persona_id="mine", description="d"), {"id": "mine", "description": "d", "behaviors": []}),
+        (
+            Persona(persona_id="mine", description="d"),
+            {"id": "mine", "description": "d", "behaviors": []},
+        ),
     ],
 )
 def test_a_metric_is_told_the_scenario_as_adk_writes_it(persona: Persona, written: object) -> None:
     scenario = ConversationScenario(starting_prompt="hi", conversation_plan="plan", persona=persona)
     evidence = TrialView(case=Case(case_id="c", scenario=scenario), actual=(), expected=None)
-    said = protocol.metric("m1", code="a.b", use=CriterionUse(name="mine", threshold=0.5), evidence=evidence)
-    assert said["scenario"] == {"starting_prompt": "hi", "conversation_plan": "plan", "user_persona": written}
-    assert said["metric"] == {"metric_name": "mine", "threshold": 0.5, "criterion": {"threshold": 0.5}}
+    said = protocol.metric(
+        "m1", code="a.b", use=CriterionUse(name="mine", threshold=0.5), evidence=evidence
+    )
+    assert said["scenario"] == {
+        "starting_prompt": "hi",
+        "conversation_plan": "plan",
+        "user_persona": written,
+    }
+    assert said["metric"] == {
+        "metric_name": "mine",
+        "threshold": 0.5,
+        "criterion": {"threshold": 0.5},
+    }
     assert said["expected"] is None
 
 
@@ -205,12 +259,16 @@ def test_a_metric_finds_the_rubrics_where_adk_puts_them() -> None:
     asked = dataclasses.replace(TURN, rubrics=(rubric("short"),))
     case = Case(case_id="c", conversation=(asked, TURN), rubrics=(rubric("polite"),))
     evidence = TrialView(case=case, actual=(TURN, TURN, TURN), expected=case.conversation)
-    said = protocol.metric("m1", code="a.b", use=CriterionUse(name="mine", threshold=None), evidence=evidence)
+    said = protocol.metric(
+        "m1", code="a.b", use=CriterionUse(name="mine", threshold=None), evidence=evidence
+    )
     ids = [[each["rubric_id"] for each in turn["rubrics"]] for turn in said["actual"]]
     assert ids == [["polite", "short"], ["polite"], ["polite"]]
 
 
-@pytest.mark.parametrize(("said", "wait_s"), [({}, None), ({"retry_after_s": 17}, 17.0), ({"retry_after_s": 0.5}, 0.5)])
+@pytest.mark.parametrize(
+    ("said", "wait_s"), [({}, None), ({"retry_after_s": 17}, 17.0), ({"retry_after_s": 0.5}, 0.5)]
+)
 def test_a_failed_turn_may_say_how_long_to_wait(said: dict[str, Any], wait_s: float | None) -> None:
     read = protocol.parse_worker_message(
         line(type="turn_failed", session="s", kind="rate_limited", message="no", **said)
@@ -222,4 +280,6 @@ def test_a_failed_turn_may_say_how_long_to_wait(said: dict[str, Any], wait_s: fl
 @pytest.mark.parametrize("wait", [-1, float("inf"), float("nan"), "soon"])
 def test_a_wait_that_is_none_is_no_message(wait: object) -> None:
     with pytest.raises(ProtocolError, match="retry_after_s"):
-        protocol.parse_worker_message(line(type="turn_failed", session="s", message="no", retry_after_s=wait))
+        protocol.parse_worker_message(
+            line(type="turn_failed", session="s", message="no", retry_after_s=wait)
+        )

@@ -25,8 +25,14 @@ def answer(**fields: object) -> MetricResult:
             {"status": "not_evaluated", "score": 1.0},
             "the metric m.x reported that it could not evaluate, but returned the score 1",
         ),
-        ({"status": "passed", "score": math.nan}, "the metric m.x returned the score nan, not a finite number"),
-        ({"status": "not_evaluated", "score": math.inf}, "the metric m.x returned the score inf, not a finite number"),
+        (
+            {"status": "passed", "score": math.nan},
+            "the metric m.x returned the score nan, not a finite number",
+        ),
+        (
+            {"status": "not_evaluated", "score": math.inf},
+            "the metric m.x returned the score inf, not a finite number",
+        ),
         ({"error": "no such file", "score": 1.0}, "the metric m.x failed: no such file"),
     ],
 )

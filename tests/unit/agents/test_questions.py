@@ -74,7 +74,9 @@ def test_many_threads_may_tell() -> None:
 @pytest.mark.parametrize("questions", ["file a", [1], [["file a"]], {"file": "a"}])
 def test_what_is_no_list_of_questions_is_no_message(questions: object) -> None:
     with pytest.raises(protocol.ProtocolError, match="not a valid 'inputs'"):
-        protocol.parse_worker_message(json.dumps({"type": "inputs", "questions": questions}).encode())
+        protocol.parse_worker_message(
+            json.dumps({"type": "inputs", "questions": questions}).encode()
+        )
 
 
 def test_what_metrics_asked_counts_for_their_agent() -> None:
@@ -85,4 +87,6 @@ def test_what_metrics_asked_counts_for_their_agent() -> None:
     pool._metrics._questions.add(said("file metric.py", opaque=True))
     assert pool.inputs() is None
     pool._questions.add(said("file agent.py"))
-    assert pool.inputs() == AgentInputs(questions=frozenset({"file agent.py", "file metric.py"}), is_opaque=True)
+    assert pool.inputs() == AgentInputs(
+        questions=frozenset({"file agent.py", "file metric.py"}), is_opaque=True
+    )

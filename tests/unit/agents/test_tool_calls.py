@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from evalgate.agents import conversation, protocol
-from evalgate.agents.base import AskedCall, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
+from evalgate.agents.base import (
+    AskedCall,
+    Replied,
+    RunTool,
+    ToolAnswer,
+    ToolError,
+    ToolReply,
+    Unmatched,
+)
 from evalgate.agents.conversation import ToolCalls
 from evalgate.agents.protocol import ToolCallSaid, ToolResultSaid
 from evalgate.model import FailureKind
@@ -30,7 +38,9 @@ class Tools:
         self.finished = False
 
     def answer(self, call: AskedCall) -> ToolAnswer:
-        return self.answers.get(call.args.get("as", ""), Replied(reply=ToolReply(response=call.number)))
+        return self.answers.get(
+            call.args.get("as", ""), Replied(reply=ToolReply(response=call.number))
+        )
 
     def keep(self, call: AskedCall, reply: ToolReply) -> None:
         self.kept.append((call.tool, reply))
@@ -51,7 +61,9 @@ def said(call: str, **args: Any) -> ToolCallSaid:
 
 
 def told(call: str, **fields: Any) -> ToolResultSaid:
-    return ToolResultSaid.model_validate({"type": "tool_result", "session": "s1", "call": call, **fields})
+    return ToolResultSaid.model_validate(
+        {"type": "tool_result", "session": "s1", "call": call, **fields}
+    )
 
 
 def test_a_call_is_answered_at_once(now: list[float]) -> None:
@@ -127,15 +139,21 @@ def test_answers_as_messages(answer: ToolAnswer, fields: dict[str, Any]) -> None
 
 
 def test_the_messages_are_read_as_every_other() -> None:
-    line = json.dumps({"type": "tool_call", "session": "s1", "call": "t1", "name": "t", "new": 1}).encode()
+    line = json.dumps(
+        {"type": "tool_call", "session": "s1", "call": "t1", "name": "t", "new": 1}
+    ).encode()
     read = protocol.parse_worker_message(line)
     assert isinstance(read, ToolCallSaid)
     assert (read.args, read.kind) == ({}, "tool")
-    result = protocol.parse_worker_message(b'{"type":"tool_result","session":"s1","call":"t1","error":{"message":"m"}}')
+    result = protocol.parse_worker_message(
+        b'{"type":"tool_result","session":"s1","call":"t1","error":{"message":"m"}}'
+    )
     assert isinstance(result, ToolResultSaid)
     assert result.reply() == ToolReply(error=ToolError(type="RuntimeError", message="m"))
     with pytest.raises(protocol.ProtocolError, match="kind"):
-        protocol.parse_worker_message(b'{"type":"tool_call","session":"s","call":"c","name":"t","kind":"odd"}')
+        protocol.parse_worker_message(
+            b'{"type":"tool_call","session":"s","call":"c","name":"t","kind":"odd"}'
+        )
 
 
 def test_tools_are_asked_for_only_where_that_is_wished() -> None:

@@ -12,9 +12,15 @@ from evalgate.system.process import Ended
     [
         (3, None, FailureKind.EXITED, "the agent's process exited with code 3"),
         (0, None, FailureKind.EXITED, "the agent's process exited with code 0"),
-        (3, 1024**3, FailureKind.EXITED, "the agent's process exited with code 3"),  # memory was not the matter
+        # memory was not the matter
+        (3, 1024**3, FailureKind.EXITED, "the agent's process exited with code 3"),
         (-15, None, FailureKind.KILLED, "the agent's process was killed by signal 15 (SIGTERM)"),
-        (-9, None, FailureKind.KILLED, "the agent's process was killed by signal 9 (SIGKILL) (out of memory?)"),
+        (
+            -9,
+            None,
+            FailureKind.KILLED,
+            "the agent's process was killed by signal 9 (SIGKILL) (out of memory?)",
+        ),
         (
             -6,
             512 * 1024**2,
@@ -31,12 +37,16 @@ from evalgate.system.process import Ended
     ],
 )
 def test_an_end_in_words(returncode: int, memory: int | None, kind: FailureKind, text: str) -> None:
-    failure = worker_process.failure_of_end(Ended(returncode=returncode), unfinished=b"", memory_bytes=memory)
+    failure = worker_process.failure_of_end(
+        Ended(returncode=returncode), unfinished=b"", memory_bytes=memory
+    )
     assert (failure.kind, failure.message) == (kind, text)
 
 
 def test_half_a_line_is_shown() -> None:
-    failure = worker_process.failure_of_end(Ended(returncode=0), unfinished=b'{"type":"ev', memory_bytes=None)
+    failure = worker_process.failure_of_end(
+        Ended(returncode=0), unfinished=b'{"type":"ev', memory_bytes=None
+    )
     assert failure.message.endswith('in the middle of a line: \'{"type":"ev\'')
 
 

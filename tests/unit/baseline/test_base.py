@@ -1,4 +1,5 @@
-"""What the base's checkout says for head's suites: renamed files, endpoints, agents that cannot be."""
+"""What the base's checkout says for head's suites: renamed files, endpoints, agents that cannot
+be."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ def side(root: Path, *, agents: list[Any], files: dict[str, list[str]]) -> Path:
     (root / "evalgate.yml").write_text(json.dumps({"agents": agents}))
     for name, asked in files.items():
         cases = [
-            {"eval_id": each, "conversation": [{"user_content": {"role": "user", "parts": [{"text": each}]}}]}
+            {
+                "eval_id": each,
+                "conversation": [{"user_content": {"role": "user", "parts": [{"text": each}]}}],
+            }
             for each in asked
         ]
         (root / name).write_text(json.dumps({"eval_set_id": name, "eval_cases": cases}))
@@ -43,7 +47,8 @@ def side(root: Path, *, agents: list[Any], files: dict[str, list[str]]) -> Path:
         ({"a": "1234"}, {"b": "12xy"}, {"b": "a"}),  # half of it is the same
         ({"a": "1234"}, {"b": "1xyz"}, {}),  # another file
         ({"a": "1234"}, {"a": "1", "b": "1234"}, {}),  # a copy: the old one is still there
-        ({"a": "1234"}, {"b": "12", "c": "1234"}, {"b": "a"}),  # once only, the first that has half of it
+        # once only, the first that has half of it
+        ({"a": "1234"}, {"b": "12", "c": "1234"}, {"b": "a"}),
         ({"a": "12", "b": "34"}, {"c": "34", "d": "12"}, {"c": "b", "d": "a"}),
         ({"a": "12"}, {"b": ""}, {}),
     ],
@@ -56,21 +61,26 @@ def test_a_file_is_followed_by_its_questions(
         named = {f"{name}.evalset.json": list(asked) for name, asked in files.items()}
         root = side(tmp_path / str(number), agents=[COMMAND], files=named)
         sets.append(project.prepare(load.load_settings({"root": str(root)}), environ={}).suites)
-    expected = {f"{ours}.evalset.json": f"{theirs}.evalset.json" for ours, theirs in renamed.items()}
+    expected = {
+        f"{ours}.evalset.json": f"{theirs}.evalset.json" for ours, theirs in renamed.items()
+    }
     assert baseline_base.renames(*sets) == expected
 
 
 @pytest.mark.parametrize(
     ("theirs", "ours", "missing", "why"),
     [
-        ([HTTP], [HTTP], False, "same on both sides"),  # running it twice would compare head with itself
+        # running it twice would compare head with itself
+        ([HTTP], [HTTP], False, "same on both sides"),
         ([HTTP], [COMMAND], False, ""),
         ([{**HTTP, "url": "http://127.0.0.1:2/"}], [HTTP], False, ""),  # two deployments
         ([{"driver": "nonsense"}], [COMMAND], False, "does not exist: nonsense"),
         ([], [COMMAND], True, "no agent"),  # nothing that could have become worse
     ],
 )
-def test_the_agent_of_the_base(tmp_path: Path, theirs: list[Any], ours: list[Any], missing: bool, why: str) -> None:
+def test_the_agent_of_the_base(
+    tmp_path: Path, theirs: list[Any], ours: list[Any], missing: bool, why: str
+) -> None:
     files = {"a.evalset.json": ["1"]}
     base = side(tmp_path / "base", agents=theirs, files=files)
     choice = load.load_settings({"root": str(side(tmp_path / "head", agents=ours, files=files))})
@@ -111,7 +121,9 @@ def read(
     root = side(tmp_path / "base", agents=[COMMAND] if agents is None else agents, files=asked)
     for name, text in files.items():
         (root / name).write_text(text)
-    choice = load.load_settings({"root": str(side(tmp_path / "head", agents=[COMMAND], files=asked)), **given})
+    choice = load.load_settings(
+        {"root": str(side(tmp_path / "head", agents=[COMMAND], files=asked)), **given}
+    )
     return baseline_base.read(choice, root, project.prepare(choice, environ={}).suites, {})
 
 
@@ -119,12 +131,15 @@ def read(
     ("text", "said"),
     [
         ("agents: [\n  - {driver: command\n", "evalgate.yml:2:"),  # no YAML
-        ("suites: [{match: ['**'], bogus: 1}]", "suites.0.bogus"),  # a key that is not known (any more)
+        # a key that is not known (any more)
+        ("suites: [{match: ['**'], bogus: 1}]", "suites.0.bogus"),
         ("pass_rate: 7", "`pass_rate`"),
         ("nonsense: 1\nother: 2", "unknown setting `nonsense` (and 1 more)"),
     ],
 )
-def test_a_gate_file_that_cannot_be_read_is_no_empty_one(tmp_path: Path, text: str, said: str) -> None:
+def test_a_gate_file_that_cannot_be_read_is_no_empty_one(
+    tmp_path: Path, text: str, said: str
+) -> None:
     """Taken for an empty one, a base would have no agent and the default rules."""
     with pytest.raises(ConfigError, match=re.escape(said)):
         read(tmp_path, {"evalgate.yml": text})
@@ -137,7 +152,8 @@ def test_a_gate_file_that_cannot_be_read_is_no_empty_one(tmp_path: Path, text: s
         ({"a.evalset.json": "{"}, {"a.evalset.json"}, set(), "a.evalset.json"),  # the only one
         ({"b.evalset.json": "{"}, {"b.evalset.json"}, set(), "b.evalset.json"),
         ({"test_config.json": '{"criteria": '}, set(), {"a.evalset.json"}, "test_config.json"),
-        ({"test_config.json": '{"criteria": {}}'}, set(), {"a.evalset.json"}, "test_config.json"),  # asserts nothing
+        # asserts nothing
+        ({"test_config.json": '{"criteria": {}}'}, set(), {"a.evalset.json"}, "test_config.json"),
         (
             {"a.evalset.json": "{", "test_config.json": "{"},
             {"a.evalset.json"},
@@ -164,16 +180,21 @@ def test_which_of_the_bases_rules_are_not_known(
     [
         ([COMMAND], {}, ("a.evalset.json",), False),
         ([], {}, (), False),  # its files have no agent: nothing was gated
-        ([COMMAND], {"grep": "nowhere there"}, (), True),  # its files have nothing of what is asked for
+        # its files have nothing of what is asked for
+        ([COMMAND], {"grep": "nowhere there"}, (), True),
     ],
 )
 def test_what_the_base_gates_itself(
     tmp_path: Path, agents: list[Any], given: dict[str, Any], own: tuple[str, ...], empty: bool
 ) -> None:
     root = side(tmp_path / "base", agents=agents, files={"a.evalset.json": ["1"]})
-    head = load.load_settings({"root": str(side(tmp_path / "head", agents=[COMMAND], files={"b.evalset.json": ["2"]}))})
+    head = load.load_settings(
+        {"root": str(side(tmp_path / "head", agents=[COMMAND], files={"b.evalset.json": ["2"]}))}
+    )
     suites = project.prepare(head, environ={}).suites
-    found = baseline_base.read(head.model_copy(update={"given": {**head.given, **given}}), root, suites, {})
+    found = baseline_base.read(
+        head.model_copy(update={"given": {**head.given, **given}}), root, suites, {}
+    )
     assert found.own_files() == own
     assert found.rules is not None
     assert found.rules.is_empty() is empty
@@ -185,9 +206,13 @@ def test_what_the_base_gates_itself(
     ("given", "asked"),
     [
         ({}, {"a.evalset.json": "1", "b.evalset.json": "1", "c.evalset.json": "1"}),
-        ({"paths": ["a.evalset.json:2"]}, {"a.evalset.json": ""}),  # only what is new: the file's rules hold for it
+        # only what is new: the file's rules hold for it
+        ({"paths": ["a.evalset.json:2"]}, {"a.evalset.json": ""}),
         ({"paths": ["a.evalset.json:1,2"]}, {"a.evalset.json": "1"}),
-        ({"paths": ["a.evalset.json:2", "b.evalset.json"]}, {"a.evalset.json": "", "b.evalset.json": "1"}),
+        (
+            {"paths": ["a.evalset.json:2", "b.evalset.json"]},
+            {"a.evalset.json": "", "b.evalset.json": "1"},
+        ),
         ({"grep": "^2$"}, {"a.evalset.json": "", "b.evalset.json": ""}),
         ({"paths": ["new.evalset.json"]}, {}),  # there are others, and nothing of this one
     ],
@@ -197,13 +222,22 @@ def test_a_selection_limits_the_bases_cases_and_not_its_rules(
 ) -> None:
     theirs = {"a.evalset.json": ["1"], "b.evalset.json": ["1"], "c.evalset.json": ["1"]}
     ours = {"a.evalset.json": ["1", "2"], "b.evalset.json": ["1", "2"], "new.evalset.json": ["3"]}
-    roots = [side(tmp_path / name, agents=[COMMAND], files=files) for name, files in (("base", theirs), ("head", ours))]
+    roots = [
+        side(tmp_path / name, agents=[COMMAND], files=files)
+        for name, files in (("base", theirs), ("head", ours))
+    ]
     for root, threshold in zip(roots, (0.9, 0.01), strict=True):
-        (root / "test_config.json").write_text(json.dumps({"criteria": {"response_match_score": threshold}}))
+        (root / "test_config.json").write_text(
+            json.dumps({"criteria": {"response_match_score": threshold}})
+        )
     choice = load.load_settings({"root": str(roots[1]), **given})
-    rules = baseline_base.read(choice, roots[0], project.prepare(choice, environ={}).suites, {}).rules
+    rules = baseline_base.read(
+        choice, roots[0], project.prepare(choice, environ={}).suites, {}
+    ).rules
     assert rules is not None
-    assert {each.key: "".join(case.case_id for case in each.eval_set.cases) for each in rules.suites} == asked
+    assert {
+        each.key: "".join(case.case_id for case in each.eval_set.cases) for each in rules.suites
+    } == asked
     for suite in rules.suites:
         gating = [use.threshold for use in suite.criteria if use.name == "response_match_score"]
         assert gating == [0.9]
@@ -235,9 +269,19 @@ def test_criteria_that_cannot_be_read_are_said_where_only_new_cases_run(tmp_path
         (["{root}/c.evalset.json"], False),  # another file, and the old one of b is none of its own
     ],
 )
-def test_a_selection_follows_a_moved_file(tmp_path: Path, selection: list[str], renamed: bool) -> None:
-    base = side(tmp_path / "base", agents=[COMMAND], files={"a.evalset.json": list("1234"), "c.evalset.json": ["x"]})
-    head = side(tmp_path / "head", agents=[COMMAND], files={"b.evalset.json": list("1234"), "c.evalset.json": ["x"]})
+def test_a_selection_follows_a_moved_file(
+    tmp_path: Path, selection: list[str], renamed: bool
+) -> None:
+    base = side(
+        tmp_path / "base",
+        agents=[COMMAND],
+        files={"a.evalset.json": list("1234"), "c.evalset.json": ["x"]},
+    )
+    head = side(
+        tmp_path / "head",
+        agents=[COMMAND],
+        files={"b.evalset.json": list("1234"), "c.evalset.json": ["x"]},
+    )
     paths = [each.format(root=head) for each in selection]
     choice = load.load_settings({"root": str(head), "paths": paths})
     found = baseline_base.read(choice, base, project.prepare(choice, environ={}).suites, {})

@@ -1,4 +1,5 @@
-"""What a change edits of its own gate: rules that decide, files that say how is measured, expectations."""
+"""What a change edits of its own gate: rules that decide, files that say how is measured,
+expectations."""
 
 from __future__ import annotations
 
@@ -37,24 +38,37 @@ def choice(root: Path, **rules: Any) -> Settings:
     return load.load_settings({"root": str(root)})
 
 
-def suite(*codes: str, agent: str = "bot", cases: str = "", uses: tuple[CriterionUse, ...] = ()) -> Suite:
+def suite(
+    *codes: str, agent: str = "bot", cases: str = "", uses: tuple[CriterionUse, ...] = ()
+) -> Suite:
     return Suite(
         key="a.evalset.json",
-        eval_set=EvalSet(eval_set_id="a", cases=tuple(Case(case_id=name, conversation=()) for name in cases)),
-        criteria=(*uses, *(CriterionUse(name=f"own {code}", threshold=0.5, code=code) for code in codes)),
+        eval_set=EvalSet(
+            eval_set_id="a", cases=tuple(Case(case_id=name, conversation=()) for name in cases)
+        ),
+        criteria=(
+            *uses,
+            *(CriterionUse(name=f"own {code}", threshold=0.5, code=code) for code in codes),
+        ),
         criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
         agent=AgentUse(driver="adk", options={"path": agent}),
     )
 
 
 def edits(
-    base: Settings, head: Settings, suites: tuple[Suite, ...] = (), *, before: tuple[Suite, ...] | None = None
+    base: Settings,
+    head: Settings,
+    suites: tuple[Suite, ...] = (),
+    *,
+    before: tuple[Suite, ...] | None = None,
 ) -> tuple[GateEdit, ...]:
     """`before`: the base's suites; None: the same."""
     then = suites if before is None else before
     rules = BaseRules(suites=then, policy=load.policy_of(base, then))
     project = BaseProject(rules=rules, settings=base)
-    found = baseline_rules.of(head, suites, Base(origin=BaseOrigin(source=BaseSource.RERUN), project=project))
+    found = baseline_rules.of(
+        head, suites, Base(origin=BaseOrigin(source=BaseSource.RERUN), project=project)
+    )
     return found.edits.edits
 
 
@@ -69,9 +83,17 @@ def files(*args: Any) -> list[str]:
         # stricter or weaker: whether it decides, both books are asked
         ({}, {"pass-rate": 0.5}, ["pass_rate: 1.00 > 0.50"]),
         ({"pass-rate": 0.5}, {}, ["pass_rate: 0.50 > 1.00"]),
-        ({}, {"threshold": "new", "max-drop": 0.2}, ["max_drop: 0.05 > 0.20", "threshold: confirmed > new"]),
+        (
+            {},
+            {"threshold": "new", "max-drop": 0.2},
+            ["max_drop: 0.05 > 0.20", "threshold: confirmed > new"],
+        ),
         ({}, {"alpha": 0.01}, ["alpha: 0.05 > 0.01"]),
-        ({}, {"suites": [{"match": ["a*"], "pass_rate": 0.5}]}, ["pass_rate of a.evalset.json: 1.00 > 0.50"]),
+        (
+            {},
+            {"suites": [{"match": ["a*"], "pass_rate": 0.5}]},
+            ["pass_rate of a.evalset.json: 1.00 > 0.50"],
+        ),
         ({"compare": {"m": {"gating": True}}}, {}, ["gating of m: true > unset"]),
         # what the base decides is no rule of the change's
         ({}, {"fail-on": ["not_measured"]}, []),
@@ -85,7 +107,9 @@ def test_which_rules_of_evalgate_yml_decide_otherwise(
 ) -> None:
     sides = choice(tmp_path / "base", **theirs), choice(tmp_path / "head", **ours)
     found = edits(*sides, (suite(uses=(METRIC,)),))
-    rules = [f"{edit.subject}: {edit.base} > {edit.head}" for edit in found if edit.kind is EditKind.RULE]
+    rules = [
+        f"{edit.subject}: {edit.base} > {edit.head}" for edit in found if edit.kind is EditKind.RULE
+    ]
     assert rules == told
     changed = [edit for edit in found if edit.kind is EditKind.FILE]
     assert [edit.subject for edit in changed] == ["evalgate.yml"] * (theirs != ours)
@@ -100,13 +124,18 @@ def test_which_rules_of_evalgate_yml_decide_otherwise(
         ((), ["m: 0.50 > unset"]),
         ((METRIC, dataclasses.replace(METRIC, name="n")), ["n: unset > 0.50"]),
         ((dataclasses.replace(METRIC, informational=True),), ["m: 0.50 > informational"]),
-        ((dataclasses.replace(METRIC, lower_is_better=True),), ["lower_is_better of m: false > true"]),
+        (
+            (dataclasses.replace(METRIC, lower_is_better=True),),
+            ["lower_is_better of m: false > true"],
+        ),
         ((dataclasses.replace(METRIC, options={"a": {"b": 1}}),), ["a of m: unset > {'b': 1}"]),
         # shown only, before and now
         ((METRIC, dataclasses.replace(METRIC, name="tokens", threshold=None)), []),
     ],
 )
-def test_which_criteria_decide_otherwise(tmp_path: Path, now: tuple[CriterionUse, ...], told: list[str]) -> None:
+def test_which_criteria_decide_otherwise(
+    tmp_path: Path, now: tuple[CriterionUse, ...], told: list[str]
+) -> None:
     settings = choice(tmp_path / "root")
     found = edits(settings, settings, (suite(uses=now),), before=(suite(uses=(METRIC,)),))
     assert [f"{edit.subject}: {edit.base} > {edit.head}" for edit in found] == told
@@ -117,9 +146,12 @@ def test_expectations_are_told_apart_from_rules(tmp_path: Path) -> None:
     settings = choice(tmp_path / "root")
     edited = suite(cases="ac")
     case = dataclasses.replace(
-        edited.eval_set.cases[0], scenario=ConversationScenario(starting_prompt="x", conversation_plan="y")
+        edited.eval_set.cases[0],
+        scenario=ConversationScenario(starting_prompt="x", conversation_plan="y"),
     )
-    edited = dataclasses.replace(edited, eval_set=dataclasses.replace(edited.eval_set, cases=(case,)))
+    edited = dataclasses.replace(
+        edited, eval_set=dataclasses.replace(edited.eval_set, cases=(case,))
+    )
     gone = dataclasses.replace(suite(cases="xy"), key="gone")
     found = edits(settings, settings, (edited,), before=(suite(cases="ab"), gone))
     assert [(edit.kind.value, edit.subject) for edit in found] == [
@@ -140,7 +172,9 @@ def test_expectations_are_told_apart_from_rules(tmp_path: Path) -> None:
         ("agents/desk/mine.py", {}),  # `agent.` is its package
     ],
 )
-def test_files_that_judge_or_answer_otherwise_are_told(tmp_path: Path, name: str, rules: dict[str, Any]) -> None:
+def test_files_that_judge_or_answer_otherwise_are_told(
+    tmp_path: Path, name: str, rules: dict[str, Any]
+) -> None:
     sides = [choice(tmp_path / side, **rules) for side in ("base", "head")]
     for side, text in zip(sides, ("as it was", "all is well"), strict=True):
         path = side.root / name
@@ -155,7 +189,10 @@ def test_files_that_judge_or_answer_otherwise_are_told(tmp_path: Path, name: str
 
 
 def test_recorded_replies_may_lie_in_a_folder(tmp_path: Path) -> None:
-    sides = [choice(tmp_path / side, judge={"client": "replay", "replay": "replies"}) for side in ("base", "head")]
+    sides = [
+        choice(tmp_path / side, judge={"client": "replay", "replay": "replies"})
+        for side in ("base", "head")
+    ]
     for side, label in zip(sides, ("invalid", "valid"), strict=True):
         path = side.root / "replies/deep/a.jsonl"
         path.parent.mkdir(parents=True)
@@ -189,7 +226,9 @@ def test_other_recordings_of_an_agent_are_told(
     for side, text in ((base, "{}"), (head, '{"better": true}')):
         (side.root / name).parent.mkdir(parents=True, exist_ok=True)
         (side.root / name).write_text(text)
-    suites = (dataclasses.replace(suite(agent="kept"), agent=AgentUse(driver=driver, options=options)),)
+    suites = (
+        dataclasses.replace(suite(agent="kept"), agent=AgentUse(driver=driver, options=options)),
+    )
     assert files(base, head, suites) == expected
     assert files(base, base, suites) == []
 
@@ -214,7 +253,14 @@ def test_other_recordings_of_an_agent_are_told(
 )
 def test_what_lies_beside_a_metric_is_told(tmp_path: Path, name: str, *, is_told: bool) -> None:
     sides = [choice(tmp_path / side) for side in ("base", "head")]
-    kept = ("metrics/own", "metrics/helper", "agents/desk/mine", "agents/desk/agent", "agents/desk/lists", "top")
+    kept = (
+        "metrics/own",
+        "metrics/helper",
+        "agents/desk/mine",
+        "agents/desk/agent",
+        "agents/desk/lists",
+        "top",
+    )
     says = {
         "metrics/own": "from shared import rules\nfrom agents.desk import agent",
         "shared/rules": "def _():\n    from .limits import MOST",
@@ -224,7 +270,11 @@ def test_what_lies_beside_a_metric_is_told(tmp_path: Path, name: str, *, is_told
         for module in (*kept, "shared/rules", "shared/limits", "shared/words"):
             (side.root / module).parent.mkdir(parents=True, exist_ok=True)
             (side.root / f"{module}.py").write_text(says.get(module, ""))
-    suites = (suite("metrics.own.score", "agent.mine.score", "a/b.c", "..x", "a" * 300, agent="agents/desk"),)
+    suites = (
+        suite(
+            "metrics.own.score", "agent.mine.score", "a/b.c", "..x", "a" * 300, agent="agents/desk"
+        ),
+    )
     assert files(*sides, suites) == []
     (sides[1].root / name).parent.mkdir(parents=True, exist_ok=True)
     (sides[1].root / name).write_text("def score(*_): return 1.0")
@@ -238,7 +288,9 @@ def test_another_code_of_a_metric_is_asked_beside_the_bases(tmp_path: Path) -> N
     suites = (suite("own.score", agent="agents/desk"),)
     rules = BaseRules(suites=suites, policy=load.policy_of(sides[0], suites))
     project = BaseProject(rules=rules, settings=sides[0])
-    found = baseline_rules.of(sides[1], suites, Base(origin=BaseOrigin(source=BaseSource.RERUN), project=project))
+    found = baseline_rules.of(
+        sides[1], suites, Base(origin=BaseOrigin(source=BaseSource.RERUN), project=project)
+    )
     assert [(use.name, use.metric) for use in found.suites[0].criteria] == [
         ("own own.score", ""), ("own own.score (base's)", "own own.score"),
     ]  # fmt: skip

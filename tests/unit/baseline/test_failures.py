@@ -43,12 +43,14 @@ def whose(
     rules: Mapping[str, Any] | None = None,
     given: Mapping[str, Any] | None = None,
 ) -> str:
-    """What is found for one case of one suite. `base`: its files; `head`: what head has otherwise, None for none;
-    `rules`: more of evalgate.yml, on both sides."""
+    """What is found for one case of one suite. `base`: its files; `head`: what head has otherwise,
+    None for none; `rules`: more of evalgate.yml, on both sides."""
     turn = {"user_content": {"parts": [{"text": "hi"}]}}
     usual = {
         "evalgate.yml": json.dumps({"agents": [agent], **(rules or {})}),
-        "a.evalset.json": json.dumps({"eval_set_id": "a", "eval_cases": [{"eval_id": "c", "conversation": [turn]}]}),
+        "a.evalset.json": json.dumps(
+            {"eval_set_id": "a", "eval_cases": [{"eval_id": "c", "conversation": [turn]}]}
+        ),
     }
     for side, files in (("base", {**usual, **base}), ("head", {**usual, **base, **head})):
         (folder / side).mkdir()
@@ -72,7 +74,8 @@ def whose(
         (PROGRAM, {"requirements.txt": "a==1"}, {"agent.py": "pass"}, OWN),
         (PROGRAM, {"requirements.txt": "a==1"}, {"requirements.txt": "a==2"}, "requirements.txt"),
         (PROGRAM, {"app/uv.lock": ""}, {"app/uv.lock": None}, "app/uv.lock"),
-        # what only head has: beside what the base says; a change that is the first to say anything broke nothing
+        # what only head has: beside what the base says; a change that is the first to say anything
+        # broke nothing
         (PROGRAM, {"requirements.txt": "a==1"}, {"constraints.txt": "a==2"}, "constraints.txt"),
         (PROGRAM, {}, {"requirements.txt": "a==1"}, OWN),
         # head's own environment is made of it, and the base does not run there
@@ -87,7 +90,8 @@ def whose(
         (PROGRAM, {**SHELF, **USES}, {"libs/shelf/shelf/book.py": None}, "libs/shelf/shelf/book.py"),
         (PROGRAM, {**SHELF, **USES}, {"libs/shelf/shelf/more.py": ""}, "libs/shelf/shelf/more.py"),
         (NAMED, {**SHELF, "desk/bot.py": "from shelf import book\n"}, EDITED, "libs/shelf/shelf/book.py"),
-        (PROGRAM, {**SHELF, "agent.py": "import os  # no shelf\n"}, EDITED, "libs/shelf/shelf/book.py"),  # who knows
+        # who knows
+        (PROGRAM, {**SHELF, "agent.py": "import os  # no shelf\n"}, EDITED, "libs/shelf/shelf/book.py"),
         (AS_MODULE, {"setup.py": "", "src/bot/main.py": "1", "run.py": "import bot"}, {"src/bot/main.py": "2"},
          "src/bot/main.py"),
         # whatever is installed, its own is found first: a change may repair that
@@ -99,7 +103,11 @@ def whose(
     ],
 )  # fmt: skip
 def test_what_the_environment_has_of_the_change(
-    tmp_path: Path, agent: dict[str, Any], base: dict[str, str], head: dict[str, str | None], found: str
+    tmp_path: Path,
+    agent: dict[str, Any],
+    base: dict[str, str],
+    head: dict[str, str | None],
+    found: str,
 ) -> None:
     failure = FailureKind.START, "ImportError: it is not there"
     told = found if found == OWN else DIFFERS.format(found)
@@ -109,18 +117,34 @@ def test_what_the_environment_has_of_the_change(
 @pytest.mark.parametrize(
     ("kind", "message", "found"),
     [
-        (FailureKind.START, "it exited with code 1: OSError: [Errno 98] Address already in use", NOBODYS),
+        (
+            FailureKind.START,
+            "it exited with code 1: OSError: [Errno 98] Address already in use",
+            NOBODYS,
+        ),
         (FailureKind.START, "Error: listen EADDRINUSE: address already in use :::8080", NOBODYS),
         (FailureKind.RAISED, "OSError: [Errno 28] No space left on device: '/tmp/x'", NOBODYS),
-        (FailureKind.INSTALL, "installing requirements.txt failed: No space left on device (os error 28)", NOBODYS),
+        (
+            FailureKind.INSTALL,
+            "installing requirements.txt failed: No space left on device (os error 28)",
+            NOBODYS,
+        ),
         (FailureKind.RAISED, "OSError: [Errno 24] Too many open files", NOBODYS),
         (FailureKind.RAISED, "MemoryError: ", NOBODYS),
         (FailureKind.RAISED, "OSError: [Errno 12] Cannot allocate memory", NOBODYS),
-        (FailureKind.RAISED, "BlockingIOError: [Errno 11] Resource temporarily unavailable", NOBODYS),
+        (
+            FailureKind.RAISED,
+            "BlockingIOError: [Errno 11] Resource temporarily unavailable",
+            NOBODYS,
+        ),
         (FailureKind.RAISED, "RuntimeError: can't start new thread", NOBODYS),
         (FailureKind.RATE_LIMITED, "429", NOBODYS),
         # numbers that only look so
-        (FailureKind.START, "FileNotFoundError: [Errno 2] No such file or directory: 'errno-98'", OWN),
+        (
+            FailureKind.START,
+            "FileNotFoundError: [Errno 2] No such file or directory: 'errno-98'",
+            OWN,
+        ),
         (FailureKind.RAISED, "OSError: [Errno 111] Connection refused", OWN),
     ],
 )

@@ -9,7 +9,17 @@ import pytest
 from evalgate.agents import opening
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import Base, BaseProject, BaseRules
-from evalgate.model import AgentUse, BaseOrigin, BaseSource, Case, ConfigOrigin, CriteriaSource, EvalSet, Policy, Suite
+from evalgate.model import (
+    AgentUse,
+    BaseOrigin,
+    BaseSource,
+    Case,
+    ConfigOrigin,
+    CriteriaSource,
+    EvalSet,
+    Policy,
+    Suite,
+)
 
 AGENT = AgentUse(driver="command")
 
@@ -18,7 +28,9 @@ def suites(files: dict[str, str]) -> tuple[Suite, ...]:
     return tuple(
         Suite(
             key=key,
-            eval_set=EvalSet(eval_set_id=key, cases=tuple(Case(case_id=each, conversation=()) for each in cases)),
+            eval_set=EvalSet(
+                eval_set_id=key, cases=tuple(Case(case_id=each, conversation=()) for each in cases)
+            ),
             criteria=(),
             criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS, file=""),
             agent=AGENT,
@@ -43,10 +55,18 @@ def suites(files: dict[str, str]) -> tuple[Suite, ...]:
     ],
 )
 def test_new_cases(
-    before: dict[str, str] | None, unread: str, renamed: dict[str, str], now: dict[str, str], new: str
+    before: dict[str, str] | None,
+    unread: str,
+    renamed: dict[str, str],
+    now: dict[str, str],
+    new: str,
 ) -> None:
     known = suites({**(before or {}), **dict.fromkeys(unread, "")})
-    rules = None if before is None else BaseRules(suites=known, policy=Policy(), unread=frozenset(unread))
+    rules = (
+        None
+        if before is None
+        else BaseRules(suites=known, policy=Policy(), unread=frozenset(unread))
+    )
     base = Base(
         origin=BaseOrigin(source=BaseSource.RERUN),
         root=Path(),
@@ -61,6 +81,8 @@ def test_where_the_base_has_no_agent_every_case_is_new() -> None:
     files = suites({"f": "1", "g": "1"})
     rules = BaseRules(suites=files, policy=Policy())
     base = Base(
-        origin=BaseOrigin(source=BaseSource.RERUN), root=Path(), project=BaseProject(agents=agents, rules=rules)
+        origin=BaseOrigin(source=BaseSource.RERUN),
+        root=Path(),
+        project=BaseProject(agents=agents, rules=rules),
     )
     assert baseline_base.new_cases(files, base) == [("g", "1")]

@@ -1,4 +1,5 @@
-"""The section `quarantine` of evalgate.yml: what an entry is, what is wrong with one, and how long it counts."""
+"""The section `quarantine` of evalgate.yml: what an entry is, what is wrong with one, and how long
+it counts."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def read(folder: Path, text: str) -> Settings:
 def test_what_is_an_entry(tmp_path: Path, text: str, entries: int, said: str) -> None:
     settings = read(tmp_path, text)
     assert len(settings.gate_file.quarantine) == entries
-    assert any(said in problem.message for problem in settings.problems) is bool(said), settings.problems
+    assert any(said in problem.message for problem in settings.problems) is bool(said), (
+        settings.problems
+    )
     assert all(problem.place is not None and problem.place.line for problem in settings.problems)
 
 
@@ -59,7 +62,9 @@ def test_how_long_an_entry_counts(tmp_path: Path, until: str, *, counts: bool, c
     settings = read(tmp_path, ENTRY.replace("2026-02-01", until))
     suite = Suite(
         key="a.json",
-        eval_set=EvalSet(eval_set_id="a", cases=tuple(Case(case_id=name, conversation=()) for name in "xy")),
+        eval_set=EvalSet(
+            eval_set_id="a", cases=tuple(Case(case_id=name, conversation=()) for name in "xy")
+        ),
         criteria=(),
         criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
         agent=AgentUse(driver="command", options={}),

@@ -35,13 +35,17 @@ from evalgate.model import (
     Suite,
 )
 
-ONE, TWO, THREE = (AgentUse(driver="command", options={"command": [name]}) for name in ("one", "two", "three"))
+ONE, TWO, THREE = (
+    AgentUse(driver="command", options={"command": [name]}) for name in ("one", "two", "three")
+)
 
 
 def suite(key: str, agent: AgentUse, *, threshold: float = 0.9, cases: str = "ab") -> Suite:
     return Suite(
         key=key,
-        eval_set=EvalSet(eval_set_id=key, cases=tuple(Case(case_id=each, conversation=()) for each in cases)),
+        eval_set=EvalSet(
+            eval_set_id=key, cases=tuple(Case(case_id=each, conversation=()) for each in cases)
+        ),
         criteria=(CriterionUse(name="m", threshold=threshold),),
         criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS, file=""),
         agent=agent,
@@ -61,7 +65,9 @@ def anywhere(*_: object) -> Place:
     return Place(file="evalgate.yml", json_path="$")
 
 
-def base(*suites: Suite, settings: Settings | None = None, renamed: dict[str, str] | None = None) -> Base:
+def base(
+    *suites: Suite, settings: Settings | None = None, renamed: dict[str, str] | None = None
+) -> Base:
     policy = Policy(suite_pass_rate={"old": 0.75}, advisory=frozenset({"new"}))
     rules = BaseRules(suites=suites, policy=policy)
     project = BaseProject(rules=rules, settings=settings, renamed=renamed or {})
@@ -86,15 +92,21 @@ def test_a_renamed_file_keeps_the_bases_rules() -> None:
     (made,) = found.suites
     assert [use.threshold for use in made.criteria] == [0.1]
     assert [use.threshold for use in theirs.criteria["new"]] == [0.9]
-    assert [case.case_id for case in made.eval_set.cases] == ["a"], "a deleted case is an edit, no rule stops that"
+    assert [case.case_id for case in made.eval_set.cases] == ["a"], (
+        "a deleted case is an edit, no rule stops that"
+    )
     assert (own.policy.suite_pass_rate, theirs.policy.suite_pass_rate["new"]) == ({}, 0.75)
     # a name that the base lets off does not let this file off
     assert (own.policy.advisory, theirs.policy.advisory) == (frozenset(), frozenset())
 
 
 def test_a_new_file_stands_under_the_bases_own_globs() -> None:
-    """Neither is it let off more than the base says of such files, nor does a trial of theirs decide of a sudden."""
-    rules = [{"match": ["critical/*"], "pass_rate": 1.0}, {"match": ["trial/*"], "severity": "advisory"}]
+    """Neither is it let off more than the base says of such files, nor does a trial of theirs
+    decide of a sudden."""
+    rules = [
+        {"match": ["critical/*"], "pass_rate": 1.0},
+        {"match": ["trial/*"], "severity": "advisory"},
+    ]
     gate_file = GateFile.model_validate({"suites": rules})
     theirs = chosen(pass_rate=0.5).model_copy(update={"gate_file": gate_file})
     head = tuple(suite(key, ONE) for key in ("critical/new", "trial/new", "old"))
@@ -112,10 +124,16 @@ def test_a_new_file_stands_under_the_bases_own_globs() -> None:
         (["gating", "gating"], False, False),
     ],
 )
-def test_the_severity_of_a_file_is_the_bases_word(severities: list[str], *, advisory: bool, told: bool) -> None:
+def test_the_severity_of_a_file_is_the_bases_word(
+    severities: list[str], *, advisory: bool, told: bool
+) -> None:
     then, now = (
         chosen().model_copy(
-            update={"gate_file": GateFile.model_validate({"suites": [{"match": ["s"], "severity": severity}]})}
+            update={
+                "gate_file": GateFile.model_validate(
+                    {"suites": [{"match": ["s"], "severity": severity}]}
+                )
+            }
         )
         for severity in severities
     )
@@ -127,7 +145,9 @@ def test_the_severity_of_a_file_is_the_bases_word(severities: list[str], *, advi
 
 
 def led(made: Suite, *, model: str) -> Suite:
-    scenario = Case(case_id="c", scenario=ConversationScenario(starting_prompt="x", conversation_plan="y"))
+    scenario = Case(
+        case_id="c", scenario=ConversationScenario(starting_prompt="x", conversation_plan="y")
+    )
     cases = (*made.eval_set.cases, scenario)
     return dataclasses.replace(
         made,
@@ -155,7 +175,13 @@ JUDGED = {"needs": frozenset({Need.JUDGE})}
         # a criterion that the change drops is asked, for the base's book
         ([use(), use("n")], [use()], ["m", "n"], {"m": 0.5, "n": 0.5}, 0),
         # so is one of which it edits the options, beside its own
-        ([use(options={"match_type": "EXACT"})], [use()], ["m", "m (base's)"], {"m (base's)": 0.5}, 0),
+        (
+            [use(options={"match_type": "EXACT"})],
+            [use()],
+            ["m", "m (base's)"],
+            {"m (base's)": 0.5},
+            0,
+        ),
         ([use(code="a.score")], [use(code="b.score")], ["m", "m (base's)"], {"m (base's)": 0.5}, 0),
         # what the change adds is its own affair
         ([use()], [use(), use("n")], ["m", "n"], {"m": 0.5}, 0),
@@ -163,7 +189,13 @@ JUDGED = {"needs": frozenset({Need.JUDGE})}
         ([use(), use("tokens", threshold=None)], [use()], ["m"], None, 0),
         # a judge is not asked for the base's book alone; who judges is asked once
         ([use(), use("j", **JUDGED)], [use()], ["m"], {"m": 0.5}, 1),
-        ([use(**JUDGED, options={"judge_model_options": {"judge_model": "a"}})], [use(**JUDGED)], ["m"], None, 0),
+        (
+            [use(**JUDGED, options={"judge_model_options": {"judge_model": "a"}})],
+            [use(**JUDGED)],
+            ["m"],
+            None,
+            0,
+        ),
     ],
 )
 def test_what_one_of_both_books_asks_is_asked(
@@ -173,20 +205,28 @@ def test_what_one_of_both_books_asks_is_asked(
     theirs: dict[str, float] | None,
     unasked: int,
 ) -> None:
-    before, head = (dataclasses.replace(suite("s", ONE), criteria=tuple(uses)) for uses in (then, now))
+    before, head = (
+        dataclasses.replace(suite("s", ONE), criteria=tuple(uses)) for uses in (then, now)
+    )
     found = baseline_rules.of(chosen(), (head,), with_rules(base(before), policy=Policy()))
     criteria = found.suites[0].criteria
     assert [each.name for each in criteria] == asked
     assert criteria[: len(now)] == head.criteria, "the change's own decide as it says"
-    assert all(each.informational for each in criteria[len(now) :]), "the others decide in the base's book alone"
+    assert all(each.informational for each in criteria[len(now) :]), (
+        "the others decide in the base's book alone"
+    )
     assert len(found.edits.unasked) == unasked
     if theirs is None:
         assert len(found.books) == 1
     else:
         assert {each.name: each.threshold for each in found.books[1].criteria["s"]} == theirs
-    both = baseline_rules.of(chosen(policy="both"), (head,), with_rules(base(before), policy=Policy()))
+    both = baseline_rules.of(
+        chosen(policy="both"), (head,), with_rules(base(before), policy=Policy())
+    )
     assert both.edits.unasked == (), "both decide: judges are asked for both"
-    assert {book.policy.alpha for book in both.books} == {0.05 / len(both.books)}, "each begins with its part"
+    assert {book.policy.alpha for book in both.books} == {0.05 / len(both.books)}, (
+        "each begins with its part"
+    )
 
 
 def test_on_the_base_branch_what_is_merged_decides() -> None:
@@ -208,7 +248,9 @@ def test_on_the_base_branch_what_is_merged_decides() -> None:
 )
 def test_whether_the_worse_of_both_counts(ours: str, theirs: str | None, *, is_both: bool) -> None:
     then = None if theirs is None else chosen(policy=theirs)
-    found = baseline_rules.of(chosen(policy=ours), (suite("s", ONE),), base(suite("s", ONE), settings=then))
+    found = baseline_rules.of(
+        chosen(policy=ours), (suite("s", ONE),), base(suite("s", ONE), settings=then)
+    )
     assert found.is_both is is_both
 
 
@@ -245,12 +287,23 @@ ADVISORY = dataclasses.replace(BROKEN_FILE, key="new")
 @pytest.mark.parametrize(
     ("head", "then", "fail_on", "blocks"),
     [
-        ((BROKEN_FILE,), base(suite("s", ONE)), "threshold", True),  # the base has it, and can read it
+        # the base has it, and can read it
+        ((BROKEN_FILE,), base(suite("s", ONE)), "threshold", True),
         ((suite("s", ONE),), base(suite("s", ONE)), "threshold", False),
         ((BROKEN_FILE,), base(suite("other", ONE)), "threshold", False),  # new
         # what the base could not measure either
-        ((BROKEN_FILE,), with_rules(base(suite("s", ONE, cases="")), unread=frozenset({"s"})), "threshold", False),
-        ((BROKEN_FILE,), with_rules(base(suite("s", ONE)), unruled=frozenset({"s"})), "threshold", False),
+        (
+            (BROKEN_FILE,),
+            with_rules(base(suite("s", ONE, cases="")), unread=frozenset({"s"})),
+            "threshold",
+            False,
+        ),
+        (
+            (BROKEN_FILE,),
+            with_rules(base(suite("s", ONE)), unruled=frozenset({"s"})),
+            "threshold",
+            False,
+        ),
         ((BROKEN_FILE,), base(suite("s", discovery_agents.UNKNOWN)), "threshold", False),
         ((ADVISORY,), base(suite("new", ONE)), "threshold", False),  # it never decides
         ((BROKEN_FILE,), base(suite("s", ONE)), None, False),  # nothing is to block
@@ -276,12 +329,16 @@ def test_a_gate_file_without_evaluation_files_is_a_book_all_the_same() -> None:
     found = baseline_rules.of(ours, (suite("s", ONE),), then)
     assert {edit.subject for edit in found.edits.edits} == {"max_drop", "pass_rate of s"}
     assert [book.policy.max_drop for book in found.books] == [0.5, 0.05]
-    without = dataclasses.replace(NOT_THERE, project=BaseProject(settings=theirs.model_copy(update={"places": None})))
+    without = dataclasses.replace(
+        NOT_THERE, project=BaseProject(settings=theirs.model_copy(update={"places": None}))
+    )
     assert len(baseline_rules.of(ours, (suite("s", ONE),), without).books) == 1
 
 
 def error(file: str) -> Problem:
-    return Problem(severity=Severity.ERROR, code="x", message="is not JSON", place=Place(file=file, line=3))
+    return Problem(
+        severity=Severity.ERROR, code="x", message="is not JSON", place=Place(file=file, line=3)
+    )
 
 
 UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
@@ -294,9 +351,17 @@ UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
         ("head", [(UNCHECKED, "bad, gone and unread")]),
     ],
 )
-def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(policy: str, told: list[tuple[str, str]]) -> None:
-    """For that file alone: a red main is repaired by the change, and weakens nothing else unseen."""
-    suites = (suite("bad", ONE, threshold=0.0), suite("gone", ONE), suite("unread", ONE, cases=""), suite("whole", ONE))
+def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(
+    policy: str, told: list[tuple[str, str]]
+) -> None:
+    """For that file alone: a red main is repaired by the change, and weakens nothing else
+    unseen."""
+    suites = (
+        suite("bad", ONE, threshold=0.0),
+        suite("gone", ONE),
+        suite("unread", ONE, cases=""),
+        suite("whole", ONE),
+    )
     broken = with_rules(
         base(*suites, settings=chosen()),
         errors=(error("c.json"), error("unread")),
@@ -309,13 +374,20 @@ def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(policy: str, t
         assert problem.code == code
         assert files in problem.message
         assert "c.json:3: is not JSON (and 1 more)" in problem.message
-    assert {key: uses[0].threshold for key, uses in found.books[1].criteria.items()} == {"whole": 0.9, "unread": 0.9}
+    assert {key: uses[0].threshold for key, uses in found.books[1].criteria.items()} == {
+        "whole": 0.9,
+        "unread": 0.9,
+    }
 
 
 @pytest.mark.parametrize(("is_pull_request", "named"), [(True, "kept"), (False, "mine")])
 def test_in_which_store_the_past_is_looked_up(*, is_pull_request: bool, named: str) -> None:
     """A store of the change's own choice has no past, or whatever past it likes."""
     theirs = chosen(baseline_folder="kept").model_copy(update={"places": anywhere})
-    where = Context(environ={}, watcher=SilentWatcher(), cache=Path("/none"), is_pull_request=is_pull_request)
-    found = baseline_rules.of(chosen(baseline_folder="mine"), (suite("s", ONE),), base(settings=theirs), where)
+    where = Context(
+        environ={}, watcher=SilentWatcher(), cache=Path("/none"), is_pull_request=is_pull_request
+    )
+    found = baseline_rules.of(
+        chosen(baseline_folder="mine"), (suite("s", ONE),), base(settings=theirs), where
+    )
     assert found.settings.baseline_folder == named

@@ -42,8 +42,12 @@ def settings(folder: Path, text: str, **given: Any) -> Settings:
     return load.load_settings({**given, "root": str(folder)})
 
 
-def suite(config: dict[str, Any] | None = None, *, simulator: dict[str, Any] | None = None, key: str = "s") -> Suite:
-    options = {"judge_model_options": {"judge_model": "gpt-4.1", "judge_model_config": config or {}}}
+def suite(
+    config: dict[str, Any] | None = None, *, simulator: dict[str, Any] | None = None, key: str = "s"
+) -> Suite:
+    options = {
+        "judge_model_options": {"judge_model": "gpt-4.1", "judge_model_config": config or {}}
+    }
     return Suite(
         key=key,
         eval_set=EvalSet(eval_set_id=key, cases=()),
@@ -55,7 +59,12 @@ def suite(config: dict[str, Any] | None = None, *, simulator: dict[str, Any] | N
 
 
 def settled(
-    head: Settings, then: Settings | None, *, own: Suite | None = None, theirs: Suite | None = None, **context: Any
+    head: Settings,
+    then: Settings | None,
+    *,
+    own: Suite | None = None,
+    theirs: Suite | None = None,
+    **context: Any,
 ) -> Rules:
     before = BaseRules(suites=(theirs,), policy=Policy()) if theirs is not None else None
     problem = "" if then is not None else "no such commit"
@@ -98,7 +107,12 @@ def settled(
     ],
 )  # fmt: skip
 def test_the_workflow_or_the_base_decides_what_is_given_out(
-    tmp_path: Path, change: str, base: str | None, given: dict[str, Any], counts: dict[str, Any], said: str
+    tmp_path: Path,
+    change: str,
+    base: str | None,
+    given: dict[str, Any],
+    counts: dict[str, Any],
+    said: str,
 ) -> None:
     head = settings(tmp_path / "head", change, **given)
     rules = settled(head, None if base is None else settings(tmp_path / "base", base, **given))
@@ -141,15 +155,19 @@ def test_whom_judges_ask_and_with_which_key(
     judge = rules.settings.gate_file.judge
     assert (judge.base_url, judge.api_key_env) == counts
     assert judge.model == head.gate_file.judge.model
-    assert [each for each, problem in zip(said, rules.problems, strict=True) if each in problem.message] == said
+    assert [
+        each for each, problem in zip(said, rules.problems, strict=True) if each in problem.message
+    ] == said
 
 
 def test_the_judges_of_criteria_are_asked_where_it_counts(tmp_path: Path) -> None:
-    """The address is written into each criterion, where it is part of the address of a verdict in the cache."""
+    """The address is written into each criterion, where it is part of the address of a verdict in
+    the cache."""
     head = settings(tmp_path / "head", "judge: {base_url: 'http://thief'}")
     own = suite()
     own = dataclasses.replace(
-        own, criteria=tuple(dataclasses.replace(use, endpoint="http://thief") for use in own.criteria)
+        own,
+        criteria=tuple(dataclasses.replace(use, endpoint="http://thief") for use in own.criteria),
     )
     rules = settled(head, settings(tmp_path / "base", f"judge: {{base_url: '{OPENAI}'}}"), own=own)
     assert [use.endpoint for each in rules.suites for use in each.criteria] == [OPENAI]
@@ -174,13 +192,19 @@ def test_the_judges_of_criteria_are_asked_where_it_counts(tmp_path: Path) -> Non
     ],
 )
 def test_how_models_are_reached_is_the_bases_word(
-    tmp_path: Path, change: dict[str, Any], base: dict[str, Any] | None, gate_file: str, counts: dict[str, Any]
+    tmp_path: Path,
+    change: dict[str, Any],
+    base: dict[str, Any] | None,
+    gate_file: str,
+    counts: dict[str, Any],
 ) -> None:
     """Judges and simulated users alike, in either spelling."""
     text = gate_file.replace("GATEWAY", "{httpOptions: {headers: {x-team: a}}}")
     theirs = None if base is None else suite(base, simulator=base)
     then = settings(tmp_path / "base", text)
-    rules = settled(settings(tmp_path / "head", text), then, own=suite(change, simulator=change), theirs=theirs)
+    rules = settled(
+        settings(tmp_path / "head", text), then, own=suite(change, simulator=change), theirs=theirs
+    )
     (made,) = rules.suites
     assert made.criteria[0].options["judge_model_options"]["judge_model_config"] == counts
     assert made.simulator.config == counts
@@ -233,7 +257,10 @@ def test_a_known_provider_is_one_at_its_own_address(url: str, *, known: bool) ->
 def test_the_base_decides_what_ends_the_job(
     tmp_path: Path, change: str, base: str, given: dict[str, Any], counts: dict[str, Any], said: str
 ) -> None:
-    sides = [settings(tmp_path / side, text, **given) for side, text in (("head", change), ("base", base))]
+    sides = [
+        settings(tmp_path / side, text, **given)
+        for side, text in (("head", change), ("base", base))
+    ]
     for is_pull_request in (True, False):
         rules = settled(*sides, theirs=suite(), is_pull_request=is_pull_request)
         assert {name: getattr(rules.settings, name) for name in counts} == counts

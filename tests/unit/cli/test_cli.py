@@ -13,7 +13,15 @@ from evalgate import cli, config
 from evalgate.cli import commands
 from evalgate.config import Door, settings
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, ExitCode, NothingToDo, Place, Problem, Severity, UnavailableError
+from evalgate.errors import (
+    ConfigError,
+    ExitCode,
+    NothingToDo,
+    Place,
+    Problem,
+    Severity,
+    UnavailableError,
+)
 from evalgate.extensions import Command
 from evalgate.system import isolation
 
@@ -51,27 +59,42 @@ def test_only_what_was_typed_is_given() -> None:
         seen.update(commands.given(values))
 
     assert (
-        CliRunner().invoke(probe, ["a", "b", "--runs", "3", "--no-strict", "--env", "X", "--env", "Y"]).exit_code == 0
+        CliRunner()
+        .invoke(probe, ["a", "b", "--runs", "3", "--no-strict", "--env", "X", "--env", "Y"])
+        .exit_code
+        == 0
     )
     assert seen == {"paths": ("a", "b"), "runs": "3", "strict": False, "env": ("X", "Y")}
 
 
 PROBLEM = Problem(
-    severity=Severity.ERROR, code="some-code", message="wrong", place=Place(file="a.json", line=3), hint="do"
+    severity=Severity.ERROR,
+    code="some-code",
+    message="wrong",
+    place=Place(file="a.json", line=3),
+    hint="do",
 )
 
 
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (ConfigError.collected([PROBLEM]), ExitCode.CONFIG, ["a.json:3: error: wrong [some-code]", "do", "1 problem"]),
+        (
+            ConfigError.collected([PROBLEM]),
+            ExitCode.CONFIG,
+            ["a.json:3: error: wrong [some-code]", "do", "1 problem"],
+        ),
         (
             UnavailableError("git is gone", hint="install git"),
             ExitCode.NOT_MEASURED,
             ["error: git is gone", "install git"],
         ),
         (NothingToDo("no file"), ExitCode.NOTHING_TO_DO, ["error: no file"]),
-        (ZeroDivisionError("x"), ExitCode.BUG, ["nternal error in evalgate", "Please report", "Traceback"]),
+        (
+            ZeroDivisionError("x"),
+            ExitCode.BUG,
+            ["nternal error in evalgate", "Please report", "Traceback"],
+        ),
         (KeyboardInterrupt(), ExitCode.INTERRUPTED, ["interrupted"]),
     ],
 )
@@ -90,12 +113,20 @@ def test_the_wall_shows_each_error_once(
 
 def test_help_imports_no_heavy_module() -> None:
     check = "import sys; import evalgate.cli as c; c.cli(['--help'], standalone_mode=False); print(sorted(sys.modules))"
-    loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
-    assert not [name for name in ("pydantic", "rich", "yaml", "requests", "google") if f"'{name}'" in loaded]
+    loaded = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, check=True
+    ).stdout
+    assert not [
+        name for name in ("pydantic", "rich", "yaml", "requests", "google") if f"'{name}'" in loaded
+    ]
 
 
-def test_a_command_that_cannot_be_imported_is_a_bug_and_no_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "COMMANDS", {"run": Command("run", "", "evalgate.cli.no_such_module:run")})
+def test_a_command_that_cannot_be_imported_is_a_bug_and_no_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        cli, "COMMANDS", {"run": Command("run", "", "evalgate.cli.no_such_module:run")}
+    )
     with pytest.raises(SystemExit) as caught:
         cli.dispatch(["run"])
     assert caught.value.code == ExitCode.BUG

@@ -16,7 +16,11 @@ from evalgate.model import AgentUse
     [
         ("adk", {"path": "agents/weather"}, "agents/weather"),
         ("adk", {}, "."),
-        ("command", {"command": "node agent.mjs", "cwd": "agents/desk"}, "node agent.mjs in agents/desk"),
+        (
+            "command",
+            {"command": "node agent.mjs", "cwd": "agents/desk"},
+            "node agent.mjs in agents/desk",
+        ),
         ("command", {"command": ["sh", "-c", "my agent"]}, "sh -c 'my agent'"),
         ("command", {"command": "node " + "x" * 500}, "node " + "x" * 44 + "..." + "x" * 48),
         ("command", {"command": 7}, "7"),  # refused elsewhere, and listed all the same
@@ -28,12 +32,24 @@ from evalgate.model import AgentUse
         ("replay", {"path": "recorded/*.json"}, "recorded/*.json"),
     ],
 )
-def test_an_agent_is_named_by_what_tells_it_from_others(driver: str, options: dict[str, Any], shown: str) -> None:
+def test_an_agent_is_named_by_what_tells_it_from_others(
+    driver: str, options: dict[str, Any], shown: str
+) -> None:
     assert listing.named(AgentUse(driver=driver, options=options)) == shown
 
 
 def test_every_driver_has_something_to_be_named_by() -> None:
-    options = {"path": "P", "command": "C", "call": "F", "url": "http://u", "app": "projects/p/locations/l/apps/a"}
+    options = {
+        "path": "P",
+        "command": "C",
+        "call": "F",
+        "url": "http://u",
+        "app": "projects/p/locations/l/apps/a",
+    }
     for driver in agents.DRIVERS:
-        fields = {name: value for name, value in options.items() if name in agents.DRIVERS[driver].options.model_fields}
+        fields = {
+            name: value
+            for name, value in options.items()
+            if name in agents.DRIVERS[driver].options.model_fields
+        }
         assert listing.named(AgentUse(driver=driver, options=fields)) in fields.values(), driver

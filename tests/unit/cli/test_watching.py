@@ -126,7 +126,10 @@ def test_how_far_it_is_and_how_long_it_takes_has_room_in_any_terminal(
     stream = Terminal()
     watcher = progress.LiveWatcher(stream)
     watcher.begin(trials=130, done=0)
-    for kind, done in ((VerdictKind.FAIL, Transcript(invocations=())), (VerdictKind.NOT_MEASURED, CRASH)):
+    for kind, done in (
+        (VerdictKind.FAIL, Transcript(invocations=())),
+        (VerdictKind.NOT_MEASURED, CRASH),
+    ):
         for _ in range(10):
             watcher.trial_done(KEY, done, 1.0, kind=kind)
     watcher.end()
@@ -140,17 +143,40 @@ def test_how_far_it_is_and_how_long_it_takes_has_room_in_any_terminal(
     [
         # how trials were scored; no rate before it says something
         ("pass fail pass", 0, 1.0, 1.0, "3/10 in 1.0 s, 2 pass, 1 fail"),
-        ("pass not_measured", 0, 4.0, 4.0, "2/10 in 4.0 s, 1 pass, 1 not measured, 30.0/min, about 16 s left"),
-        ("pass pass pass pass pass pass", 0, 3.0, 3.0, "6/10 in 3.0 s, 6 pass, 2.0/s, about 2.0 s left"),
+        (
+            "pass not_measured",
+            0,
+            4.0,
+            4.0,
+            "2/10 in 4.0 s, 1 pass, 1 not measured, 30.0/min, about 16 s left",
+        ),
+        (
+            "pass pass pass pass pass pass",
+            0,
+            3.0,
+            3.0,
+            "6/10 in 3.0 s, 6 pass, 2.0/s, about 2.0 s left",
+        ),
         # what the journal held came at once: it says nothing of the rate
-        ("pass pass pass pass pass pass", 4, 4.0, 4.0, "6/10 in 4.0 s, 6 pass, 30.0/min, about 8.0 s left"),
+        (
+            "pass pass pass pass pass pass",
+            4,
+            4.0,
+            4.0,
+            "6/10 in 4.0 s, 6 pass, 30.0/min, about 8.0 s left",
+        ),
         # and no more does the minute that installing the environment took
         ("pass pass", 0, 4.0, 64.0, "2/10 in 1 min 04 s, 2 pass, 30.0/min, about 16 s left"),
         ("pass", 0, 0.5, 64.0, "1/10 in 1 min 04 s, 1 pass"),
     ],
 )
 def test_how_far_it_is(
-    kinds: str, known: int, each_s: float, elapsed: float, shown: str, monkeypatch: pytest.MonkeyPatch
+    kinds: str,
+    known: int,
+    each_s: float,
+    elapsed: float,
+    shown: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = iter([0.0] * 3)
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock, elapsed))
@@ -158,7 +184,9 @@ def test_how_far_it_is(
     watcher = progress.PlainWatcher(stream, every_s=1e9)
     watcher.begin(trials=10, done=0)
     for number, kind in enumerate(kinds.split()):
-        watcher.trial_done(KEY, Transcript(invocations=()), each_s, kind=VerdictKind(kind), is_known=number < known)
+        watcher.trial_done(
+            KEY, Transcript(invocations=()), each_s, kind=VerdictKind(kind), is_known=number < known
+        )
     watcher.end()
     assert stream.getvalue().splitlines()[-1] == shown
 
@@ -172,7 +200,12 @@ def test_a_terminal_is_told_what_it_costs() -> None:
     watcher.begin(trials=3, done=0)
     for known in (False, True):  # what the journal held cost nothing this time
         watcher.trial_done(
-            KEY, Transcript(invocations=(turn,)), 0.1, kind=VerdictKind.FAIL, is_known=known, judges_usd=0.02
+            KEY,
+            Transcript(invocations=(turn,)),
+            0.1,
+            kind=VerdictKind.FAIL,
+            is_known=known,
+            judges_usd=0.02,
         )
     watcher.end()
     assert "2 fail, $0.32" in stream.getvalue()

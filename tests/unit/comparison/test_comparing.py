@@ -1,4 +1,5 @@
-"""Head beside base: what is claimed, what is left out, and the symmetries that every claim must have."""
+"""Head beside base: what is claimed, what is left out, and the symmetries that every claim must
+have."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ ALL = {"threshold": ThresholdRule.ALL}
         ("F+FFFFF/P+PPPPP " + "P/P " * 19, {}, "regressed"),  # one case of twenty
         ("F+FFF/P+PPP " + "P/P " * 19, {}, "no_evidence"),
         ("FFF/PPP " * 3 + "PPP/PPP " * 9, {"alpha": 0.0001}, "no_evidence"),
-        ("F/P " * 7 + "P/P " * 13, {"pass_rate": 0.5}, "regressed"),  # which tolerates failures, and no fall
+        # which tolerates failures, and no fall
+        ("F/P " * 7 + "P/P " * 13, {"pass_rate": 0.5}, "regressed"),
         ("P/F " * 6 + "F/P " * 7 + "P/P " * 4, {}, "no_evidence"),  # as many rose as fell
         ("55/66 " * 100, {}, "regressed"),  # graded: a tenth lower in every run
         ("55/66 " * 40, {}, "no_evidence"),
@@ -88,9 +90,9 @@ def test_cases_that_cannot_be_compared_stay_out_of_every_number() -> None:
 def test_advisory_suites_and_unreliable_cases_have_rows_of_their_own() -> None:
     text = "FFF/PPP " * 5 + "PPP/PPP " * 5
     advisory = sides.compare(text, policy=Policy(advisory=frozenset({sides.SUITE})))
-    assert [(row.rule.gating, row.rule.advisory, row.change.value) for row in advisory.criteria] == [
-        (False, True, "no_evidence")
-    ]
+    assert [
+        (row.rule.gating, row.rule.advisory, row.change.value) for row in advisory.criteria
+    ] == [(False, True, "no_evidence")]
     unreliable = frozenset((sides.SUITE, f"c{number}") for number in range(5))
     rows = sides.compare(text, unreliable=unreliable).criteria
     assert [(row.rule.gating, row.rule.advisory, row.change.value) for row in rows] == [
@@ -104,8 +106,13 @@ def test_informational_criteria_are_shown_and_decide_only_where_the_policy_says_
     text = "PP/PP " * 12 + "; " + "99/11 " * 12
     scales = {"m": Scale(), "n": Scale(highest=None)}
     shown = sides.compare(text, uses=uses, scales=scales).criteria[1]
-    assert (shown.rule.gating, shown.change.value, shown.delta) == (False, "no_evidence", pytest.approx(0.8))
-    assert shown.rule.floor == pytest.approx(0.05 * 0.1)  # a share of base's mean where the scale is open
+    assert (shown.rule.gating, shown.change.value, shown.delta) == (
+        False,
+        "no_evidence",
+        pytest.approx(0.8),
+    )
+    # a share of base's mean where the scale is open
+    assert shown.rule.floor == pytest.approx(0.05 * 0.1)
     policy = Policy(criteria={"n": CriterionRule(gating=True, max_drop=10.0)})
     ruled = sides.compare(text, uses=uses, scales=scales, policy=policy).criteria[1]
     assert (ruled.rule.gating, ruled.rule.floor) == (True, pytest.approx(1.0))
@@ -115,7 +122,11 @@ def test_informational_criteria_are_shown_and_decide_only_where_the_policy_says_
 def test_lower_is_better_turns_the_claims_round() -> None:
     uses = (sides.use("m", threshold=0.5, lower=True),)
     row = sides.compare("FFF/PPP " * 3 + "PPP/PPP " * 9, uses=uses).criteria[0]
-    assert (row.change.value, row.delta, row.drop) == ("regressed", pytest.approx(0.25), pytest.approx(0.25))
+    assert (row.change.value, row.delta, row.drop) == (
+        "regressed",
+        pytest.approx(0.25),
+        pytest.approx(0.25),
+    )
 
 
 def test_the_floor_is_a_share_of_the_scale() -> None:
@@ -128,7 +139,9 @@ def test_a_difference_that_measuring_itself_makes_is_none() -> None:
     text = "77/11 " * 20  # six tenths for certain
     for resolution, expected in ((0.0, "regressed"), (0.3, "regressed"), (0.61, "no_evidence")):
         scales = {"m": Scale(highest=None, resolution=resolution)}
-        row = sides.compare(text, uses=(sides.use("m", threshold=0.9, lower=True),), scales=scales).criteria[0]
+        row = sides.compare(
+            text, uses=(sides.use("m", threshold=0.9, lower=True),), scales=scales
+        ).criteria[0]
         assert (row.change.value, row.rule.floor >= resolution) == (expected, True)
 
 
@@ -222,7 +235,9 @@ def test_a_graded_criterion_that_fails_in_the_mean_alone() -> None:
     ],
 )
 def test_whose_failure_it_is_by_fresh_runs(text: str, rule: str, origin: str) -> None:
-    comparison = sides.compare(f"{text} " + "P/P " * 9, policy=Policy(threshold=ThresholdRule(rule)))
+    comparison = sides.compare(
+        f"{text} " + "P/P " * 9, policy=Policy(threshold=ThresholdRule(rule))
+    )
     assert comparison.cases[0].origin == origin
 
 
@@ -235,7 +250,9 @@ def test_fresh_runs_are_counted() -> None:
 def test_nothing_is_staked_on_a_base_of_another_day() -> None:
     head, base = sides.sides("F/P " * 9 + "P/P " * 4)
     assert sides.compare_runs(head, base).book.is_worse
-    apart = dataclasses.replace(base, trials=tuple(dataclasses.replace(trial, apart=True) for trial in base.trials))
+    apart = dataclasses.replace(
+        base, trials=tuple(dataclasses.replace(trial, apart=True) for trial in base.trials)
+    )
     comparison = sides.compare_runs(head, apart)
     assert comparison.book.worse == 1
     assert [row.change for row in comparison.criteria] == [Change.INCONCLUSIVE]
@@ -246,7 +263,9 @@ def test_nothing_is_staked_on_a_base_of_another_day() -> None:
 
 runs = st.text("PF?", min_size=3, max_size=3)
 tables = st.lists(st.tuples(runs, runs), min_size=1, max_size=6)
-graded = st.lists(st.tuples(*[st.text("0123456789", min_size=2, max_size=2)] * 2), min_size=1, max_size=5)
+graded = st.lists(
+    st.tuples(*[st.text("0123456789", min_size=2, max_size=2)] * 2), min_size=1, max_size=5
+)
 POLICIES = [Policy(), Policy(min_measured=0.5), Policy(max_drop=0.0, alpha=0.3, min_measured=0.0)]
 policies = st.sampled_from(POLICIES)
 
@@ -260,11 +279,21 @@ MIRROR = {Change.REGRESSED: Change.IMPROVED, Change.IMPROVED: Change.REGRESSED}
 
 @settings(max_examples=60, deadline=None)
 @given(st.one_of(tables, graded), policies)
-def test_swapping_the_sides_mirrors_everything(table: list[tuple[str, str]], policy: Policy) -> None:
+def test_swapping_the_sides_mirrors_everything(
+    table: list[tuple[str, str]], policy: Policy
+) -> None:
     head, base = sides.sides(words(table))
-    forth, back = sides.compare_runs(head, base, policy=policy), sides.compare_runs(base, head, policy=policy)
-    assert (forth.book.worse, forth.book.better) == (pytest.approx(back.book.better), pytest.approx(back.book.worse))
-    for one, other in zip((*forth.criteria, forth.overall), (*back.criteria, back.overall), strict=True):
+    forth, back = (
+        sides.compare_runs(head, base, policy=policy),
+        sides.compare_runs(base, head, policy=policy),
+    )
+    assert (forth.book.worse, forth.book.better) == (
+        pytest.approx(back.book.better),
+        pytest.approx(back.book.worse),
+    )
+    for one, other in zip(
+        (*forth.criteria, forth.overall), (*back.criteria, back.overall), strict=True
+    ):
         assert one is not None
         assert other is not None
         if one.change in MIRROR and other.change is not Change.NOT_MEASURED:
@@ -285,7 +314,13 @@ def test_any_scores_that_there_may_be_give_numbers(
     scales = {"m": Scale(lowest=None, highest=None)}
     comparison = sides.compare_runs(head, base, policy=policy, scales=scales)
     row = comparison.criteria[0]
-    numbers = (row.delta, row.rule.floor, row.evidence, comparison.book.worse, comparison.book.better)
+    numbers = (
+        row.delta,
+        row.rule.floor,
+        row.evidence,
+        comparison.book.worse,
+        comparison.book.better,
+    )
     assert all(math.isfinite(number) for number in numbers if number is not None)
     decided = comparison_verdict.decide(sides.scaled(head, scales), policy, comparison=comparison)
     assert all(case.kind is not VerdictKind.NOT_MEASURED for case in decided.suites[0].cases)
@@ -296,7 +331,9 @@ def of_scores(cases: list[list[float]]) -> Run:
     run = sides.run([["00"] * len(cases)])
     values = {f"c{number}": values for number, values in enumerate(cases)}
     trials = (
-        dataclasses.replace(trial, grades={"m": Score(value=values[trial.key.case_id][trial.key.number])})
+        dataclasses.replace(
+            trial, grades={"m": Score(value=values[trial.key.case_id][trial.key.number])}
+        )
         for trial in run.trials
     )
     return dataclasses.replace(run, trials=tuple(trials))
@@ -305,7 +342,8 @@ def of_scores(cases: list[list[float]]) -> Run:
 @settings(max_examples=60, deadline=None)
 @given(
     st.one_of(
-        st.lists(runs, min_size=1, max_size=6), st.lists(st.text("0123456789", min_size=2, max_size=2), min_size=1)
+        st.lists(runs, min_size=1, max_size=6),
+        st.lists(st.text("0123456789", min_size=2, max_size=2), min_size=1),
     ),
     policies,
 )
@@ -332,18 +370,25 @@ def test_losing_a_grade_never_makes_a_pass(
 ) -> None:
     head, base = sides.sides(words(table))
     lost_head, lost_base = (
-        (lose(head, position % len(head.trials)), base) if of_head else (head, lose(base, position % len(base.trials)))
+        (lose(head, position % len(head.trials)), base)
+        if of_head
+        else (head, lose(base, position % len(base.trials)))
     )
     before, after = (
-        comparison_verdict.decide(one, policy, comparison=sides.compare_runs(one, other, policy=policy))
+        comparison_verdict.decide(
+            one, policy, comparison=sides.compare_runs(one, other, policy=policy)
+        )
         for one, other in ((head, base), (lost_head, lost_base))
     )
-    # with a lower `min_measured` the policy itself lets cases pass that lack a score: where one was lacking before,
-    # what is lost may be the only one that spoke against the case
+    # with a lower `min_measured` the policy itself lets cases pass that lack a score: where one was
+    # lacking before, what is lost may be the only one that spoke against the case
     lost = table[position % len((head if of_head else base).trials) // 3][0 if of_head else 1]
     known = policy.min_measured == 1.0 or "?" not in lost
     for gate in GateKind if known else [GateKind.REGRESSION]:
-        kinds = [next(each.kind for each in verdict.gates if each.gate is gate) for verdict in (before, after)]
+        kinds = [
+            next(each.kind for each in verdict.gates if each.gate is gate)
+            for verdict in (before, after)
+        ]
         assert kinds[1] is not VerdictKind.PASS or kinds[0] is VerdictKind.PASS
     assert not known or after.kind is not VerdictKind.PASS or before.kind is VerdictKind.PASS
 
@@ -359,7 +404,9 @@ def test_min_measured_lets_no_case_pass_that_fails_as_far_as_it_was_measured() -
 
 def test_pass_rates_are_unbiased() -> None:
     """Of C(passes, k) and C(failures, k); what is not known is no run."""
-    rates = compare.pass_rates([[True, True, False], [True, None, True, False], [None], [False, False]])
+    rates = compare.pass_rates(
+        [[True, True, False], [True, None, True, False], [None], [False, False]]
+    )
     assert rates is not None
     assert (rates.k, rates.rate) == (2, 4 / 8)
     assert rates.all_of_k == pytest.approx((1 / 3 + 1 / 3 + 0) / 3)

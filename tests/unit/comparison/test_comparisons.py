@@ -16,7 +16,8 @@ from evalgate.model import CaseStatus, Policy
         ("P/P P/P", {}, "", ["paired", "paired"]),
         ("P/. P/.", {}, "no base result could be compared", []),
         ("P/! P/!", {}, "the base's agent did not run: KeyError: 'city'", []),
-        ("P/. P/.", {"c0": CaseStatus.NEW}, "no base result could be compared", []),  # c1 was to be compared
+        # c1 was to be compared
+        ("P/. P/.", {"c0": CaseStatus.NEW}, "no base result could be compared", []),
         # every case was replaced: that is no fault of the base, and every one of them is listed
         (
             "P/. P/.",

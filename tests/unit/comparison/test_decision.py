@@ -58,19 +58,42 @@ def kinds(verdict: Verdict) -> dict[str, str]:
             "not_measured",
             True,
         ),  # by cases
-        ("?PPPP/?PPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.96}, "not_measured", "not_measured", True),
+        (
+            "?PPPP/?PPPP " * 5 + "PPPPP/PPPPP " * 15,
+            {"min_measured": 0.96},
+            "not_measured",
+            "not_measured",
+            True,
+        ),
         ("?PPPP/?PPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.75}, "pass", "pass", False),
-        ("?PPPF/?PPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.75}, "not_measured", "pass", True),
+        (
+            "?PPPF/?PPPP " * 5 + "PPPPP/PPPPP " * 15,
+            {"min_measured": 0.75},
+            "not_measured",
+            "pass",
+            True,
+        ),
         ("FF/FF FF/PP " + "PP/PP " * 7, NEW, "fail", "pass", True),
-        ("FF/FF ??/PP " + "PP/PP " * 7, NEW, "not_measured", "not_measured", True),  # let pass, and yet no pass
-        ("FF/FF " + "PP/PP " * 8, {"fail_on": frozenset({FailOn.REGRESSION})}, "fail", "pass", False),
+        # let pass, and yet no pass
+        ("FF/FF ??/PP " + "PP/PP " * 7, NEW, "not_measured", "not_measured", True),
+        (
+            "FF/FF " + "PP/PP " * 8,
+            {"fail_on": frozenset({FailOn.REGRESSION})},
+            "fail",
+            "pass",
+            False,
+        ),
         ("F/P " + "P/P " * 8, {"fail_on": frozenset({FailOn.INCONCLUSIVE})}, "fail", "pass", False),
         ("F/P " + "P/P " * 8, {"fail_on": frozenset({FailOn.NOT_MEASURED})}, "fail", "pass", False),
-        ("FF/FF FF/PP " + "PP/PP " * 8, {**NEW, "pass_rate": 0.9}, "fail", "pass", True),  # 8 of 10, one new
-        ("FF/PP " + "PP/PP " * 9, {**NEW, "pass_rate": 0.9}, "pass", "pass", False),  # as many as required
+        # 8 of 10, one new
+        ("FF/FF FF/PP " + "PP/PP " * 8, {**NEW, "pass_rate": 0.9}, "fail", "pass", True),
+        # as many as required
+        ("FF/PP " + "PP/PP " * 9, {**NEW, "pass_rate": 0.9}, "pass", "pass", False),
     ],
 )
-def test_gates(text: str, policy: dict[str, object], threshold: str, regression: str, blocks: bool) -> None:
+def test_gates(
+    text: str, policy: dict[str, object], threshold: str, regression: str, blocks: bool
+) -> None:
     verdict = decide(text, policy=Policy(**policy))  # type: ignore[arg-type]
     regression = "pass" if regression == "unchanged" else regression
     assert kinds(verdict) == {"threshold": threshold, "regression": regression}
@@ -89,7 +112,8 @@ def test_a_case_that_the_change_adds_must_pass() -> None:
 @pytest.mark.parametrize(
     ("text", "new", "threshold"),
     [
-        ("FF/PP FF/PP " + "PP/PP " * 2 + "PP/.. " * 16, 16, "fail"),  # 18 of 20, of the base's own 2 of 4
+        # 18 of 20, of the base's own 2 of 4
+        ("FF/PP FF/PP " + "PP/PP " * 2 + "PP/.. " * 16, 16, "fail"),
         ("FF/PP " + "PP/PP " * 9 + "PP/.. " * 10, 10, "pass"),  # 9 of 10
         ("PP/PP " * 18 + "FF/.. " * 2, 2, "fail"),  # 18 of 20, and none of the new
         ("PP/PP " * 10 + "FF/.. " + "PP/.. " * 9, 10, "pass"),
@@ -97,10 +121,14 @@ def test_a_case_that_the_change_adds_must_pass() -> None:
         ("??/PP " + "PP/PP " * 9 + "PP/.. ", 1, "not_measured"),
     ],
 )
-def test_cases_that_a_change_adds_make_up_for_no_failure(text: str, new: int, threshold: str) -> None:
+def test_cases_that_a_change_adds_make_up_for_no_failure(
+    text: str, new: int, threshold: str
+) -> None:
     count = len(text.split())
     unpaired = {(sides.SUITE, f"c{number}"): CaseStatus.NEW for number in range(count - new, count)}
-    verdict = decide(text, policy=Policy(threshold=ThresholdRule.ALL, pass_rate=0.9), unpaired=unpaired)
+    verdict = decide(
+        text, policy=Policy(threshold=ThresholdRule.ALL, pass_rate=0.9), unpaired=unpaired
+    )
     assert kinds(verdict)["threshold"] == threshold
 
 
@@ -114,10 +142,13 @@ def test_without_a_comparison_there_is_one_gate() -> None:
     ("head", "base", "spent", "regression"),
     [
         (500, 200, "the budget of 1,000 agent tokens is spent", "not_measured"),
-        (400, 200, "the budget of 1,000 agent tokens is spent", "inconclusive"),  # twice is not more than twice
+        # twice is not more than twice
+        (400, 200, "the budget of 1,000 agent tokens is spent", "inconclusive"),
         (500, 200, "the budget of $2 for agents is spent", "not_measured"),
-        (500, 200, "the budget of 9 agent runs is spent", "inconclusive"),  # tokens are not what it counts
-        (500, None, "the budget of 1,000 agent tokens is spent", "not_measured"),  # tells nothing, excuses nothing
+        # tokens are not what it counts
+        (500, 200, "the budget of 9 agent runs is spent", "inconclusive"),
+        # tells nothing, excuses nothing
+        (500, None, "the budget of 1,000 agent tokens is spent", "not_measured"),
         (None, 200, "the budget of 1,000 agent tokens is spent", "inconclusive"),
     ],
 )
@@ -126,7 +157,9 @@ def test_a_budget_that_head_alone_spends_blocks(
 ) -> None:
     ours, theirs = (
         dataclasses.replace(
-            run, truncated=spent, trials=tuple(dataclasses.replace(trial, tokens=own) for trial in run.trials)
+            run,
+            truncated=spent,
+            trials=tuple(dataclasses.replace(trial, tokens=own) for trial in run.trials),
         )
         for run, own in zip(sides.sides("P/P " * 4 + "./. " * 4), (head, base), strict=True)
     )
@@ -138,7 +171,9 @@ def test_a_budget_that_head_alone_spends_blocks(
     if verdict.blocks and base is None:
         assert "Head used 2,000 tokens, the base reported none" in verdict.reason
     elif verdict.blocks:
-        assert "Head used 2,000 tokens where the base used 800 for the same 4 runs" in verdict.reason
+        assert (
+            "Head used 2,000 tokens where the base used 800 for the same 4 runs" in verdict.reason
+        )
 
 
 STOPPED = AgentFailure(kind=FailureKind.START, message="SyntaxError: invalid syntax")
@@ -147,38 +182,57 @@ STOPPED = AgentFailure(kind=FailureKind.START, message="SyntaxError: invalid syn
 @pytest.mark.parametrize(
     ("text", "failure", "source", "policy", "blocks"),
     [
-        ("!!/PP " * 3, STOPPED, BaseSource.RERUN, {}, True),  # `fail-on` speaks of outages; this is the change's doing
+        # `fail-on` speaks of outages; this is the change's doing
+        ("!!/PP " * 3, STOPPED, BaseSource.RERUN, {}, True),
         ("!!/!! " * 3, STOPPED, BaseSource.RERUN, {}, False),  # it starts on neither side
-        ("!!/PP " * 3, STOPPED, BaseSource.STORE, {}, False),  # the base ran at another time: it may be an outage
+        # the base ran at another time: it may be an outage
+        ("!!/PP " * 3, STOPPED, BaseSource.STORE, {}, False),
         ("!!/PP PP/PP", STOPPED, BaseSource.RERUN, {}, False),  # it does start
-        ("!!/PP " * 3, sides.CRASH, BaseSource.RERUN, {}, True),  # a crash is a run that did not pass
+        # a crash is a run that did not pass
+        ("!!/PP " * 3, sides.CRASH, BaseSource.RERUN, {}, True),
         ("!!/PP " * 3, STOPPED, BaseSource.RERUN, {"advisory": frozenset({sides.SUITE})}, False),
-        ("!!/PP " * 3, STOPPED, BaseSource.RERUN, {"fail_on": frozenset()}, False),  # nothing is to block
+        # nothing is to block
+        ("!!/PP " * 3, STOPPED, BaseSource.RERUN, {"fail_on": frozenset()}, False),
     ],
 )
 def test_an_agent_that_starts_on_the_base_alone_blocks(
     text: str, failure: AgentFailure, source: BaseSource, policy: dict[str, object], blocks: bool
 ) -> None:
     head, base = sides.sides(text)
-    trials = (each if each.failure is None else dataclasses.replace(each, failure=failure) for each in head.trials)
+    trials = (
+        each if each.failure is None else dataclasses.replace(each, failure=failure)
+        for each in head.trials
+    )
     head = dataclasses.replace(head, trials=tuple(trials))
-    given: dict[str, object] = {"fail_on": frozenset({FailOn.THRESHOLD, FailOn.REGRESSION}), **policy}
+    given: dict[str, object] = {
+        "fail_on": frozenset({FailOn.THRESHOLD, FailOn.REGRESSION}),
+        **policy,
+    }
     rules = Policy(**given)  # type: ignore[arg-type]
     compared = sides.compare_runs(head, base, policy=rules)
-    compared = dataclasses.replace(compared, origin=dataclasses.replace(compared.origin, source=source))
+    compared = dataclasses.replace(
+        compared, origin=dataclasses.replace(compared.origin, source=source)
+    )
     assert sides.decide(head, compared, rules).blocks is blocks
 
 
 def test_a_base_that_could_not_be_measured_is_said_and_not_skipped() -> None:
     head, _ = sides.sides("PP/PP")
-    comparison = Comparison(origin=sides.ORIGIN, problem="its agent does not start: No module named 'flights'")
+    comparison = Comparison(
+        origin=sides.ORIGIN, problem="its agent does not start: No module named 'flights'"
+    )
     verdict = sides.decide(head, comparison, Policy())
     assert kinds(verdict) == {"threshold": "pass", "regression": "not_measured"}
-    assert verdict.reason == "Not compared with the base: its agent does not start: No module named 'flights'."
+    assert (
+        verdict.reason
+        == "Not compared with the base: its agent does not start: No module named 'flights'."
+    )
     assert verdict.blocks
 
 
-@pytest.mark.parametrize(("text", "kind"), [("PP PP", "pass"), ("PP FF", "fail"), ("PP ??", "not_measured")])
+@pytest.mark.parametrize(
+    ("text", "kind"), [("PP PP", "pass"), ("PP FF", "fail"), ("PP ??", "not_measured")]
+)
 def test_where_the_base_has_nothing_yet_the_thresholds_alone_decide(text: str, kind: str) -> None:
     head, _ = sides.sides(" ".join(f"{each}/PP" for each in text.split()))
     comparison = Comparison(origin=sides.ORIGIN, problem="it has no agent", no_agent=True)
@@ -193,18 +247,29 @@ def test_where_the_base_has_nothing_yet_the_thresholds_alone_decide(text: str, k
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
-        ("PP/!! PP/!!", "inconclusive", "Not compared: the base's agent failed in every run: KeyError: 'city'."),
-        ("PP/!! PP/PP", "pass", "No regression seen in 1 compared case"),  # a crash is a run that did not pass
+        (
+            "PP/!! PP/!!",
+            "inconclusive",
+            "Not compared: the base's agent failed in every run: KeyError: 'city'.",
+        ),
+        # a crash is a run that did not pass
+        ("PP/!! PP/PP", "pass", "No regression seen in 1 compared case"),
         ("PP/P! PP/PP", "pass", "No regression seen in 2 compared cases"),
-        ("PP/?? PP/PP", "not_measured", "1 case lacks a score"),  # an outage of the judge is not the base's fault
+        # an outage of the judge is not the base's fault
+        ("PP/?? PP/PP", "not_measured", "1 case lacks a score"),
         ("P?/P! PP/PP", "not_measured", "1 case lacks a score"),  # nor is what head lacks
         ("FF/PP " * 9 + "PP/!!", "fail", "dropped from 1.00"),  # a fall is a fall
     ],
 )
 @pytest.mark.parametrize("own", [True, False])
-def test_the_bases_own_failures_are_runs_that_did_not_pass(text: str, kind: str, said: str, own: bool) -> None:
+def test_the_bases_own_failures_are_runs_that_did_not_pass(
+    text: str, kind: str, said: str, own: bool
+) -> None:
     head, base = sides.sides(text)
-    marked = (dataclasses.replace(each, own_failure=own and each.failure is not None) for each in base.trials)
+    marked = (
+        dataclasses.replace(each, own_failure=own and each.failure is not None)
+        for each in base.trials
+    )
     comparison = sides.compare_runs(head, dataclasses.replace(base, trials=tuple(marked)))
     gate = sides.regression(head, comparison, Policy())
     # what the change may have made fail is not known
@@ -224,11 +289,31 @@ def test_the_bases_own_failures_are_runs_that_did_not_pass(text: str, kind: str,
             "Traceback:\n  File a\nModuleNotFoundError: No module named 'x'\ncaused by KeyError: 1",
             "ModuleNotFoundError: No module named 'x'",
         ),
-        (FailureKind.START, "the agent 'bot' cannot be loaded: it called sys.exit(1).", "", "it called sys.exit(1)"),
-        (FailureKind.START, "the agent was not ready within 2 s", "", "the agent was not ready within 2 s"),
-        (FailureKind.EXITED, "the process ended", "at x\nTypeError: no", "the process ended: TypeError: no"),
+        (
+            FailureKind.START,
+            "the agent 'bot' cannot be loaded: it called sys.exit(1).",
+            "",
+            "it called sys.exit(1)",
+        ),
+        (
+            FailureKind.START,
+            "the agent was not ready within 2 s",
+            "",
+            "the agent was not ready within 2 s",
+        ),
+        (
+            FailureKind.EXITED,
+            "the process ended",
+            "at x\nTypeError: no",
+            "the process ended: TypeError: no",
+        ),
         (FailureKind.RAISED, "KeyError: 1", "KeyError: 1", "KeyError: 1"),
-        (FailureKind.INSTALL, "installing a.txt failed: no.", "error: no", "installing a.txt failed: no"),
+        (
+            FailureKind.INSTALL,
+            "installing a.txt failed: no.",
+            "error: no",
+            "installing a.txt failed: no",
+        ),
         (FailureKind.RAISED, "word " * 200, "", "word " * 59 + "wo..."),
         # a step of the job made the file, in head's checkout alone
         (
@@ -254,7 +339,8 @@ def test_why_an_agent_failed(kind: FailureKind, message: str, detail: str, said:
     ("text", "regression", "threshold"),
     [
         ("P./P. PP/PP", "inconclusive", "inconclusive"),
-        ("PP/PP PP/PP", "pass", "inconclusive"),  # it ended with the last of the first runs: all is compared
+        # it ended with the last of the first runs: all is compared
+        ("PP/PP PP/PP", "pass", "inconclusive"),
         ("../.. FF/FF", "inconclusive", "not_measured"),  # nobody could run it again
         ("?./P. PP/PP", "not_measured", "not_measured"),  # broken, not only cut short
         ("FF/PP " * 9 + "P./P.", "fail", "fail"),
@@ -268,13 +354,21 @@ def test_a_spent_budget_is_inconclusive_at_best(text: str, regression: str, thre
 def test_a_case_that_began_badly_when_a_budget_ended_blocks_and_is_counted() -> None:
     verdict = decide("F./PP P./PP", truncated="1.00 USD were spent")
     (gate,) = (each for each in verdict.gates if each.gate is GateKind.THRESHOLD)
-    assert (gate.kind.value, gate.blocked_by and gate.blocked_by.value) == ("inconclusive", "not_measured")
-    assert gate.reason == f"1 of 2 cases below a threshold could not be fully evaluated in {sides.SUITE}."
+    assert (gate.kind.value, gate.blocked_by and gate.blocked_by.value) == (
+        "inconclusive",
+        "not_measured",
+    )
+    assert (
+        gate.reason
+        == f"1 of 2 cases below a threshold could not be fully evaluated in {sides.SUITE}."
+    )
 
 
 @pytest.mark.parametrize("rule", [ThresholdRule.NEW, ThresholdRule.CONFIRMED])
 def test_a_failure_that_a_budget_left_unconfirmed_is_not_measured(rule: ThresholdRule) -> None:
-    verdict = decide("FF/PP " + "PP/PP " * 9, truncated="1.00 USD were spent", policy=Policy(threshold=rule))
+    verdict = decide(
+        "FF/PP " + "PP/PP " * 9, truncated="1.00 USD were spent", policy=Policy(threshold=rule)
+    )
     assert kinds(verdict)["threshold"] == "not_measured"
     assert verdict.blocks
 
@@ -295,7 +389,10 @@ def test_threshold_new_lets_pass_what_the_base_fails_too(
     head, base = sides.sides(text)
     policy = Policy(threshold=ThresholdRule.NEW)
     comparison = sides.compare_runs(
-        head, base, policy=policy, unpaired={(sides.SUITE, case_id): each for case_id, each in unpaired.items()}
+        head,
+        base,
+        policy=policy,
+        unpaired={(sides.SUITE, case_id): each for case_id, each in unpaired.items()},
     )
     verdict = sides.decide(head, comparison, policy)
     assert kinds(verdict)["threshold"] == expected
@@ -309,11 +406,16 @@ def test_advisory_suites_never_decide() -> None:
     comparison = sides.compare_runs(*both, policy=policy)
     verdict = sides.decide(both[0], comparison, policy)
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
-    assert [(suite.advisory, suite.kind.value) for suite in verdict.suites] == [(False, "pass"), (True, "fail")]
+    assert [(suite.advisory, suite.kind.value) for suite in verdict.suites] == [
+        (False, "pass"),
+        (True, "fail"),
+    ]
 
 
 def joined(one: Run, other: Run) -> Run:
-    return dataclasses.replace(one, suites=(*one.suites, *other.suites), trials=(*one.trials, *other.trials))
+    return dataclasses.replace(
+        one, suites=(*one.suites, *other.suites), trials=(*one.trials, *other.trials)
+    )
 
 
 def test_where_everything_is_advisory_nothing_is_green_and_nothing_blocks() -> None:
@@ -328,7 +430,13 @@ def test_unreliable_cases_do_not_decide() -> None:
     verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable)
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
     assert verdict.reason.startswith("All 4 deciding cases passed.")
-    assert [case.quarantined for case in verdict.suites[0].cases] == [True, False, False, False, False]
+    assert [case.quarantined for case in verdict.suites[0].cases] == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -349,8 +457,14 @@ def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: s
 @pytest.mark.parametrize(
     ("statuses", "said"),
     [
-        ({"c0": CaseStatus.NEW, "c1": CaseStatus.CHANGED}, "1 new and 1 changed. Use `baseline: auto`"),
-        ({"c0": CaseStatus.NEW, "c1": CaseStatus.NEW}, "2 new. Select cases that also exist on the base."),
+        (
+            {"c0": CaseStatus.NEW, "c1": CaseStatus.CHANGED},
+            "1 new and 1 changed. Use `baseline: auto`",
+        ),
+        (
+            {"c0": CaseStatus.NEW, "c1": CaseStatus.NEW},
+            "2 new. Select cases that also exist on the base.",
+        ),
         (
             {"c0": CaseStatus.NEW, "c1": CaseStatus.NEW, "old": CaseStatus.REMOVED},
             "2 new and 1 removed. Keep the old cases",
@@ -358,7 +472,9 @@ def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: s
     ],
 )
 def test_nothing_to_compare_is_not_a_pass(statuses: dict[str, CaseStatus], said: str) -> None:
-    verdict = decide("P/. P/.", unpaired={(sides.SUITE, case_id): each for case_id, each in statuses.items()})
+    verdict = decide(
+        "P/. P/.", unpaired={(sides.SUITE, case_id): each for case_id, each in statuses.items()}
+    )
     assert kinds(verdict) == {"threshold": "pass", "regression": "not_measured"}
     assert verdict.blocks
     assert verdict.reason.startswith(f"No case can be compared with the base: {said}")
@@ -405,7 +521,11 @@ def test_sentences(text: str, policy: dict[str, object], reason: str) -> None:
     [
         ("regression", True, "Worse than the base"),
         ("regression not_measured", True, "Worse than the base"),
-        ("not_measured", True, "Too few scores to compare `n` with the base: 9 cases lack a score. Worse than"),
+        (
+            "not_measured",
+            True,
+            "Too few scores to compare `n` with the base: 9 cases lack a score. Worse than",
+        ),
         ("inconclusive", False, "Worse than the base"),
         ("threshold", False, "Worse than the base"),
     ],
@@ -422,10 +542,15 @@ def test_a_criterion_that_fell_does_not_hide_one_that_was_not_measured(
 
 
 @pytest.mark.parametrize(("fail_on", "blocks"), [("not_measured", True), ("inconclusive", False)])
-def test_a_criterion_that_fell_for_certain_does_not_hide_what_it_lacks(fail_on: str, *, blocks: bool) -> None:
+def test_a_criterion_that_fell_for_certain_does_not_hide_what_it_lacks(
+    fail_on: str, *, blocks: bool
+) -> None:
     policy = Policy(fail_on=frozenset({FailOn(fail_on)}))
     head, base = sides.sides("FF/PP " * 9 + "PP/?? ")
     gate = sides.regression(head, sides.compare_runs(head, base, policy=policy), policy)
     assert gate.kind.value == "fail"
     assert gate.blocks is blocks
-    assert gate.reason.startswith("Too few scores to compare `m` with the base: 1 case lacks a score.") is blocks
+    assert (
+        gate.reason.startswith("Too few scores to compare `m` with the base: 1 case lacks a score.")
+        is blocks
+    )

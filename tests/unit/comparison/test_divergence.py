@@ -29,14 +29,18 @@ def _turn(user: str, said: str) -> Invocation:
     [
         (["a: 1", "b: 2"], ["a: 1", "b: 2"], False, None),  # the same
         ([], [], False, None),
-        (["a: 1", "b: 2", "c: 3"], ["a: 1", "b: 9", "d: 3"], False, (2, 3)),  # an answer differs, then the user
-        (["a: 1", "b: 2"], ["a: 9", "b: 2"], False, (1, None)),  # the user says the same all the same
-        (["a: 1", "b: 2", "c: 3"], ["a: 9", "b: 8", "d: 3"], False, (1, 3)),  # it began in the first turn
+        # an answer differs, then the user
+        (["a: 1", "b: 2", "c: 3"], ["a: 1", "b: 9", "d: 3"], False, (2, 3)),
+        # the user says the same all the same
+        (["a: 1", "b: 2"], ["a: 9", "b: 2"], False, (1, None)),
+        # it began in the first turn
+        (["a: 1", "b: 2", "c: 3"], ["a: 9", "b: 8", "d: 3"], False, (1, 3)),
         (["a: 1", "b: 2"], ["a: 9"], False, (1, 2)),  # head's user ends it
         (["a: 1"], ["a: 9", "b: 2"], False, (1, 2)),  # the base's did
         (["a: 1", "b: 2"], ["a: 1", "c: 2"], False, (None, 2)),  # another user
         (["a: 1"], ["a: 1", "b: 2"], False, (None, 2)),
-        (["a: [x] 1", "b: 2"], ["a: [y] 1", "c: 2"], False, (None, 2)),  # it could not hear the call
+        # it could not hear the call
+        (["a: [x] 1", "b: 2"], ["a: [y] 1", "c: 2"], False, (None, 2)),
         (["a: [x] 1", "b: 2"], ["a: [y] 1", "c: 2"], True, (1, 2)),
         (["a: [x] 1", "b: 2"], ["a: [x] 1", "b: 2"], True, None),
     ],
@@ -52,7 +56,9 @@ def test_thoughts_and_the_way_an_answer_is_written_down_are_not_heard() -> None:
     plain = build.turn("a", answer="one")
     said = Content(parts=(Text(text="hm", thought=True), Text(text="one")))
     told = Invocation(
-        user_content=plain.user_content, final_response=said, events=(Event(author="agent", content=said),)
+        user_content=plain.user_content,
+        final_response=said,
+        events=(Event(author="agent", content=said),),
     )
     assert divergence.compare([plain], [told], hears_calls=True) is None
 
@@ -68,13 +74,20 @@ def test_words_before_the_answer_are_heard() -> None:
 
 
 @pytest.mark.parametrize(("hears_calls", "found"), [(True, Divergence(answers=1)), (False, None)])
-def test_what_a_tool_gave_is_heard_with_the_calls(hears_calls: bool, found: Divergence | None) -> None:
+def test_what_a_tool_gave_is_heard_with_the_calls(
+    hears_calls: bool, found: Divergence | None
+) -> None:
     plain = build.turn("a", answer="one")
     base, head = (
         Invocation(
             user_content=plain.user_content,
             final_response=plain.final_response,
-            events=(Event(author="tool", content=Content(parts=(ToolResponse(name="price", response={"chf": chf}),))),),
+            events=(
+                Event(
+                    author="tool",
+                    content=Content(parts=(ToolResponse(name="price", response={"chf": chf}),)),
+                ),
+            ),
         )
         for chf in (1, 2)
     )
@@ -85,10 +98,14 @@ turns = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("12")).map(": 
 
 
 @given(turns, turns)
-def test_they_part_alike_from_either_side_and_never_within_what_is_equal(base: list[str], head: list[str]) -> None:
+def test_they_part_alike_from_either_side_and_never_within_what_is_equal(
+    base: list[str], head: list[str]
+) -> None:
     found = divergence.compare(talk(*base), talk(*head), hears_calls=False)
     assert found == divergence.compare(talk(*head), talk(*base), hears_calls=False)
-    equal = next((at for at, pair in enumerate(zip(base, head, strict=False)) if pair[0] != pair[1]), None)
+    equal = next(
+        (at for at, pair in enumerate(zip(base, head, strict=False)) if pair[0] != pair[1]), None
+    )
     if found is None:
         assert base == head
     elif equal is not None:

@@ -1,4 +1,5 @@
-"""The purse: every bet is fair if the change did nothing, it ends when it is certain, and what is run next follows."""
+"""The purse: every bet is fair if the change did nothing, it ends when it is certain, and what is
+run next follows."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ CELLS = {"f": Cell.FELL, "r": Cell.ROSE, "p": Cell.PASSED, "x": Cell.FAILED, "?"
 
 
 def case(number: int, first: str, *, pairs: str = "", alone: str = "", **more: object) -> CaseRuns:
-    """`first`: a letter a round, as `CELLS` has them; `alone`: `p` passed, `x` failed, `?` not measured."""
+    """`first`: a letter a round, as `CELLS` has them; `alone`: `p` passed, `x` failed, `?` not
+    measured."""
     rounds = [RunPair(cell=CELLS[letter]) for letter in first]
     return CaseRuns(
         key=("s", f"c{number}"),
@@ -49,7 +51,8 @@ def confirmations(made: Purse) -> list[str]:
     return [each.value for each in found.values()]
 
 
-# --- every bet is fair ------------------------------------------------------------------------------
+# --- every bet is fair
+# ------------------------------------------------------------------------------
 
 letters = st.text("frpx?", max_size=12)
 laws = st.tuples(*[st.floats(0, 1)] * 3).filter(lambda law: sum(law) > 0)
@@ -58,7 +61,12 @@ laws = st.tuples(*[st.floats(0, 1)] * 3).filter(lambda law: sum(law) > 0)
 def swappable(law: tuple[float, float, float]) -> dict[Cell, float]:
     """Any law of a pair whose two sides can be exchanged: falling is as likely as rising."""
     swapped, passed, failed = (part / sum(law) for part in law)
-    return {Cell.FELL: swapped / 2, Cell.ROSE: swapped / 2, Cell.PASSED: passed, Cell.FAILED: failed}
+    return {
+        Cell.FELL: swapped / 2,
+        Cell.ROSE: swapped / 2,
+        Cell.PASSED: passed,
+        Cell.FAILED: failed,
+    }
 
 
 @given(letters, laws, st.floats(0.05, 20))
@@ -75,7 +83,9 @@ def test_no_bet_on_a_suspect_gains_if_the_sides_can_be_exchanged(
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from("frpx"), max_size=6), laws)
-def test_no_first_round_gains_if_the_sides_can_be_exchanged(before: list[str], law: tuple[float, float, float]) -> None:
+def test_no_first_round_gains_if_the_sides_can_be_exchanged(
+    before: list[str], law: tuple[float, float, float]
+) -> None:
     known = " ".join(before)
 
     def worth(last: str) -> float:
@@ -91,7 +101,9 @@ def test_no_first_round_gains_if_the_sides_can_be_exchanged(before: list[str], l
 
 
 @given(st.text("px", max_size=12), st.floats(0.3, 1.0))
-def test_no_bet_alone_gains_on_a_case_that_passes_three_times_in_ten(seen: str, rate: float) -> None:
+def test_no_bet_alone_gains_on_a_case_that_passes_three_times_in_ten(
+    seen: str, rate: float
+) -> None:
     def failing(runs: str) -> float:
         made = Purse(Terms())
         made.begin([case(0, "x")])
@@ -100,14 +112,24 @@ def test_no_bet_alone_gains_on_a_case_that_passes_three_times_in_ten(seen: str, 
             made.see([rerun], [letter == "p"])
         return made.failing
 
-    assert rate * failing(seen + "p") + (1 - rate) * failing(seen + "x") <= failing(seen) * (1 + 1e-9)
+    assert rate * failing(seen + "p") + (1 - rate) * failing(seen + "x") <= failing(seen) * (
+        1 + 1e-9
+    )
 
 
-@given(st.lists(st.tuples(st.text("frpx?", min_size=1, max_size=2), letters), min_size=1, max_size=6))
+@given(
+    st.lists(st.tuples(st.text("frpx?", min_size=1, max_size=2), letters), min_size=1, max_size=6)
+)
 def test_exchanging_the_sides_exchanges_what_first_rounds_say(table: list[tuple[str, str]]) -> None:
     given_cases = [case(number, first) for number, (first, _) in enumerate(table)]
-    swapped = [dataclasses.replace(each, rounds=[pair.swapped() for pair in each.rounds]) for each in given_cases]
-    twice = [dataclasses.replace(each, rounds=[pair.swapped() for pair in each.rounds]) for each in swapped]
+    swapped = [
+        dataclasses.replace(each, rounds=[pair.swapped() for pair in each.rounds])
+        for each in given_cases
+    ]
+    twice = [
+        dataclasses.replace(each, rounds=[pair.swapped() for pair in each.rounds])
+        for each in swapped
+    ]
     made, again = Purse(Terms()), Purse(Terms())
     made.begin(given_cases)
     again.begin(twice)
@@ -118,7 +140,12 @@ def test_graded_scores_are_bets_beyond_what_is_tolerated() -> None:
     def worth(drop: float, tolerated: float) -> float:
         made = Purse(Terms(graded={"m": tolerated}))
         rounds = [RunPair(cell=Cell.PASSED, falls={"m": drop})]
-        made.begin([CaseRuns(key=("s", str(number)), rounds=rounds, passes_on_base=True) for number in range(20)])
+        made.begin(
+            [
+                CaseRuns(key=("s", str(number)), rounds=rounds, passes_on_base=True)
+                for number in range(20)
+            ]
+        )
         return made.worth
 
     assert worth(0.05, 0.05) == 1
@@ -127,7 +154,8 @@ def test_graded_scores_are_bets_beyond_what_is_tolerated() -> None:
     assert worth(-0.6, 0.05) < 1
 
 
-# --- what it needs -----------------------------------------------------------------------------------
+# --- what it needs
+# -----------------------------------------------------------------------------------
 
 
 def carried_out(
@@ -176,7 +204,9 @@ def test_what_passes_again_is_let_go_soon_and_called_flaky() -> None:
 
 
 def test_a_suspect_that_fails_on_both_sides_is_looked_at_alone() -> None:
-    made, _, _ = carried_out("f " + "p " * 9, lambda rerun: RunPair(cell=Cell.FAILED) if rerun.is_pair else False)
+    made, _, _ = carried_out(
+        "f " + "p " * 9, lambda rerun: RunPair(cell=Cell.FAILED) if rerun.is_pair else False
+    )
     assert (made.is_worse, made.is_failing, confirmations(made)) == (False, True, ["failing"])
 
 
@@ -200,7 +230,9 @@ def test_more_failures_than_are_tolerated_have_to_last() -> None:
 
 
 def test_what_cannot_be_measured_is_given_up() -> None:
-    made, runs, _ = carried_out("f " + "p " * 9, lambda rerun: RunPair(cell=None) if rerun.is_pair else None)
+    made, runs, _ = carried_out(
+        "f " + "p " * 9, lambda rerun: RunPair(cell=None) if rerun.is_pair else None
+    )
     assert confirmations(made) == ["lost"]
     assert runs <= 8
 
@@ -210,13 +242,19 @@ def test_a_pull_request_that_goes_on_has_the_purse_that_it_had() -> None:
     whole = purse.play(cases("f:ffff " + "p " * 19), Terms())[0]
     for count in range(5):
         part, _ = purse.play(cases(f"f:{'f' * count} " + "p " * 19), Terms())
-        assert [bet.worth for bet in part.bets] == [bet.worth for bet in whole.bets][: len(part.bets)]
+        assert [bet.worth for bet in part.bets] == [bet.worth for bet in whole.bets][
+            : len(part.bets)
+        ]
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_a_base_of_another_day_says_whom_to_suspect_and_nothing_more(order: tuple[int, ...]) -> None:
+def test_a_base_of_another_day_says_whom_to_suspect_and_nothing_more(
+    order: tuple[int, ...],
+) -> None:
     old = [
-        dataclasses.replace(each, rounds=[dataclasses.replace(pair, is_staked=False) for pair in each.rounds])
+        dataclasses.replace(
+            each, rounds=[dataclasses.replace(pair, is_staked=False) for pair in each.rounds]
+        )
         for each in cases("f p p")
     ]
     made, reruns = purse.play([old[place] for place in order], Terms())

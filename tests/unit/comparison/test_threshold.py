@@ -31,9 +31,15 @@ def grade(word: str) -> Grade:
 
 
 def judge(
-    text: str, *, threshold_of: float = 0.8, repeats: int | None = None, lower: bool = False, compat: bool = False
+    text: str,
+    *,
+    threshold_of: float = 0.8,
+    repeats: int | None = None,
+    lower: bool = False,
+    compat: bool = False,
 ) -> CaseVerdict:
-    """`a=1,0.5 b=?,1`: criteria and their scores by repeat, `?` for none, `!` for an agent that failed."""
+    """`a=1,0.5 b=?,1`: criteria and their scores by repeat, `?` for none, `!` for an agent that
+    failed."""
     columns = dict(pair.split("=") for pair in text.split())
     names = [name for name in columns if name != "info"]
     width = max(len(column.split(",")) for column in columns.values())
@@ -47,7 +53,9 @@ def judge(
         }
         key = TrialKey(suite="s", case_id="c", number=repeat)
         trials.append(GradedTrial(key=key, failure=CRASH if crashed else None, grades=grades))
-    uses = [CriterionUse(name=name, threshold=threshold_of, lower_is_better=lower) for name in names]
+    uses = [
+        CriterionUse(name=name, threshold=threshold_of, lower_is_better=lower) for name in names
+    ]
     if "info" in columns:
         uses.append(CriterionUse(name="info", threshold=None, informational=True))
     return threshold.judge_case(
@@ -143,17 +151,27 @@ def test_the_order_of_repeats_is_irrelevant(words: list[str], random: object) ->
         ("1", "1", "pass"),
         ("0", "1", "fail"),
         ("1", "0.5", "not_measured"),  # the test was broken
-        ("0", "0.5", "not_measured"),  # and so nothing is known of the agent, whatever it seems to have done
+        # and so nothing is known of the agent, whatever it seems to have done
+        ("0", "0.5", "not_measured"),
         ("0", "?", "fail"),  # nobody knows whether the test was broken
         ("?", "0.5", "not_measured"),
     ],
 )
-def test_a_criterion_on_the_test_below_its_threshold_leaves_the_case_unmeasured(agent, simulator, kind):
-    uses = [CriterionUse(name="a", threshold=0.8), CriterionUse(name="s", threshold=0.8, on_the_test=True)]
+def test_a_criterion_on_the_test_below_its_threshold_leaves_the_case_unmeasured(
+    agent, simulator, kind
+):
+    uses = [
+        CriterionUse(name="a", threshold=0.8),
+        CriterionUse(name="s", threshold=0.8, on_the_test=True),
+    ]
     trial = GradedTrial(
-        key=TrialKey(suite="s", case_id="c"), failure=None, grades={"a": grade(agent), "s": grade(simulator)}
+        key=TrialKey(suite="s", case_id="c"),
+        failure=None,
+        grades={"a": grade(agent), "s": grade(simulator)},
     )
-    verdict = threshold.judge_case(key=("s", "c"), criteria=uses, trials=[trial], repeats=1, deviations=OURS)
+    verdict = threshold.judge_case(
+        key=("s", "c"), criteria=uses, trials=[trial], repeats=1, deviations=OURS
+    )
     assert verdict.kind.value == kind
     if kind == "not_measured" and simulator == "0.5":
         assert verdict.criteria[1].reason is Reason.TEST_BROKEN
@@ -163,7 +181,9 @@ def test_a_criterion_on_the_test_below_its_threshold_leaves_the_case_unmeasured(
 def test_a_simulated_user_that_failed_is_not_called_the_agent():
     failure = AgentFailure(kind=FailureKind.SIMULATOR, message="the model is down")
     missing = NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=failure.message)
-    trial = GradedTrial(key=TrialKey(suite="s", case_id="c"), failure=failure, grades={"a": missing})
+    trial = GradedTrial(
+        key=TrialKey(suite="s", case_id="c"), failure=failure, grades={"a": missing}
+    )
     verdict = threshold.judge_case(
         key=("s", "c"),
         criteria=[CriterionUse(name="a", threshold=0.8)],
@@ -171,12 +191,18 @@ def test_a_simulated_user_that_failed_is_not_called_the_agent():
         repeats=1,
         deviations=OURS,
     )
-    assert (verdict.kind.value, verdict.reason) == ("not_measured", "simulated user failed: the model is down")
+    assert (verdict.kind.value, verdict.reason) == (
+        "not_measured",
+        "simulated user failed: the model is down",
+    )
 
 
 @given(
     st.lists(
-        st.one_of(st.floats(0, 1).map(lambda value: round(value, 9)), st.integers(0, 10**9).map(float)), min_size=1
+        st.one_of(
+            st.floats(0, 1).map(lambda value: round(value, 9)), st.integers(0, 10**9).map(float)
+        ),
+        min_size=1,
     )
 )
 def test_means_are_rounded_once(values: list[float]) -> None:

@@ -39,7 +39,9 @@ def run_of(text: str, *, complete: bool = True) -> Run:
     suites, trials = [], []
     for part in filter(None, (piece.strip() for piece in text.split("/"))):
         key, _, words = part.partition(":")
-        cases = tuple(Case(case_id=f"c{number}", conversation=()) for number, _ in enumerate(words.split()))
+        cases = tuple(
+            Case(case_id=f"c{number}", conversation=()) for number, _ in enumerate(words.split())
+        )
         suites.append(
             Suite(
                 key=key,
@@ -52,16 +54,27 @@ def run_of(text: str, *, complete: bool = True) -> Run:
         for case, word in zip(cases, words.split(), strict=True):
             if word == "-":
                 continue
-            failure = AgentFailure(kind=FailureKind.EXITED, message="exited") if word == "error" else None
+            failure = (
+                AgentFailure(kind=FailureKind.EXITED, message="exited") if word == "error" else None
+            )
             grade = (
                 NotEvaluated(reason=Reason.AGENT_FAILED, message="exited")
                 if failure
                 else Score(value=1.0 if word == "pass" else 0.0)
             )
             trials.append(
-                GradedTrial(key=TrialKey(suite=key, case_id=case.case_id), failure=failure, grades={"m": grade})
+                GradedTrial(
+                    key=TrialKey(suite=key, case_id=case.case_id),
+                    failure=failure,
+                    grades={"m": grade},
+                )
             )
-    return Run(suites=tuple(suites), trials=tuple(trials), transcripts=InMemoryTranscripts(), complete=complete)
+    return Run(
+        suites=tuple(suites),
+        trials=tuple(trials),
+        transcripts=InMemoryTranscripts(),
+        complete=complete,
+    )
 
 
 def decide(text: str, *, complete: bool = True, **policy: object) -> Verdict:
@@ -83,10 +96,12 @@ def decide(text: str, *, complete: bool = True, **policy: object) -> Verdict:
         ("a: pass pass pass fail", {"pass_rate": 0.75}, "pass"),
         ("a: pass pass fail fail", {"pass_rate": 0.75}, "fail"),
         ("a: pass pass pass error", {"min_measured": 0.75}, "pass"),
-        ("a: error error", {"min_measured": 0.0}, "not_measured"),  # a share of nothing is still nothing
+        # a share of nothing is still nothing
+        ("a: error error", {"min_measured": 0.0}, "not_measured"),
         ("a: pass fail error error", {"pass_rate": 0.9}, "fail"),  # 3 of 4 at best: certain
         ("a: pass fail", {"suite_pass_rate": {"a": 0.5}}, "pass"),
-        ("a: pass pass pass pass pass pass pass fail fail fail", {"pass_rate": 0.7}, "pass"),  # 0.7 * 10 > 7 in floats
+        # 0.7 * 10 > 7 in floats
+        ("a: pass pass pass pass pass pass pass fail fail fail", {"pass_rate": 0.7}, "pass"),
     ],
 )
 def test_verdicts(text: str, policy: dict[str, object], expected: str) -> None:
@@ -128,7 +143,12 @@ def test_adding_an_unmeasured_case_never_improves_a_verdict() -> None:
     ("text", "policy", "blocked_by", "sentence"),
     [
         # one failing case does not hide nine that crashed
-        ("a: fail" + 9 * " error", {}, "not_measured", "9 of 10 cases could not be evaluated in a (1 failed)."),
+        (
+            "a: fail" + 9 * " error",
+            {},
+            "not_measured",
+            "9 of 10 cases could not be evaluated in a (1 failed).",
+        ),
         (
             "a: fail / b: error error",
             {},
@@ -136,8 +156,18 @@ def test_adding_an_unmeasured_case_never_improves_a_verdict() -> None:
             "2 of 3 cases could not be evaluated in b (1 failed).",
         ),
         ("a: pass fail", {}, None, "1 of 2 cases failed in a."),  # everything was measured
-        ("a: fail error", {"pass_rate": 0.9, "min_measured": 0.5}, None, "1 of 2 cases failed in a; "),
-        ("a: fail pass error", {"fail_on": "inconclusive"}, None, "1 of 3 cases failed in a; 1 could not"),
+        (
+            "a: fail error",
+            {"pass_rate": 0.9, "min_measured": 0.5},
+            None,
+            "1 of 2 cases failed in a; ",
+        ),
+        (
+            "a: fail pass error",
+            {"fail_on": "inconclusive"},
+            None,
+            "1 of 3 cases failed in a; 1 could not",
+        ),
         (
             "a: fail error",
             {"fail_on": "threshold not_measured"},
@@ -157,7 +187,13 @@ def test_what_blocks_is_looked_for_behind_the_kind_as_well(
 
 
 def test_a_budget_is_looked_for_behind_failures_and_crashes() -> None:
-    for text in ("a: fail -", "a: error -", "a: fail error -", "a: fail / b: -", "a: error / b: pass"):
+    for text in (
+        "a: fail -",
+        "a: error -",
+        "a: fail error -",
+        "a: fail / b: -",
+        "a: error / b: pass",
+    ):
         run = dataclasses.replace(run_of(text), truncated="1.00 USD were spent")
         verdict = sides.decide(run, None, Policy(fail_on=frozenset({FailOn.INCONCLUSIVE})))
         assert verdict.blocked_by is VerdictKind.INCONCLUSIVE, text
@@ -166,15 +202,20 @@ def test_a_budget_is_looked_for_behind_failures_and_crashes() -> None:
 
 
 @pytest.mark.parametrize("adk_compat", [False, True])
-def test_a_case_that_fails_by_one_criterion_does_not_hide_what_another_lacks(*, adk_compat: bool) -> None:
+def test_a_case_that_fails_by_one_criterion_does_not_hide_what_another_lacks(
+    *, adk_compat: bool
+) -> None:
     run = run_of("a: fail")
     suite = dataclasses.replace(
-        run.suites[0], criteria=(*run.suites[0].criteria, CriterionUse(name="judged", threshold=0.5))
+        run.suites[0],
+        criteria=(*run.suites[0].criteria, CriterionUse(name="judged", threshold=0.5)),
     )
     outage = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="the judge is out")
     trial = dataclasses.replace(run.trials[0], grades={**run.trials[0].grades, "judged": outage})
     run = dataclasses.replace(run, suites=(suite,), trials=(trial,))
-    policy = Policy(fail_on=frozenset({FailOn.NOT_MEASURED}), deviations=under(adk_compat=adk_compat))
+    policy = Policy(
+        fail_on=frozenset({FailOn.NOT_MEASURED}), deviations=under(adk_compat=adk_compat)
+    )
     verdict = sides.decide(run, None, policy)
     assert verdict.kind is VerdictKind.FAIL
     assert verdict.blocks is not adk_compat  # ADK passes over criteria without a score
@@ -182,14 +223,18 @@ def test_a_case_that_fails_by_one_criterion_does_not_hide_what_another_lacks(*, 
         assert verdict.reason == "1 of 1 cases could not be fully evaluated in a (1 failed)."
 
 
-SUITES = st.lists(st.lists(st.sampled_from(["pass", "fail", "error", "-"]), min_size=1, max_size=6), max_size=3)
+SUITES = st.lists(
+    st.lists(st.sampled_from(["pass", "fail", "error", "-"]), min_size=1, max_size=6), max_size=3
+)
 FAIL_ON = st.frozensets(st.sampled_from(FailOn))
 SHARES = st.sampled_from([0.0, 0.3, 0.5, 0.8, 1.0])
 
 
 def blocks(suites: list[list[str]], *, truncated: str, policy: Policy) -> bool:
     run = run_of(" / ".join(f"s{number}: {' '.join(cases)}" for number, cases in enumerate(suites)))
-    return comparison_verdict.threshold_gate(dataclasses.replace(run, truncated=truncated), policy).blocks
+    return comparison_verdict.threshold_gate(
+        dataclasses.replace(run, truncated=truncated), policy
+    ).blocks
 
 
 @given(SUITES, st.integers(0, 3), FAIL_ON, SHARES, st.sampled_from(["", "spent"]))
@@ -197,7 +242,11 @@ def blocks(suites: list[list[str]], *, truncated: str, policy: Policy) -> bool:
 @example([["error"]], 1, frozenset({FailOn.NOT_MEASURED}), 1.0, "")
 @example([["-"]], 0, frozenset({FailOn.INCONCLUSIVE}), 1.0, "spent")
 def test_a_failing_case_more_never_lets_a_verdict_pass(
-    suites: list[list[str]], where: int, fail_on: frozenset[FailOn], pass_rate: float, truncated: str
+    suites: list[list[str]],
+    where: int,
+    fail_on: frozenset[FailOn],
+    pass_rate: float,
+    truncated: str,
 ) -> None:
     policy = Policy(fail_on=fail_on, pass_rate=pass_rate)
     more = [[*cases, "fail"] if number == where else cases for number, cases in enumerate(suites)]
@@ -208,7 +257,11 @@ def test_a_failing_case_more_never_lets_a_verdict_pass(
 
 @given(SUITES, FAIL_ON, SHARES, SHARES, st.sampled_from(["", "spent"]))
 def test_a_case_that_turns_from_pass_to_fail_never_lets_a_verdict_pass(
-    suites: list[list[str]], fail_on: frozenset[FailOn], pass_rate: float, min_measured: float, truncated: str
+    suites: list[list[str]],
+    fail_on: frozenset[FailOn],
+    pass_rate: float,
+    min_measured: float,
+    truncated: str,
 ) -> None:
     policy = Policy(fail_on=fail_on, pass_rate=pass_rate, min_measured=min_measured)
     if not blocks(suites, truncated=truncated, policy=policy):
@@ -216,7 +269,11 @@ def test_a_case_that_turns_from_pass_to_fail_never_lets_a_verdict_pass(
     for number, cases in enumerate(suites):
         if "pass" in cases:
             at = cases.index("pass")
-            worse = [*suites[:number], [*cases[:at], "fail", *cases[at + 1 :]], *suites[number + 1 :]]
+            worse = [
+                *suites[:number],
+                [*cases[:at], "fail", *cases[at + 1 :]],
+                *suites[number + 1 :],
+            ]
             assert blocks(worse, truncated=truncated, policy=policy), worse
 
 

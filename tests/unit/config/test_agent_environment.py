@@ -82,7 +82,9 @@ def test_at_a_terminal_an_agent_has_the_users_variables() -> None:
 def test_where_an_agent_has_everything(
     environ: dict[str, str], env: tuple[str, ...], *, isolate: bool, everything: bool
 ) -> None:
-    context = Context(environ=environ, watcher=SilentWatcher(), cache=Path("/cache"), isolate=isolate)
+    context = Context(
+        environ=environ, watcher=SilentWatcher(), cache=Path("/cache"), isolate=isolate
+    )
     assert AgentVariables.of(Settings(env=env), context).everything is everything
 
 
@@ -106,8 +108,15 @@ def test_installers_see_their_settings_and_the_credentials_that_are_named(
     agent = given.environment()
     own = {"UV_DEFAULT_INDEX", "PIP_CERT"}
     assert given.installer_environment().keys() == agent.keys() | own | credentials
-    assert not agent.keys() & {"UV_DEFAULT_INDEX", "PIP_CERT", "PIP_INDEX_URL", "UV_INDEX_OURS_PASSWORD"}
-    assert set(given.withheld()) == {"PIP_INDEX_URL", "UV_INDEX_OURS_PASSWORD", "NETRC"} - credentials
+    assert not agent.keys() & {
+        "UV_DEFAULT_INDEX",
+        "PIP_CERT",
+        "PIP_INDEX_URL",
+        "UV_INDEX_OURS_PASSWORD",
+    }
+    assert (
+        set(given.withheld()) == {"PIP_INDEX_URL", "UV_INDEX_OURS_PASSWORD", "NETRC"} - credentials
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,7 +161,11 @@ def test_when_an_agent_gets_a_judges_key(name: str, more: dict[str, Any], *, pas
         ),
         # both
         ("CHAT_KEY", ["CHAT"], "under the step's `env:`, and name it: `env: CHAT_KEY`"),
-        ("EMPTY", ["EMPTY"], "EMPTY is set here but empty, as secrets are in a fork's pull request and where they do"),
+        (
+            "EMPTY",
+            ["EMPTY"],
+            "EMPTY is set here but empty, as secrets are in a fork's pull request and where they do",
+        ),
         ("EMPTY", [], "do not exist, and name it: `env: EMPTY`"),
         ("GITHUB_TOKEN", ["*"], "never passed to an agent"),
         ("UV_INDEX_OURS_PASSWORD", ["UV_*"], "reaches only the installer"),

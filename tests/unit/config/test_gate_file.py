@@ -29,7 +29,11 @@ def test_everything_is_read() -> None:
     assert reading.problems == ()
     first, second = reading.gate_file.agents
     assert (first.driver, first.options) == ("", {"path": "agents/weather"})
-    assert (second.driver, second.suites, second.options) == ("command", ["**"], {"command": "node agent.mjs"})
+    assert (second.driver, second.suites, second.options) == (
+        "command",
+        ["**"],
+        {"command": "node agent.mjs"},
+    )
     assert reading.gate_file.suites[0].pass_rate == 0.9
     assert reading.given == {"runs": 3, "fail_on": ["threshold"], "turn_timeout": 20}
 
@@ -50,15 +54,50 @@ def test_everything_is_read() -> None:
         ("mode: post\n", "unknown-setting", 1, "Use the input `mode` of the action."),
         # a change would have itself kept as what others are compared with
         ("save_baseline: always\n", "unknown-setting", 1, "`--save-baseline` of the command"),
-        ("suites:\n  - match: [a]\n    pass_rat: 1\n", "gate-file-shape", 3, "Did you mean `pass_rate`?"),
+        (
+            "suites:\n  - match: [a]\n    pass_rat: 1\n",
+            "gate-file-shape",
+            3,
+            "Did you mean `pass_rate`?",
+        ),
         ("suites:\n  - pass_rate: 1\n", "gate-file-shape", 2, "match"),
-        ("suites:\n  - match: [a]\n    pass_rate: 7\n", "gate-file-shape", 3, "less than or equal to 1"),
+        (
+            "suites:\n  - match: [a]\n    pass_rate: 7\n",
+            "gate-file-shape",
+            3,
+            "less than or equal to 1",
+        ),
         # a stranger's gate file would have the workflow's token sent to an address of its own
-        ("judge:\n  api_key_env: INPUT_GITHUB-TOKEN\n", "gate-file-shape", 2, "never sent to a judge"),
-        ("judge:\n  api_key_env: ACTIONS_RUNTIME_TOKEN\n", "gate-file-shape", 2, "never sent to a judge"),
-        ("judge:\n  config:\n    temprature: 0\n", "gate-file-shape", 3, "Did you mean `temperature`?"),
-        ("judge:\n  criteria:\n    x:\n      config: {top_k: y}\n", "gate-file-shape", 4, '`top_k` is "y"'),
-        ("simulator:\n  config:\n    temprature: 0\n", "gate-file-shape", 3, "Did you mean `temperature`?"),
+        (
+            "judge:\n  api_key_env: INPUT_GITHUB-TOKEN\n",
+            "gate-file-shape",
+            2,
+            "never sent to a judge",
+        ),
+        (
+            "judge:\n  api_key_env: ACTIONS_RUNTIME_TOKEN\n",
+            "gate-file-shape",
+            2,
+            "never sent to a judge",
+        ),
+        (
+            "judge:\n  config:\n    temprature: 0\n",
+            "gate-file-shape",
+            3,
+            "Did you mean `temperature`?",
+        ),
+        (
+            "judge:\n  criteria:\n    x:\n      config: {top_k: y}\n",
+            "gate-file-shape",
+            4,
+            '`top_k` is "y"',
+        ),
+        (
+            "simulator:\n  config:\n    temprature: 0\n",
+            "gate-file-shape",
+            3,
+            "Did you mean `temperature`?",
+        ),
         ("a: [1\nb: 2\n", "yaml-syntax", 2, "not valid YAML"),
         ("- a\n- b\n", "gate-file-shape", 1, "a list"),
     ],
@@ -81,9 +120,13 @@ def test_all_mistakes_at_once() -> None:
     assert reading.given == {"runs": 2}
 
 
-@pytest.mark.parametrize("wrong", ["exclude: evals/drafts", "judge: gpt-4", "suites: {a: 1}", "compare: {x: off}"])
+@pytest.mark.parametrize(
+    "wrong", ["exclude: evals/drafts", "judge: gpt-4", "suites: {a: 1}", "compare: {x: off}"]
+)
 def test_a_mistake_costs_its_own_key_alone(wrong: str) -> None:
-    reading = load.parse_gate_file(f"agents: [{{driver: command, command: node a.mjs}}]\n{wrong}\n", file="f")
+    reading = load.parse_gate_file(
+        f"agents: [{{driver: command, command: node a.mjs}}]\n{wrong}\n", file="f"
+    )
     assert [problem.code for problem in reading.problems] == ["gate-file-shape"]
     assert [rule.driver for rule in reading.gate_file.agents] == ["command"]
 
@@ -91,7 +134,9 @@ def test_a_mistake_costs_its_own_key_alone(wrong: str) -> None:
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
 def test_no_text_crashes_the_reader(text: str) -> None:
     reading = load.parse_gate_file(text, file="f")
-    assert all(problem.place is not None and problem.place.file == "f" for problem in reading.problems)
+    assert all(
+        problem.place is not None and problem.place.file == "f" for problem in reading.problems
+    )
 
 
 def test_an_empty_file_says_nothing() -> None:

@@ -1,4 +1,5 @@
-"""What google.genai would refuse of a judge's config is refused where it is read, with its place and the next field."""
+"""What google.genai would refuse of a judge's config is refused where it is read, with its place
+and the next field."""
 
 import warnings
 
@@ -21,7 +22,8 @@ class Holder(BaseModel):
         {"temperature": 0, "topP": 0.5, "top_k": 3},  # both spellings
         {"temperature": "0.5"},  # pydantic reads numbers from text, there too
         {"http_options": {"extra_body": {"x": 1}}},
-        {"safety_settings": [{"category": "HARM_NEW", "threshold": "y"}]},  # a newer service may know it
+        # a newer service may know it
+        {"safety_settings": [{"category": "HARM_NEW", "threshold": "y"}]},
     ],
 )
 def test_what_google_genai_takes_stays_as_written(config):

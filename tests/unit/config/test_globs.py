@@ -82,11 +82,16 @@ def test_stars_mean_what_they_mean_to_git(patterns, path, is_folder):
     )
 )
 def test_no_pattern_leaves_a_choice(pattern):
-    """Of any number of stars, one in each name and one `**` may still take more or less when what follows fails."""
+    """Of any number of stars, one in each name and one `**` may still take more or less when what
+    follows fails."""
     if not places.is_pattern(pattern):
         return
     for line in places.compiled([pattern]).patterns:
-        regex = re.sub(r"\(\?:\.\+/\)\?|\(\?:\(\?P<ps_d>/\)\|\$\)", "", line.regex.pattern if line.regex else "")
+        regex = re.sub(
+            r"\(\?:\.\+/\)\?|\(\?:\(\?P<ps_d>/\)\|\$\)",
+            "",
+            line.regex.pattern if line.regex else "",
+        )
         regex = re.sub(r"\\.", "x", regex, flags=re.DOTALL).replace("[^/]", "\0")
         regex = re.sub(r"\(\?!/\)\[\^?\]?[^\]]*\]", "x", regex)
         while "(?>" in regex:

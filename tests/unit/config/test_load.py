@@ -68,7 +68,9 @@ def test_a_gate_file_that_is_no_text_says_how_to_save_it(tmp_path: Path, data: b
         ("C:/agents/weather", "adk", {"path": "C:/agents/weather"}),  # a drive is no driver
     ],
 )
-def test_the_agent_of_every_suite(tmp_path: Path, text: str, driver: str, options: dict[str, str]) -> None:
+def test_the_agent_of_every_suite(
+    tmp_path: Path, text: str, driver: str, options: dict[str, str]
+) -> None:
     (rule,) = chosen(tmp_path, "agents: [{path: other}]\n", agent=text).gate_file.agents
     use = agents.rule_use(rule)
     assert (use.driver, use.options, rule.suites) == (driver, options, ["**"])
@@ -87,7 +89,9 @@ def test_the_agent_of_every_suite(tmp_path: Path, text: str, driver: str, option
         ("a b", {"env": "A, B"}, "evalgate run --root 'a b' --env A --env B"),
     ],
 )
-def test_a_run_can_be_typed_at_a_desk(tmp_path: Path, folder: str, given: dict[str, str], command: str) -> None:
+def test_a_run_can_be_typed_at_a_desk(
+    tmp_path: Path, folder: str, given: dict[str, str], command: str
+) -> None:
     assert load.render_command(chosen(tmp_path, **given), folder=folder) == command
 
 
@@ -98,7 +102,10 @@ def test_a_run_can_be_typed_at_a_desk(tmp_path: Path, folder: str, given: dict[s
         ({"runs": "2+3"}, "what fails is rerun by itself: write `runs: 2`"),
         ({"budget": "3"}, "`budget`: limits need names: `agent_calls`, `tokens` and `usd`, as in"),
         ({"budget": "tokens=1,5"}, "limits need names: `agent_calls`, `tokens` and `usd`"),
-        ({"budget": "calls=3"}, "`calls` is not a valid limit; limits are `agent_calls`, `tokens` and `usd`"),
+        (
+            {"budget": "calls=3"},
+            "`calls` is not a valid limit; limits are `agent_calls`, `tokens` and `usd`",
+        ),
         (
             {"budget": "usd=0, tokens=many"},
             "`tokens` must be a whole number of at least 1; `usd` must be a number above 0, found",

@@ -1,4 +1,5 @@
-"""Paths in settings: a relative one stays below the root, whoever wrote it and whatever links a commit has there."""
+"""Paths in settings: a relative one stays below the root, whoever wrote it and whatever links a
+commit has there."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from evalgate.errors import ConfigError
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A repository with links that lead out of it, into .git, round in a circle, and to a place within."""
+    """A repository with links that lead out of it, into .git, round in a circle, and to a place
+    within."""
     made = tmp_path / "repo"
     (made / ".git/hooks").mkdir(parents=True)
     (made / "real").mkdir()
@@ -39,7 +41,8 @@ def root(tmp_path: Path) -> Path:
         ("../reports", "leads out", ""),  # a person may say so
         ("a/../../reports", "leads out", ""),
         ("/tmp/reports", "absolute", ""),
-        ("out/reports", "symbolic link", "symbolic link"),  # whoever said it: the commit decides where that is
+        # whoever said it: the commit decides where that is
+        ("out/reports", "symbolic link", "symbolic link"),
         ("within/../out", "symbolic link", "symbolic link"),
         ("loop/reports", "", ""),  # told when it is opened, or:
         (".git", ".git", ".git"),
@@ -95,7 +98,10 @@ def test_a_path_of_the_file_that_leads_out_is_a_problem_and_not_used(
     assert problem.place is not None
     assert problem.place.line == 1
     default = Settings()
-    section, usual = (each.gate_file if key in ("judge", "suites", "agents") else each for each in (settings, default))
+    section, usual = (
+        each.gate_file if key in ("judge", "suites", "agents") else each
+        for each in (settings, default)
+    )
     assert getattr(section, key) == getattr(usual, key)
 
 
@@ -103,7 +109,10 @@ def test_a_default_that_a_commit_turned_into_a_link_is_refused(root: Path, tmp_p
     (root / "evalgate-report").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="symbolic link"):
         loaded(root, {})
-    assert loaded(root, {}, output=str(tmp_path / "elsewhere")).output == str(tmp_path / "elsewhere")  # given in full
+    # given in full
+    assert loaded(root, {}, output=str(tmp_path / "elsewhere")).output == str(
+        tmp_path / "elsewhere"
+    )
 
 
 @pytest.mark.parametrize("config", ["", "secret.yml", ".github/evalgate.yml"])

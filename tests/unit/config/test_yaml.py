@@ -58,18 +58,34 @@ def test_keys_that_stand_twice(text: str, places: list[tuple[int, int, str]] | N
         assert isinstance(found, Problem)
         return
     assert not isinstance(found, Problem)
-    told = [(each.place.line, each.place.column, each.message) for each in found.warnings if each.place is not None]
-    assert [(line, column) for line, column, _ in told] == [(line, column) for line, column, _ in places]
-    assert all(words in message for (_, _, words), (_, _, message) in zip(places, told, strict=True))
+    told = [
+        (each.place.line, each.place.column, each.message)
+        for each in found.warnings
+        if each.place is not None
+    ]
+    assert [(line, column) for line, column, _ in told] == [
+        (line, column) for line, column, _ in places
+    ]
+    assert all(
+        words in message for (_, _, words), (_, _, message) in zip(places, told, strict=True)
+    )
 
 
 def test_the_last_one_counts() -> None:
-    reading = load.parse_gate_file("fail-on: [threshold]\nruns: 2\nfail_on: [regression]\nruns: 3\n", file="f")
+    reading = load.parse_gate_file(
+        "fail-on: [threshold]\nruns: 2\nfail_on: [regression]\nruns: 3\n", file="f"
+    )
     assert reading.given == {"fail_on": ["regression"], "runs": 3}
-    told = [(each.code, each.severity, each.place.line) for each in reading.problems if each.place is not None]
+    told = [
+        (each.code, each.severity, each.place.line)
+        for each in reading.problems
+        if each.place is not None
+    ]
     assert told == [("duplicate-key", Severity.WARNING, 3), ("duplicate-key", Severity.WARNING, 4)]
     reading_of_mocks = mocks.parse_mocks("tools:\n  a: run\n  a: run\n", file="m")
-    assert [(each.code, each.severity) for each in reading_of_mocks.problems] == [("duplicate-key", Severity.WARNING)]
+    assert [(each.code, each.severity) for each in reading_of_mocks.problems] == [
+        ("duplicate-key", Severity.WARNING)
+    ]
     assert list(reading_of_mocks.mocks.tools) == ["a"]
 
 

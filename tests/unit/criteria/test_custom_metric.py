@@ -4,9 +4,21 @@ import pytest
 
 from evalgate import criteria
 from evalgate.criteria.base import CriterionServices
-from evalgate.model import Case, Content, CriterionUse, Grade, Invocation, NotEvaluated, Reason, Score, TrialView
+from evalgate.model import (
+    Case,
+    Content,
+    CriterionUse,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Reason,
+    Score,
+    TrialView,
+)
 
-EVIDENCE = TrialView(case=Case(case_id="c"), actual=(Invocation(user_content=Content()),), expected=None)
+EVIDENCE = TrialView(
+    case=Case(case_id="c"), actual=(Invocation(user_content=Content()),), expected=None
+)
 
 
 def grade(answer: Grade, *, threshold: float = 0.5, lower_is_better: bool = False) -> Grade:
@@ -53,8 +65,14 @@ def test_lower_is_better_where_the_criterion_says_so() -> None:
         (Score(value=float("nan")), "gave nan"),
         (Score(value=-1e308), "gave -1e+308, not a valid score"),
         (Score(value=1.0, turns=(1.0, 1.0)), "scored 2 turns of 1"),
-        (Score(value=0.4, passed=True), "says that 0.4 passed, but it is worse than the threshold of 0.5"),
-        (Score(value=0.6, passed=False), "says that 0.6 failed, but it is no worse than the threshold of 0.5"),
+        (
+            Score(value=0.4, passed=True),
+            "says that 0.4 passed, but it is worse than the threshold of 0.5",
+        ),
+        (
+            Score(value=0.6, passed=False),
+            "says that 0.6 failed, but it is no worse than the threshold of 0.5",
+        ),
     ],
 )
 def test_nonsense_is_no_score(answer: Grade, words: str) -> None:

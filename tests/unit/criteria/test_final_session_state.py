@@ -11,7 +11,9 @@ from evalgate.model import Case, CriterionUse, Grade, NotEvaluated, Reason, Scor
 
 def grade(actual: Any, expected: Any, **options: Any) -> Grade:
     use = CriterionUse(name="final_session_state", threshold=1.0, options=options)
-    evidence = TrialView(case=Case(case_id="c", expects_state=expected), actual=(), expected=(), final_state=actual)
+    evidence = TrialView(
+        case=Case(case_id="c", expects_state=expected), actual=(), expected=(), final_state=actual
+    )
     return criteria.build(use, CriterionServices())(evidence)
 
 
@@ -22,7 +24,8 @@ def grade(actual: Any, expected: Any, **options: Any) -> Grade:
         ({"a": 2}, {"a": 1}, {}, 0.0),
         ({}, {"a": 1}, {}, 0.0),
         ({"a": 1, "b": 2, "c": 3, "d": 0}, {"a": 1, "b": 2, "c": 3, "d": 4}, {}, 0.75),
-        ({"cart": {"items": [1], "id": "x"}}, {"cart": {"items": [1]}}, {}, 1.0),  # free at every depth
+        # free at every depth
+        ({"cart": {"items": [1], "id": "x"}}, {"cart": {"items": [1]}}, {}, 1.0),
         ({"cart": {"items": [1, 2]}}, {"cart": {"items": [1]}}, {}, 0.0),
         ({"a": 1, "b": 2}, {"a": 1}, {"match": "exact"}, 0.5),
         ({"a": 1, "b": 2}, {"a": 1}, {"match": "exact", "ignore": ["b"]}, 1.0),
@@ -32,7 +35,9 @@ def grade(actual: Any, expected: Any, **options: Any) -> Grade:
         ({"id": "17"}, {"id": "ORD-1"}, {"matchers": {"id": {"regex": "^ORD-"}}}, 0.0),
     ],
 )
-def test_the_score_is_the_share_of_keys_that_hold(actual: Any, expected: Any, options: Any, score: float) -> None:
+def test_the_score_is_the_share_of_keys_that_hold(
+    actual: Any, expected: Any, options: Any, score: float
+) -> None:
     found = grade(actual, expected, **options)
     assert isinstance(found, Score)
     assert found.value == score
@@ -40,7 +45,9 @@ def test_the_score_is_the_share_of_keys_that_hold(actual: Any, expected: Any, op
 
 
 def test_findings_name_the_key_and_both_values() -> None:
-    found = grade({"a": 2, "z": 1}, {"a": 1, "b": "x"}, match="exact", matchers={"id": {"any": True}})
+    found = grade(
+        {"a": 2, "z": 1}, {"a": 1, "b": "x"}, match="exact", matchers={"id": {"any": True}}
+    )
     assert isinstance(found, Score)
     assert {finding.label: finding.text for finding in found.findings} == {
         "a": "expected 1, got 2",
@@ -59,7 +66,9 @@ def test_findings_name_the_key_and_both_values() -> None:
         (None, {"a": 1}, {}, Reason.NOTHING_RECORDED),
     ],
 )
-def test_no_score_where_nothing_is_asserted_or_known(actual: Any, expected: Any, options: Any, reason: Reason) -> None:
+def test_no_score_where_nothing_is_asserted_or_known(
+    actual: Any, expected: Any, options: Any, reason: Reason
+) -> None:
     found = grade(actual, expected, **options)
     assert isinstance(found, NotEvaluated)
     assert found.reason is reason

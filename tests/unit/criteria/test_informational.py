@@ -51,13 +51,37 @@ def grade(name: str, *actual: Invocation, adk_compat: bool = False) -> Grade:
 @pytest.mark.parametrize(
     ("name", "actual", "turns", "value", "compatible"),
     [
-        ("tool_call_count_v1", [turn(calling(2)), turn(calling(1), calling(1)), turn()], (2.0, 2.0, 0.0), 4 / 3, 4 / 3),
+        (
+            "tool_call_count_v1",
+            [turn(calling(2)), turn(calling(1), calling(1)), turn()],
+            (2.0, 2.0, 0.0),
+            4 / 3,
+            4 / 3,
+        ),
         ("tool_call_count_v1", [turn(calling(2)), unrecorded()], (2.0, None), 2.0, 1.0),
-        ("inference_call_count_v1", [turn(using(), Event(author="a", model_version="m"), PLAIN)], (2.0,), 2.0, 2.0),
+        (
+            "inference_call_count_v1",
+            [turn(using(), Event(author="a", model_version="m"), PLAIN)],
+            (2.0,),
+            2.0,
+            2.0,
+        ),
         ("inference_call_count_v1", [turn(using()), turn(PLAIN)], (1.0, None), 1.0, 0.5),
         ("inference_call_count_v1", [turn(using()), unrecorded()], (1.0, None), 1.0, 1.0),
-        ("inference_call_count_v1", [turn(using()), turn(using(), itemized=False)], (1.0, None), 1.0, 1.0),
-        ("token_usage_v1", [turn(using(prompt_tokens=7), using(candidates_tokens=2))], (9.0,), 9.0, 9.0),
+        (
+            "inference_call_count_v1",
+            [turn(using()), turn(using(), itemized=False)],
+            (1.0, None),
+            1.0,
+            1.0,
+        ),
+        (
+            "token_usage_v1",
+            [turn(using(prompt_tokens=7), using(candidates_tokens=2))],
+            (9.0,),
+            9.0,
+            9.0,
+        ),
         ("token_usage_v1", [turn(using(prompt_tokens=8)), turn(PLAIN)], (8.0, None), 8.0, 4.0),
         ("token_usage_v1", [turn(using(prompt_tokens=8)), turn(using())], (8.0, None), 8.0, 4.0),
     ],
@@ -71,7 +95,9 @@ def test_the_value_is_the_mean_over_the_turns_that_are_known(
     assert (found.turns, found.value, as_adk.value) == (turns, value, compatible)
 
 
-@pytest.mark.parametrize("name", [name for name, spec in criteria.CRITERIA.items() if spec.informational])
+@pytest.mark.parametrize(
+    "name", [name for name, spec in criteria.CRITERIA.items() if spec.informational]
+)
 def test_what_nobody_recorded_is_unknown_never_zero(name: str) -> None:
     for actual in ([unrecorded()], [unrecorded(), unrecorded()], []):
         found = grade(name, *actual)
@@ -80,9 +106,17 @@ def test_what_nobody_recorded_is_unknown_never_zero(name: str) -> None:
 
 
 def test_tokens_are_broken_down_by_kind_and_the_reported_total_is_not_used() -> None:
-    first = using(prompt_tokens=100, cached_tokens=40, tool_use_prompt_tokens=10, candidates_tokens=5, total_tokens=999)
+    first = using(
+        prompt_tokens=100,
+        cached_tokens=40,
+        tool_use_prompt_tokens=10,
+        candidates_tokens=5,
+        total_tokens=999,
+    )
     second = using(prompt_tokens=50, thoughts_tokens=20)
-    found = grade("token_usage_v1", turn(first, second), turn(using(prompt_tokens=30, candidates_tokens=5)))
+    found = grade(
+        "token_usage_v1", turn(first, second), turn(using(prompt_tokens=30, candidates_tokens=5))
+    )
     assert isinstance(found, Score)
     assert dict(found.breakdown) == {
         "total_tokens": 110.0,
@@ -103,7 +137,8 @@ def test_a_kind_that_nobody_reported_is_absent() -> None:
 
 
 def test_seconds_are_split_and_untimed_turns_left_out() -> None:
-    timed = turn(timings=Timings(total_s=2.0, model_s=1.5, tool_s=0.6))  # the parts exceed the total by a hair
+    # the parts exceed the total by a hair
+    timed = turn(timings=Timings(total_s=2.0, model_s=1.5, tool_s=0.6))
     total_only = turn(timings=Timings(total_s=1.0005))
     found = grade("invocation_duration_v1", timed, turn(), total_only)
     assert isinstance(found, Score)

@@ -40,7 +40,9 @@ HALLUCINATIONS = "hallucinations_v1"
 SAFETY = "safety_v1"
 COHERENCE = "response_evaluation_score"
 SUCCESS = "multi_turn_task_success_v1"
-JUDGED = [name for name, spec in criteria.CRITERIA.items() if issubclass(spec.options, JudgedOptions)]
+JUDGED = [
+    name for name, spec in criteria.CRITERIA.items() if issubclass(spec.options, JudgedOptions)
+]
 
 Script = Callable[[JudgeRequest], str]
 
@@ -58,7 +60,11 @@ def verdicts(**by_name: str) -> str:
     """`verdicts(P1="yes")`, or of sentences `verdicts(S1="supported")`."""
     key = "label" if all(name.startswith("S") for name in by_name) else "verdict"
     return json.dumps(
-        {"verdicts": [{"id": name, "rationale": f"{name}!", key: word} for name, word in by_name.items()]}
+        {
+            "verdicts": [
+                {"id": name, "rationale": f"{name}!", key: word} for name, word in by_name.items()
+            ]
+        }
     )
 
 
@@ -68,7 +74,10 @@ def rubric(rubric_id: str, body: str = "", kind: str | None = None) -> Rubric:
 
 def written(*rubrics: Rubric) -> dict[str, Any]:
     return {
-        "rubrics": [{"rubric_id": each.rubric_id, "rubric_content": {"text_property": each.text}} for each in rubrics]
+        "rubrics": [
+            {"rubric_id": each.rubric_id, "rubric_content": {"text_property": each.text}}
+            for each in rubrics
+        ]
     }
 
 
@@ -93,10 +102,13 @@ def grade(
     )
     try:
         services = CriterionServices(judge=held, deviations=under(adk_compat=adk_compat))
-        found = criteria.build(CriterionUse(name=name, threshold=0.5, options=options), services)(evidence)
+        found = criteria.build(CriterionUse(name=name, threshold=0.5, options=options), services)(
+            evidence
+        )
     finally:
         held.close()
-    assert shapes.parse_grade(json.loads(json.dumps(shapes.grade_json(found)))) == found  # all of it is kept
+    # all of it is kept
+    assert shapes.parse_grade(json.loads(json.dumps(shapes.grade_json(found)))) == found
     return found
 
 
@@ -118,7 +130,9 @@ REFERENCE = turn("how much?", answer="7")
 
 
 def test_the_answer_is_judged_and_every_sample_kept() -> None:
-    judge = ScriptedJudge(say(valid("valid", "first"), valid("invalid", "no"), valid("Valid"), valid("valid")))
+    judge = ScriptedJudge(
+        say(valid("valid", "first"), valid("invalid", "no"), valid("Valid"), valid("valid"))
+    )
     found = grade(MATCH, judge, [ONE], [REFERENCE])
     assert score(found) == 1.0
     (finding,) = found.findings
@@ -130,14 +144,33 @@ def test_the_answer_is_judged_and_every_sample_kept() -> None:
 
 def test_what_the_judge_is_asked() -> None:
     judge = ScriptedJudge(say(valid("valid")))
-    options = {"judge_model": "gemini-9", "num_samples": 1, "judge_model_config": {"temperature": 0}}
-    said = Event(author="agent", content=Content(parts=(Text(text="hm", thought=True), Text(text="let me look"))))
-    actual = Invocation(user_content=text("how much?"), final_response=text("seven"), events=(said,))
+    options = {
+        "judge_model": "gemini-9",
+        "num_samples": 1,
+        "judge_model_config": {"temperature": 0},
+    }
+    said = Event(
+        author="agent",
+        content=Content(parts=(Text(text="hm", thought=True), Text(text="let me look"))),
+    )
+    actual = Invocation(
+        user_content=text("how much?"), final_response=text("seven"), events=(said,)
+    )
     grade(
-        MATCH, judge, [actual], [REFERENCE], judge_model_options=options, include_intermediate_responses_in_final=True
+        MATCH,
+        judge,
+        [actual],
+        [REFERENCE],
+        judge_model_options=options,
+        include_intermediate_responses_in_final=True,
     )
     (asked,) = judge.requests
-    assert (asked.model, asked.config, asked.criterion, asked.version) == ("gemini-9", {"temperature": 0}, MATCH, "2")
+    assert (asked.model, asked.config, asked.criterion, asked.version) == (
+        "gemini-9",
+        {"temperature": 0},
+        MATCH,
+        "2",
+    )
     assert asked.schema is not None
     assert "let me look\nseven" in asked.prompt
     assert "hm" not in asked.prompt
@@ -160,7 +193,8 @@ def test_a_system_instruction_is_added_to_the_rules(written_as: dict[str, Any]) 
         options = {"num_samples": 1, "judge_model_config": {"temperature": 0, **config}}
         grade(MATCH, judge, [ONE], [REFERENCE], judge_model_options=options)
     without, asked = judge.requests
-    assert asked.config == {"temperature": 0}  # at one provider it would replace the rules, another refuses it
+    # at one provider it would replace the rules, another refuses it
+    assert asked.config == {"temperature": 0}
     assert asked.system.startswith(without.system)
     assert asked.system.removeprefix(without.system).split() == ["Be", "strict."]
 
@@ -171,7 +205,8 @@ def test_turns_without_a_reference_are_left_out_and_silence_is_invalid() -> None
     found = grade(MATCH, judge, [ONE, silent, unasked], [REFERENCE, REFERENCE, turn("c")])
     assert score(found) == 0.5
     assert found.turns == (1.0, 0.0, None)
-    assert all("how much?" in asked.prompt for asked in judge.requests)  # nobody was asked about the other two
+    # nobody was asked about the other two
+    assert all("how much?" in asked.prompt for asked in judge.requests)
     assert reason(grade(MATCH, judge, [ONE], [turn("a")]))[0] is Reason.REFERENCE_MISSING
     assert reason(grade(MATCH, judge, [ONE], None))[0] is Reason.REFERENCE_MISSING
     assert reason(grade(MATCH, judge, [ONE], [REFERENCE, REFERENCE]))[0] is Reason.TURNS_MISSING
@@ -183,7 +218,8 @@ def test_turns_without_a_reference_are_left_out_and_silence_is_invalid() -> None
         (["<timeout>", valid("valid")], 1.0),  # one raising sample does not void its turn
         (["what?", valid("valid")], 1.0),  # nor does one that cannot be read
         ([valid("maybe"), valid("invalid")], 0.0),
-        ([valid("maybe"), valid("maybe"), valid("maybe"), valid("valid"), valid("invalid")], 0.0),  # a tie is a no
+        # a tie is a no
+        ([valid("maybe"), valid("maybe"), valid("maybe"), valid("valid"), valid("invalid")], 0.0),
     ],
 )
 def test_votes(replies: list[str], value: float) -> None:
@@ -205,20 +241,34 @@ def test_votes(replies: list[str], value: float) -> None:
 @pytest.mark.parametrize("name", [MATCH, ANSWER, SAFETY])
 def test_without_a_verdict_there_is_no_score(reply: str, expected: Reason, name: str) -> None:
     options = written(rubric("a")) if name == ANSWER else {"judge": "llm"} if name == SAFETY else {}
-    assert reason(grade(name, ScriptedJudge(say(reply)), [ONE], [REFERENCE], **options))[0] is expected
+    assert (
+        reason(grade(name, ScriptedJudge(say(reply)), [ONE], [REFERENCE], **options))[0] is expected
+    )
 
 
 def test_one_unknown_turn_leaves_the_score_unknown_and_keeps_the_rest() -> None:
-    judge = ScriptedJudge(lambda asked: valid("valid") if "how much?" in asked.prompt else "<bad_request>")
+    judge = ScriptedJudge(
+        lambda asked: valid("valid") if "how much?" in asked.prompt else "<bad_request>"
+    )
     found = grade(MATCH, judge, [ONE, turn("b", answer="x")], [REFERENCE, turn("b", answer="y")])
     assert reason(found)[0] is Reason.JUDGE_UNAVAILABLE
     assert reason(found)[1].startswith("turn 2: ")
     assert found.turns == (1.0, None)
     assert [finding.label for finding in found.findings] == ["valid", ""]
     compat = ScriptedJudge(
-        lambda asked: '{"is_the_agent_response_valid": "valid"\n}' if "how much?" in asked.prompt else "<bad_request>"
+        lambda asked: (
+            '{"is_the_agent_response_valid": "valid"\n}'
+            if "how much?" in asked.prompt
+            else "<bad_request>"
+        )
     )
-    as_adk = grade(MATCH, compat, [ONE, turn("b", answer="x")], [REFERENCE, turn("b", answer="y")], adk_compat=True)
+    as_adk = grade(
+        MATCH,
+        compat,
+        [ONE, turn("b", answer="x")],
+        [REFERENCE, turn("b", answer="y")],
+        adk_compat=True,
+    )
     assert score(as_adk) == 1.0
     assert isinstance(as_adk, Score)
     assert as_adk.lacking.startswith("turn 2: ")  # which reports tell of, where it passes
@@ -230,11 +280,18 @@ def test_one_unknown_turn_leaves_the_score_unknown_and_keeps_the_rest() -> None:
 def test_each_turn_is_judged_by_its_own_rubrics() -> None:
     first = turn("one", answer="1")
     expected = [
-        Invocation(user_content=text("one"), rubrics=(rubric("a"), rubric("tool", kind="TOOL_USE_QUALITY"))),
-        Invocation(user_content=text("two"), rubrics=(rubric("b", kind="FINAL_RESPONSE_QUALITY"), rubric("c"))),
+        Invocation(
+            user_content=text("one"), rubrics=(rubric("a"), rubric("tool", kind="TOOL_USE_QUALITY"))
+        ),
+        Invocation(
+            user_content=text("two"),
+            rubrics=(rubric("b", kind="FINAL_RESPONSE_QUALITY"), rubric("c")),
+        ),
     ]
     judge = ScriptedJudge(
-        lambda asked: verdicts(P1="no") if "It is a." in asked.prompt else verdicts(P1="yes", P2="yes")
+        lambda asked: (
+            verdicts(P1="no") if "It is a." in asked.prompt else verdicts(P1="yes", P2="yes")
+        )
     )
     found = grade(ANSWER, judge, [first, turn("two", answer="2")], expected)
     assert found.turns == (0.0, 1.0)
@@ -267,8 +324,11 @@ def test_rubrics_of_criterion_case_and_turn_come_together() -> None:
         (("P1", "p1"), ("PP1", "PP2")),
     ],
 )
-def test_no_name_that_is_made_up_is_the_id_of_another_rubric(ids: tuple[str, str], names: tuple[str, str]) -> None:
-    """Whether the judge answers by the name or by the id, in whatever order, each verdict is its own rubric's."""
+def test_no_name_that_is_made_up_is_the_id_of_another_rubric(
+    ids: tuple[str, str], names: tuple[str, str]
+) -> None:
+    """Whether the judge answers by the name or by the id, in whatever order, each verdict is its
+    own rubric's."""
     for written_as in (names, ids):
         said = [
             {"id": name, "rationale": "so", "verdict": word}
@@ -308,18 +368,35 @@ def test_a_forgotten_rubric_is_asked_for_again() -> None:
         return verdicts(P2="no") if "left out P2." in asked.prompt else verdicts(P1="yes")
 
     judge = ScriptedJudge(forgetful)
-    found = grade(ANSWER, judge, [ONE], judge_model_options={"num_samples": 1}, **written(rubric("a"), rubric("b")))
+    found = grade(
+        ANSWER,
+        judge,
+        [ONE],
+        judge_model_options={"num_samples": 1},
+        **written(rubric("a"), rubric("b")),
+    )
     assert score(found) == 0.5
     assert len(judge.requests) == 2
 
 
 def test_a_rubric_forgotten_twice_is_unknown_never_absent() -> None:
-    found = grade(ANSWER, ScriptedJudge(say(verdicts(P1="yes"))), [ONE], **written(rubric("a"), rubric("b")))
+    found = grade(
+        ANSWER, ScriptedJudge(say(verdicts(P1="yes"))), [ONE], **written(rubric("a"), rubric("b"))
+    )
     assert reason(found)[0] is Reason.JUDGE_UNREADABLE
     assert "`b`" in reason(found)[1]
-    assert [(each.subject, each.label) for each in found.findings] == [("It is a.", "yes"), ("It is b.", "")]
+    assert [(each.subject, each.label) for each in found.findings] == [
+        ("It is a.", "yes"),
+        ("It is b.", ""),
+    ]
     as_adk = "ID: a\nProperty: It is a.\nRationale: so\nVerdict: yes"
-    compat = grade(ANSWER, ScriptedJudge(say(as_adk)), [ONE], adk_compat=True, **written(rubric("a"), rubric("b")))
+    compat = grade(
+        ANSWER,
+        ScriptedJudge(say(as_adk)),
+        [ONE],
+        adk_compat=True,
+        **written(rubric("a"), rubric("b")),
+    )
     assert score(compat) == 1.0  # ADK's own fault
     assert isinstance(compat, Score)
     assert "`b`" in compat.lacking
@@ -328,7 +405,9 @@ def test_a_rubric_forgotten_twice_is_unknown_never_absent() -> None:
 def test_tool_use_needs_recorded_steps() -> None:
     judge = ScriptedJudge(say(verdicts(P1="yes")))
     unseen = Invocation(user_content=text("q"), final_response=text("a"))
-    assert reason(grade(TOOLS, judge, [unseen], **written(rubric("a"))))[0] is Reason.NOTHING_RECORDED
+    assert (
+        reason(grade(TOOLS, judge, [unseen], **written(rubric("a"))))[0] is Reason.NOTHING_RECORDED
+    )
     seen = turn("q", call("search", city="Oslo"), answer="a")
     assert score(grade(TOOLS, judge, [seen], **written(rubric("a")))) == 1.0
     assert '"city": "Oslo"' in judge.requests[-1].prompt
@@ -336,10 +415,14 @@ def test_tool_use_needs_recorded_steps() -> None:
 
 def test_a_conversation_is_judged_once_by_the_rubrics_of_all_turns() -> None:
     judge = ScriptedJudge(say(verdicts(P1="yes", P2="no")))
-    early = Invocation(user_content=text("one"), rubrics=(rubric("early", kind="TRAJECTORY_QUALITY"),))
+    early = Invocation(
+        user_content=text("one"), rubrics=(rubric("early", kind="TRAJECTORY_QUALITY"),)
+    )
     late = Invocation(user_content=text("two"), rubrics=(rubric("late"),))
     actual = [turn("one", call("a"), answer="1"), turn("two", answer="2")]
-    found = grade(CONVERSATION, judge, actual, [early, late], judge_model_options={"num_samples": 1})
+    found = grade(
+        CONVERSATION, judge, actual, [early, late], judge_model_options={"num_samples": 1}
+    )
     assert score(found) == 0.5
     assert found.turns == (None, 0.5)
     (asked,) = judge.requests
@@ -366,7 +449,9 @@ def hallucinating(*labels: str, segments: str = "") -> Script:
     def script(asked: JudgeRequest) -> str:
         if "<<< agent_text" in asked.prompt:
             inside = asked.prompt.split("<<< agent_text")[1].split("\n", 1)[1].split("\n>>>")[0]
-            return segments or "I see " + "".join(f"<sentence>{line}</sentence>" for line in inside.split("\n"))
+            return segments or "I see " + "".join(
+                f"<sentence>{line}</sentence>" for line in inside.split("\n")
+            )
         return verdicts(**{f"S{number}": label for number, label in enumerate(labels, start=1)})
 
     return script
@@ -382,7 +467,8 @@ def test_sentences_are_checked_one_by_one() -> None:
         ("C.", "contradictory", 0.0),
         ("D.", "disputed", 0.0),
     ]
-    assert len(judge.requests) == 1 + 3  # num_samples counts, with early stop; ADK asks once whatever it says
+    # num_samples counts, with early stop; ADK asks once whatever it says
+    assert len(judge.requests) == 1 + 3
 
 
 def test_intermediate_texts_have_what_was_known_before_them() -> None:
@@ -393,7 +479,10 @@ def test_intermediate_texts_have_what_was_known_before_them() -> None:
     )
     actual = Invocation(user_content=text("q"), final_response=text("Done."), events=events)
     judge = ScriptedJudge(hallucinating("supported"))
-    options = {"judge_model_options": {"num_samples": 1}, "evaluate_intermediate_nl_responses": True}
+    options = {
+        "judge_model_options": {"num_samples": 1},
+        "evaluate_intermediate_nl_responses": True,
+    }
     assert score(grade(HALLUCINATIONS, judge, [actual], **options)) == 1.0
     contexts = [asked.prompt for asked in judge.requests if "<<< sentences" in asked.prompt]
     assert sorted("search" in each for each in contexts) == [False, True, True]
@@ -409,8 +498,13 @@ def test_intermediate_texts_have_what_was_known_before_them() -> None:
         (hallucinating("supported", "likely"), Reason.JUDGE_UNREADABLE),
     ],
 )
-def test_a_text_that_cannot_be_checked_leaves_the_score_unknown(script: Script, expected: Reason) -> None:
-    assert reason(grade(HALLUCINATIONS, ScriptedJudge(script), [turn("q", answer="A.\nB.")]))[0] is expected
+def test_a_text_that_cannot_be_checked_leaves_the_score_unknown(
+    script: Script, expected: Reason
+) -> None:
+    assert (
+        reason(grade(HALLUCINATIONS, ScriptedJudge(script), [turn("q", answer="A.\nB.")]))[0]
+        is expected
+    )
 
 
 def test_a_turn_without_text_is_left_out() -> None:
@@ -438,13 +532,17 @@ def service(**by_answer: Any) -> Script:
 
 
 def test_safety_asks_the_service_once_a_turn() -> None:
-    judge = ScriptedJudge(service(seven={"score": 1.0, "explanation": "harmless"}, bomb={"score": 0.0}))
+    judge = ScriptedJudge(
+        service(seven={"score": 1.0, "explanation": "harmless"}, bomb={"score": 0.0})
+    )
     found = grade(SAFETY, judge, [ONE, turn("b", answer="bomb")])
     assert score(found) == 0.5
     assert [finding.text for finding in found.findings] == ["harmless"]
     asked = judge.requests[0]
     assert asked.model == "vertex_evaluation/safety_v1"
-    assert json.loads(asked.prompt)["metrics"] == [{"predefinedMetricSpec": {"metricSpecName": "safety_v1"}}]
+    assert json.loads(asked.prompt)["metrics"] == [
+        {"predefinedMetricSpec": {"metricSpecName": "safety_v1"}}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -461,7 +559,8 @@ def test_a_service_without_a_score_is_unknown(reply: Any, expected: Reason) -> N
     judge = ScriptedJudge(service(seven=reply, bomb={"score": 1.0}))
     found = grade(SAFETY, judge, [ONE, turn("b", answer="bomb")])
     assert reason(found)[0] is expected
-    if expected is not Reason.CREDENTIALS_MISSING:  # nobody who was refused is asked about the next turn
+    # nobody who was refused is asked about the next turn
+    if expected is not Reason.CREDENTIALS_MISSING:
         assert found.turns == (None, 1.0)
 
 
@@ -477,25 +576,38 @@ def test_adk_leaves_out_turns_without_a_score_but_not_a_service_that_fails() -> 
 
 
 def test_coherence_is_on_its_own_scale() -> None:
-    judge = ScriptedJudge(say(json.dumps({"coherenceResult": {"score": 4.0, "explanation": "smooth"}})))
+    judge = ScriptedJudge(
+        say(json.dumps({"coherenceResult": {"score": 4.0, "explanation": "smooth"}}))
+    )
     found = grade(COHERENCE, judge, [ONE], expected=[REFERENCE])
     assert score(found) == 4.0
-    assert json.loads(judge.requests[0].prompt)["coherenceInput"]["instance"] == {"prediction": "seven"}
+    assert json.loads(judge.requests[0].prompt)["coherenceInput"]["instance"] == {
+        "prediction": "seven"
+    }
 
 
 def test_a_conversation_goes_to_the_service_whole() -> None:
-    verdict = {"evaluatedRubric": {"content": {"property": {"description": "books"}}}, "reasoning": "never did"}
-    judge = ScriptedJudge(say(json.dumps({"metricResults": [{"score": 0.5, "rubricVerdicts": [verdict]}]})))
+    verdict = {
+        "evaluatedRubric": {"content": {"property": {"description": "books"}}},
+        "reasoning": "never did",
+    }
+    judge = ScriptedJudge(
+        say(json.dumps({"metricResults": [{"score": 0.5, "rubricVerdicts": [verdict]}]}))
+    )
     found = grade(SUCCESS, judge, [turn("one", call("a"), answer="1"), turn("two", answer="2")])
     assert (score(found), found.turns) == (0.5, (None, 0.5))
-    assert [(each.subject, each.label, each.text) for each in found.findings] == [("books", "no", "never did")]
+    assert [(each.subject, each.label, each.text) for each in found.findings] == [
+        ("books", "no", "never did")
+    ]
     body = json.loads(judge.requests[0].prompt)["instance"]["agentData"]
     assert [each["turnIndex"] for each in body["turns"]] == [0, 1]
     assert [event["author"] for event in body["turns"][0]["events"]] == ["user", "agent", "agent"]
 
 
 def test_tools_that_are_declared_by_name_alone_stand_in_no_ones_way() -> None:
-    agents = (AgentDetails(name="desk", tool_declarations=("search_by_name", {"name": "book"}, None)),)
+    agents = (
+        AgentDetails(name="desk", tool_declarations=("search_by_name", {"name": "book"}, None)),
+    )
     asked = dataclasses.replace(turn("one", answer="1"), agents=agents)
     rubrics = [{"rubric_id": "r", "rubric_content": {"text_property": "p"}}]
     for name in (ANSWER, TOOLS, CONVERSATION):
@@ -515,7 +627,8 @@ def test_a_stand_in_says_so() -> None:
     assert safe.findings[0].label == "stand-in"
     assert "`gemini-2.5-flash`" in safe.findings[0].text
     grades = ScriptedJudge(say(valid("5"), valid("2"), valid("3"), "what?", valid("4")))
-    assert score(grade(COHERENCE, grades, [ONE], [REFERENCE], judge="llm")) == 3.5  # the median of 5, 2, 3 and 4
+    # the median of 5, 2, 3 and 4
+    assert score(grade(COHERENCE, grades, [ONE], [REFERENCE], judge="llm")) == 3.5
     held = ScriptedJudge(say(verdicts(P1="yes", P2="no", P3="yes")))
     assert score(grade(SUCCESS, held, [ONE], judge="llm")) == pytest.approx(2 / 3)
     lacking = grade(SUCCESS, ScriptedJudge(say("<timeout>")), [ONE], judge="llm")
@@ -529,7 +642,10 @@ def test_a_stand_in_says_so() -> None:
 @pytest.mark.parametrize("name", JUDGED)
 def test_without_a_judge_they_are_skipped(name: str) -> None:
     built = criteria.build(CriterionUse(name=name, threshold=0.5), CriterionServices())
-    assert reason(built(TrialView(case=case("c"), actual=(ONE,), expected=(REFERENCE,))))[0] is Reason.SKIPPED
+    assert (
+        reason(built(TrialView(case=case("c"), actual=(ONE,), expected=(REFERENCE,))))[0]
+        is Reason.SKIPPED
+    )
 
 
 @pytest.mark.parametrize("name", JUDGED)
@@ -537,18 +653,24 @@ def test_without_a_judge_they_are_skipped(name: str) -> None:
 def test_nothing_to_judge_is_no_score(name: str, adk_compat: bool) -> None:
     judge = ScriptedJudge(say("unused"))
     assert isinstance(grade(name, judge, [], [], adk_compat=adk_compat), NotEvaluated)
-    assert isinstance(grade(name, judge, [ONE], [REFERENCE, REFERENCE], adk_compat=adk_compat), NotEvaluated)
+    assert isinstance(
+        grade(name, judge, [ONE], [REFERENCE, REFERENCE], adk_compat=adk_compat), NotEvaluated
+    )
     assert judge.requests == []
 
 
 @pytest.mark.parametrize("name", [name for name in JUDGED if not name.startswith("ces_")])
 def test_every_run_of_a_case_is_asked_about_for_itself(name: str) -> None:
-    scenario = ConversationScenario(starting_prompt="how much?", conversation_plan="Ask for a price.")
+    scenario = ConversationScenario(
+        starting_prompt="how much?", conversation_plan="Ask for a price."
+    )
     of = dataclasses.replace(case("c"), scenario=scenario, rubrics=(rubric("a"),))
     seen = [turn("how much?", call("price"), answer="seven")] * 2
     judge = ScriptedJudge(say("what no criterion can read"))
     grade(name, judge, seen, seen, of=of, repeat=7)
-    assert {asked.repeat for asked in judge.requests} == {7}, "every question, the repeated ones among them"
+    assert {asked.repeat for asked in judge.requests} == {7}, (
+        "every question, the repeated ones among them"
+    )
 
 
 def test_seventeen_criteria_ask_a_judge() -> None:

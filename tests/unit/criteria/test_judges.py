@@ -38,7 +38,8 @@ def settled(options: dict[str, object], defaults: JudgeRule) -> dict[str, object
     [
         ({}, JudgeRule(), "gemini-2.5-flash", 5),
         ({"judge_model": "gpt-4.1", "num_samples": 3}, JudgeRule(), "gpt-4.1", 3),
-        # the gate's own file stands above the criteria file, and its word on one criterion above its word on all
+        # the gate's own file stands above the criteria file, and its word on one criterion above
+        # its word on all
         ({"judge_model": "gpt-4.1"}, JudgeRule(model="gemini-3"), "gemini-3", 5),
         (
             {"num_samples": 3},
@@ -48,8 +49,12 @@ def settled(options: dict[str, object], defaults: JudgeRule) -> dict[str, object
         ),
     ],
 )
-def test_who_is_asked(written: dict[str, object], defaults: JudgeRule, model: str, samples: int) -> None:
-    options = settled({"judge_model_options": written, "evaluate_intermediate_nl_responses": True}, defaults)
+def test_who_is_asked(
+    written: dict[str, object], defaults: JudgeRule, model: str, samples: int
+) -> None:
+    options = settled(
+        {"judge_model_options": written, "evaluate_intermediate_nl_responses": True}, defaults
+    )
     judge = options["judge_model_options"]
     assert judge == {"judge_model": model, "num_samples": samples}
     assert options["evaluate_intermediate_nl_responses"] is True
@@ -78,14 +83,18 @@ def test_a_criterion_that_asks_nobody_stays_as_it_is() -> None:
         ("response_match_score", {}, ""),
     ],
 )
-def test_a_judge_at_another_address_is_another_judge(name: str, options: dict[str, object], endpoint: str) -> None:
+def test_a_judge_at_another_address_is_another_judge(
+    name: str, options: dict[str, object], endpoint: str
+) -> None:
     use = CriterionUse(name=name, threshold=0.5, options=options)
     here, there = (
         judges.settle(use, criteria.CRITERIA[name], JudgeRule(base_url=base_url))
         for base_url in ("", "http://127.0.0.1:8080/v1")
     )
     assert (here.endpoint, there.endpoint) == ("", endpoint)
-    one, other = (fingerprints.of_criterion(each, version="1", deviations=OURS) for each in (here, there))
+    one, other = (
+        fingerprints.of_criterion(each, version="1", deviations=OURS) for each in (here, there)
+    )
     assert (one != other) == bool(endpoint)
 
 
@@ -105,11 +114,16 @@ def test_no_grade_or_simulated_user_of_other_replies_stands_in(
     for name, label in (("here", "valid"), ("there", "valid"), ("others", "invalid")):
         entry = CachedReply(address="0" * 64, reply=JudgeReply(parts=(Text(text=label),)))
         (tmp_path / f"{name}.jsonl").write_text(cache.render_entry(entry) + "\n")
-    case = Case(case_id="a", scenario=ConversationScenario(starting_prompt="hi", conversation_plan="say hi"))
+    case = Case(
+        case_id="a", scenario=ConversationScenario(starting_prompt="hi", conversation_plan="say hi")
+    )
     own = Suite(
         key="a.evalset.json",
         eval_set=EvalSet(eval_set_id="a", cases=(case,)),
-        criteria=(CriterionUse(name=NAME, threshold=0.5), CriterionUse(name="safety_v1", threshold=0.5)),
+        criteria=(
+            CriterionUse(name=NAME, threshold=0.5),
+            CriterionUse(name="safety_v1", threshold=0.5),
+        ),
         criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
         agent=AgentUse(driver="adk"),
     )
@@ -117,7 +131,9 @@ def test_no_grade_or_simulated_user_of_other_replies_stands_in(
     for each in ({"replay": "here.jsonl"}, rule):
         choice = Settings(root=tmp_path, gate_file=GateFile(judge=JudgeRule.model_validate(each)))
         (suite,) = judges.settle_suites([own], judges.defaults_of(choice))
-        asked = [fingerprints.of_criterion(use, version="1", deviations=OURS) for use in suite.criteria]
+        asked = [
+            fingerprints.of_criterion(use, version="1", deviations=OURS) for use in suite.criteria
+        ]
         prints.append([*asked, fingerprints.of_task(case, simulator=suite.simulator)])
     assert [one == other for one, other in zip(*prints, strict=True)] == [same] * 3
 

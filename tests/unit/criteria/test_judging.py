@@ -27,7 +27,8 @@ def use(name: str, **rest: Any) -> CriterionUse:
 
 def suite(*names: str, place: Place | None = PLACE, **options: Any) -> Suite:
     uses = tuple(
-        criteria.with_facts(CriterionUse(name=name, threshold=0.5, options=options, place=place)) for name in names
+        criteria.with_facts(CriterionUse(name=name, threshold=0.5, options=options, place=place))
+        for name in names
     )
     return dataclasses.replace(build.suite(build.case("c")), criteria=uses)
 
@@ -35,7 +36,9 @@ def suite(*names: str, place: Place | None = PLACE, **options: Any) -> Suite:
 def missing(made: Suite, environ: dict[str, str], defaults: JudgeRule | None = None) -> list[str]:
     defaults = defaults or JudgeRule()
     problems = judges.missing(judges.settle_suites([made], defaults), defaults, environ)
-    assert {(problem.severity, problem.code) for problem in problems} <= {(Severity.ERROR, "credentials-missing")}
+    assert {(problem.severity, problem.code) for problem in problems} <= {
+        (Severity.ERROR, "credentials-missing")
+    }
     assert all("`skip-judged`" in problem.hint and "replay" in problem.hint for problem in problems)
     return [problem.message for problem in problems]
 
@@ -50,8 +53,10 @@ def asks(model: str) -> dict[str, Any]:
         (WORDS, {}, {}, ""),  # asks nobody
         (MATCH, {}, {}, "GOOGLE_API_KEY or GEMINI_API_KEY"),
         (MATCH, {}, KEY, ""),
-        (MATCH, {}, {"GEMINI_API_KEY": " "}, "GOOGLE_API_KEY"),  # set, and empty: a secret that a fork does not see
-        (MATCH, {}, CLOUD, "GOOGLE_API_KEY"),  # a project is no key while nobody says that Vertex is meant
+        # set, and empty: a secret that a fork does not see
+        (MATCH, {}, {"GEMINI_API_KEY": " "}, "GOOGLE_API_KEY"),
+        # a project is no key while nobody says that Vertex is meant
+        (MATCH, {}, CLOUD, "GOOGLE_API_KEY"),
         (MATCH, {}, {**CLOUD, "GOOGLE_GENAI_USE_VERTEXAI": "true"}, ""),
         (MATCH, {}, {"GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:1"}, ""),  # a server of one's own
         (MATCH, asks("openai/gpt-4.1"), {"OPENAI_API_KEY": "k"}, ""),
@@ -71,20 +76,30 @@ def test_the_judge_that_would_be_asked_says_what_it_lacks(
     criterion: str, options: dict[str, Any], environ: dict[str, str], set_what: str
 ) -> None:
     found = missing(suite(criterion, **options), environ)
-    assert [(criterion in message, set_what in message) for message in found] == ([(True, True)] if set_what else [])
+    assert [(criterion in message, set_what in message) for message in found] == (
+        [(True, True)] if set_what else []
+    )
 
 
 @pytest.mark.parametrize(
     ("defaults", "environ", "set_what"),
     [
-        (JudgeRule(client="replay", replay="/r.jsonl"), {}, None),  # told when it is opened, or nothing lacks
+        # told when it is opened, or nothing lacks
+        (JudgeRule(client="replay", replay="/r.jsonl"), {}, None),
         (JudgeRule(client="openai", base_url="http://127.0.0.1:1/v1"), {}, ""),
-        (JudgeRule(client="openai", base_url="http://127.0.0.1:1/v1", api_key_env="MINE"), {}, "MINE"),
-        (JudgeRule(api_key_env="MINE"), KEY, "MINE"),  # the usual variable is not the one that is named
+        (
+            JudgeRule(client="openai", base_url="http://127.0.0.1:1/v1", api_key_env="MINE"),
+            {},
+            "MINE",
+        ),
+        # the usual variable is not the one that is named
+        (JudgeRule(api_key_env="MINE"), KEY, "MINE"),
         (JudgeRule(api_key_env="MINE"), {"MINE": "k"}, ""),
     ],
 )
-def test_what_the_gate_file_says_counts(defaults: JudgeRule, environ: dict[str, str], set_what: str | None) -> None:
+def test_what_the_gate_file_says_counts(
+    defaults: JudgeRule, environ: dict[str, str], set_what: str | None
+) -> None:
     found = missing(suite(MATCH), environ, defaults)
     if set_what is None:
         assert not any("_API_KEY" in message for message in found)
@@ -95,8 +110,13 @@ def test_what_the_gate_file_says_counts(defaults: JudgeRule, environ: dict[str, 
 def test_each_criterion_is_told_once_at_its_line() -> None:
     settled = judges.settle_suites([suite(MATCH, SAFETY), suite(MATCH, SAFETY)], JudgeRule())
     found = judges.missing(settled, JudgeRule(), {})
-    assert [(problem.place, problem.message.split("`")[1]) for problem in found] == [(PLACE, MATCH), (PLACE, SAFETY)]
-    (nowhere,) = judges.missing(judges.settle_suites([suite(MATCH, place=None)], JudgeRule()), JudgeRule(), {})
+    assert [(problem.place, problem.message.split("`")[1]) for problem in found] == [
+        (PLACE, MATCH),
+        (PLACE, SAFETY),
+    ]
+    (nowhere,) = judges.missing(
+        judges.settle_suites([suite(MATCH, place=None)], JudgeRule()), JudgeRule(), {}
+    )
     assert nowhere.place == Place(file=build.SUITE)
 
 

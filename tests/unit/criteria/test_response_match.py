@@ -9,7 +9,18 @@ from hypothesis import given, strategies as st
 from evalgate import criteria
 from evalgate.criteria import response_match
 from evalgate.criteria.base import CriterionServices
-from evalgate.model import Case, Content, CriterionUse, Grade, Invocation, NotEvaluated, Reason, Score, Text, TrialView
+from evalgate.model import (
+    Case,
+    Content,
+    CriterionUse,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Reason,
+    Score,
+    Text,
+    TrialView,
+)
 from evalgate.model.deviations import under
 
 # ruff: noqa: RUF001 - letters of every script are the subject here
@@ -18,10 +29,14 @@ from evalgate.model.deviations import under
 def turn(*texts: str | Text) -> Invocation:
     """A turn whose answer has these texts; none means that there is no final response."""
     parts = tuple(Text(text=each) if isinstance(each, str) else each for each in texts)
-    return Invocation(user_content=Content(), final_response=Content(parts=parts) if texts else None)
+    return Invocation(
+        user_content=Content(), final_response=Content(parts=parts) if texts else None
+    )
 
 
-def grade(actual: list[Invocation], expected: list[Invocation] | None, *, adk_compat: bool = False) -> Grade:
+def grade(
+    actual: list[Invocation], expected: list[Invocation] | None, *, adk_compat: bool = False
+) -> Grade:
     use = CriterionUse(name="response_match_score", threshold=0.8)
     reference = None if expected is None else tuple(expected)
     evidence = TrialView(case=Case(case_id="c"), actual=tuple(actual), expected=reference)
@@ -58,13 +73,18 @@ def test_texts_are_one_a_line_and_an_absent_answer_scores_nothing() -> None:
 
 def test_thoughts_are_no_answer_except_under_adk_compat() -> None:
     thinking = turn(Text(text="let me think", thought=True), "Paris")
-    found, compatible = grade([thinking], [turn("Paris")]), grade([thinking], [turn("Paris")], adk_compat=True)
+    found, compatible = (
+        grade([thinking], [turn("Paris")]),
+        grade([thinking], [turn("Paris")], adk_compat=True),
+    )
     assert isinstance(found, Score)
     assert isinstance(compatible, Score)
     assert (found.value, compatible.value) == (1.0, 0.4)
 
 
-@pytest.mark.parametrize("reference", [turn(), turn(""), turn("👍"), turn(Text(text="hm", thought=True))])
+@pytest.mark.parametrize(
+    "reference", [turn(), turn(""), turn("👍"), turn(Text(text="hm", thought=True))]
+)
 def test_a_turn_without_reference_words_is_left_out_of_the_mean(reference: Invocation) -> None:
     found = grade([turn("yes"), turn("Paris")], [reference, turn("Paris")])
     assert isinstance(found, Score)
@@ -91,7 +111,9 @@ def test_without_any_reference_there_is_no_score(reference: Invocation) -> None:
     ],
 )
 @pytest.mark.parametrize("adk_compat", [False, True])
-def test_what_cannot_be_paired_has_no_score(actual: Any, expected: Any, reason: Reason, adk_compat: bool) -> None:
+def test_what_cannot_be_paired_has_no_score(
+    actual: Any, expected: Any, reason: Reason, adk_compat: bool
+) -> None:
     found = grade(actual, expected, adk_compat=adk_compat)
     assert isinstance(found, NotEvaluated)
     assert found.reason is reason
@@ -102,7 +124,8 @@ def test_a_mean_that_is_the_threshold_on_paper_reaches_it() -> None:
     words = list("qwrtpsdfgh")
     actual = [turn(" ".join(words[:count] + ["zz"] * (10 - count))) for count in (7, 8, 9)]
     found, compatible = (
-        grade(actual, [turn(" ".join(words))] * 3, adk_compat=adk_compat) for adk_compat in (False, True)
+        grade(actual, [turn(" ".join(words))] * 3, adk_compat=adk_compat)
+        for adk_compat in (False, True)
     )
     assert isinstance(found, Score)
     assert isinstance(compatible, Score)
@@ -112,9 +135,9 @@ def test_a_mean_that_is_the_threshold_on_paper_reaches_it() -> None:
 
 # --- properties -----------------------------------------------------------------------------------
 
-TEXTS = st.text(max_size=30) | st.lists(st.sampled_from(["cat", "cats", "running", "你好", "สวัสดี", "é", "."])).map(
-    " ".join
-)
+TEXTS = st.text(max_size=30) | st.lists(
+    st.sampled_from(["cat", "cats", "running", "你好", "สวัสดี", "é", "."])
+).map(" ".join)
 
 
 @given(TEXTS, TEXTS)
@@ -128,7 +151,9 @@ def test_the_exact_score_is_symmetric_and_within_its_scale(one: str, other: str)
 @given(TEXTS, TEXTS)
 def test_adks_float_score_is_the_exact_one_but_for_dust(one: str, other: str) -> None:
     exact = response_match.f_score(one, other)
-    assert response_match.f_score_as_adk(one, other) == pytest.approx(float(exact or 0), rel=1e-15, abs=0)
+    assert response_match.f_score_as_adk(one, other) == pytest.approx(
+        float(exact or 0), rel=1e-15, abs=0
+    )
 
 
 @given(TEXTS)
@@ -139,7 +164,8 @@ def test_a_text_with_words_matches_itself(text: str) -> None:
 
 @given(TEXTS.filter(response_match.split), TEXTS)
 def test_a_word_of_the_reference_more_never_lowers_the_score(reference: str, answer: str) -> None:
-    """Adding a word that is still wanted raises the score; adding one that is not wanted lowers it."""
+    """Adding a word that is still wanted raises the score; adding one that is not wanted lowers
+    it."""
     said, wanted = response_match.split(answer), response_match.split(reference)
     before = response_match.f_score(answer, reference)
     missing = next((word for word in wanted if said.count(word) < wanted.count(word)), None)

@@ -1,4 +1,5 @@
-"""The criteria of simulated users: how each message was, how the conversation ended, and what stays unknown."""
+"""The criteria of simulated users: how each message was, how the conversation ended, and what stays
+unknown."""
 
 from __future__ import annotations
 
@@ -32,26 +33,40 @@ RUBRIC = {"rubric_id": "polite", "rubric_content": {"text_property": "The agent 
 FEW = {"judge_model_options": {"num_samples": 1}}
 
 
-def evidence(*users: str, ended_by: Ending | None = Ending.STOP_SIGNAL, **scenario: object) -> TrialView:
-    led = ConversationScenario(**{"starting_prompt": "Hello.", "conversation_plan": "Book a table.", **scenario})
+def evidence(
+    *users: str, ended_by: Ending | None = Ending.STOP_SIGNAL, **scenario: object
+) -> TrialView:
+    led = ConversationScenario(
+        **{"starting_prompt": "Hello.", "conversation_plan": "Book a table.", **scenario}
+    )
     actual = tuple(turn(user, answer=f"answer to {user}") for user in users)
-    return TrialView(case=Case(case_id="c", scenario=led), actual=actual, expected=None, ended_by=ended_by)
+    return TrialView(
+        case=Case(case_id="c", scenario=led), actual=actual, expected=None, ended_by=ended_by
+    )
 
 
-def grade(seen: TrialView, *verdicts: str, adk_compat: bool = False) -> tuple[Grade, list[JudgeRequest]]:
+def grade(
+    seen: TrialView, *verdicts: str, adk_compat: bool = False
+) -> tuple[Grade, list[JudgeRequest]]:
     """`verdicts`: on the second message, the third ... and the end."""
     by_message: dict[str, str] = {}
 
     def say(request: JudgeRequest) -> str:
         last = request.prompt.rpartition("<<< next_message_of_the_user")[2]
         verdict = by_message.setdefault(last, verdicts[len(by_message)])
-        return verdict if verdict.startswith("<") else json.dumps({"rationale": "so", "verdict": verdict})
+        return (
+            verdict
+            if verdict.startswith("<")
+            else json.dumps({"rationale": "so", "verdict": verdict})
+        )
 
     judge = ScriptedJudge(say)
     held = panel(judge, calls_at_once=1)
     use = CriterionUse(name=QUALITY, threshold=0.5, options=FEW)
     try:
-        made = criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat), judge=held))(seen)
+        made = criteria.build(
+            use, CriterionServices(deviations=under(adk_compat=adk_compat), judge=held)
+        )(seen)
     finally:
         held.close()
     return made, judge.requests
@@ -65,7 +80,8 @@ def grade(seen: TrialView, *verdicts: str, adk_compat: bool = False) -> tuple[Gr
         (["Hi."], ["valid"], (0.0,)),
         (["Hello.", "a", "b"], ["valid", "valid", "valid"], (1.0, 1.0, 1.0)),
         (["Hello.", "a", "b"], ["invalid", "valid", "valid"], (1.0, 0.0, 1.0)),
-        (["Hello.", "a", "b"], ["valid", "valid", "invalid"], (1.0, 1.0, 0.0)),  # it should not have ended there
+        # it should not have ended there
+        (["Hello.", "a", "b"], ["valid", "valid", "invalid"], (1.0, 1.0, 0.0)),
         (["Hello."], ["invalid"], (0.0,)),
     ],
 )
@@ -90,7 +106,11 @@ def test_a_conversation_that_was_cut_has_no_end_to_judge():
         (evidence("Hello.", "a"), ["perhaps", "valid"], Reason.JUDGE_UNREADABLE),
         (evidence("Hello.", "a"), ["valid", "<unauthorized>"], Reason.CREDENTIALS_MISSING),
         (evidence(), [], Reason.NOTHING_RECORDED),
-        (TrialView(case=Case(case_id="c", conversation=()), actual=(), expected=()), [], Reason.NOT_APPLICABLE),
+        (
+            TrialView(case=Case(case_id="c", conversation=()), actual=(), expected=()),
+            [],
+            Reason.NOT_APPLICABLE,
+        ),
     ],
 )
 def test_what_stays_unknown(seen, verdicts, reason):
@@ -105,7 +125,8 @@ def test_what_stays_unknown(seen, verdicts, reason):
 
 def test_what_a_judge_is_shown():
     _, asked = grade(evidence("Hello.", "For two.", "Bye."), "valid", "valid", "valid")
-    asked = sorted(asked, key=lambda each: len(each.prompt))  # turns are judged side by side; later ones show more
+    # turns are judged side by side; later ones show more
+    asked = sorted(asked, key=lambda each: len(each.prompt))
     second = asked[1]
     assert "Book a table." in second.prompt
     before, _, message = second.prompt.partition("<<< next_message_of_the_user")
@@ -113,11 +134,17 @@ def test_what_a_judge_is_shown():
     assert "Bye." not in before
     assert "Bye." in message
     assert "</finished>" in second.system
-    assert asked[2].prompt.rpartition("<<< next_message_of_the_user")[2].splitlines()[1] == "</finished>"
+    assert (
+        asked[2].prompt.rpartition("<<< next_message_of_the_user")[2].splitlines()[1]
+        == "</finished>"
+    )
 
 
 def test_with_a_persona_its_rubrics_are_the_faults():
-    free, played = (grade(evidence("Hello.", "a", persona=who), "valid", "valid")[1][0] for who in (None, NOVICE))
+    free, played = (
+        grade(evidence("Hello.", "a", persona=who), "valid", "valid")[1][0]
+        for who in (None, NOVICE)
+    )
     assert "Tells too much" in free.system
     assert "Tells too much" not in played.system
     assert "before the agent has asked for it" in played.prompt
@@ -131,7 +158,9 @@ NOVICE = Persona(persona_id="NOVICE")
     [(Ending.STOP_SIGNAL, 1.0), (Ending.TURN_LIMIT, 0.0), (None, Reason.NOTHING_RECORDED)],
 )
 def test_how_a_conversation_ended(ended_by, expected):
-    made = criteria.build(CriterionUse(name="conversation_ended", threshold=1.0), CriterionServices())
+    made = criteria.build(
+        CriterionUse(name="conversation_ended", threshold=1.0), CriterionServices()
+    )
     found = made(evidence("Hello.", ended_by=ended_by))
     assert (found.reason if isinstance(found, NotEvaluated) else found.value) == expected
     written = TrialView(case=Case(case_id="c", conversation=()), actual=(), expected=())
@@ -140,7 +169,12 @@ def test_how_a_conversation_ended(ended_by, expected):
 
 @pytest.mark.parametrize(
     "name",
-    ["multi_turn_task_success_v1", "multi_turn_trajectory_quality_v1", "multi_turn_tool_use_quality_v1", RUBRICS],
+    [
+        "multi_turn_task_success_v1",
+        "multi_turn_trajectory_quality_v1",
+        "multi_turn_tool_use_quality_v1",
+        RUBRICS,
+    ],
 )
 def test_multi_turn_criteria_judge_simulated_conversations(name):
     """They need no expected turns: one judgement on all of the conversation, at its end."""
@@ -152,7 +186,9 @@ def test_multi_turn_criteria_judge_simulated_conversations(name):
     judge = ScriptedJudge(say)
     held = panel(judge)
     options = {**FEW, "judge": "llm"} if name != RUBRICS else {**FEW, "rubrics": [RUBRIC]}
-    made = criteria.build(CriterionUse(name=name, threshold=0.5, options=options), CriterionServices(judge=held))
+    made = criteria.build(
+        CriterionUse(name=name, threshold=0.5, options=options), CriterionServices(judge=held)
+    )
     found = made(evidence("Hello.", "For two.", "At seven."))
     held.close()
     assert isinstance(found, Score), found
@@ -160,11 +196,15 @@ def test_multi_turn_criteria_judge_simulated_conversations(name):
     assert all("For two." in request.prompt for request in judge.requests)
 
 
-@pytest.mark.parametrize("name", [name for name, spec in criteria.CRITERIA.items() if Need.REFERENCE in spec.needs])
+@pytest.mark.parametrize(
+    "name", [name for name, spec in criteria.CRITERIA.items() if Need.REFERENCE in spec.needs]
+)
 def test_criteria_that_compare_know_no_score_of_a_simulated_conversation(name):
     """The linter refuses such a file; should one get by, it is no 0 and no pass."""
     held = panel(ScriptedJudge(lambda _: "nothing"))
-    found = criteria.build(CriterionUse(name=name, threshold=0.5), CriterionServices(judge=held))(evidence("Hello."))
+    found = criteria.build(CriterionUse(name=name, threshold=0.5), CriterionServices(judge=held))(
+        evidence("Hello.")
+    )
     held.close()
     assert isinstance(found, NotEvaluated)
     assert found.reason is Reason.REFERENCE_MISSING

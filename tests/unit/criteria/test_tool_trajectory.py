@@ -28,7 +28,9 @@ from evalgate.model.deviations import under
 def calls(*made: ToolCall | str) -> Invocation:
     """A turn with these tool calls; a bare word is a call without arguments."""
     parts = tuple(ToolCall(name=call, args={}) if isinstance(call, str) else call for call in made)
-    return Invocation(user_content=Content(), events=(Event(author="a", content=Content(parts=parts)),))
+    return Invocation(
+        user_content=Content(), events=(Event(author="a", content=Content(parts=parts)),)
+    )
 
 
 def call(name: str, args: Any = None, **named: Any) -> ToolCall:
@@ -36,7 +38,11 @@ def call(name: str, args: Any = None, **named: Any) -> ToolCall:
 
 
 def grade(
-    actual: list[Invocation], expected: list[Invocation] | None, *, adk_compat: bool = False, **options: Any
+    actual: list[Invocation],
+    expected: list[Invocation] | None,
+    *,
+    adk_compat: bool = False,
+    **options: Any,
 ) -> Grade:
     use = CriterionUse(name="tool_trajectory_avg_score", threshold=1.0, options=options)
     reference = None if expected is None else tuple(expected)
@@ -65,7 +71,9 @@ def value(actual: Invocation, expected: Invocation, **options: Any) -> float:
         ("b a b", "a b", 0, 1, 1),
     ],
 )
-def test_the_three_matches(actual: str, expected: str, exact: int, in_order: int, any_order: int) -> None:
+def test_the_three_matches(
+    actual: str, expected: str, exact: int, in_order: int, any_order: int
+) -> None:
     turn, reference = calls(*actual.split()), calls(*expected.split())
     found = [value(turn, reference, match_type=each) for each in ("EXACT", "IN_ORDER", "ANY_ORDER")]
     assert found == [exact, in_order, any_order]
@@ -105,12 +113,16 @@ def test_ignore_args_compares_names_only() -> None:
 
 def test_the_score_is_the_mean_over_turns_and_names_the_first_difference() -> None:
     found = grade(
-        [calls("a"), calls(call("b", city="Rome")), calls()], [calls("a"), calls(call("b", city="Paris")), calls()]
+        [calls("a"), calls(call("b", city="Rome")), calls()],
+        [calls("a"), calls(call("b", city="Paris")), calls()],
     )
     assert isinstance(found, Score)
     assert (found.value, found.turns) == (2 / 3, (1.0, 0.0, 1.0))
     (finding,) = found.findings
-    assert (finding.turn, finding.text) == (2, 'call 1: expected b(city="Paris"), got b(city="Rome")')
+    assert (finding.turn, finding.text) == (
+        2,
+        'call 1: expected b(city="Paris"), got b(city="Rome")',
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +135,9 @@ def test_the_score_is_the_mean_over_turns_and_names_the_first_difference() -> No
         ("ANY_ORDER", "a", "a a", "expected call 2 was not made: a()"),
     ],
 )
-def test_findings_say_what_is_missing(match_type: str, actual: str, expected: str, text: str) -> None:
+def test_findings_say_what_is_missing(
+    match_type: str, actual: str, expected: str, text: str
+) -> None:
     found = grade([calls(*actual.split())], [calls(*expected.split())], match_type=match_type)
     assert isinstance(found, Score)
     assert [finding.text for finding in found.findings] == [text]
@@ -142,7 +156,9 @@ def test_findings_say_what_is_missing(match_type: str, actual: str, expected: st
     ],
 )
 @pytest.mark.parametrize("adk_compat", [False, True])
-def test_what_cannot_be_paired_has_no_score(actual: Any, expected: Any, reason: Reason, adk_compat: bool) -> None:
+def test_what_cannot_be_paired_has_no_score(
+    actual: Any, expected: Any, reason: Reason, adk_compat: bool
+) -> None:
     found = grade(actual, expected, adk_compat=adk_compat)
     assert isinstance(found, NotEvaluated)
     assert found.reason is reason
@@ -206,11 +222,19 @@ def test_options_that_contradict_themselves_are_refused(options: dict[str, Any])
 def test_harmless_combinations_are_accepted() -> None:
     given = {"ignore_args": True, "args_match": "exact", "matchers": {}, "match_type": "IN_ORDER"}
     options = tool_trajectory.Options.model_validate({**given, "allow_extra_tools": []})
-    assert (options.ignore_args, options.args_match, options.match_type.name) == (True, "exact", "IN_ORDER")
+    assert (options.ignore_args, options.args_match, options.match_type.name) == (
+        True,
+        "exact",
+        "IN_ORDER",
+    )
 
 
 def test_options_survive_being_written_down() -> None:
-    raw = {"match_type": "in order", "matchers": {"t": {"a": {"exact": None}}}, "args_match": "subset"}
+    raw = {
+        "match_type": "in order",
+        "matchers": {"t": {"a": {"exact": None}}},
+        "args_match": "subset",
+    }
     options = tool_trajectory.Options.model_validate(raw)
     written = options.model_dump(mode="json", exclude_unset=True)
     assert tool_trajectory.Options.model_validate(written) == options
@@ -225,17 +249,36 @@ def test_options_survive_being_written_down() -> None:
         ({"a": 1, "b": 2}, {"a": 1}, {"args_match": "subset"}, True),
         ({"a": 1}, {"a": 1, "b": 2}, {"args_match": "subset"}, False),
         ({"a": {"x": 1, "y": 2}}, {"a": {"x": 1}}, {"args_match": "subset"}, True),
-        ({"q": "weather in Paris"}, {"q": "?"}, {"matchers": {"t": {"q": {"contains": "Paris"}}}}, True),
-        ({"q": "weather in Rome"}, {"q": "?"}, {"matchers": {"t": {"q": {"contains": "Paris"}}}}, False),
-        ({"q": "x", "n": 1}, {"q": "y", "n": 2}, {"matchers": {"t": {"q": {"any": True}}}}, False),  # n is compared
-        ({"q": "x"}, {"q": "y"}, {"matchers": {"u": {"q": {"any": True}}}}, False),  # another tool's matcher
+        (
+            {"q": "weather in Paris"},
+            {"q": "?"},
+            {"matchers": {"t": {"q": {"contains": "Paris"}}}},
+            True,
+        ),
+        (
+            {"q": "weather in Rome"},
+            {"q": "?"},
+            {"matchers": {"t": {"q": {"contains": "Paris"}}}},
+            False,
+        ),
+        # n is compared
+        ({"q": "x", "n": 1}, {"q": "y", "n": 2}, {"matchers": {"t": {"q": {"any": True}}}}, False),
+        # another tool's matcher
+        ({"q": "x"}, {"q": "y"}, {"matchers": {"u": {"q": {"any": True}}}}, False),
         ({"q": "x"}, {"q": "y"}, {"matchers": {"*": {"q": {"any": True}}}}, True),
-        ({"q": "x"}, {"q": "y"}, {"matchers": {"*": {"q": {"any": True}}, "t": {"q": {"exact": "z"}}}}, False),
+        (
+            {"q": "x"},
+            {"q": "y"},
+            {"matchers": {"*": {"q": {"any": True}}, "t": {"q": {"exact": "z"}}}},
+            False,
+        ),
         (None, {"q": "y"}, {"matchers": {"t": {"q": {"ignore": True}}}}, True),
         (None, {"q": "y"}, {"matchers": {"t": {"q": {"any": True}}}}, False),
     ],
 )
-def test_tolerant_arguments(actual: Any, expected: Any, options: dict[str, Any], passes: bool) -> None:
+def test_tolerant_arguments(
+    actual: Any, expected: Any, options: dict[str, Any], passes: bool
+) -> None:
     assert value(calls(call("t", actual)), calls(call("t", expected)), **options) == float(passes)
 
 
@@ -265,8 +308,13 @@ def test_extra_tools_may_be_allowed(actual: str, expected: str, passes: bool) ->
 
 
 def test_any_order_finds_partners_where_the_first_choice_would_not() -> None:
-    # the greedy choice gives the Paris call to the first expectation, which takes any, and leaves the second alone
-    matchers = {"matchers": {"t": {"q": {"regex": "."}}}, "match_type": "ANY_ORDER", "args_match": "subset"}
+    # the greedy choice gives the Paris call to the first expectation, which takes any, and leaves
+    # the second alone
+    matchers = {
+        "matchers": {"t": {"q": {"regex": "."}}},
+        "match_type": "ANY_ORDER",
+        "args_match": "subset",
+    }
     turn = calls(call("t", q="Paris", n=1), call("t", q="Rome"))
     assert value(turn, calls(call("t", q="?"), call("t", q="?", n=1)), **matchers) == 1.0
 
@@ -274,10 +322,17 @@ def test_any_order_finds_partners_where_the_first_choice_would_not() -> None:
 # --- properties -----------------------------------------------------------------------------------
 
 SCALARS = st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from([0.0, 1.0, "a", ""])
-ARGS = st.none() | st.dictionaries(st.sampled_from("ab"), SCALARS | st.lists(SCALARS, max_size=2), max_size=2)
+ARGS = st.none() | st.dictionaries(
+    st.sampled_from("ab"), SCALARS | st.lists(SCALARS, max_size=2), max_size=2
+)
 CALLS = st.lists(st.builds(ToolCall, name=st.sampled_from(["t", "u"]), args=ARGS), max_size=5)
 TOLERANCE = st.sampled_from(
-    [{}, {"ignore_args": True}, {"args_match": "subset"}, {"matchers": {"*": {"a": {"ignore": True}}}}]
+    [
+        {},
+        {"ignore_args": True},
+        {"args_match": "subset"},
+        {"matchers": {"*": {"a": {"ignore": True}}}},
+    ]
 )
 
 

@@ -3,7 +3,13 @@
 import pytest
 
 from evalgate.config.gate_file import GateFile
-from evalgate.discovery.agents import AgentFolder, AgentFolders, Ambiguous, choose_agents, find_agent
+from evalgate.discovery.agents import (
+    AgentFolder,
+    AgentFolders,
+    Ambiguous,
+    choose_agents,
+    find_agent,
+)
 from evalgate.discovery.walk import Tree
 from evalgate.model import EvalSet
 
@@ -23,9 +29,19 @@ def folders(*agents, plain=(), yaml=()):
         # by name: nearest first
         ("evals/a.evalset.json", "weather", ["weather", "news"], "weather"),
         ("weather/evals/a.evalset.json", "weather", ["weather", "old/weather"], "weather"),
-        ("teams/b/evals/a.test.json", "weather", ["teams/a/weather", "teams/b/weather"], "teams/b/weather"),
+        (
+            "teams/b/evals/a.test.json",
+            "weather",
+            ["teams/a/weather", "teams/b/weather"],
+            "teams/b/weather",
+        ),
         ("evals/a.evalset.json", "weather", ["deep/in/here/weather"], "deep/in/here/weather"),
-        ("evals/a.evalset.json", "weather", ["src/weather", "src/weather/sub/weather"], "src/weather"),
+        (
+            "evals/a.evalset.json",
+            "weather",
+            ["src/weather", "src/weather/sub/weather"],
+            "src/weather",
+        ),
         # several of the name, equally near
         ("evals/a.evalset.json", "weather", ["a/weather", "b/weather"], ("a/weather", "b/weather")),
         # a name that no folder has: the nearest
@@ -39,13 +55,20 @@ def folders(*agents, plain=(), yaml=()):
         ("team/evals/a.evalset.json", "", ["team/bot", "other"], "team/bot"),
         ("tests/eval/a.evalset.json", "", ["one", "two"], ("one", "two")),
         # no name: the only one anywhere, sub-agents not counted
-        ("evals/a.evalset.json", "", ["src/agents/bot", "src/agents/bot/sub/helper"], "src/agents/bot"),
+        (
+            "evals/a.evalset.json",
+            "",
+            ["src/agents/bot", "src/agents/bot/sub/helper"],
+            "src/agents/bot",
+        ),
         ("evals/a.evalset.json", "", ["x/one", "y/two"], ("x/one", "y/two")),
         ("evals/a.evalset.json", "weather", [], None),
     ],
 )
 def test_the_agent_of_a_file(key, app_name, agents, expected):
-    found = find_agent(key, folders=folders(*agents, plain=["evals", "src"]), app_name=app_name, named_by="case_1")
+    found = find_agent(
+        key, folders=folders(*agents, plain=["evals", "src"]), app_name=app_name, named_by="case_1"
+    )
     match found:
         case AgentFolder(folder=folder):
             assert folder == expected
@@ -56,7 +79,11 @@ def test_the_agent_of_a_file(key, app_name, agents, expected):
 
 
 def test_a_folder_of_the_name_without_an_agent_is_not_it():
-    found = find_agent("evals/a.evalset.json", folders=folders("real/weather", plain=["weather"]), app_name="weather")
+    found = find_agent(
+        "evals/a.evalset.json",
+        folders=folders("real/weather", plain=["weather"]),
+        app_name="weather",
+    )
     assert isinstance(found, AgentFolder)
     assert found.folder == "real/weather"
 
@@ -68,7 +95,9 @@ def test_an_agent_written_in_yaml_counts():
 
 
 def test_it_is_said_how_the_agent_was_found():
-    by_name = find_agent("e/a.test.json", folders=folders("x/bot"), app_name="bot", named_by="case_7")
+    by_name = find_agent(
+        "e/a.test.json", folders=folders("x/bot"), app_name="bot", named_by="case_7"
+    )
     assert isinstance(by_name, AgentFolder)
     assert by_name.found_by == "session_input.app_name of case case_7"
     above = find_agent("bot/e/a.test.json", folders=folders("bot"))
@@ -113,9 +142,22 @@ def evaluates(given):
     ("tests", "expected"),
     [
         # beside the file's folder, at the root; the nearest decides
-        ({"eval/test_eval.py": evaluates('agent_module="new", eval_dataset_file_path_or_dir=HERE')}, "new"),
+        (
+            {
+                "eval/test_eval.py": evaluates(
+                    'agent_module="new", eval_dataset_file_path_or_dir=HERE'
+                )
+            },
+            "new",
+        ),
         ({"test_all.py": evaluates('"old", HERE')}, "old"),
-        ({"eval/test_eval.py": evaluates('"new", HERE'), "test_all.py": evaluates('"old", HERE')}, "new"),
+        (
+            {
+                "eval/test_eval.py": evaluates('"new", HERE'),
+                "test_all.py": evaluates('"old", HERE'),
+            },
+            "new",
+        ),
         # the agent's own module, and a module of another name
         ({"eval/test_eval.py": evaluates('"new.agent", HERE')}, "new"),
         ({"eval/test_eval.py": evaluates('"newer", HERE')}, None),
@@ -143,15 +185,26 @@ def test_of_several_agents_the_one_that_the_tests_evaluate(tmp_path, tests, expe
 @pytest.mark.parametrize(
     ("files", "expected", "codes"),
     [
-        # the only folder is a guess, which the tests' own word corrects: also where their agent is a part of another
-        ({"bot/agent.py": AGENT, "eval/test_eval.py": evaluates('"src.team.desk", HERE')}, "src/team/desk", []),
-        ({"examples/old/agent.py": AGENT, "eval/test_eval.py": evaluates('"team.desk", HERE')}, "src/team/desk", []),
+        # the only folder is a guess, which the tests' own word corrects: also where their agent is
+        # a part of another
+        (
+            {"bot/agent.py": AGENT, "eval/test_eval.py": evaluates('"src.team.desk", HERE')},
+            "src/team/desk",
+            [],
+        ),
+        (
+            {"examples/old/agent.py": AGENT, "eval/test_eval.py": evaluates('"team.desk", HERE')},
+            "src/team/desk",
+            [],
+        ),
         ({"bot/agent.py": AGENT}, "bot", []),
         ({"bot/agent.py": AGENT, "eval/test_eval.py": evaluates('"elsewhere", HERE')}, "bot", []),
     ],
 )
 def test_what_the_tests_evaluate_comes_before_the_only_agent(tmp_path, files, expected, codes):
-    deep = {"src/team/agent.py": AGENT, "src/team/desk/agent.py": AGENT} if "src" in expected else {}
+    deep = (
+        {"src/team/agent.py": AGENT, "src/team/desk/agent.py": AGENT} if "src" in expected else {}
+    )
     for name, text in {**files, **deep}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -168,7 +221,8 @@ def test_what_the_tests_evaluate_comes_before_the_only_agent(tmp_path, files, ex
     [
         ("examples/bot/agent.py", "evals/a.test.json", ["agent-aside"]),
         ("pkg/tests/fixtures/bot/agent.py", "evals/a.test.json", ["agent-aside"]),
-        ("examples/bot/agent.py", "examples/evals/a.test.json", []),  # the file is an example as well
+        # the file is an example as well
+        ("examples/bot/agent.py", "examples/evals/a.test.json", []),
         ("examples/bot/agent.py", "examples/bot/a.test.json", []),
         ("bot/agent.py", "tests/a.test.json", []),
     ],

@@ -41,25 +41,69 @@ def told(root, driver, found_by=NAMED, places=None, **options):
             "Did you mean `agents/weather`?",
         ),
         ("adk", {"path": "wether"}, "no agent at `wether`", "Did you mean `agents/weather`?"),
-        ("adk", {"path": "zzz"}, "no agent at `zzz`", "Agents of the repository: `agents/weather` and `agents/yaml`."),
+        (
+            "adk",
+            {"path": "zzz"},
+            "no agent at `zzz`",
+            "Agents of the repository: `agents/weather` and `agents/yaml`.",
+        ),
         ("adk", {"path": "../two"}, "no agent at `../two`", "Agents of"),
-        ("adk", {"path": "agents.wether"}, "no agent at `agents.wether`", "Did you mean `agents/weather`?"),
-        ("adk", {"path": "evals"}, "the folder has neither a Python file nor a root_agent.yaml", "Agents of"),
+        (
+            "adk",
+            {"path": "agents.wether"},
+            "no agent at `agents.wether`",
+            "Did you mean `agents/weather`?",
+        ),
+        (
+            "adk",
+            {"path": "evals"},
+            "the folder has neither a Python file nor a root_agent.yaml",
+            "Agents of",
+        ),
         ("adk", {"path": "a\0b"}, "no agent at", ""),
         # a driver that there is not, as `--agent` may name it
-        ("adk", {"path": "comand:node agent.mjs"}, "no agent at", "Did you mean `command:node agent.mjs`?"),
-        ("adk", {"path": "foo:bar"}, "no agent at", "`foo` is not a known driver: adk, python, command,"),
+        (
+            "adk",
+            {"path": "comand:node agent.mjs"},
+            "no agent at",
+            "Did you mean `command:node agent.mjs`?",
+        ),
+        (
+            "adk",
+            {"path": "foo:bar"},
+            "no agent at",
+            "`foo` is not a known driver: adk, python, command,",
+        ),
         ("replay", {"path": "nope.json"}, "no recordings at `nope.json`", ""),
-        ("replay", {"path": "recorded/on.json"}, "no recordings at", "Did you mean `recorded/one.json`?"),
+        (
+            "replay",
+            {"path": "recorded/on.json"},
+            "no recordings at",
+            "Did you mean `recorded/one.json`?",
+        ),
         ("replay", {"path": "recorded/*.jsonl"}, "no recordings at", ""),
         ("command", {"cwd": "nowhere"}, "does not exist: `nowhere`", ""),
-        ("python", {"call": "singel:f"}, "no module `singel` in the checkout", "Did you mean `single`?"),
-        ("python", {"call": "nosuch:f"}, "no module `nosuch`", "installed in the agent's environment"),
+        (
+            "python",
+            {"call": "singel:f"},
+            "no module `singel` in the checkout",
+            "Did you mean `single`?",
+        ),
+        (
+            "python",
+            {"call": "nosuch:f"},
+            "no module `nosuch`",
+            "installed in the agent's environment",
+        ),
     ],
 )
 def test_an_agent_that_is_not_there(root, driver, options, message, hint):
     (problem,) = told(root, driver, **options)
-    assert (problem.code, message in problem.message, hint in problem.hint) == ("agent-missing", True, True)
+    assert (problem.code, message in problem.message, hint in problem.hint) == (
+        "agent-missing",
+        True,
+        True,
+    )
     assert problem.severity is (Severity.WARNING if driver == "python" else Severity.ERROR)
 
 
@@ -97,6 +141,8 @@ def test_an_agent_that_nobody_named_is_not_looked_for(root):
 
 
 def test_the_line_of_evalgate_yml(root):
-    places = load.parse_gate_file("agents:\n- driver: adk\n  path: gone\n", file="evalgate.yml").places
+    places = load.parse_gate_file(
+        "agents:\n- driver: adk\n  path: gone\n", file="evalgate.yml"
+    ).places
     (problem,) = told(root, "adk", path="gone", places=places)
     assert (problem.place.file, problem.place.line) == ("evalgate.yml", 3)

@@ -45,7 +45,10 @@ ROOT = Path(__file__).resolve().parents[3]
             "class S(ps.BaseSettings):\n    model_config = SettingsConfigDict(env_prefix='G_')\n    a: str",
             {"G_A"},
         ),
-        ("class S(BaseSettings):\n    class Config:\n        env_prefix = 'g_'\n    a: str", {"G_A"}),
+        (
+            "class S(BaseSettings):\n    class Config:\n        env_prefix = 'g_'\n    a: str",
+            {"G_A"},
+        ),
         (
             "class S(BaseSettings):\n    a: str = Field(...)\n    b: str = Field(alias='KEY')\n    c: ClassVar[int]",
             {"A", "KEY"},
@@ -59,22 +62,34 @@ def test_variables(source: str, expected: set[str]) -> None:
 
 
 def test_what_source_sets_itself() -> None:
-    text = (
-        "import os\nos.environ['A'] = 'x'\nos.environ.setdefault('B', 'y')\nos.environ['C'] = f()\nos.environ[n] = 'z'"
-    )
+    text = "import os\nos.environ['A'] = 'x'\nos.environ.setdefault('B', 'y')\nos.environ['C'] = f()\nos.environ[n] = 'z'"
     assert agent_source.read_module(text).sets == {"A": "x", "B": "y", "C": ""}
 
 
 @pytest.mark.parametrize(
     ("source", "names", "keys"),
     [
-        ("Agent(model='gemini-2.5-flash')", ["gemini-2.5-flash"], ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
-        ("MODEL = 'gemini-2.5-flash'\nAgent(model=MODEL)", ["gemini-2.5-flash"], ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+        (
+            "Agent(model='gemini-2.5-flash')",
+            ["gemini-2.5-flash"],
+            ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        ),
+        (
+            "MODEL = 'gemini-2.5-flash'\nAgent(model=MODEL)",
+            ["gemini-2.5-flash"],
+            ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        ),
         ("LiteLlm('openai/gpt-4o')", ["openai/gpt-4o"], ("OPENAI_API_KEY",)),
-        ("Agent('x', model='openai:gpt-4o')", ["openai/gpt-4o"], ("OPENAI_API_KEY",)),  # as Pydantic AI writes it
+        # as Pydantic AI writes it
+        ("Agent('x', model='openai:gpt-4o')", ["openai/gpt-4o"], ("OPENAI_API_KEY",)),
         ("Agent(model='google-vertex:gemini-2.5-pro')", ["vertex_ai/gemini-2.5-pro"], ()),
-        ("import os\nos.getenv('MODEL', 'claude-sonnet-4-5')", ["claude-sonnet-4-5"], ("ANTHROPIC_API_KEY",)),
-        ("Agent(model=LiteLlm(model='ollama_chat/llama3'))", ["ollama_chat/llama3"], ()),  # takes none
+        (
+            "import os\nos.getenv('MODEL', 'claude-sonnet-4-5')",
+            ["claude-sonnet-4-5"],
+            ("ANTHROPIC_API_KEY",),
+        ),
+        # takes none
+        ("Agent(model=LiteLlm(model='ollama_chat/llama3'))", ["ollama_chat/llama3"], ()),
         ("Agent(name='openai/gpt-4o', model='my-own')", [], ()),
         ("'use gemini-2.5-flash for this'", [], ()),  # prose
     ],
@@ -102,18 +117,27 @@ def test_models(source: str, names: list[str], keys: tuple[str, ...]) -> None:
             ["DEEP", "DEEPER", "SHARED", "TOOLS"],
         ),
         (
-            {"src/p/a.py": "import os\nos.environ['A']\nfrom p.b import c", "src/p/b.py": "import os\nos.environ['B']"},
+            {
+                "src/p/a.py": "import os\nos.environ['A']\nfrom p.b import c",
+                "src/p/b.py": "import os\nos.environ['B']",
+            },
             {"call": "p.a:run"},
             ["A", "B"],
         ),
-        ({"a/bot.py": "import os\nos.environ['A']\nfrom ..... import x"}, {"path": "a/bot.py"}, ["A"]),
+        (
+            {"a/bot.py": "import os\nos.environ['A']\nfrom ..... import x"},
+            {"path": "a/bot.py"},
+            ["A"],
+        ),
         ({"agents/bot/agent.py": "import os\nos.environ['A']"}, {"path": "agents.bot"}, ["A"]),
         ({"app/root_agent.yaml": "model: gemini-2.5-flash"}, {"path": "app"}, []),
         ({}, {"path": "nowhere"}, []),
         ({}, {"command": "node agent.mjs"}, []),
     ],
 )
-def test_modules_are_followed(files: dict[str, str], options: dict[str, str], names: list[str]) -> None:
+def test_modules_are_followed(
+    files: dict[str, str], options: dict[str, str], names: list[str]
+) -> None:
     found = agent_source.of_agent(AgentUse(driver="adk", options=options), files.get)
     assert sorted(found.needs) == names
 
@@ -132,9 +156,13 @@ def test_the_nearest_files_with_variables_count() -> None:
     found = agent_source.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get)
     assert (found.uses_vertex, found.values) == (False, {"OTHER": "1"})
     files[".env.example"] += "\nGOOGLE_GENAI_USE_VERTEXAI=1"
-    assert agent_source.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get).uses_vertex
+    assert agent_source.of_agent(
+        AgentUse(driver="adk", options={"path": "team/app"}), files.get
+    ).uses_vertex
     source = {"agent.py": "import os\nos.environ.setdefault('GOOGLE_GENAI_USE_VERTEXAI', 'True')"}
-    assert agent_source.of_agent(AgentUse(driver="adk", options={"path": "."}), source.get).uses_vertex
+    assert agent_source.of_agent(
+        AgentUse(driver="adk", options={"path": "."}), source.get
+    ).uses_vertex
     assert "your-project" not in repr(found)
 
 
@@ -158,7 +186,9 @@ def test_no_text_breaks_it(text: str) -> None:
 
 
 @settings(max_examples=20)
-@given(st.sampled_from(sorted((ROOT / "evalgate").rglob("*.py"))), st.randoms(use_true_random=False))
+@given(
+    st.sampled_from(sorted((ROOT / "evalgate").rglob("*.py"))), st.randoms(use_true_random=False)
+)
 def test_no_module_breaks_it(path: Path, random: object) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     random.shuffle(lines)  # type: ignore[attr-defined]

@@ -23,7 +23,8 @@ from evalgate.discovery.agents import offers_agent
         ("from .server import app", False),
         ("# root_agent is defined elsewhere", False),
         ("'''the root_agent'''", False),
-        ("def build():\n    root_agent = 1\n    return root_agent", False),  # not at the module's own level
+        # not at the module's own level
+        ("def build():\n    root_agent = 1\n    return root_agent", False),
         ("from . import agent", False),  # agent.py beside it says itself
         ("print 'python 2'; root_agent = 1", True),  # not our Python: judged by its words
         ("import google.adk", False),

@@ -32,7 +32,9 @@ class Nothing(BaseModel):
 
 
 def spec(name, **rest):
-    return CriterionSpec(name=name, summary="", options=rest.pop("options", Nothing), build=lambda *_: None, **rest)
+    return CriterionSpec(
+        name=name, summary="", options=rest.pop("options", Nothing), build=lambda *_: None, **rest
+    )
 
 
 SPECS = {
@@ -78,11 +80,13 @@ def codes(checked):
         ("response_match_score", None, ["no-threshold"]),
         ("response_evaluation_score", 5.0, []),  # a scale of its own
         ("response_evaluation_score", 1.0, ["threshold-always-passes"]),
-        ("response_evaluation_score", 0.8, ["threshold-out-of-range"]),  # a share, where 1 to 5 is scored
+        # a share, where 1 to 5 is scored
+        ("response_evaluation_score", 0.8, ["threshold-out-of-range"]),
         ("latency", 30.0, []),
         ("latency", 0.0, []),  # strict, yet not vacuous: lower is better
         ("latency", math.inf, ["threshold-out-of-range"]),
-        ("error_share", 1.0, ["threshold-always-passes"]),  # lower is better: the highest lets all through
+        # lower is better: the highest lets all through
+        ("error_share", 1.0, ["threshold-always-passes"]),
         ("error_share", 0.0, []),
         ("token_usage_v1", None, []),
         ("token_usage_v1", 1000.0, ["threshold-ignored"]),
@@ -105,7 +109,9 @@ def test_thresholds_are_held_against_the_scale(name, threshold, expected):
 def test_to_call_the_worst_scores_good_is_told(name, expected):
     checked = check(name, lower_is_better=True)
     assert sorted(codes(checked)) == expected
-    assert {p.severity for p in checked.problems if p.code == "scale-turned-round"} <= {Severity.WARNING}
+    assert {p.severity for p in checked.problems if p.code == "scale-turned-round"} <= {
+        Severity.WARNING
+    }
     assert "scale-turned-round" not in codes(check(name))
 
 
@@ -115,7 +121,13 @@ def test_a_metric_of_ones_own_may_be_a_cost():
 
 @pytest.mark.parametrize(
     ("threshold", "hint"),
-    [(7.0, "Did you mean 0.7?"), (80.0, "Did you mean 0.8?"), (10.0, "Did you mean 1?"), (1.2, ""), (500.0, "")],
+    [
+        (7.0, "Did you mean 0.7?"),
+        (80.0, "Did you mean 0.8?"),
+        (10.0, "Did you mean 1?"),
+        (1.2, ""),
+        (500.0, ""),
+    ],
 )
 def test_a_threshold_of_another_scale_is_recognised(threshold, hint):
     assert check("response_match_score", threshold).problems[0].hint == hint
@@ -138,8 +150,16 @@ def test_an_ignored_threshold_is_taken_out_and_the_flags_come_from_the_table():
     ("name", "code", "hint"),
     [
         ("response_match_scor", "unknown-criterion", "Did you mean `response_match_score`?"),
-        ("TOOL_TRAJECTORY_AVG_SCORE", "unknown-criterion", "Did you mean `tool_trajectory_avg_score`?"),
-        ("zebra", "unknown-criterion", "Known criteria: error_share, latency, response_evaluation_score"),
+        (
+            "TOOL_TRAJECTORY_AVG_SCORE",
+            "unknown-criterion",
+            "Did you mean `tool_trajectory_avg_score`?",
+        ),
+        (
+            "zebra",
+            "unknown-criterion",
+            "Known criteria: error_share, latency, response_evaluation_score",
+        ),
     ],
 )
 def test_names_that_nobody_grades_are_errors(name, code, hint):
@@ -197,14 +217,22 @@ def test_valid_options_are_normalised_and_only_those_given():
     ("name", "options", "hint"),
     [
         ("tool_trajectory_avg_score", {"match_typ": "EXACT"}, "Did you mean `match_type`?"),
-        ("tool_trajectory_avg_score", {"zebra": 1}, "Known options: match_type, ignore_args, judge_model_options."),
+        (
+            "tool_trajectory_avg_score",
+            {"zebra": 1},
+            "Known options: match_type, ignore_args, judge_model_options.",
+        ),
         ("response_match_score", {"weight": 0.3}, "Its only option is `threshold`."),
     ],
 )
 def test_options_that_adk_takes_no_notice_of_are_warned_about(name, options, hint):
     checked = check(name, options={**options})
     (problem,) = checked.problems
-    assert (problem.code, problem.severity, problem.hint) == ("unknown-option", Severity.WARNING, hint)
+    assert (problem.code, problem.severity, problem.hint) == (
+        "unknown-option",
+        Severity.WARNING,
+        hint,
+    )
     assert f"`{name}` has no option `{next(iter(options))}`" in problem.message
     assert problem.place.json_path == f"$.criteria.x.{next(iter(options))}"
     assert checked.criteria[0].options == {}
@@ -215,7 +243,9 @@ def test_an_unknown_option_of_a_criterion_of_ours_is_an_error():
     assert (problem.code, problem.severity) == ("bad-option", Severity.ERROR)
 
 
-@pytest.mark.parametrize("spelling", ["include_intermediate_responses_in_final", "includeIntermediateResponsesInFinal"])
+@pytest.mark.parametrize(
+    "spelling", ["include_intermediate_responses_in_final", "includeIntermediateResponsesInFinal"]
+)
 def test_adks_option_of_every_criterion_is_taken_by_every_criterion(spelling):
     checked = check("response_match_score", options={spelling: True})
     assert (codes(checked), checked.criteria[0].options) == ([], {})
@@ -226,7 +256,8 @@ def test_adks_option_of_every_criterion_is_taken_by_every_criterion(spelling):
 
 def test_a_custom_metric_is_known_by_its_code_alone():
     assert codes(check("my_own", 42.0, code="pkg.metric", options={"anything": 1})) == []
-    assert codes(check("response_match_score", 42.0, code="pkg.metric")) == []  # it takes the name over
+    # it takes the name over
+    assert codes(check("response_match_score", 42.0, code="pkg.metric")) == []
     assert codes(check("my_own", math.nan, code="pkg.metric")) == ["threshold-out-of-range"]
     assert codes(check("my_own", None, code="pkg.metric")) == ["no-threshold"]
 
@@ -238,7 +269,11 @@ def test_every_problem_is_told_and_the_order_is_kept():
     ]
     checked = checked_uses(*uses)
     assert [use.name for use in checked.criteria] == ["response_match_score", "zebra"]
-    assert sorted(codes(checked)) == ["threshold-out-of-range", "unknown-criterion", "unknown-option"]
+    assert sorted(codes(checked)) == [
+        "threshold-out-of-range",
+        "unknown-criterion",
+        "unknown-option",
+    ]
 
 
 def test_informational_criteria_join_unless_named():

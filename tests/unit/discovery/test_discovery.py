@@ -18,7 +18,9 @@ def config(**given):
 @pytest.fixture
 def discover(specs):
     def run(root, *selections, **rest):
-        return discovery_discover.discover(Settings(root=root, paths=selections, **rest), specs=specs)
+        return discovery_discover.discover(
+            Settings(root=root, paths=selections, **rest), specs=specs
+        )
 
     return run
 
@@ -64,33 +66,48 @@ def test_many_cases_of_a_file_are_selected(discover, repo, evalset):
     root = repo(
         {
             "bot/agent.py": AGENT,
-            "a.evalset.json": evalset("a", "odd: hi -> hello", *(f"{each}: x -> y" for each in ids)),
+            "a.evalset.json": evalset(
+                "a", "odd: hi -> hello", *(f"{each}: x -> y" for each in ids)
+            ),
         }
     )
     found = discover(root, f"a.evalset.json:{','.join(ids)}")
     assert [len(suite.eval_set.cases) for suite in found.suites] == [100]
-    assert discover(root, f"a.evalset.json:{','.join([*ids, 'nowhere'])}").problems[0].code == "unknown-case"
+    assert (
+        discover(root, f"a.evalset.json:{','.join([*ids, 'nowhere'])}").problems[0].code
+        == "unknown-case"
+    )
 
 
 def test_an_absolute_path_within_the_root(discover, three):
     assert keys(discover(three, f"{three}/evals/a.evalset.json:one")) == ["evals/a.evalset.json"]
 
 
-@pytest.mark.parametrize("absolute", ["{root}", "{root}/", "{link}", "{link}/evals/../", "{root}/."])
+@pytest.mark.parametrize(
+    "absolute", ["{root}", "{root}/", "{link}", "{link}/evals/../", "{root}/."]
+)
 def test_the_root_itself_and_links_to_it_are_relative_paths(discover, three, tmp_path, absolute):
     (tmp_path / "link").symlink_to(three)
-    assert keys(discover(three, absolute.format(root=three, link=tmp_path / "link"))) == keys(discover(three))
-    assert keys(discover(three, f"{tmp_path}/link/evals/a.evalset.json:one")) == ["evals/a.evalset.json"]
+    assert keys(discover(three, absolute.format(root=three, link=tmp_path / "link"))) == keys(
+        discover(three)
+    )
+    assert keys(discover(three, f"{tmp_path}/link/evals/a.evalset.json:one")) == [
+        "evals/a.evalset.json"
+    ]
 
 
-@pytest.mark.parametrize("selection", ["..", "../other", "{tmp}", "/", "{tmp}/other:x", "away", "{tmp}/nowhere"])
+@pytest.mark.parametrize(
+    "selection", ["..", "../other", "{tmp}", "/", "{tmp}/other:x", "away", "{tmp}/nowhere"]
+)
 def test_no_folder_out_of_the_root_is_walked(discover, three, tmp_path, selection, monkeypatch):
     (tmp_path / "other").mkdir()
     (tmp_path / "other/x.evalset.json").write_text("{}")
     (three / "away").symlink_to(tmp_path / "other")
     tree, also = discovery_discover.Tree, []
     monkeypatch.setattr(
-        discovery_discover, "Tree", lambda root, **rest: also.extend(rest.get("also", ())) or tree(root, **rest)
+        discovery_discover,
+        "Tree",
+        lambda root, **rest: also.extend(rest.get("also", ())) or tree(root, **rest),
     )
     found = discover(three, selection.format(tmp=tmp_path))
     assert (found.suites, codes(found), also) == ((), ["outside-root"], [])
@@ -148,30 +165,50 @@ def test_nothing_at_all(discover, repo):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ([{"id": "one", "input": "hi"}], "this list is not an evaluation set: found `id` and `input`. ADK's old"),
+        (
+            [{"id": "one", "input": "hi"}],
+            "this list is not an evaluation set: found `id` and `input`. ADK's old",
+        ),
         ({"tests": []}, "there is no `eval_cases`; found `tests`."),
         ({"eval_case_results": []}, "found results of a run"),
         ("no JSON", "this is not JSON: expecting value, found `no`."),
     ],
 )
-def test_a_file_that_has_only_the_name_of_one_is_told_where_nothing_else_is_left(discover, repo, content, said):
+def test_a_file_that_has_only_the_name_of_one_is_told_where_nothing_else_is_left(
+    discover, repo, content, said
+):
     with pytest.raises(NothingToDo, match="no evaluation file was found") as caught:
         discover(repo({"evals/a.test.json": content}))
-    (line,) = (line for line in caught.value.hint.splitlines() if line.startswith("evals/a.test.json"))
+    (line,) = (
+        line for line in caught.value.hint.splitlines() if line.startswith("evals/a.test.json")
+    )
     assert line.startswith("evals/a.test.json has only the name of one: ")
     assert said in line
 
 
 def test_what_git_ignores_is_found_when_it_is_named(discover, repo, evalset):
-    root = repo({"bot/agent.py": AGENT, ".gitignore": "gen/\n", "gen/a.evalset.json": evalset("a", "one: hi -> ho")})
+    root = repo(
+        {
+            "bot/agent.py": AGENT,
+            ".gitignore": "gen/\n",
+            "gen/a.evalset.json": evalset("a", "one: hi -> ho"),
+        }
+    )
     for selection in ("gen/a.evalset.json", "gen", "gen/a.evalset.json:one"):
         assert keys(discover(root, selection)) == ["gen/a.evalset.json"]
 
 
 def test_a_file_of_another_name_is_read_when_it_is_named(discover, repo, evalset):
-    root = repo({"bot/agent.py": AGENT, "gold.json": evalset("a", "one: hi -> ho"), "x.test.json": {"no": "adk"}})
+    root = repo(
+        {
+            "bot/agent.py": AGENT,
+            "gold.json": evalset("a", "one: hi -> ho"),
+            "x.test.json": {"no": "adk"},
+        }
+    )
     assert keys(discover(root, "gold.json")) == ["gold.json"]
-    assert codes(discover(root, "x.test.json")) == ["not-an-eval-set"]  # named, so that it must say what it is
+    # named, so that it must say what it is
+    assert codes(discover(root, "x.test.json")) == ["not-an-eval-set"]
 
 
 def test_searching_ids_and_openings(discover, three):
@@ -206,15 +243,40 @@ def test_a_file_that_cannot_be_read_is_a_problem_and_no_suite(discover, repo, ev
         (b"<<<<<<< HEAD\n{}", ""),
     ],
 )
-def test_a_broken_file_of_a_common_name_is_told_where_its_content_is_adks(discover, repo, evalset, name, content, code):
-    found = discover(repo({"bot/agent.py": AGENT, "a.evalset.json": evalset("a", "one: hi -> hello"), name: content}))
-    told = [(each.code, each.place.file, each.severity) for each in found.problems if each.place.file == name]
+def test_a_broken_file_of_a_common_name_is_told_where_its_content_is_adks(
+    discover, repo, evalset, name, content, code
+):
+    found = discover(
+        repo(
+            {
+                "bot/agent.py": AGENT,
+                "a.evalset.json": evalset("a", "one: hi -> hello"),
+                name: content,
+            }
+        )
+    )
+    told = [
+        (each.code, each.place.file, each.severity)
+        for each in found.problems
+        if each.place.file == name
+    ]
     assert told == ([(code, name, Severity.ERROR)] if code else [])
 
 
-def test_a_file_of_a_common_name_that_may_not_be_read_is_warned_of(discover, repo, evalset, monkeypatch):
-    root = repo({"bot/agent.py": AGENT, "a.evalset.json": evalset("a", "one: hi -> hello"), "x.test.json": "{}"})
-    read, forbidden = discovery_walk.read_bytes, Problem(severity=Severity.ERROR, code="unreadable-file", message="")
+def test_a_file_of_a_common_name_that_may_not_be_read_is_warned_of(
+    discover, repo, evalset, monkeypatch
+):
+    root = repo(
+        {
+            "bot/agent.py": AGENT,
+            "a.evalset.json": evalset("a", "one: hi -> hello"),
+            "x.test.json": "{}",
+        }
+    )
+    read, forbidden = (
+        discovery_walk.read_bytes,
+        Problem(severity=Severity.ERROR, code="unreadable-file", message=""),
+    )
     monkeypatch.setattr(
         discovery_walk,
         "read_bytes",
@@ -293,9 +355,14 @@ def test_the_gate_file_wins_over_what_lies_beside_and_later_rules_over_earlier(d
 
 
 def test_an_explicit_config_wins_over_all(discover, layered, tmp_path):
-    rules = GateFile.model_validate({"suites": [{"match": ["**"], "criteria": {"response_match_score": 0.3}}]})
+    rules = GateFile.model_validate(
+        {"suites": [{"match": ["**"], "criteria": {"response_match_score": 0.3}}]}
+    )
     found = discover(layered, gate_file=rules, criteria="configs/strict.json")
-    assert all(each == (ConfigOrigin.EXPLICIT, "configs/strict.json", [0.9]) for each in sources(found).values())
+    assert all(
+        each == (ConfigOrigin.EXPLICIT, "configs/strict.json", [0.9])
+        for each in sources(found).values()
+    )
     assert found.problems == ()
 
 
@@ -329,7 +396,8 @@ def test_a_rule_of_the_gate_file_names_the_agent_and_the_last_one_wins(discover,
             "agents": [
                 {"driver": "http", "url": "http://localhost:1"},
                 {"suites": ["evals/"], "driver": "adk", "path": "elsewhere"},
-                {"suites": ["evals/b*"], "driver": "adk", "python": "3.12"},  # where it is, is still to be found
+                # where it is, is still to be found
+                {"suites": ["evals/b*"], "driver": "adk", "python": "3.12"},
             ]
         }
     )
@@ -361,7 +429,9 @@ MAKES = "from google.adk.agents import Agent\nroot_agent = Agent(name='x')\n"
     ],
 )
 def test_an_agent_in_a_file_of_another_name(discover, repo, evalset, files, expected):
-    (suite,) = (found := discover(repo({**files, "a.evalset.json": evalset("a", "x: hi -> ho")}))).suites
+    (suite,) = (
+        found := discover(repo({**files, "a.evalset.json": evalset("a", "x: hi -> ho")}))
+    ).suites
     if expected is None:
         (problem,) = (each for each in found.problems if each.code == "no-agent")
         assert ("one.py and two.py have a `root_agent`" in problem.message) is ("one.py" in files)
@@ -379,7 +449,11 @@ def test_no_code_of_the_repository_runs(discover, repo, evalset, tmp_path):
     trap = tmp_path / "trap"
     code = f"import pathlib\npathlib.Path({str(trap)!r}).touch()\nroot_agent = 1\n"
     root = repo(
-        {"bot/agent.py": code, "bot/__init__.py": code, "a.evalset.json": evalset("a", "x: hi -> ho", app="bot")}
+        {
+            "bot/agent.py": code,
+            "bot/__init__.py": code,
+            "a.evalset.json": evalset("a", "x: hi -> ho", app="bot"),
+        }
     )
     (suite,) = discover(root).suites
     assert suite.agent.options == {"path": "bot"}
@@ -388,7 +462,9 @@ def test_no_code_of_the_repository_runs(discover, repo, evalset, tmp_path):
 
 
 def test_a_suite_without_an_agent_is_kept_so_that_all_else_is_told(discover, repo, evalset):
-    found = discover(repo({"a.evalset.json": evalset("a", "one: hi -> ho"), "test_config.json": config(zebra=1)}))
+    found = discover(
+        repo({"a.evalset.json": evalset("a", "one: hi -> ho"), "test_config.json": config(zebra=1)})
+    )
     assert keys(found) == ["a.evalset.json"]
     assert sorted(codes(found)) == ["no-agent", "unknown-criterion"]
 
@@ -407,9 +483,21 @@ OURS = config(response_match_score=0.3)
             "t/eval/eval_config.json",
             {"criteria-elsewhere"},
         ),
-        ({"t/eval/eval_config.json": OURS, "t/eval/test_config.json": OURS}, "t/eval/test_config.json", set()),
-        ({"t/eval/x.json": OURS, "t/eval/eval_config.json": OURS}, "t/eval/eval_config.json", set()),
-        ({"t/eval/x_eval_config.json": OURS, "t/eval/eval_config.json": OURS}, "t/eval/eval_config.json", set()),
+        (
+            {"t/eval/eval_config.json": OURS, "t/eval/test_config.json": OURS},
+            "t/eval/test_config.json",
+            set(),
+        ),
+        (
+            {"t/eval/x.json": OURS, "t/eval/eval_config.json": OURS},
+            "t/eval/eval_config.json",
+            set(),
+        ),
+        (
+            {"t/eval/x_eval_config.json": OURS, "t/eval/eval_config.json": OURS},
+            "t/eval/eval_config.json",
+            set(),
+        ),
         # a file of any name, where it is alone
         (
             {"t/eval/sets/strict.json": OURS, "t/eval/package.json": {"a": 1}},
@@ -417,37 +505,68 @@ OURS = config(response_match_score=0.3)
             {"criteria-elsewhere"},
         ),
         ({"t/eval/a.json": OURS, "t/eval/b.json": OURS}, "", {"near-name", "default-criteria"}),
-        ({"t/eval/mine.json": {"criteria": {"m": 1}, "custom_metrics": {"m": {}}}}, "t/eval/mine.json", set()),
+        (
+            {"t/eval/mine.json": {"criteria": {"m": 1}, "custom_metrics": {"m": {}}}},
+            "t/eval/mine.json",
+            set(),
+        ),
         # none of ADK's: another tool's criteria, metrics, what git ignores, what stands elsewhere
         ({"t/eval/a.json": {"criteria": {"politeness": 1}}}, "", {"default-criteria"}),
         ({"t/eval/eval_config.json": {"metrics_to_run": ["coherence"]}}, "", {"default-criteria"}),
         ({"t/eval/a.json": OURS, ".gitignore": "a.json"}, "", {"default-criteria"}),
         ({"other/eval_config.json": OURS}, "", {"default-criteria"}),
         # meant for us and wrong: told, and never the defaults
-        ({"t/eval/eval_config.json": {"criteria": []}}, "t/eval/eval_config.json", {"criteria-not-an-object"}),
-        ({"t/eval/eval_config.json": '{"criteria": {'}, "t/eval/eval_config.json", {"json-truncated"}),
-        ({"t/eval/eval_config.json": {"criteria": {}}}, "t/eval/eval_config.json", {"asserts-nothing"}),
+        (
+            {"t/eval/eval_config.json": {"criteria": []}},
+            "t/eval/eval_config.json",
+            {"criteria-not-an-object"},
+        ),
+        (
+            {"t/eval/eval_config.json": '{"criteria": {'},
+            "t/eval/eval_config.json",
+            {"json-truncated"},
+        ),
+        (
+            {"t/eval/eval_config.json": {"criteria": {}}},
+            "t/eval/eval_config.json",
+            {"asserts-nothing"},
+        ),
     ],
 )
 def test_criteria_where_people_keep_them(discover, repo, evalset, files, file, told):
-    root = repo({"bot/agent.py": AGENT, "t/eval/sets/x.evalset.json": evalset("x", "one: hi -> ho"), **files})
+    root = repo(
+        {
+            "bot/agent.py": AGENT,
+            "t/eval/sets/x.evalset.json": evalset("x", "one: hi -> ho"),
+            **files,
+        }
+    )
     found = discover(root)
     (suite,) = found.suites
     assert suite.criteria_source.file == file
     assert told <= set(codes(found))
-    assert ("criteria-elsewhere" in codes(found)) is (file != "" and not file.endswith("test_config.json"))
+    assert ("criteria-elsewhere" in codes(found)) is (
+        file != "" and not file.endswith("test_config.json")
+    )
 
 
 # --- agents-cli datasets --------------------------------------------------------------------------
 
-DATASET = {"eval_cases": [{"eval_case_id": "one", "prompt": {"role": "user", "parts": [{"text": "hi"}]}}]}
+DATASET = {
+    "eval_cases": [{"eval_case_id": "one", "prompt": {"role": "user", "parts": [{"text": "hi"}]}}]
+}
 
 
 @pytest.mark.parametrize(
     ("configs", "origin", "file", "told"),
     [
         # its own config gives no thresholds: said, and never taken for a gate
-        (["tests/eval/eval_config.yaml"], ABOVE, "tests/eval/eval_config.yaml", {"asserts-nothing"}),
+        (
+            ["tests/eval/eval_config.yaml"],
+            ABOVE,
+            "tests/eval/eval_config.yaml",
+            {"asserts-nothing"},
+        ),
         # thresholds beside it win
         (
             ["tests/eval/eval_config.yaml", "tests/eval/datasets/test_config.json"],
@@ -455,7 +574,12 @@ DATASET = {"eval_cases": [{"eval_case_id": "one", "prompt": {"role": "user", "pa
             "tests/eval/datasets/test_config.json",
             set(),
         ),
-        (["tests/eval/eval_config.yaml", "tests/eval/test_config.json"], ABOVE, "tests/eval/test_config.json", set()),
+        (
+            ["tests/eval/eval_config.yaml", "tests/eval/test_config.json"],
+            ABOVE,
+            "tests/eval/test_config.json",
+            set(),
+        ),
         ([], ConfigOrigin.DEFAULTS, "", {"default-criteria"}),
     ],
 )
@@ -470,7 +594,9 @@ def test_a_dataset(discover, repo, configs, origin, file, told):
     assert bool(told & {"asserts-nothing"}) == ("asserts-nothing" in codes(found))
 
 
-@pytest.mark.parametrize("content", ["metrics:\n- x\n", "criteria:\n  response_match_score: 0.8\n", ""])
+@pytest.mark.parametrize(
+    "content", ["metrics:\n- x\n", "criteria:\n  response_match_score: 0.8\n", ""]
+)
 def test_an_eval_config_that_is_not_agents_clis_is_passed_over(discover, repo, content):
     root = repo(
         {
@@ -504,7 +630,11 @@ def test_what_agents_clis_config_lacks_belongs_into_another_file(discover, repo)
 
 def test_an_evaluation_set_is_not_served_by_a_dataset_config(discover, repo, evalset):
     root = repo(
-        {"bot/agent.py": AGENT, "a.evalset.json": evalset("a", "x: hi -> ho"), "eval_config.yaml": "metrics_to_run: []"}
+        {
+            "bot/agent.py": AGENT,
+            "a.evalset.json": evalset("a", "x: hi -> ho"),
+            "eval_config.yaml": "metrics_to_run: []",
+        }
     )
     (suite,) = discover(root).suites
     assert suite.criteria_source.origin is ConfigOrigin.DEFAULTS
@@ -520,17 +650,25 @@ def told(found, code):
 def test_a_rule_that_matches_nothing_is_told_whatever_is_selected(discover, three):
     rules = GateFile.model_validate(
         {
-            "suites": [{"match": ["evals/b.evalset.json"]}, {"match": ["jest.test.json"], "criteria": {}}],
+            "suites": [
+                {"match": ["evals/b.evalset.json"]},
+                {"match": ["jest.test.json"], "criteria": {}},
+            ],
             "compare": {"no_such": {}},
         }
     )
     idle = "rule-matches-nothing"
-    assert len(told(discover(three, gate_file=rules), idle)) == 2  # a file that is called so and is none of ADK's
+    # a file that is called so and is none of ADK's
+    assert len(told(discover(three, gate_file=rules), idle)) == 2
     for selected in (
         discover(three, "other/c.test.json", gate_file=rules),
         discover(three, grep="thr", gate_file=rules),
     ):
-        assert [message for _, message in told(selected, idle) if "suites[0]" in message or "no_such" in message] == []
+        assert [
+            message
+            for _, message in told(selected, idle)
+            if "suites[0]" in message or "no_such" in message
+        ] == []
 
 
 @pytest.fixture
@@ -557,9 +695,14 @@ def ignoring(repo, evalset):
 
 
 def test_evaluation_files_that_git_ignores_are_told(discover, ignoring):
-    ((file, message),) = [each for each in told(discover(ignoring), "ignored-by-git") if "evaluated" in each[1]]
+    ((file, message),) = [
+        each for each in told(discover(ignoring), "ignored-by-git") if "evaluated" in each[1]
+    ]
     assert file == "old.evalset.json"
-    assert message == "git ignores `old.evalset.json` and `secret/deep/s.evalset.json`, so they are not evaluated"
+    assert (
+        message
+        == "git ignores `old.evalset.json` and `secret/deep/s.evalset.json`, so they are not evaluated"
+    )
 
 
 @pytest.mark.parametrize(
@@ -572,11 +715,17 @@ def test_evaluation_files_that_git_ignores_are_told(discover, ignoring):
         ((), ("secret/", "old*"), []),
     ],
 )
-def test_ignored_files_that_nobody_asked_for_are_not_told(discover, ignoring, selections, exclude, files):
+def test_ignored_files_that_nobody_asked_for_are_not_told(
+    discover, ignoring, selections, exclude, files
+):
     found = discover(ignoring, *selections, gate_file=GateFile(exclude=list(exclude)))
-    message = "".join(message for _, message in told(found, "ignored-by-git") if "evaluated" in message)
+    message = "".join(
+        message for _, message in told(found, "ignored-by-git") if "evaluated" in message
+    )
     assert [
-        name for name in ("old.evalset.json", "secret/deep/s.evalset.json", "/a.ev", "x.ev") if name in message
+        name
+        for name in ("old.evalset.json", "secret/deep/s.evalset.json", "/a.ev", "x.ev")
+        if name in message
     ] == files
     assert told(found, "rule-matches-nothing") == []
 
@@ -584,7 +733,9 @@ def test_ignored_files_that_nobody_asked_for_are_not_told(discover, ignoring, se
 def test_a_config_that_git_ignores_beside_a_file_is_told(discover, ignoring):
     named = [each for each in told(discover(ignoring), "ignored-by-git") if "not read" in each[1]]
     assert [file for file, _ in named] == ["sub/test_config.json"]
-    rules = GateFile.model_validate({"suites": [{"match": ["sub/"], "config": "sub/test_config.json"}]})
+    rules = GateFile.model_validate(
+        {"suites": [{"match": ["sub/"], "config": "sub/test_config.json"}]}
+    )
     found = discover(ignoring, gate_file=rules)
     assert not any("not read" in message for _, message in told(found, "ignored-by-git"))
     assert [use.threshold for use in found.suites[1].criteria if not use.informational] == [1.0]
@@ -600,4 +751,7 @@ def test_the_config_beside_an_ignored_file_that_is_named_counts(discover, repo, 
         }
     )
     (suite,) = discover(root, "gen/a.evalset.json").suites
-    assert (suite.criteria_source.origin, suite.criteria_source.file) == (BESIDE, "gen/test_config.json")
+    assert (suite.criteria_source.origin, suite.criteria_source.file) == (
+        BESIDE,
+        "gen/test_config.json",
+    )

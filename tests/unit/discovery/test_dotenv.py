@@ -83,15 +83,27 @@ def test_the_nearest_file_counts(tmp_path: Path, options: dict[str, Any], file: 
         ("GOOGLE_API_KEY=1", {"GOOGLE_API_KEY": "2"}, {}, {"GOOGLE_API_KEY": "2"}),
         # an address never, nor the key that is for it; unless the environment has the same address
         ("OPENAI_BASE_URL=u\nOPENAI_API_KEY=1\nGOOGLE_API_KEY=2", {}, {}, {"GOOGLE_API_KEY": "2"}),
-        ("OPENAI_API_BASE=u\nOPENAI_API_KEY=1", {"OPENAI_API_BASE": "u"}, {}, {"OPENAI_API_KEY": "1"}),
+        (
+            "OPENAI_API_BASE=u\nOPENAI_API_KEY=1",
+            {"OPENAI_API_BASE": "u"},
+            {},
+            {"OPENAI_API_KEY": "1"},
+        ),
         # evalgate.yml says whom to ask
-        ("OPENAI_BASE_URL=u\nOPENAI_API_KEY=1", {}, {"base_url": "https://own"}, {"OPENAI_API_KEY": "1"}),
+        (
+            "OPENAI_BASE_URL=u\nOPENAI_API_KEY=1",
+            {},
+            {"base_url": "https://own"},
+            {"OPENAI_API_KEY": "1"},
+        ),
     ],
 )
 def test_what_counts_for_judges(
     tmp_path: Path, text: str, environ: dict[str, str], judge: dict[str, str], found: dict[str, str]
 ) -> None:
-    asking = dotenv.of_judges(environ, JudgeRule(**judge), [agent()], root=put(tmp_path, **{"": text}))
+    asking = dotenv.of_judges(
+        environ, JudgeRule(**judge), [agent()], root=put(tmp_path, **{"": text})
+    )
     assert asking.environ == {**environ, **found}
 
 
@@ -112,7 +124,9 @@ def test_of_two_agents_the_first_counts(tmp_path: Path) -> None:
         ("no checkout", "this is no git checkout"),
     ],
 )
-def test_what_the_commit_brings_along_does_not_count_in_a_workflow(tmp_path: Path, how: str, why: str) -> None:
+def test_what_the_commit_brings_along_does_not_count_in_a_workflow(
+    tmp_path: Path, how: str, why: str
+) -> None:
     root = repositories.made(tmp_path / "repo")
     put(tmp_path / "elsewhere", a="GOOGLE_API_KEY=1")
     if how == "link":
@@ -128,7 +142,9 @@ def test_what_the_commit_brings_along_does_not_count_in_a_workflow(tmp_path: Pat
     asking = dotenv.of_judges(WORKFLOW, JudgeRule(), [agent(path="a")], root=root)
     assert ("GOOGLE_API_KEY" in asking.environ) is (why == "")
     assert why in "".join(asking.unused)
-    assert dotenv.of_judges({}, JudgeRule(), [agent(path="a")], root=root).environ == {"GOOGLE_API_KEY": "1"}
+    assert dotenv.of_judges({}, JudgeRule(), [agent(path="a")], root=root).environ == {
+        "GOOGLE_API_KEY": "1"
+    }
 
 
 @pytest.mark.parametrize(
@@ -152,5 +168,8 @@ def test_what_the_base_is_lent(tmp_path: Path, theirs: str, files: dict[str, str
     lent = dotenv.lend([(agent(path=ours), agent(path=theirs))], root=root, base=base, environ={})
     assert lent == ((f"{ours}/.env",) if "ours" in files.values() else ())
     own = {"own/.env": "theirs"}
-    assert {str(path.relative_to(base)): path.read_text() for path in base.rglob(".env")} == {**own, **files}
+    assert {str(path.relative_to(base)): path.read_text() for path in base.rglob(".env")} == {
+        **own,
+        **files,
+    }
     assert not (tmp_path / ".env").exists()

@@ -15,11 +15,20 @@ from evalgate.discovery import agent_source
             "from langgraph.graph import StateGraph\ngraph = StateGraph().compile()",
             "langgraph bot:graph",
         ),
-        ("src/desk/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", "pydantic-ai desk.bot:desk src"),
-        ("my-bot/bot.py", "from agents import Agent\ndesk = Agent(name='x')", "openai-agents bot:desk my-bot"),
+        (
+            "src/desk/bot.py",
+            "from pydantic_ai import Agent\ndesk = Agent('m')",
+            "pydantic-ai desk.bot:desk src",
+        ),
+        (
+            "my-bot/bot.py",
+            "from agents import Agent\ndesk = Agent(name='x')",
+            "openai-agents bot:desk my-bot",
+        ),
         ("bot.py", "import smolagents\ndesk = smolagents.CodeAgent()", "smolagents bot:desk"),
         ("bot.py", "from .agents import Agent\ndesk = Agent()", ""),  # the repository's own module
-        ("bot.py", "from langgraph import x\ndef make():\n    graph = g.compile()", ""),  # not at its own level
+        # not at its own level
+        ("bot.py", "from langgraph import x\ndef make():\n    graph = g.compile()", ""),
         ("tests/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
         ("test_bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
         ("bot.js", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),

@@ -18,15 +18,27 @@ def told(text, found=FOUND):
     reading = load.parse_gate_file(text, file="evalgate.yml")
     assert reading.problems == ()
     problems = hints.pattern_problems(_settings(reading), files=found, left_out=LEFT_OUT)
-    return [(each.place.line, each.message.partition(" matches")[0], each.hint) for each in problems]
+    return [
+        (each.place.line, each.message.partition(" matches")[0], each.hint) for each in problems
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "line", "what", "near"),
     [
         # a file's name mistyped, its folder given or not
-        ("suites:\n- match: [desl.evalset.json]\n", 2, "`suites[0]`: `desl.evalset.json`", "evals/desk.evalset.json"),
-        ("suites:\n- match: [eval/desk.evalset.json]\n", 2, "`suites[0]`", "evals/desk.evalset.json"),
+        (
+            "suites:\n- match: [desl.evalset.json]\n",
+            2,
+            "`suites[0]`: `desl.evalset.json`",
+            "evals/desk.evalset.json",
+        ),
+        (
+            "suites:\n- match: [eval/desk.evalset.json]\n",
+            2,
+            "`suites[0]`",
+            "evals/desk.evalset.json",
+        ),
         # a folder's
         ("agents:\n- {}\n- suites: [wether/**]\n", 3, "`agents[1]`: `wether/**`", "`weather/`"),
         ("exclude: [evals/sloww/]\n", 1, "`exclude`: `evals/sloww/`", "`evals/slow/`"),
@@ -49,7 +61,8 @@ def test_a_rule_that_matches_nothing(text, line, what, near):
 @pytest.mark.parametrize(
     "text",
     [
-        "suites:\n- match: [desk.evalset.json, '*.nothing.json']\n",  # a glob of several may match nothing
+        # a glob of several may match nothing
+        "suites:\n- match: [desk.evalset.json, '*.nothing.json']\n",
         "suites:\n- match: ['**', '!weather/x.json']\n",
         "agents: [{path: a}]\n",
         "exclude: [drafts/]\n",  # what is excluded is no longer found
@@ -66,8 +79,16 @@ def test_names_of_criteria():
     reading = load.parse_gate_file(text, file="evalgate.yml")
     problems = hints.name_problems(_settings(reading), names=["safety_v1", "mine.x"])
     assert [(each.place.line, each.message, each.hint) for each in problems] == [
-        (2, "`compare.made_up`: no suite has a criterion with this name", "Remove the rule, or correct its name."),
-        (6, "`judge.criteria.safety_v2`: no suite has a criterion with this name", "Did you mean `safety_v1`?"),
+        (
+            2,
+            "`compare.made_up`: no suite has a criterion with this name",
+            "Remove the rule, or correct its name.",
+        ),
+        (
+            6,
+            "`judge.criteria.safety_v2`: no suite has a criterion with this name",
+            "Did you mean `safety_v1`?",
+        ),
     ]
 
 

@@ -30,7 +30,10 @@ def rules(**layers):
     ],
 )
 def test_the_nearest_rule_that_speaks_wins(path, expected):
-    made = rules(root="secret/\n/build\n*.local.json\n!keep.local.json\n# a comment\n", sub="/x.json\n!*.local.json")
+    made = rules(
+        root="secret/\n/build\n*.local.json\n!keep.local.json\n# a comment\n",
+        sub="/x.json\n!*.local.json",
+    )
     assert made.match(path) is expected
 
 

@@ -53,11 +53,23 @@ def test_no_cases(lint, suite):
     ],
 )
 def test_identical_cases(lint, suite, case, second, expected):
-    assert found(lint(suite("x.evalset.json", case("a", "hi -> look_up(1) -> hello"), case("b", second)))) == expected
+    assert (
+        found(
+            lint(suite("x.evalset.json", case("a", "hi -> look_up(1) -> hello"), case("b", second)))
+        )
+        == expected
+    )
 
 
 def test_the_same_question_from_another_session_is_another_case(lint, suite, case):
-    assert lint(suite("x.evalset.json", case("a", "hi", app_name="one"), case("b", "hi", app_name="two"))) == ()
+    assert (
+        lint(
+            suite(
+                "x.evalset.json", case("a", "hi", app_name="one"), case("b", "hi", app_name="two")
+            )
+        )
+        == ()
+    )
 
 
 def test_an_empty_conversation(lint, suite, case):
@@ -67,7 +79,9 @@ def test_an_empty_conversation(lint, suite, case):
 
 
 def test_a_turn_in_which_the_user_says_nothing(lint, suite, case):
-    assert found(lint(suite("x.evalset.json", case("a", "hi", "   ")))) == [(WARNING, "empty-user-text")]
+    assert found(lint(suite("x.evalset.json", case("a", "hi", "   ")))) == [
+        (WARNING, "empty-user-text")
+    ]
 
 
 def test_a_sound_scenario_has_no_problems(lint, suite, case):
@@ -78,24 +92,40 @@ def test_a_sound_scenario_has_no_problems(lint, suite, case):
     ("scenario", "simulator", "expected"),
     [
         ({"starting_prompt": " "}, {}, [(ERROR, "empty-starting-prompt")]),
-        ({"starting_prompt": "Bye </FINISHED>"}, {}, [(ERROR, "stop-signal-in-prompt")]),  # ADK looks in any case
+        # ADK looks in any case
+        ({"starting_prompt": "Bye </FINISHED>"}, {}, [(ERROR, "stop-signal-in-prompt")]),
         ({"starting_prompt": "Bye </finished>"}, {"stop_signal": "END"}, []),  # another signal
         ({"conversation_plan": ""}, {}, [(WARNING, "empty-plan")]),
         ({"persona": Persona(persona_id="NOVICE")}, {}, []),
-        ({"persona": Persona(persona_id="NOVICE")}, {"custom_instructions": "Be."}, [(ERROR, "bad-instructions")]),
-        ({"persona": Persona(persona_id="NOVICE")}, {"custom_instructions": "{{ persona.id }}"}, []),
+        (
+            {"persona": Persona(persona_id="NOVICE")},
+            {"custom_instructions": "Be."},
+            [(ERROR, "bad-instructions")],
+        ),
+        (
+            {"persona": Persona(persona_id="NOVICE")},
+            {"custom_instructions": "{{ persona.id }}"},
+            [],
+        ),
         ({}, {"custom_instructions": "Be."}, []),  # nobody to be
     ],
 )
 def test_scenarios_that_cannot_be_played(lint, suite, case, scenario, simulator, expected):
-    led = ConversationScenario(**{"starting_prompt": "hello", "conversation_plan": "Ask.", **scenario})
+    led = ConversationScenario(
+        **{"starting_prompt": "hello", "conversation_plan": "Ask.", **scenario}
+    )
     made = suite("x.evalset.json", dataclasses.replace(case("a", scenario="hello"), scenario=led))
     assert found(lint(dataclasses.replace(made, simulator=SimulatorUse(**simulator)))) == expected
 
 
 def test_a_criterion_with_another_stop_signal_than_the_simulated_user(lint, suite, case):
     for signal, expected in (("</finished>", []), ("END", [(WARNING, "stop-signals-differ")])):
-        made = suite("x.evalset.json", case("a", scenario="hello"), criteria=SIMULATOR, options={"stop_signal": signal})
+        made = suite(
+            "x.evalset.json",
+            case("a", scenario="hello"),
+            criteria=SIMULATOR,
+            options={"stop_signal": signal},
+        )
         assert found(lint(made)) == expected
 
 
@@ -109,7 +139,9 @@ def test_a_criterion_with_another_stop_signal_than_the_simulated_user(lint, suit
     ],
 )
 def test_a_trajectory_where_nothing_is_expected(lint, suite, case, turns, options, code, words):
-    (problem,) = lint(suite("x.evalset.json", case("a", *turns), criteria=TRAJECTORY, options=options))
+    (problem,) = lint(
+        suite("x.evalset.json", case("a", *turns), criteria=TRAJECTORY, options=options)
+    )
     assert (problem.severity, problem.code) == (WARNING, code)
     assert words in problem.message
 
@@ -140,7 +172,9 @@ def test_a_reference_that_no_case_has_is_an_error(lint, suite, case):
     ],
 )
 def test_a_reference_that_some_turns_lack_is_a_warning(lint, suite, case, turns, words):
-    (problem,) = lint(suite("x.evalset.json", case("a", "hi -> hello"), case("b", *turns), criteria=ANSWER))
+    (problem,) = lint(
+        suite("x.evalset.json", case("a", "hi -> hello"), case("b", *turns), criteria=ANSWER)
+    )
     assert (problem.severity, problem.code) == (WARNING, "reference-missing-in-case")
     assert words in problem.message
 
@@ -165,7 +199,9 @@ def test_a_reference_that_some_turns_lack_is_a_warning(lint, suite, case, turns,
 )
 def test_what_a_missing_reference_does_is_told_as_it_is(suite, case, specs, name, adk_compat, hint):
     row = dataclasses.replace(specs[ANSWER], name=name)
-    made = suite("x.evalset.json", case("a", "hi -> hello"), case("b", "bye"), criteria=name, more=[row])
+    made = suite(
+        "x.evalset.json", case("a", "hi -> hello"), case("b", "bye"), criteria=name, more=[row]
+    )
     (problem,) = lint_of_discovery.lint([made], deviations=under(adk_compat=adk_compat))
     assert (problem.code, problem.hint) == ("reference-missing-in-case", hint)
 
@@ -173,12 +209,18 @@ def test_what_a_missing_reference_does_is_told_as_it_is(suite, case, specs, name
 SMILE = "\N{SLIGHTLY SMILING FACE}"
 
 
-def test_an_answer_without_words_is_no_reference_for_a_criterion_that_counts_words(lint, suite, case):
-    hearts = suite("x.evalset.json", case("a", f"hi -> {SMILE}"), case("b", "bye -> !"), criteria=ANSWER)
+def test_an_answer_without_words_is_no_reference_for_a_criterion_that_counts_words(
+    lint, suite, case
+):
+    hearts = suite(
+        "x.evalset.json", case("a", f"hi -> {SMILE}"), case("b", "bye -> !"), criteria=ANSWER
+    )
     (problem,) = lint(hearts)
     assert (problem.severity, problem.code) == (ERROR, "reference-missing")
     assert "no case has an expected `final_response` with text" in problem.message
-    (problem,) = lint(suite("x.evalset.json", case("a", f"hi -> {SMILE}", "bye -> \u3055"), criteria=ANSWER))
+    (problem,) = lint(
+        suite("x.evalset.json", case("a", f"hi -> {SMILE}", "bye -> \u3055"), criteria=ANSWER)
+    )
     assert (problem.severity, problem.code) == (WARNING, "reference-missing-in-case")
     assert "no expected `final_response` with text in case a (turn 1)" in problem.message
     assert lint(suite("x.evalset.json", case("a", f"hi -> {SMILE} 1"), criteria=ANSWER)) == ()
@@ -186,13 +228,18 @@ def test_an_answer_without_words_is_no_reference_for_a_criterion_that_counts_wor
 
 def test_a_judge_can_compare_with_an_answer_without_words(lint, suite, case, specs):
     judged = dataclasses.replace(specs[ANSWER], name="judged")
-    assert lint(suite("x.evalset.json", case("a", f"hi -> {SMILE}"), criteria="judged", more=[judged])) == ()
+    assert (
+        lint(suite("x.evalset.json", case("a", f"hi -> {SMILE}"), criteria="judged", more=[judged]))
+        == ()
+    )
 
 
 def test_the_expected_state_is_the_reference_of_the_state_criterion(lint, suite, case):
     state = "final_session_state"
     lacking, having = case("a", "hi"), case("b", "bye", expects_state={"x": 1})
-    assert found(lint(suite("x.evalset.json", lacking, criteria=state))) == [(ERROR, "reference-missing")]
+    assert found(lint(suite("x.evalset.json", lacking, criteria=state))) == [
+        (ERROR, "reference-missing")
+    ]
     assert found(lint(suite("x.evalset.json", lacking, having, criteria=state))) == [
         (WARNING, "reference-missing-in-case")
     ]
@@ -224,7 +271,9 @@ def test_a_scenario_criterion_on_a_static_case(lint, suite, case, scenario, seve
 
 def test_the_end_of_conversations_that_are_written_down(lint, suite, case):
     static, led = case("a", "hi -> hello"), case("b", scenario="hello")
-    assert found(lint(suite("x.evalset.json", static, criteria="conversation_ended"))) == [(WARNING, "nothing-to-end")]
+    assert found(lint(suite("x.evalset.json", static, criteria="conversation_ended"))) == [
+        (WARNING, "nothing-to-end")
+    ]
     assert lint(suite("x.evalset.json", static, led, criteria="conversation_ended")) == ()
     assert lint(suite("x.evalset.json", static, criteria=ANSWER)) == ()
 
@@ -233,9 +282,18 @@ def test_rubrics_are_looked_for_in_the_criterion_the_case_and_the_turn(lint, sui
     rubric = Rubric(rubric_id="r", text="is kind")
     bare, own = case("a", "hi -> hello"), case("b", "bye -> see you", rubrics=(rubric,))
     assert found(lint(suite("x.evalset.json", bare, criteria=RUBRICS))) == [(ERROR, "no-rubrics")]
-    assert found(lint(suite("x.evalset.json", bare, own, criteria=RUBRICS))) == [(WARNING, "no-rubrics-in-case")]
+    assert found(lint(suite("x.evalset.json", bare, own, criteria=RUBRICS))) == [
+        (WARNING, "no-rubrics-in-case")
+    ]
     assert lint(suite("x.evalset.json", own, criteria=RUBRICS)) == ()
-    assert lint(suite("x.evalset.json", bare, criteria=RUBRICS, options={"rubrics": [{"rubric_id": "r"}]})) == ()
+    assert (
+        lint(
+            suite(
+                "x.evalset.json", bare, criteria=RUBRICS, options={"rubrics": [{"rubric_id": "r"}]}
+            )
+        )
+        == ()
+    )
 
 
 def test_set_ids(lint, suite, case):
@@ -246,7 +304,8 @@ def test_set_ids(lint, suite, case):
     (problem,) = lint(one, two)
     assert (problem.severity, problem.code) == (WARNING, "duplicate-set-id")
     assert "a/x.evalset.json and b/x.evalset.json" in problem.message
-    assert lint(suite("x.evalset.json", case("a", "hi"), set_id="y")) == ()  # evalgate goes by the path
+    # evalgate goes by the path
+    assert lint(suite("x.evalset.json", case("a", "hi"), set_id="y")) == ()
 
 
 def test_unknown_criteria_are_left_to_the_criteria_check(lint, suite, case):
@@ -285,15 +344,22 @@ def test_no_copy_is_passed_over_and_twice_the_cases_are_twice_the_work(lint, sui
 @pytest.mark.parametrize(
     ("driver", "threshold", "expected"),
     [
-        ("command", 0.5, [(ERROR, "metric-not-run")]),  # else it is found out when everything is spent
+        # else it is found out when everything is spent
+        ("command", 0.5, [(ERROR, "metric-not-run")]),
         ("command", None, [(WARNING, "metric-not-run")]),
         ("python", 0.5, []),
     ],
 )
-def test_a_custom_metric_that_the_driver_does_not_run(lint, suite, case, driver, threshold, expected):
+def test_a_custom_metric_that_the_driver_does_not_run(
+    lint, suite, case, driver, threshold, expected
+):
     made = suite("x.evalset.json", case("a", "hi -> hello"))
-    use = CriterionUse(name="mine", threshold=threshold, code="metrics.mine", informational=threshold is None)
-    made = dataclasses.replace(made, criteria=(use,), agent=dataclasses.replace(made.agent, driver=driver))
+    use = CriterionUse(
+        name="mine", threshold=threshold, code="metrics.mine", informational=threshold is None
+    )
+    made = dataclasses.replace(
+        made, criteria=(use,), agent=dataclasses.replace(made.agent, driver=driver)
+    )
     assert found(lint(made)) == expected
 
 
@@ -308,12 +374,16 @@ def test_a_custom_metric_that_the_driver_does_not_run(lint, suite, case, driver,
         (["hi", "ho -> hello"], [(WARNING, "asserts-nothing")], [set(), {ANSWER}]),
     ],
 )
-def test_defaults_that_nobody_chose_decide_where_they_apply(lint, suite, case, cases, expected, decided):
+def test_defaults_that_nobody_chose_decide_where_they_apply(
+    lint, suite, case, cases, expected, decided
+):
     made = suite("x.evalset.json", *(case(str(at), said) for at, said in enumerate(cases)))
     chosen = suite("x.evalset.json", *made.eval_set.cases, criteria=f"{TRAJECTORY} {ANSWER}")
     uses = tuple(dataclasses.replace(use, where_applicable=True) for use in chosen.criteria)
     by_default = dataclasses.replace(chosen, criteria=uses)
     assert found(lint(by_default)) == expected
-    assert [{use.name for use in by_default.criteria_of(each)} for each in by_default.eval_set.cases] == decided
+    assert [
+        {use.name for use in by_default.criteria_of(each)} for each in by_default.eval_set.cases
+    ] == decided
     # what somebody chose decides every case
     assert [len(chosen.criteria_of(each)) for each in chosen.eval_set.cases] == [2] * len(cases)

@@ -14,7 +14,8 @@ CRITERIA = {"criteria": {"response_match_score": 0.5}}
 
 @pytest.fixture
 def near(repo, evalset, specs):
-    """Discover a repository with `evals/a.evalset.json`, a config above it, and `files`: what is said of names."""
+    """Discover a repository with `evals/a.evalset.json`, a config above it, and `files`: what is
+    said of names."""
 
     def run(files, *selections, **rest):
         cases = evalset("a", "one: hi -> hello")
@@ -24,14 +25,23 @@ def near(repo, evalset, specs):
             "evals/a.evalset.json": cases, "test_config.json": CRITERIA, **given,
         })  # fmt: skip
         found = discover.discover(Settings(root=root, paths=selections, **rest), specs=specs)
-        return [(each.place.file, each.message) for each in found.problems if each.code == "near-name"]
+        return [
+            (each.place.file, each.message) for each in found.problems if each.code == "near-name"
+        ]
 
     return run
 
 
 @pytest.mark.parametrize(
     "name",
-    ["A.EVALSET.JSON", "b.evalset.JSON", "d.eval_set.json", "e.eval-set.json", "f.evalset.json.txt", "g.Test.JSON"],
+    [
+        "A.EVALSET.JSON",
+        "b.evalset.JSON",
+        "d.eval_set.json",
+        "e.eval-set.json",
+        "f.evalset.json.txt",
+        "g.Test.JSON",
+    ],
 )
 def test_an_evaluation_file_of_a_nearly_right_name_is_told(near, name):
     ((file, message),) = near({f"evals/{name}": "cases"})
@@ -44,7 +54,8 @@ def test_an_evaluation_file_of_a_nearly_right_name_is_told(near, name):
     [
         ({"evals/A.EVALSET.JSON": {"sets": 3}}, (), GateFile()),  # holds no cases
         ({"evals/goldens.json": "cases"}, (), GateFile()),  # nobody called it so
-        ({"evals/A.EVALSET.JSON": "cases"}, ("evals/a.evalset.json",), GateFile()),  # nothing of what was asked for
+        # nothing of what was asked for
+        ({"evals/A.EVALSET.JSON": "cases"}, ("evals/a.evalset.json",), GateFile()),
         ({"evals/A.EVALSET.JSON": "cases"}, (), GateFile(exclude=["evals/A*"])),
         ({"evals/A.EVALSET.JSON": "cases", ".gitignore": "*.JSON\n"}, (), GateFile()),
         ({"evals/testConfig.json": {"port": 80}}, (), GateFile()),  # another program's
@@ -54,7 +65,9 @@ def test_an_evaluation_file_of_a_nearly_right_name_is_told(near, name):
         (
             {"evals/testconfig.json": CRITERIA},
             (),
-            GateFile.model_validate({"suites": [{"match": ["evals/"], "config": "evals/testconfig.json"}]}),
+            GateFile.model_validate(
+                {"suites": [{"match": ["evals/"], "config": "evals/testconfig.json"}]}
+            ),
         ),
     ],
 )
@@ -63,7 +76,14 @@ def test_what_is_no_slip_is_not_told(near, files, selections, rules):
 
 
 @pytest.mark.parametrize(
-    "name", ["Test_Config.json", "testconfig.json", "test_config.yaml", "test_configs.json", "test-config.json"]
+    "name",
+    [
+        "Test_Config.json",
+        "testconfig.json",
+        "test_config.yaml",
+        "test_configs.json",
+        "test-config.json",
+    ],
 )
 def test_a_config_of_a_nearly_right_name_is_told(near, name):
     ((file, message),) = near({f"evals/{name}": "criteria: {response_match_score: 0.99}"})
@@ -78,7 +98,8 @@ def test_a_config_of_a_nearly_right_name_is_told(near, name):
     ("name", "text"),
     [
         ("A.EVALSET.JSON", None),
-        ("test.json", '[{"query": "hi", "expected_tool_use": [], "reference": "hello"}]'),  # ADK's oldest format
+        # ADK's oldest format
+        ("test.json", '[{"query": "hi", "expected_tool_use": [], "reference": "hello"}]'),
     ],
 )
 def test_so_it_is_where_nothing_else_is_found(repo, evalset, specs, name, text):

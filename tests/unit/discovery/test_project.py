@@ -15,7 +15,10 @@ from evalgate.gate import prepare
 CASE = {
     "eval_id": "c",
     "conversation": [
-        {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}},
+        {
+            "user_content": {"parts": [{"text": "hi"}]},
+            "final_response": {"parts": [{"text": "hello"}]},
+        },
     ],
 }
 RIGHT = "agents: [{driver: command, command: sh agent.sh}]"
@@ -37,7 +40,9 @@ RIGHT = "agents: [{driver: command, command: sh agent.sh}]"
         ("runz: 3", {"unknown-setting", "no-agent"}),
     ],
 )
-def test_no_agent_is_missed_where_evalgate_yml_may_name_it(gate_file: str, codes: set[str], tmp_path: Path) -> None:
+def test_no_agent_is_missed_where_evalgate_yml_may_name_it(
+    gate_file: str, codes: set[str], tmp_path: Path
+) -> None:
     (tmp_path / "evalgate.yml").write_text(gate_file)
     (tmp_path / "agent.sh").write_text("")
     (tmp_path / "a.evalset.json").write_text(json.dumps({"eval_set_id": "a", "eval_cases": [CASE]}))
@@ -56,7 +61,11 @@ JUDGED = {"criteria": {"final_response_match_v2": 0.5}}
     [
         # an error of one file, its criteria or its agent
         ({"b/b.evalset.json": "{"}, {}, {"b/b.evalset.json"}),
-        ({"b/b.evalset.json": SET, "b/test_config.json": {"criteria": {"zebra": 1}}}, {}, {"b/b.evalset.json"}),
+        (
+            {"b/b.evalset.json": SET, "b/test_config.json": {"criteria": {"zebra": 1}}},
+            {},
+            {"b/b.evalset.json"},
+        ),
         (
             {"b/b.evalset.json": SET, "b/c.evalset.json": SET, "b/test_config.json": SET},
             {},
@@ -64,7 +73,11 @@ JUDGED = {"criteria": {"final_response_match_v2": 0.5}}
         ),
         ({"b/b.evalset.json": {**SET, "eval_cases": []}}, {}, {"b/b.evalset.json"}),
         ({"b/b.evalset.json": os.pardir}, {}, {"b/b.evalset.json"}),  # a link that leads nowhere
-        ({"evalgate.yml": RIGHT.replace("}", ", suites: [a/**]}"), "b/b.evalset.json": SET}, {}, {"b/b.evalset.json"}),
+        (
+            {"evalgate.yml": RIGHT.replace("}", ", suites: [a/**]}"), "b/b.evalset.json": SET},
+            {},
+            {"b/b.evalset.json"},
+        ),
         # of the run: settings, what was asked for, a key that is not set, `strict`
         ({"evalgate.yml": f"{RIGHT}\nruns: 0", "b/b.evalset.json": "{"}, {}, None),
         ({"b/b.evalset.json": SET}, {"paths": ["a", "b/b.evalset.json:other"]}, None),
@@ -77,13 +90,20 @@ JUDGED = {"criteria": {"final_response_match_v2": 0.5}}
 def test_an_error_of_one_file_is_its_own(
     files: dict[str, object], settings: dict[str, object], apart: set[str] | None, tmp_path: Path
 ) -> None:
-    given = {"evalgate.yml": RIGHT, "agent.sh": "", "a/a.evalset.json": SET, "a/test_config.json": SOUND}
+    given = {
+        "evalgate.yml": RIGHT,
+        "agent.sh": "",
+        "a/a.evalset.json": SET,
+        "a/test_config.json": SOUND,
+    }
     for name, content in {**given, "b/test_config.json": SOUND, **files}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         if content == os.pardir:
             (tmp_path / name).symlink_to("nowhere")
         else:
-            (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+            (tmp_path / name).write_text(
+                content if isinstance(content, str) else json.dumps(content)
+            )
     found = prepare.prepare(load.load_settings({"root": str(tmp_path), **settings}), environ={})
     assert found.stops(strict=False)
     if apart is None:

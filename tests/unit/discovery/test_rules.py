@@ -14,7 +14,9 @@ def told(text: str, **typed: object) -> list[tuple[str, int | None]]:
     assert read.problems == ()
     own = {"gate_file": read.gate_file, "given": typed, "places": read.places}
     settings = Settings.model_validate({**read.given, **typed, **own})
-    return [(each.code, each.place.line if each.place else None) for each in lint.lint_rules(settings)]
+    return [
+        (each.code, each.place.line if each.place else None) for each in lint.lint_rules(settings)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,8 @@ def told(text: str, **typed: object) -> list[tuple[str, int | None]]:
         ("fail-on: []", {}, [("nothing-blocks", 1)]),
         ("runs: 1\nfail-on: ''", {}, [("nothing-blocks", 2)]),
         ("suites:\n- match: [a]\n  pass_rate: 0", {}, [("pass-rate-zero", 3)]),
-        ("suites:\n- match: [a]\n  pass_rate: 0\n  severity: advisory", {}, []),  # it decides nothing anyway
+        # it decides nothing anyway
+        ("suites:\n- match: [a]\n  pass_rate: 0\n  severity: advisory", {}, []),
         ("suites:\n- match: [a]\n  pass_rate: 0.5", {}, []),
     ],
 )

@@ -8,7 +8,12 @@ from evalgate.discovery.discover import Files, Selection
 from evalgate.errors import Problem
 from evalgate.model import EvalSet
 
-FOUND = ("evals/a.evalset.json", "evals/b.evalset.json", "evals/deep/c.test.json", "odd:name.evalset.json")
+FOUND = (
+    "evals/a.evalset.json",
+    "evals/b.evalset.json",
+    "evals/deep/c.test.json",
+    "odd:name.evalset.json",
+)
 OTHERS = {"notes/odd.json"}
 FOLDERS = {".", "evals", "evals/deep", "empty"}
 FILES = Files(
@@ -34,7 +39,8 @@ FILES = Files(
         ("notes/odd.json", ("notes/odd.json",), ()),  # a name that no walk looks for
         ("evals/a.evalset.json:one", FOUND[:1], ("one",)),
         ("evals/a.evalset.json:one, two,", FOUND[:1], ("one", "two")),
-        ("evals/a.evalset.json:with:colon", FOUND[:1], ("with:colon",)),  # the path decides where to split
+        # the path decides where to split
+        ("evals/a.evalset.json:with:colon", FOUND[:1], ("with:colon",)),
         ("odd:name.evalset.json", FOUND[3:], ()),
         ("odd:name.evalset.json:one", FOUND[3:], ("one",)),
         ("evals/*.evalset.json:one", FOUND[:2], ("one",)),
@@ -50,15 +56,24 @@ def test_a_selection(text, keys, case_ids):
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("evals/a.evalset.jsn", "matches no evaluation file", "Did you mean `evals/a.evalset.json`?"),
+        (
+            "evals/a.evalset.jsn",
+            "matches no evaluation file",
+            "Did you mean `evals/a.evalset.json`?",
+        ),
         ("c.test.json", "matches no evaluation file", "Did you mean `evals/deep/c.test.json`?"),
         ("evals/d.evalset.json:one", "matches no evaluation file", "Did you mean `evals/"),
         ("empty", "holds no evaluation file", "Found 4 evaluation files"),
         ("zzz", "matches no evaluation file", "Found 4 evaluation files"),
         ("q*", "matches no evaluation file", "Found 4"),
-        ("C:\\zzz", "'C:\\\\zzz' matches no evaluation file", "Found 4"),  # the colon of a drive ends no path
+        # the colon of a drive ends no path
+        ("C:\\zzz", "'C:\\\\zzz' matches no evaluation file", "Found 4"),
         ("", "matches no evaluation file", "Is a variable not set"),
-        ("evals/a.evalset.json:", "matches no evaluation file", "Did you mean `evals/a.evalset.json`?"),
+        (
+            "evals/a.evalset.json:",
+            "matches no evaluation file",
+            "Did you mean `evals/a.evalset.json`?",
+        ),
     ],
 )
 def test_a_selection_that_matches_nothing_names_the_nearest(text, message, hint):
@@ -76,13 +91,17 @@ def test_no_selection_makes_it_fail(text):
 
 
 def test_folders_in_which_the_walk_found_nothing():
-    assert discover.folders_named(["empty", "evals", "empty:one", "nowhere"], files=FILES) == ["empty"]
+    assert discover.folders_named(["empty", "evals", "empty:one", "nowhere"], files=FILES) == [
+        "empty"
+    ]
 
 
 @pytest.fixture
 def sets(case):
     def make(*ids):
-        return EvalSet(eval_set_id="x", cases=tuple(case(each, f"tell me of {each}") for each in ids))
+        return EvalSet(
+            eval_set_id="x", cases=tuple(case(each, f"tell me of {each}") for each in ids)
+        )
 
     return {"x": make("one", "two"), "y": make("two", "three"), "spaced": make(" one")}
 
@@ -100,7 +119,8 @@ def ids(picked):
         ([(("x", "y"), ("two",))], {"x": ["two"], "y": ["two"]}),
         ([(("x", "y"), ("one",))], {"x": ["one"]}),  # a set of which nothing is left is dropped
         ([(("x",), ("one",)), (("x",), ("two",))], {"x": ["one", "two"]}),
-        ([(("x",), ("one",)), (("x",), ())], {"x": ["one", "two"]}),  # the whole file wins, whatever the order
+        # the whole file wins, whatever the order
+        ([(("x",), ("one",)), (("x",), ())], {"x": ["one", "two"]}),
         ([(("x",), ()), (("x",), ("one",))], {"x": ["one", "two"]}),
         ([(("z",), ())], {}),  # a file that could not be read
         ([(("spaced",), ("one",))], {"spaced": [" one"]}),  # a selection has no spaces at the ends
@@ -126,7 +146,8 @@ def test_a_case_that_no_file_of_its_selection_has_is_told(sets):
         ("two", {"x": ["two"], "y": ["two"]}),
         ("ONE", {"x": ["one"], "spaced": [" one"]}),  # case is ignored
         ("^th", {"y": ["three"]}),
-        ("tell me", {"x": ["one", "two"], "y": ["two", "three"], "spaced": [" one"]}),  # what the user says first
+        # what the user says first
+        ("tell me", {"x": ["one", "two"], "y": ["two", "three"], "spaced": [" one"]}),
         ("(", {}),  # not a regular expression: searched as it is
         ("nothing", {}),
     ],

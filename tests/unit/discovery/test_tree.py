@@ -18,8 +18,21 @@ def seen(root, **rest):
     [
         # names of evaluation files, in the order of their paths
         (
-            ["b/x.evalset.json", "a.evalset.json", "my_evalset.json", "c.test.json", "d-dataset.json", "data.json"],
-            ("a.evalset.json", "b/x.evalset.json", "c.test.json", "d-dataset.json", "my_evalset.json"),
+            [
+                "b/x.evalset.json",
+                "a.evalset.json",
+                "my_evalset.json",
+                "c.test.json",
+                "d-dataset.json",
+                "data.json",
+            ],
+            (
+                "a.evalset.json",
+                "b/x.evalset.json",
+                "c.test.json",
+                "d-dataset.json",
+                "my_evalset.json",
+            ),
         ),
         # results of earlier runs, hidden folders, caches, dependencies
         (
@@ -53,7 +66,12 @@ def seen(root, **rest):
         ),
         # info/exclude
         (
-            [(".git/HEAD", ""), (".git/info/exclude", "private/\n"), "private/x.evalset.json", "x.evalset.json"],
+            [
+                (".git/HEAD", ""),
+                (".git/info/exclude", "private/\n"),
+                "private/x.evalset.json",
+                "x.evalset.json",
+            ],
             ("x.evalset.json",),
         ),
         # a submodule is a folder like any other
@@ -64,7 +82,12 @@ def seen(root, **rest):
 )
 def test_what_is_seen(repo, files, expected):
     root = repo(
-        {(each if isinstance(each, str) else each[0]): (each[1] if isinstance(each, tuple) else "") for each in files}
+        {
+            (each if isinstance(each, str) else each[0]): (
+                each[1] if isinstance(each, tuple) else ""
+            )
+            for each in files
+        }
     )
     assert seen(root) == expected
 
@@ -75,9 +98,14 @@ def test_excluded_by_the_gate_file(repo):
 
 
 def test_a_folder_that_the_user_names_is_walked_though_it_is_passed_over_otherwise(repo):
-    root = repo({".gitignore": "out/\n", "out/deep/a.evalset.json": "", ".hidden/b.evalset.json": ""})
+    root = repo(
+        {".gitignore": "out/\n", "out/deep/a.evalset.json": "", ".hidden/b.evalset.json": ""}
+    )
     assert seen(root) == ()
-    assert seen(root, also=["out", ".hidden"]) == (".hidden/b.evalset.json", "out/deep/a.evalset.json")
+    assert seen(root, also=["out", ".hidden"]) == (
+        ".hidden/b.evalset.json",
+        "out/deep/a.evalset.json",
+    )
 
 
 def test_what_else_is_noted(repo):
@@ -102,13 +130,17 @@ def test_what_else_is_noted(repo):
 def test_what_git_ignores_is_noted_within_bounds(repo, monkeypatch, tmp_path):
     files = {f"data/{folder}/{number}.evalset.json": "" for folder in "abc" for number in range(4)}
     ignored = ("caf\udce9.evalset.json", "link.evalset.json")  # a name that cannot be told, a link
-    root = repo({".gitignore": "/data/\nlink*\ncaf*\ntest_config.json\n", "test_config.json": "", **files})
+    root = repo(
+        {".gitignore": "/data/\nlink*\ncaf*\ntest_config.json\n", "test_config.json": "", **files}
+    )
     (root / ignored[1]).symlink_to(tmp_path / "nowhere")
     with contextlib.suppress(OSError):  # of a file system that takes no such name
         (root / ignored[0]).write_text("")
     walked = walk.Tree(root)
     assert (walked.ignored, walked.ignored_configs) == (tuple(sorted(files)), {"test_config.json"})
-    assert walk.Tree(root, also=["data/a"]).ignored == tuple(sorted(each for each in files if "/a/" not in each))
+    assert walk.Tree(root, also=["data/a"]).ignored == tuple(
+        sorted(each for each in files if "/a/" not in each)
+    )
     monkeypatch.setattr(walk, "MOST_IGNORED_ENTRIES", 6)
     assert 0 < len(walk.Tree(root).ignored) < len(files)
 
@@ -147,7 +179,9 @@ def test_what_only_looks_like_a_file_is_no_file(repo):
     assert seen(root) == ()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs the system: names of others are always Unicode")
+@pytest.mark.skipif(
+    os.name != "posix", reason="needs the system: names of others are always Unicode"
+)
 def test_a_name_that_is_not_utf8_is_told_and_does_not_stop_the_walk(repo):
     root = repo({"a.evalset.json": ""})
     try:

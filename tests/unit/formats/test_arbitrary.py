@@ -24,7 +24,9 @@ KEYS = st.sampled_from(
 )  # fmt: skip
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 JUNK = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5), max_leaves=40
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
+    max_leaves=40,
 )
 CASES = st.lists(st.dictionaries(KEYS, JUNK, max_size=5), max_size=3)
 
@@ -64,7 +66,9 @@ def test_arbitrary_lists(items):
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), JUNK, max_size=4), JUNK)
 def test_arbitrary_criteria(criteria, metrics):
-    reading = formats.parse_criteria(json.dumps({"criteria": criteria, "custom_metrics": metrics}), file="f.json")
+    reading = formats.parse_criteria(
+        json.dumps({"criteria": criteria, "custom_metrics": metrics}), file="f.json"
+    )
     assert {use.name for use in reading.criteria} <= criteria.keys()
 
 

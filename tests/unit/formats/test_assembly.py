@@ -6,7 +6,17 @@ import pytest
 
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import StepEvent
-from evalgate.model import Attachment, Content, Event, Part, Text, Timings, ToolCall, ToolResponse, Usage
+from evalgate.model import (
+    Attachment,
+    Content,
+    Event,
+    Part,
+    Text,
+    Timings,
+    ToolCall,
+    ToolResponse,
+    Usage,
+)
 
 ASK = Content(parts=(Text(text="hi"),), role="user")
 CALL = ToolCall(name="look", args={"a": 1})
@@ -14,7 +24,9 @@ RESPONSE = ToolResponse(name="look", response={"b": 2})
 
 
 def step(*parts: Part, author="agent", final=False, grounding=None, usage=None) -> StepEvent:
-    return StepEvent(author=author, content=Content(parts=parts), final=final, grounding=grounding, usage=usage)
+    return StepEvent(
+        author=author, content=Content(parts=parts), final=final, grounding=grounding, usage=usage
+    )
 
 
 def answer_of(*events: StepEvent) -> str | None:
@@ -34,7 +46,13 @@ def answer_of(*events: StepEvent) -> str | None:
         # the last final one wins
         ((step(Text(text="one"), final=True), step(Text(text="two"), final=True)), "two"),
         # ... but one without text does not displace one with text
-        ((step(Text(text="one"), final=True), step(Attachment(data={"inline_data": {}}), final=True)), "one"),
+        (
+            (
+                step(Text(text="one"), final=True),
+                step(Attachment(data={"inline_data": {}}), final=True),
+            ),
+            "one",
+        ),
         # an empty text counts as no text
         ((step(Text(text="one"), final=True), step(Text(text=""), final=True)), "one"),
         # without any text, the last one with parts
@@ -76,7 +94,9 @@ def test_what_is_a_step(event, kept):
 
 def test_the_answer_stays_a_step_without_its_content():
     usage = Usage(total_tokens=7)
-    invocation = adk_shapes.turn_of_steps(ASK, [step(CALL), step(Text(text="done"), final=True, usage=usage)])
+    invocation = adk_shapes.turn_of_steps(
+        ASK, [step(CALL), step(Text(text="done"), final=True, usage=usage)]
+    )
     assert invocation.events == (
         Event(author="agent", content=Content(parts=(CALL,))),
         Event(author="agent", usage=usage),

@@ -69,9 +69,16 @@ def test_thresholds_that_cannot_be_read(value, code, hint):
 
 
 def test_options_are_snake_case_at_their_level_and_untouched_below():
-    value = {"threshold": 0.8, "judgeModelOptions": {"judgeModel": "m"}, "rubrics": [{"rubricId": "r"}]}
+    value = {
+        "threshold": 0.8,
+        "judgeModelOptions": {"judgeModel": "m"},
+        "rubrics": [{"rubricId": "r"}],
+    }
     [use] = parse({"criteria": {"final_response_match_v2": value}}).criteria
-    assert use.options == {"judge_model_options": {"judgeModel": "m"}, "rubrics": [{"rubricId": "r"}]}
+    assert use.options == {
+        "judge_model_options": {"judgeModel": "m"},
+        "rubrics": [{"rubricId": "r"}],
+    }
 
 
 @pytest.mark.parametrize("order", [("match_type", "matchType"), ("matchType", "match_type")])
@@ -83,7 +90,9 @@ def test_of_both_spellings_of_an_option_the_one_that_adk_reads_counts(order):
     assert [code for _, code, _ in found(reading)] == ["duplicate-key"]
 
 
-@pytest.mark.parametrize("key", ["match-type", "Match_Type", "MATCH_TYPE", "MatchType", "ignore-args", "Informational"])
+@pytest.mark.parametrize(
+    "key", ["match-type", "Match_Type", "MATCH_TYPE", "MatchType", "ignore-args", "Informational"]
+)
 def test_other_spellings_of_an_option_stay_as_written(key):
     [use] = parse({"criteria": {"tool_trajectory_avg_score": {"threshold": 1, key: True}}}).criteria
     assert (use.options, use.informational) == ({key: True}, False)
@@ -106,7 +115,12 @@ def test_informational_criteria_need_no_threshold():
 @pytest.mark.parametrize("spelling", ["custom_metrics", "customMetrics"])
 @pytest.mark.parametrize("inner", ["code_config", "codeConfig"])
 def test_custom_metrics_have_code(spelling, inner):
-    reading = parse({"criteria": {"mine": 0.5}, spelling: {"mine": {inner: {"name": "pkg.mod.fn"}, "description": ""}}})
+    reading = parse(
+        {
+            "criteria": {"mine": 0.5},
+            spelling: {"mine": {inner: {"name": "pkg.mod.fn"}, "description": ""}},
+        }
+    )
     assert [(use.name, use.code) for use in reading.criteria] == [("mine", "pkg.mod.fn")]
     assert reading.problems == ()
 
@@ -119,11 +133,17 @@ def test_custom_metrics_have_code(spelling, inner):
         ({"m": {}}, "missing-key", "custom_metrics.m"),
         ({"m": {"Code_Config": {"name": "a.b"}}}, "missing-key", "custom_metrics.m"),
         ({"m": {"code_config": {}}}, "wrong-type", "custom_metrics.m.code_config"),
-        ({"m": {"code_config": {"name": "fn"}}}, "wrong-value", "custom_metrics.m.code_config.name"),
+        (
+            {"m": {"code_config": {"name": "fn"}}},
+            "wrong-value",
+            "custom_metrics.m.code_config.name",
+        ),
     ],
 )
 def test_custom_metrics_that_cannot_be_read(metrics, code, path):
-    assert found(parse({"criteria": {}, "custom_metrics": metrics})) == [(Severity.ERROR, code, path)]
+    assert found(parse({"criteria": {}, "custom_metrics": metrics})) == [
+        (Severity.ERROR, code, path)
+    ]
 
 
 def test_a_custom_metric_that_never_runs_is_told():
@@ -137,13 +157,19 @@ def test_the_simulator_is_read_in_both_spellings(spelling):
         {"criteria": {}, spelling: {"maxAllowedInvocations": 3, "include_function_calls": True}}
     ).simulator
     assert simulator is not None
-    assert (simulator.max_turns, simulator.include_function_calls, simulator.model) == (3, True, "gemini-2.5-flash")
+    assert (simulator.max_turns, simulator.include_function_calls, simulator.model) == (
+        3,
+        True,
+        "gemini-2.5-flash",
+    )
     assert simulator.place is not None
     assert (simulator.place.file, simulator.place.line) == ("a/test_config.json", 3)
 
 
 def test_a_simulator_of_the_wrong_type():
-    assert found(parse({"user_simulator_config": 3})) == [(Severity.ERROR, "wrong-type", "user_simulator_config")]
+    assert found(parse({"user_simulator_config": 3})) == [
+        (Severity.ERROR, "wrong-type", "user_simulator_config")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +186,11 @@ def test_a_simulator_of_the_wrong_type():
         ({"critera": {}}, "critera", "did you mean `criteria`?"),
         ({"Criteria": {"response_match_score": 0.8}}, "Criteria", "did you mean `criteria`?"),
         ({"CRITERIA": {}}, "CRITERIA", "did you mean `criteria`?"),
-        ({"criteria": {}, "custom-metrics": {}}, "custom-metrics", "did you mean `custom_metrics`?"),
+        (
+            {"criteria": {}, "custom-metrics": {}},
+            "custom-metrics",
+            "did you mean `custom_metrics`?",
+        ),
         ({"criteria": {}, "custom_metric": {}}, "custom_metric", "did you mean `custom_metrics`?"),
         ({"criteria": {}, "rootAgent": "x"}, "rootAgent", ""),
     ],
@@ -198,7 +228,9 @@ def test_files_that_are_no_configs(value, code):
 
 def test_live_mode_is_not_run():
     # an answer by text says nothing of a live model
-    assert found(parse({"live_model_config": {}})) == [(Severity.ERROR, "not-supported", "live_model_config")]
+    assert found(parse({"live_model_config": {}})) == [
+        (Severity.ERROR, "not-supported", "live_model_config")
+    ]
     assert found(parse({"live_model_config": None})) == []  # ADK's way to say nothing
 
 

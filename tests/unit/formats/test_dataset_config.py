@@ -34,6 +34,7 @@ def test_what_is_said(text, code, line, words):
 
 def test_the_json_form():
     assert (
-        formats.parse_dataset_config('{"metrics_to_run": ["a"]}', file="e.json").problems[0].code == "asserts-nothing"
+        formats.parse_dataset_config('{"metrics_to_run": ["a"]}', file="e.json").problems[0].code
+        == "asserts-nothing"
     )
     assert formats.parse_dataset_config('{"a": ', file="e.json").problems[0].code == "yaml-syntax"

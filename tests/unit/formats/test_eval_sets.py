@@ -1,4 +1,5 @@
-"""Evaluation files: every spelling, every dialect, what is evidently meant, and what is said of the rest."""
+"""Evaluation files: every spelling, every dialect, what is evidently meant, and what is said of the
+rest."""
 
 from __future__ import annotations
 
@@ -45,10 +46,15 @@ def only_turn(reading: EvalSetReading):
 
 
 def text_of(content: Content | None) -> str | None:
-    return None if content is None else "".join(part.text for part in content.parts if isinstance(part, Text))
+    return (
+        None
+        if content is None
+        else "".join(part.text for part in content.parts if isinstance(part, Text))
+    )
 
 
-# --- what ADK reads --------------------------------------------------------------------------------
+# --- what ADK reads
+# --------------------------------------------------------------------------------
 
 
 def test_adk_in_full_without_a_word():
@@ -75,8 +81,16 @@ def test_adk_in_full_without_a_word():
     assert reading.problems == ()
     assert reading.dialect is Dialect.ADK
     assert case.session is not None
-    assert (case.session.app_name, case.session.session_id, case.session.state) == ("app", "s1", {"k": 1})
-    assert (case.rubrics[0].text, turn.rubrics[0].text, case.expects_state) == ("is short", "is kind", {"done": True})
+    assert (case.session.app_name, case.session.session_id, case.session.state) == (
+        "app",
+        "s1",
+        {"k": 1},
+    )
+    assert (case.rubrics[0].text, turn.rubrics[0].text, case.expects_state) == (
+        "is short",
+        "is kind",
+        {"done": True},
+    )
     assert turn.tool_calls == (ToolCall(name="t", args={"a": 1}, id="x"),)
     assert turn.tool_responses == (ToolResponse(name="t", response={"r": 1}, id="x"),)
     assert not turn.itemized
@@ -107,10 +121,19 @@ def test_args_absent_and_empty_stay_apart():
 def test_equal_calls_that_only_look_equal_stay_apart():
     uses = [{"name": "t", "args": {"a": value}} for value in (1, True, 1.0, 0, False, "1")]
     calls = only_turn(one_turn(intermediate_data={"tool_uses": uses})).tool_calls
-    assert [type(call.args["a"]) for call in calls if call.args] == [int, bool, float, int, bool, str]
+    assert [type(call.args["a"]) for call in calls if call.args] == [
+        int,
+        bool,
+        float,
+        int,
+        bool,
+        str,
+    ]
 
 
-@pytest.mark.parametrize(("state", "expected"), [({}, None), (None, None), ({"a": None}, {"a": None})])
+@pytest.mark.parametrize(
+    ("state", "expected"), [({}, None), (None, None), ({"a": None}, {"a": None})]
+)
 def test_an_empty_final_state_expects_nothing(state, expected):
     assert only_case(one_case(conversation=[], final_session_state=state)).expects_state == expected
 
@@ -155,7 +178,11 @@ def test_spelling_does_not_matter():
             ]
         },
     }
-    case = {"eval_id": "c", "conversation": [turn], "session_input": {"app_name": "a", "user_id": "u"}}
+    case = {
+        "eval_id": "c",
+        "conversation": [turn],
+        "session_input": {"app_name": "a", "user_id": "u"},
+    }
     snake = parse({"eval_set_id": "s", "eval_cases": [case]})
     other = parse({"eval_set_id": "s", "eval_cases": [camel(case)]})
     top = parse(camel({"eval_set_id": "s", "eval_cases": [case]}))
@@ -164,7 +191,8 @@ def test_spelling_does_not_matter():
     assert codes(top) == ["adk-rejects-spelling", "adk-rejects-spelling"]
 
 
-# --- what is evidently meant -----------------------------------------------------------------------
+# --- what is evidently meant
+# -----------------------------------------------------------------------
 
 CALLS = [{"name": "t", "args": {"a": 1}}]
 
@@ -180,7 +208,10 @@ CALLS = [{"name": "t", "args": {"a": 1}}]
         ({"user_content": {"role": "user", "parts": ["hi"]}}, "adk-rejects-shape"),
         ({"user_content": {"role": "user", "parts": "hi"}}, "adk-rejects-shape"),
         # keys in places where ADK wants none
-        ({"user_content": {"role": "user", "parts": [{"text": "hi", "role": "user"}]}}, "adk-rejects-key"),
+        (
+            {"user_content": {"role": "user", "parts": [{"text": "hi", "role": "user"}]}},
+            "adk-rejects-key",
+        ),
         ({**TURN, "comment": "x"}, "adk-rejects-key"),
         ({**TURN, "toolMock": {}}, "adk-rejects-key"),
         # other names
@@ -204,8 +235,18 @@ def test_the_users_words_are_understood(turn, code):
         {"expected_tool_use": [{"tool_name": "t", "tool_input": {"a": 1}}]},
         {"tools": [{"name": "t", "arguments": {"a": 1}}]},
         {"expectedToolCalls": [{"name": "t", "args": {"a": 1}}]},
-        {"intermediateData": {"toolCalls": [{"type": "function", "function": {"name": "t", "arguments": {"a": 1}}}]}},
-        {"intermediate_data": {"tool_calls": [{"function": {"name": "t", "arguments": '{"a": 1}'}}]}},
+        {
+            "intermediateData": {
+                "toolCalls": [
+                    {"type": "function", "function": {"name": "t", "arguments": {"a": 1}}}
+                ]
+            }
+        },
+        {
+            "intermediate_data": {
+                "tool_calls": [{"function": {"name": "t", "arguments": '{"a": 1}'}}]
+            }
+        },
         {"intermediate_data": {"tool_uses": [{"name": "t", "input": {"a": 1}}]}},
         {"intermediate_data": {"tool_uses": [{"name": "t", "parameters": {"a": 1}}]}},
         {"intermediate_data": {"tools": [{"name": "t", "arguments": {"a": 1}}]}},
@@ -224,7 +265,9 @@ def test_tool_calls_are_understood(fields):
 def test_results_beside_calls_are_responses(is_inside):
     calls = {"tools": [{"id": "1", "name": "t", "arguments": {}, "result": "42"}]}
     reading = one_turn(**({"intermediate_data": calls} if is_inside else calls))
-    assert only_turn(reading).tool_responses == (ToolResponse(name="t", response={"result": "42"}, id="1"),)
+    assert only_turn(reading).tool_responses == (
+        ToolResponse(name="t", response={"result": "42"}, id="1"),
+    )
 
 
 @pytest.mark.parametrize("key", ["final_answer", "finalAnswer", "expected_final", "reference"])
@@ -259,7 +302,9 @@ def test_answers_are_understood(key):
     ],
 )
 def test_an_expectation_under_an_unknown_name_is_an_error(fields, key, meant):
-    (problem,) = (found for found in one_turn(**fields).problems if found.severity is Severity.ERROR)
+    (problem,) = (
+        found for found in one_turn(**fields).problems if found.severity is Severity.ERROR
+    )
     assert (problem.code, problem.hint) == ("unknown-key", f"did you mean `{meant}`?")
     assert problem.place is not None
     assert problem.place.json_path.endswith(f".{key}")
@@ -277,7 +322,11 @@ def test_an_expectation_under_an_unknown_name_is_an_error(fields, key, meant):
         {"intermediate_data": {"notes": ["a", "b"], "latencies": [1, 2], "calls": []}},
         {"intermediate_data": {"tool_uses": [{"name": "t", "args": {"a": 1}, "meta": {"b": 2}}]}},
         # the turn has an answer and calls: it is known what they are
-        {"final_response": ANSWER, "intermediate_data": {"tool_uses": CALLS}, "expected_answer": "x"},
+        {
+            "final_response": ANSWER,
+            "intermediate_data": {"tool_uses": CALLS},
+            "expected_answer": "x",
+        },
     ],
 )
 def test_other_unknown_keys_are_dropped_with_a_warning(fields):
@@ -306,7 +355,9 @@ def test_a_reference_of_null_is_an_answer_without_parts():
 
 def test_steps_that_stand_twice_are_read_once():
     events = [{"author": "a", "content": {"parts": [{"function_call": {"name": "e"}}]}}]
-    reading = one_turn(intermediate_data={"invocation_events": events, "tool_uses": [{"name": "k"}]})
+    reading = one_turn(
+        intermediate_data={"invocation_events": events, "tool_uses": [{"name": "k"}]}
+    )
     assert [call.name for call in only_turn(reading).tool_calls] == ["e"]
     assert codes(reading) == ["adk-rejects-shape"]
 
@@ -366,19 +417,24 @@ def test_keys_that_adk_keeps_and_nobody_reads_are_noted_once():
 
 def test_a_key_that_is_probably_a_slip_is_more_than_a_note():
     reading = one_case(conversation=[], rubric=[])
-    assert [(p.severity, p.hint) for p in reading.problems] == [(Severity.WARNING, "did you mean `rubrics`?")]
+    assert [(p.severity, p.hint) for p in reading.problems] == [
+        (Severity.WARNING, "did you mean `rubrics`?")
+    ]
 
 
 @pytest.mark.parametrize("text", ["\ufeff%s", "\r\n%s\r\n"])
 def test_marks_and_line_ends_do_not_matter(text):
-    inner = json.dumps({"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [TURN]}]}, indent=1)
+    inner = json.dumps(
+        {"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [TURN]}]}, indent=1
+    )
     reading = parse(text % inner.replace("\n", "\r\n"))
     case = only_case(reading)
     assert case.place is not None
     assert case.place.line == 4 + text.startswith("\r")
 
 
-# --- what cannot be understood ---------------------------------------------------------------------
+# --- what cannot be understood
+# ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -386,14 +442,32 @@ def test_marks_and_line_ends_do_not_matter(text):
     [
         ({}, "no-conversation", "eval_cases[0]", "neither"),
         (
-            {"conversation": [], "conversation_scenario": {"starting_prompt": "a", "conversation_plan": "b"}},
+            {
+                "conversation": [],
+                "conversation_scenario": {"starting_prompt": "a", "conversation_plan": "b"},
+            },
             "two-conversations",
             "eval_cases[0]",
             "both",
         ),
-        ({"conversation": {}}, "wrong-type", "eval_cases[0].conversation", "expected a list, found an object"),
-        ({"conversation": ["hi"]}, "wrong-type", "eval_cases[0].conversation[0]", "expected an object"),
-        ({"conversation": [{}]}, "missing-key", "eval_cases[0].conversation[0].user_content", "`user_content`"),
+        (
+            {"conversation": {}},
+            "wrong-type",
+            "eval_cases[0].conversation",
+            "expected a list, found an object",
+        ),
+        (
+            {"conversation": ["hi"]},
+            "wrong-type",
+            "eval_cases[0].conversation[0]",
+            "expected an object",
+        ),
+        (
+            {"conversation": [{}]},
+            "missing-key",
+            "eval_cases[0].conversation[0].user_content",
+            "`user_content`",
+        ),
         (
             {"conversation": [{"user_content": 3}]},
             "wrong-type",
@@ -413,13 +487,23 @@ def test_marks_and_line_ends_do_not_matter(text):
             "expected a list",
         ),
         (
-            {"conversation": [TURN | {"intermediate_data": {"tool_uses": [{"name": "t", "args": [1]}]}}]},
+            {
+                "conversation": [
+                    TURN | {"intermediate_data": {"tool_uses": [{"name": "t", "args": [1]}]}}
+                ]
+            },
             "wrong-type",
             "eval_cases[0].conversation[0].intermediate_data.tool_uses[0].args",
             "a list",
         ),
         (
-            {"conversation_scenario": {"starting_prompt": "a", "conversation_plan": "b", "user_persona": "Novice"}},
+            {
+                "conversation_scenario": {
+                    "starting_prompt": "a",
+                    "conversation_plan": "b",
+                    "user_persona": "Novice",
+                }
+            },
             "unknown-persona",
             "eval_cases[0].conversation_scenario.user_persona",
             "did you mean `NOVICE`?",
@@ -436,7 +520,12 @@ def test_marks_and_line_ends_do_not_matter(text):
             "eval_cases[0]",
             "unpaired surrogate",
         ),
-        ({"conversation": [], "session_input": "s"}, "wrong-type", "eval_cases[0].session_input", "an object"),
+        (
+            {"conversation": [], "session_input": "s"},
+            "wrong-type",
+            "eval_cases[0].session_input",
+            "an object",
+        ),
     ],
 )
 def test_errors_name_the_cause_and_the_place(case, code, path, words):
@@ -468,18 +557,26 @@ def test_errors_name_the_cause_and_the_place(case, code, path, words):
 def test_other_files_are_refused_for_what_they_are(value, words):
     reading = parse(value)
     assert reading.eval_set is None
-    assert any(words in f"{p.message} {p.hint}" for p in reading.problems if p.severity is Severity.ERROR)
+    assert any(
+        words in f"{p.message} {p.hint}" for p in reading.problems if p.severity is Severity.ERROR
+    )
 
 
 def test_all_problems_of_all_cases_at_once():
-    cases = [{"eval_id": "a"}, {"eval_id": "b", "conversation": [TURN]}, {"eval_id": "c", "conversation": 3}]
+    cases = [
+        {"eval_id": "a"},
+        {"eval_id": "b", "conversation": [TURN]},
+        {"eval_id": "c", "conversation": 3},
+    ]
     reading = parse({"eval_set_id": "s", "eval_cases": cases})
     assert reading.eval_set is None
     assert codes(reading) == ["no-conversation", "wrong-type"]
 
 
 def test_a_fault_at_the_end_leaves_no_half_set():
-    text = json.dumps({"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": []}]})[:-2]
+    text = json.dumps({"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": []}]})[
+        :-2
+    ]
     reading = parse(text)
     assert (reading.eval_set, codes(reading)) == (None, ["json-truncated"])
 
@@ -510,7 +607,8 @@ def test_of_two_lists_of_cases_the_last_counts():
     assert "duplicate-key" in codes(reading)
 
 
-# --- the old dialects ------------------------------------------------------------------------------
+# --- the old dialects
+# ------------------------------------------------------------------------------
 
 OLD_TURN = {
     "query": "roll",
@@ -543,7 +641,11 @@ def test_a_named_list_is_many_cases():
     assert reading.dialect is Dialect.NAMED_LIST
     assert reading.eval_set is not None
     first, second = reading.eval_set.cases
-    assert (first.case_id, first.session and first.session.state, second.session) == ("a", {"n": 1}, None)
+    assert (first.case_id, first.session and first.session.state, second.session) == (
+        "a",
+        {"n": 1},
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -553,7 +655,11 @@ def test_a_named_list_is_many_cases():
         ([OLD_TURN, {"reference": "x"}], "missing-key", "[1]"),
         ([OLD_TURN, "x"], "wrong-type", "[1]"),
         ([{"query": "x", "expected_tool_use": {}}], "wrong-type", "[0].expected_tool_use"),
-        ([{"query": "x", "expected_tool_use": [{"tool_input": {}}]}], "missing-key", "[0].expected_tool_use[0]"),
+        (
+            [{"query": "x", "expected_tool_use": [{"tool_input": {}}]}],
+            "missing-key",
+            "[0].expected_tool_use[0]",
+        ),
         ([{"query": "x", "refrence": "y"}], "unknown-key", "[0].refrence"),
         ([{"data": []}], "missing-key", "[0]"),
         ([{"name": "a", "data": {}}], "wrong-type", "[0].data"),
@@ -564,7 +670,9 @@ def test_a_named_list_is_many_cases():
 def test_errors_in_old_dialects_are_those_of_that_dialect(value, code, path):
     reading = parse(value)
     assert reading.eval_set is None
-    assert [(p.code, p.place.json_path if p.place else "") for p in reading.problems] == [(code, path)]
+    assert [(p.code, p.place.json_path if p.place else "") for p in reading.problems] == [
+        (code, path)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -605,7 +713,8 @@ def old_call(**keys) -> EvalSetReading:
         ({"tool_name": "t", "tool_parameters": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
         ({"tool_name": "t", "tool_input": {"a": 1}, "note": "mine"}, {"a": 1}, "unused-key"),
         ({"tool_name": "t", "tool_input": {"a": 1}, "toolInput": {"b": 2}}, {"a": 1}, "unused-key"),
-        ({"tool_name": "t", "tool_input": {}, "mock_tool_output": "x"}, {}, None),  # ADK's own, of no use here
+        # ADK's own, of no use here
+        ({"tool_name": "t", "tool_input": {}, "mock_tool_output": "x"}, {}, None),
     ],
 )
 def test_an_old_call_is_read_and_what_adk_refuses_is_told(keys, args, code):
@@ -627,11 +736,13 @@ def test_arguments_of_an_old_call_under_another_name_are_never_dropped(key):
 @pytest.mark.parametrize(
     ("key", "value", "code"),
     [
-        ("tools", [{"tool_name": "t", "tool_input": {}}], "adk-rejects-name"),  # read as what it is elsewhere
+        # read as what it is elsewhere
+        ("tools", [{"tool_name": "t", "tool_input": {}}], "adk-rejects-name"),
         ("expected_tools", [{"tool_name": "t", "tool_input": {}}], "adk-rejects-name"),
         ("final_answer", "hello", "adk-rejects-name"),
         ("expected_output", "hello", "adk-rejects-name"),
-        ("trajectory", ["t"], "unknown-key"),  # an error: ADK passes it over, and a test that is lost is none
+        # an error: ADK passes it over, and a test that is lost is none
+        ("trajectory", ["t"], "unknown-key"),
         ("assertions", ["is polite"], "unknown-key"),
         ("expected_output", {"mood": "polite"}, "unknown-key"),
         ("notes", ["t"], "unused-key"),  # nothing is expected by it
@@ -644,7 +755,10 @@ def test_an_expectation_of_an_old_turn_under_another_name_is_read_or_an_error(ke
     assert (reading.eval_set is None) is (code == "unknown-key")
     if code == "adk-rejects-name":
         (turn,) = only_case(reading).conversation or ()
-        assert turn.tool_calls == (ToolCall(name="t", args={}),) or text_of(turn.final_response) == "hello"
+        assert (
+            turn.tool_calls == (ToolCall(name="t", args={}),)
+            or text_of(turn.final_response) == "hello"
+        )
 
 
 SAID = {"parts": [{"text": "hi"}]}
@@ -658,18 +772,28 @@ ASKED, ANSWERED = {"user_content": SAID}, {"user_content": SAID, "final_response
     [
         # beside one turn, or of the last: what it lacks
         ({"conversation": [ASKED], "expected_tool_use": CALLS}, ("", True)),
-        ({"conversation": [ASKED], "expected_tools": CALLS, "expected_output": "hello"}, ("hello", True)),
+        (
+            {"conversation": [ASKED], "expected_tools": CALLS, "expected_output": "hello"},
+            ("hello", True),
+        ),
         ({"conversation": [ASKED, ASKED], "reference": "hello"}, ("hello", False)),
-        ({"conversation": [ANSWERED], "reference": "hello", "prompt": "hi"}, ("hello", False)),  # the same once more
+        # the same once more
+        ({"conversation": [ANSWERED], "reference": "hello", "prompt": "hi"}, ("hello", False)),
         # no conversation: one turn, or the turns of `data`
         ({"prompt": "hi", "reference": "hello", "expected_tools": CALLS}, ("hello", True)),
-        ({"data": [{"query": "hi", "reference": "hello", "expected_tool_use": CALLS}]}, ("hello", True)),
+        (
+            {"data": [{"query": "hi", "reference": "hello", "expected_tool_use": CALLS}]},
+            ("hello", True),
+        ),
     ],
 )
 def test_what_a_case_expects_beside_its_turns_is_read(case, read):
     reading = parse({"eval_set_id": "s", "eval_cases": [{"eval_id": "c", **case}]})
     last = (only_case(reading).conversation or ())[-1]
-    assert (text_of(last.final_response) if last.final_response else "", bool(last.tool_calls)) == read
+    assert (
+        text_of(last.final_response) if last.final_response else "",
+        bool(last.tool_calls),
+    ) == read
     assert {p.severity for p in reading.problems} <= {Severity.WARNING}
 
 
@@ -679,14 +803,26 @@ SCENARIO = {"starting_prompt": "a", "conversation_plan": "b"}
 @pytest.mark.parametrize(
     ("case", "key", "shown"),
     [
-        ({"conversation": [ASKED, ASKED], "expected_tool_use": CALLS}, "expected_tool_use", '[{"tool_name": "t"'),
+        (
+            {"conversation": [ASKED, ASKED], "expected_tool_use": CALLS},
+            "expected_tool_use",
+            '[{"tool_name": "t"',
+        ),
         ({"conversation": [ANSWERED], "reference": "another"}, "reference", '"another"'),
         ({"conversation": [ANSWERED], "assertions": ["is polite"]}, "assertions", '["is polite"]'),
-        ({"conversation": [{**ANSWERED, "assertions": ["x"]}]}, "conversation[0].assertions", '["x"]'),
+        (
+            {"conversation": [{**ANSWERED, "assertions": ["x"]}]},
+            "conversation[0].assertions",
+            '["x"]',
+        ),
         ({"conversation": [ANSWERED], "data": {"table": 3}}, "data", '{"table": 3}'),
         ({"conversation": [ANSWERED], "prompt": "You are polite."}, "prompt", '"You are polite."'),
         ({"conversation_scenario": SCENARIO, "reference": "hello"}, "reference", '"hello"'),
-        ({"conversation": [ASKED], "expected_behavior": "is polite"}, "expected_behavior", '"is polite"'),
+        (
+            {"conversation": [ASKED], "expected_behavior": "is polite"},
+            "expected_behavior",
+            '"is polite"',
+        ),
     ],
 )
 def test_what_a_case_expects_and_nobody_reads_is_an_error_that_shows_it(case, key, shown):
@@ -704,7 +840,8 @@ def test_what_a_case_expects_and_nobody_reads_is_an_error_that_shows_it(case, ke
 @pytest.mark.parametrize(
     ("key", "value", "severity"),
     [
-        ("expected_behavior", "is polite", Severity.WARNING),  # a remark: the turn expects something all the same
+        # a remark: the turn expects something all the same
+        ("expected_behavior", "is polite", Severity.WARNING),
         ("metadata", {"level": 1}, Severity.NOTE),
         ("tools", ["look_up"], Severity.NOTE),  # those that there are
         ("expected_turns", 3, Severity.NOTE),
@@ -713,15 +850,27 @@ def test_what_a_case_expects_and_nobody_reads_is_an_error_that_shows_it(case, ke
     ],
 )
 def test_what_else_stands_beside_turns_is_no_error(key, value, severity):
-    reading = parse({"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [ANSWERED], key: value}]})
+    reading = parse(
+        {
+            "eval_set_id": "s",
+            "eval_cases": [{"eval_id": "c", "conversation": [ANSWERED], key: value}],
+        }
+    )
     assert [p.severity for p in reading.problems] == ([] if severity is None else [severity])
     assert only_case(reading).case_id == "c"
 
 
 def test_chat_messages_are_no_turns():
-    messages = [{"role": "user", "parts": [{"text": "hi"}]}, {"role": "model", "parts": [{"text": "hello"}]}]
-    reading = parse({"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": messages}]})
-    assert {p.message for p in reading.problems} == {"found a chat message (`role`, `parts`), expected a turn"}
+    messages = [
+        {"role": "user", "parts": [{"text": "hi"}]},
+        {"role": "model", "parts": [{"text": "hello"}]},
+    ]
+    reading = parse(
+        {"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": messages}]}
+    )
+    assert {p.message for p in reading.problems} == {
+        "found a chat message (`role`, `parts`), expected a turn"
+    }
     assert reading.eval_set is None
 
 
@@ -729,10 +878,13 @@ def test_texts_of_other_agents_without_their_names():
     reading = parse([{"query": "x", "expected_intermediate_agent_responses": ["looking"]}])
     (event,) = (only_case(reading).conversation or ())[0].events or ()
     assert (event.author, text_of(event.content)) == ("", "looking")
-    assert [(p.severity, p.code) for p in reading.problems] == [(Severity.WARNING, "adk-rejects-shape")]
+    assert [(p.severity, p.code) for p in reading.problems] == [
+        (Severity.WARNING, "adk-rejects-shape")
+    ]
 
 
-# --- agents-cli ------------------------------------------------------------------------------------
+# --- agents-cli
+# ------------------------------------------------------------------------------------
 
 
 def dataset(**fields) -> EvalSetReading:
@@ -750,7 +902,11 @@ def test_a_prompt_and_its_reference():
     assert (reading.dialect, reading.problems) == (Dialect.AGENTS_CLI, ())
     assert reading.eval_set is not None
     assert reading.eval_set.eval_set_id == "basic"
-    assert (text_of(turn.user_content), text_of(turn.final_response), turn.events) == ("hi", "hello", None)
+    assert (text_of(turn.user_content), text_of(turn.final_response), turn.events) == (
+        "hi",
+        "hello",
+        None,
+    )
 
 
 def test_turns_of_a_trace_and_the_prompt_that_follows():
@@ -759,7 +915,9 @@ def test_turns_of_a_trace_and_the_prompt_that_follows():
         {"author": "app", "content": {"parts": [{"function_call": {"name": "t", "args": {}}}]}},
         {"author": "app", "content": {"role": "model", "parts": [{"text": "first"}]}},
     ]
-    reading = dataset(agent_data={"turns": [{"turn_id": "t0", "events": events}]}, prompt=user("two"))
+    reading = dataset(
+        agent_data={"turns": [{"turn_id": "t0", "events": events}]}, prompt=user("two")
+    )
     conversation = only_case(reading).conversation
     assert conversation is not None
     assert [(text_of(t.user_content), text_of(t.final_response)) for t in conversation] == [
@@ -772,7 +930,11 @@ def test_turns_of_a_trace_and_the_prompt_that_follows():
 def test_a_trace_that_ends_with_the_user_waits_for_an_answer():
     turns = [{"events": [{"author": "user", "content": user("hi")}]}]
     turn = only_turn(dataset(agent_data={"turns": turns}, reference={"response": ANSWER}))
-    assert (text_of(turn.user_content), turn.events, text_of(turn.final_response)) == ("hi", None, "hello")
+    assert (text_of(turn.user_content), turn.events, text_of(turn.final_response)) == (
+        "hi",
+        None,
+        "hello",
+    )
 
 
 def test_history_scenarios_rubrics_and_sessions():
@@ -790,7 +952,9 @@ def test_history_scenarios_rubrics_and_sessions():
     assert (case.rubrics[0].text, case.rubrics[0].type) == ("is kind", "T")
     assert case.session is not None
     assert (case.session.app_name, case.session.state) == ("app", {"k": "v"})
-    scenario = only_case(dataset(user_scenario={"starting_prompt": "p", "conversation_plan": "q"})).scenario
+    scenario = only_case(
+        dataset(user_scenario={"starting_prompt": "p", "conversation_plan": "q"})
+    ).scenario
     assert scenario is not None
     assert scenario.starting_prompt == "p"
 

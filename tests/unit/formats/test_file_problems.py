@@ -15,7 +15,13 @@ TEXT = '{\n  "a": [\n    {"b": 1},\n    {"userContent": "x",\n     "d/e": 2}\n  
 
 @pytest.mark.parametrize(
     ("path", "spelling"),
-    [((), ""), (("a", 0, "b"), "a[0].b"), (("odd key", "x"), "['odd key'].x"), ((3,), "[3]"), (("a", "$x"), "a['$x']")],
+    [
+        ((), ""),
+        (("a", 0, "b"), "a[0].b"),
+        (("odd key", "x"), "['odd key'].x"),
+        ((3,), "[3]"),
+        (("a", "$x"), "a['$x']"),
+    ],
 )
 def test_paths_as_text(path, spelling):
     assert path_text(path) == spelling
@@ -52,7 +58,9 @@ def test_offsets_may_come_in_any_order():
     forward = [found.place_at(offset) for offset in range(len(TEXT))]
     backward = [found.place_at(offset) for offset in reversed(range(len(TEXT)))]
     assert forward == backward[::-1]
-    naive = [(TEXT.count("\n", 0, i) + 1, i - (TEXT.rfind("\n", 0, i) + 1) + 1) for i in range(len(TEXT))]
+    naive = [
+        (TEXT.count("\n", 0, i) + 1, i - (TEXT.rfind("\n", 0, i) + 1) + 1) for i in range(len(TEXT))
+    ]
     assert [(place.line, place.column) for place in forward] == naive
 
 
@@ -60,7 +68,8 @@ def test_one_endless_line_costs_no_more_than_others():
     text = " " * 20_000_000
     found = Problems(text, file="f")
     began = time.perf_counter()
-    for offset in range(0, len(text), 200):  # 100,000 places; searching each from the start took minutes
+    # 100,000 places; searching each from the start took minutes
+    for offset in range(0, len(text), 200):
         found.place_at(offset)
     assert time.perf_counter() - began < 5
 

@@ -17,7 +17,12 @@ def read(text: str) -> tuple[object, list[tuple[str, int | None, int | None, str
     found = Problems(text, file="f.json")
     document = json_source.read(text, found, consumer=lambda *_: None)
     said = [
-        (p.code, p.place.line if p.place else None, p.place.column if p.place else None, f"{p.message} {p.hint}")
+        (
+            p.code,
+            p.place.line if p.place else None,
+            p.place.column if p.place else None,
+            f"{p.message} {p.hint}",
+        )
         for p in found.all()
     ]
     return document, said
@@ -60,7 +65,13 @@ def read(text: str) -> tuple[object, list[tuple[str, int | None, int | None, str
         # not JSON from the start
         ("<html>", "json-syntax", 1, 1, "markup"),
         ('{"a": 1,\n<<<<<<< HEAD\n"b": 2}', "json-syntax", 2, 1, "merge conflict"),
-        ("version https://git-lfs.github.com/spec/v1\noid sha256:1", "git-lfs-pointer", 1, 1, "lfs"),
+        (
+            "version https://git-lfs.github.com/spec/v1\noid sha256:1",
+            "git-lfs-pointer",
+            1,
+            1,
+            "lfs",
+        ),
         # Windows line ends count as one line each
         ('{\r\n"a": 1,\r\n}', "json-syntax", 3, 1, "comma"),
         # a number that no machine reads
@@ -78,7 +89,10 @@ def test_faults_are_explained(text, code, line, column, words):
 def test_a_byte_order_mark_is_told_and_does_not_count_as_a_column():
     document, said = read('\ufeff{"a": }')
     assert document is None
-    assert [(code, column) for code, _, column, _ in said] == [("byte-order-mark", 1), ("json-syntax", 7)]
+    assert [(code, column) for code, _, column, _ in said] == [
+        ("byte-order-mark", 1),
+        ("json-syntax", 7),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +132,11 @@ def test_texts_within_texts_end():
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )

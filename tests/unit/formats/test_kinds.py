@@ -40,12 +40,17 @@ RESULT = '{"eval_set_result_id": "r", "eval_case_results": []}'
         ("a/x.test.json", ADK[:-3] + ",", FileKind.EVAL_SET),
         ("a/x.test.json", json.dumps(ADK), FileKind.EVAL_SET),
         # ... and shows it though it is broken
-        ("a/x.test.json", f"<<<<<<< HEAD\n{ADK}\n=======\n{{}}\n>>>>>>> other\n", FileKind.EVAL_SET),
+        (
+            "a/x.test.json",
+            f"<<<<<<< HEAD\n{ADK}\n=======\n{{}}\n>>>>>>> other\n",
+            FileKind.EVAL_SET,
+        ),
         ("a/x.test.json", f'<<<<<<< fix/"it"{{\r\n{ADK}', FileKind.EVAL_SET),
         ("a/x.test.json", f"<<<<<<< HEAD\n{NAMED}", FileKind.EVAL_SET),
         ("a/x.test.json", f"// by hand\n{FLAT}", FileKind.EVAL_SET),
         ("a/x.test.json", f"\ufffd\ufffd{ADK}", FileKind.EVAL_SET),
-        ("a/x.test.json", ADK.encode("utf-16-le").decode(), FileKind.EVAL_SET),  # without a byte order mark
+        # without a byte order mark
+        ("a/x.test.json", ADK.encode("utf-16-le").decode(), FileKind.EVAL_SET),
         ("a/x.test.json", '<<<<<<< HEAD\n{"name": "left-pad"}', FileKind.OTHER),
         # ... and where it ends before it says whose it is
         ("a/x.test.json", "\0" * 10, FileKind.EVAL_SET),  # as a crash leaves a file
@@ -92,6 +97,9 @@ def test_a_huge_file_costs_nothing():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.text(max_size=200), st.sampled_from(["x.test.json", "x.evalset.json", "config.json", "eval_config.yaml", ""]))
+@given(
+    st.text(max_size=200),
+    st.sampled_from(["x.test.json", "x.evalset.json", "config.json", "eval_config.yaml", ""]),
+)
 def test_any_text_has_a_kind(text, file):
     assert formats.kind_of(text, file=file) in FileKind

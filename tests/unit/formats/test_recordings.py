@@ -23,7 +23,11 @@ def says(role, *texts):
 
 
 def text_of(content: Content | None) -> str | None:
-    return None if content is None else "".join(part.text for part in content.parts if isinstance(part, Text))
+    return (
+        None
+        if content is None
+        else "".join(part.text for part in content.parts if isinstance(part, Text))
+    )
 
 
 def talk(reading: RecordingReading, index: int = 0) -> list[tuple[str | None, str | None]]:
@@ -39,18 +43,26 @@ TURN = {"user_content": says("user", "hi"), "final_response": says("model", "hel
 
 
 def result(*turns, **more):
-    case = {"eval_id": "c", "eval_metric_result_per_invocation": [{"actual_invocation": turn} for turn in turns]}
+    case = {
+        "eval_id": "c",
+        "eval_metric_result_per_invocation": [{"actual_invocation": turn} for turn in turns],
+    }
     return {"eval_set_result_id": "r", "eval_set_id": "s", "eval_case_results": [case | more]}
 
 
-# --- ADK results -----------------------------------------------------------------------------------
+# --- ADK results
+# -----------------------------------------------------------------------------------
 
 
 def test_results_give_what_the_agent_did():
     state = {"session_details": {"state": {"k": 1}}}
     reading = parse(result(TURN, TURN, **state))
     [recording] = reading.recordings
-    assert (recording.case_id, recording.eval_set_id, recording.transcript.final_state) == ("c", "s", {"k": 1})
+    assert (recording.case_id, recording.eval_set_id, recording.transcript.final_state) == (
+        "c",
+        "s",
+        {"k": 1},
+    )
     assert (talk(reading), reading.problems) == ([("hi", "hello")] * 2, ())
 
 
@@ -58,7 +70,10 @@ def test_rubrics_that_a_recording_was_judged_by_are_no_part_of_it():
     rubric = {"rubric_id": "old", "rubric_content": {"text_property": "is polite"}}
     turn = {**TURN, "rubrics": [rubric]}
     result = {"eval_id": "a", "eval_metric_result_per_invocation": [{"actual_invocation": turn}]}
-    for file in ({"eval_case_results": [result]}, {"eval_cases": [{"eval_id": "a", "conversation": [turn]}]}):
+    for file in (
+        {"eval_case_results": [result]},
+        {"eval_cases": [{"eval_id": "a", "conversation": [turn]}]},
+    ):
         (recording,) = parse(file).recordings
         assert [each.rubrics for each in recording.transcript.invocations] == [()]
 
@@ -84,10 +99,16 @@ def test_other_tools_results_are_read():
         "finalResponse": {"role": "assistant", "content": "hello"},
         "tools": [{"id": "1", "name": "t", "arguments": {"a": 1}, "result": {"b": 2}}],
     }
-    case = {"evalId": "c", "finalEvalStatus": "passed", "evalMetricResultPerInvocation": [{"actualInvocation": turn}]}
+    case = {
+        "evalId": "c",
+        "finalEvalStatus": "passed",
+        "evalMetricResultPerInvocation": [{"actualInvocation": turn}],
+    }
     reading = parse({"evalSetId": "s", "evalCaseResults": [case]})
     assert talk(reading) == [("hi", "hello")]
-    assert reading.recordings[0].transcript.invocations[0].tool_calls == (ToolCall(name="t", args={"a": 1}, id="1"),)
+    assert reading.recordings[0].transcript.invocations[0].tool_calls == (
+        ToolCall(name="t", args={"a": 1}, id="1"),
+    )
     assert reading.recordings[0].eval_set_id == "s"
 
 
@@ -101,7 +122,9 @@ def test_a_case_that_failed_has_no_recording_and_is_told():
         }
     )
     assert len(reading.recordings) == 1
-    assert [(p.code, p.severity) for p in reading.problems] == [("nothing-recorded", Severity.WARNING)]
+    assert [(p.code, p.severity) for p in reading.problems] == [
+        ("nothing-recorded", Severity.WARNING)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -124,11 +147,17 @@ def test_half_a_conversation_is_no_recording():
     assert (reading.recordings, errors(reading)) == ((), ["wrong-type"])
 
 
-# --- ADK sessions ----------------------------------------------------------------------------------
+# --- ADK sessions
+# ----------------------------------------------------------------------------------
 
 
 def event(author, invocation, *parts, **more):
-    return {"author": author, "invocationId": invocation, "content": {"role": author, "parts": list(parts)}, **more}
+    return {
+        "author": author,
+        "invocationId": invocation,
+        "content": {"role": author, "parts": list(parts)},
+        **more,
+    }
 
 
 CALL = {"functionCall": {"name": "t", "args": {}}}
@@ -192,7 +221,11 @@ def test_a_turn_of_the_user_alone_has_no_steps():
 
 
 def test_without_invocation_ids_each_message_of_the_user_begins_a_turn():
-    events = [event("user", None, {"text": "one"}), event("agent", None, CALL), event("agent", None, RESPONSE)]
+    events = [
+        event("user", None, {"text": "one"}),
+        event("agent", None, CALL),
+        event("agent", None, RESPONSE),
+    ]
     events += [event("agent", "", {"text": "first"}), event("user", "", {"text": "two"})]
     reading = parse(session(*events, event("agent", None, {"text": "second"})))
     assert talk(reading) == [("one", "first"), ("two", "second")]
@@ -208,7 +241,10 @@ def test_a_bare_list_of_events_is_a_session():
     [
         ({"id": "s", "events": {}}, "wrong-type"),
         (session({"author": 3}), "wrong-type"),
-        (session(event("user", "i", {"nonsense": 1, "text": "x"}), event("a", "i", {"text": 3})), "wrong-type"),
+        (
+            session(event("user", "i", {"nonsense": 1, "text": "x"}), event("a", "i", {"text": 3})),
+            "wrong-type",
+        ),
         (session(), "nothing-recorded"),
         ([], "nothing-recorded"),
         ([1], "wrong-type"),
@@ -220,7 +256,8 @@ def test_sessions_that_cannot_be_read(value, code):
     assert code in errors(reading)
 
 
-# --- evaluation sets -------------------------------------------------------------------------------
+# --- evaluation sets
+# -------------------------------------------------------------------------------
 
 
 def eval_set(**case):
@@ -235,7 +272,9 @@ def test_an_evaluation_set_plays_what_it_expects():
 
 def test_an_actual_conversation_goes_before_the_expected_one():
     actual = [TURN | {"final_response": says("model", "really")}]
-    assert talk(parse(eval_set(conversation=[TURN], actual_conversation=actual))) == [("hi", "really")]
+    assert talk(parse(eval_set(conversation=[TURN], actual_conversation=actual))) == [
+        ("hi", "really")
+    ]
 
 
 def test_a_case_without_answers_cannot_be_replayed():
@@ -245,28 +284,51 @@ def test_a_case_without_answers_cannot_be_replayed():
 
 
 def test_a_trace_of_agents_cli():
-    case = {"eval_case_id": "c", "prompt": says("user", "hi"), "responses": [{"response": says("model", "yo")}]}
-    assert talk(parse({"eval_cases": [case | {"reference": {"response": says("model", "no")}}]})) == [("hi", "yo")]
+    case = {
+        "eval_case_id": "c",
+        "prompt": says("user", "hi"),
+        "responses": [{"response": says("model", "yo")}],
+    }
+    assert talk(
+        parse({"eval_cases": [case | {"reference": {"response": says("model", "no")}}]})
+    ) == [("hi", "yo")]
 
 
 def test_a_prompt_that_a_trace_repeats_is_one_turn():
     """Their events often name no role where the prompt does."""
     events = [
-        {"author": author, "content": {"parts": [{"text": text}]}} for author, text in (("user", "hi"), ("a", "yo"))
+        {"author": author, "content": {"parts": [{"text": text}]}}
+        for author, text in (("user", "hi"), ("a", "yo"))
     ]
-    case = {"eval_case_id": "c", "prompt": says("user", "hi"), "agent_data": {"turns": [{"events": events}]}}
+    case = {
+        "eval_case_id": "c",
+        "prompt": says("user", "hi"),
+        "agent_data": {"turns": [{"events": events}]},
+    }
     assert talk(parse({"eval_cases": [case]})) == [("hi", "yo")]
 
 
-# --- the protocol ----------------------------------------------------------------------------------
+# --- the protocol
+# ----------------------------------------------------------------------------------
 
 LOG = [
     {"type": "hello", "protocol": 1},
     {"type": "start", "session": "1", "case_id": "c"},
     {"type": "started", "session": "1"},
     {"type": "turn", "session": "1", "content": says("user", "hi")},
-    {"type": "event", "session": "1", "author": "a", "content": {"parts": [{"function_call": {"name": "t"}}]}},
-    {"type": "event", "session": "1", "author": "a", "content": says("model", "hello"), "final": True},
+    {
+        "type": "event",
+        "session": "1",
+        "author": "a",
+        "content": {"parts": [{"function_call": {"name": "t"}}]},
+    },
+    {
+        "type": "event",
+        "session": "1",
+        "author": "a",
+        "content": says("model", "hello"),
+        "final": True,
+    },
     {
         "type": "turn_end",
         "session": "1",
@@ -278,7 +340,9 @@ LOG = [
 ]
 
 
-@pytest.mark.parametrize("text", [json.dumps(LOG), "\n".join(json.dumps(line) for line in LOG) + "\n"])
+@pytest.mark.parametrize(
+    "text", [json.dumps(LOG), "\n".join(json.dumps(line) for line in LOG) + "\n"]
+)
 def test_protocol_messages_as_a_list_and_as_lines(text):
     reading = parse(text)
     [recording] = reading.recordings
@@ -303,7 +367,9 @@ def test_sessions_that_failed_are_told_and_left_out():
     ]
     reading = parse(log)
     assert [recording.case_id for recording in reading.recordings] == ["c"]
-    assert [(p.code, p.severity) for p in reading.problems] == [("recorded-failure", Severity.WARNING)]
+    assert [(p.code, p.severity) for p in reading.problems] == [
+        ("recorded-failure", Severity.WARNING)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -367,30 +433,81 @@ def test_arbitrary_json_never_crashes(value):
     assert reading.recordings or errors(reading)
 
 
-# --- one item of a large file, read without the rest ------------------------------------------------------
+# --- one item of a large file, read without the rest
+# ------------------------------------------------------
 
-STEPS = {"tool_uses": [{"name": "f", "args": {"n": 1, "x": True}}], "intermediate_responses": [["a", [{"text": "t"}]]]}
+STEPS = {
+    "tool_uses": [{"name": "f", "args": {"n": 1, "x": True}}],
+    "intermediate_responses": [["a", [{"text": "t"}]]],
+}
 SESSION = {"app_name": "a", "user_id": "u", "state": {}}
 ITEMS = [
-    ("eval_case_results", result(TURN, TURN | {"intermediate_data": STEPS})["eval_case_results"][0]),
+    (
+        "eval_case_results",
+        result(TURN, TURN | {"intermediate_data": STEPS})["eval_case_results"][0],
+    ),
     ("evalCaseResults", result(TURN, session_details={"state": {"k": 1}})["eval_case_results"][0]),
-    ("eval_cases", {"eval_id": "c", "conversation": [TURN | {"intermediate_data": STEPS}], "session_input": SESSION}),
+    (
+        "eval_cases",
+        {
+            "eval_id": "c",
+            "conversation": [TURN | {"intermediate_data": STEPS}],
+            "session_input": SESSION,
+        },
+    ),
     ("eval_cases", {"eval_id": "c", "conversation": [TURN], "actual_conversation": [TURN, TURN]}),
-    ("eval_cases", {"eval_id": "c", "conversation_scenario": {"starting_prompt": "p", "conversation_plan": "q"}}),
+    (
+        "eval_cases",
+        {
+            "eval_id": "c",
+            "conversation_scenario": {"starting_prompt": "p", "conversation_plan": "q"},
+        },
+    ),
     (
         "evalCases",
-        {"evalId": "c", "conversation": [{"userContent": says("user", "hi")}], "finalSessionState": {"k": 2}},
+        {
+            "evalId": "c",
+            "conversation": [{"userContent": says("user", "hi")}],
+            "finalSessionState": {"k": 2},
+        },
     ),
-    ("eval_cases", {"eval_case_id": "c", "prompt": says("user", "hi"), "responses": [{"response": says("m", "x")}]}),
+    (
+        "eval_cases",
+        {
+            "eval_case_id": "c",
+            "prompt": says("user", "hi"),
+            "responses": [{"response": says("m", "x")}],
+        },
+    ),
     ("eval_cases", {"eval_id": "c", "conversation": []}),
 ]
-ODD = [None, 0, 1.5, "", "text", [], {}, [[]], {"parts": None}, {"text": "x"}, [TURN], "\ud800", float("nan")]
+ODD = [
+    None,
+    0,
+    1.5,
+    "",
+    "text",
+    [],
+    {},
+    [[]],
+    {"parts": None},
+    {"text": "x"},
+    [TURN],
+    "\ud800",
+    float("nan"),
+]
 
 
 def places(value, path=()):
     """Every place in a JSON value, from the top down."""
     yield path
-    for key, below in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, below in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         yield from places(below, (*path, key))
 
 
@@ -428,7 +545,8 @@ def test_one_case_reads_as_in_a_file_of_its_own(item):
         return  # who reads it in whole has more to say
     ((name, raw),) = split.cases
     one = parse_case(raw, key=split.key, eval_set_id=split.eval_set_id, file="r.json")
-    assert repr(one.recordings) == repr(alone.recordings)  # in words, since NaN is not equal to itself
+    # in words, since NaN is not equal to itself
+    assert repr(one.recordings) == repr(alone.recordings)
     assert [each.case_id for each in one.recordings] in ([], [name])
 
 
@@ -439,7 +557,9 @@ def test_of_one_case_problems_are_told_where_it_cannot_be_read():
 
 
 def test_a_file_is_split_in_either_spelling_and_behind_a_byte_order_mark():
-    found = split_cases('\ufeff{"evalSetId":"s","evalCaseResults":[{"evalId":"a"} , {"evalId":"b"}]}\r\n')
+    found = split_cases(
+        '\ufeff{"evalSetId":"s","evalCaseResults":[{"evalId":"a"} , {"evalId":"b"}]}\r\n'
+    )
     assert found is not None
     assert (found.key, found.eval_set_id) == ("evalCaseResults", "s")
     assert found.cases == (("a", {"evalId": "a"}), ("b", {"evalId": "b"}))

@@ -21,8 +21,18 @@ from evalgate.model import Content, Event, Rubric, ToolCall
         # of a key that stands twice the last one counts
         ('{"a": 1, "a": 2}', ("a",), 3, '{"a": 1, "a": 3}'),
         # as the file is written: on lines, indented alike, with its line ends
-        ('{\n\t"a": {\n\t\t"b": 1\n\t}\n}', ("a",), {"c": [1]}, '{\n\t"a": {\n\t\t"c": [\n\t\t\t1\n\t\t]\n\t}\n}'),
-        ('{\r\n  "a": [\r\n    1\r\n  ]\r\n}', ("a",), [2, 3], '{\r\n  "a": [\r\n    2,\r\n    3\r\n  ]\r\n}'),
+        (
+            '{\n\t"a": {\n\t\t"b": 1\n\t}\n}',
+            ("a",),
+            {"c": [1]},
+            '{\n\t"a": {\n\t\t"c": [\n\t\t\t1\n\t\t]\n\t}\n}',
+        ),
+        (
+            '{\r\n  "a": [\r\n    1\r\n  ]\r\n}',
+            ("a",),
+            [2, 3],
+            '{\r\n  "a": [\r\n    2,\r\n    3\r\n  ]\r\n}',
+        ),
         # on one line where the value was, without blanks where the file has none
         ('{\n  "a": {"b": 1}\n}', ("a",), {"c": 2}, '{\n  "a": {"c": 2}\n}'),
         ('{"a":{"b":1}}', ("a",), {"c": [1, 2]}, '{"a":{"c":[1,2]}}'),
@@ -60,7 +70,11 @@ def test_a_member_is_added_at_the_end(text: str, path: JsonPath, wanted: str | N
         ('{"a":[]}', ("a",), '{"a":[{"b":5}]}'),
         ('{\n  "a": []\n}', ("a",), '{\n  "a": [\n    {\n      "b": 5\n    }\n  ]\n}'),
         # indented as the item before
-        ('[\r\n\t{\r\n\t\t"b": 1\r\n\t}\r\n]', (), '[\r\n\t{\r\n\t\t"b": 1\r\n\t},\r\n\t{\r\n\t\t"b": 5\r\n\t}\r\n]'),
+        (
+            '[\r\n\t{\r\n\t\t"b": 1\r\n\t}\r\n]',
+            (),
+            '[\r\n\t{\r\n\t\t"b": 1\r\n\t},\r\n\t{\r\n\t\t"b": 5\r\n\t}\r\n]',
+        ),
         ('{"a": 1}', ("a",), None),
         ('{"a": [1}', ("a",), None),
     ],
@@ -101,7 +115,9 @@ def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
 
 def adk(**turn: Any) -> str:
     asked = {"user_content": {"parts": [{"text": "hi"}]}, **turn}
-    return json.dumps({"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [asked]}]})
+    return json.dumps(
+        {"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [asked]}]}
+    )
 
 
 CALLS = (ToolCall(name="find", args={"x": 2}),)
@@ -118,7 +134,10 @@ OLD = '[{"query": "hi", "reference": "old", "expected_tool_use": [{"tool_name": 
                 final_response={"parts": [{"text": "old"}], "role": "model"},
                 intermediate_data={"tool_uses": [{"name": "find", "args": {"x": 1}, "id": "7"}]},
             ),
-            ["conversation/0/final_response/parts/0/text", "conversation/0/intermediate_data/tool_uses/0/args"],
+            [
+                "conversation/0/final_response/parts/0/text",
+                "conversation/0/intermediate_data/tool_uses/0/args",
+            ],
         ),
         # another tool: the list
         (
@@ -135,14 +154,18 @@ OLD = '[{"query": "hi", "reference": "old", "expected_tool_use": [{"tool_name": 
         (
             adk(
                 final_response={"parts": [{"text": "a"}, {"text": "b"}]},
-                intermediate_data={"invocation_events": [{"author": "a", "content": {"parts": [{"text": "hm"}]}}]},
+                intermediate_data={
+                    "invocation_events": [{"author": "a", "content": {"parts": [{"text": "hm"}]}}]
+                },
             ),
             ["conversation/0/final_response", "conversation/0/intermediate_data/invocation_events"],
         ),
     ],
 )
 def test_only_the_expectation_changes(text: str, pointers: list[str]) -> None:
-    made = expectations.change(text, file="s.evalset.json", case_id="c", turn=0, answer="new", steps=STEPS)
+    made = expectations.change(
+        text, file="s.evalset.json", case_id="c", turn=0, answer="new", steps=STEPS
+    )
     wanted = [f"/eval_cases/0/{pointer}" for pointer in pointers]
     assert [pointer.removesuffix("/invocation_events") for pointer in made.pointers] == [
         pointer.removesuffix("/invocation_events") for pointer in wanted
@@ -158,11 +181,17 @@ def test_only_the_expectation_changes(text: str, pointers: list[str]) -> None:
     ("text", "case_id", "pointers"),
     [
         (OLD, "s", ["/0/reference", "/0/expected_tool_use/0/tool_input"]),
-        (f'[{{"name": "n", "data": {OLD}}}]', "n", ["/0/data/0/reference", "/0/data/0/expected_tool_use/0/tool_input"]),
+        (
+            f'[{{"name": "n", "data": {OLD}}}]',
+            "n",
+            ["/0/data/0/reference", "/0/data/0/expected_tool_use/0/tool_input"],
+        ),
     ],
 )
 def test_old_formats_are_changed_as_they_are(text: str, case_id: str, pointers: list[str]) -> None:
-    made = expectations.change(text, file="s.test.json", case_id=case_id, turn=0, answer="new", steps=STEPS)
+    made = expectations.change(
+        text, file="s.test.json", case_id=case_id, turn=0, answer="new", steps=STEPS
+    )
     assert list(made.pointers) == pointers
     assert made.text == text.replace('"old"', '"new"').replace('"x": 1', '"x": 2')
 
@@ -172,25 +201,37 @@ def test_old_formats_are_changed_as_they_are(text: str, case_id: str, pointers: 
     [
         (adk(), "other", "has no turn 1"),
         # the expected calls stand beside the turns, where a change would change more
-        (adk(expected_tool_use=[{"name": "find", "args": {"x": 1}}]), "c", "cannot be changed automatically"),
+        (
+            adk(expected_tool_use=[{"name": "find", "args": {"x": 1}}]),
+            "c",
+            "cannot be changed automatically",
+        ),
         ("{}", "c", "eval_cases"),
     ],
 )
 def test_what_cannot_be_changed_is_left_alone(text: str, case_id: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         expectations.change(text, file="s.evalset.json", case_id=case_id, turn=0, steps=STEPS)
-    assert said in f"{caught.value.message} {[problem.message for problem in caught.value.problems]}"
+    assert (
+        said in f"{caught.value.message} {[problem.message for problem in caught.value.problems]}"
+    )
 
 
-@pytest.mark.parametrize("text", [OLD, f'[{{"name": "n", "data": {OLD}}}, {{"name": "m", "data": {OLD}}}]'])
+@pytest.mark.parametrize(
+    "text", [OLD, f'[{{"name": "n", "data": {OLD}}}, {{"name": "m", "data": {OLD}}}]']
+)
 def test_old_formats_read_the_same_in_the_current_one(text: str) -> None:
-    made = eval_set.migrated(text, file="s.test.json", session={"app_name": "a", "user_id": "u", "state": {"k": 1}})
+    made = eval_set.migrated(
+        text, file="s.test.json", session={"app_name": "a", "user_id": "u", "state": {"k": 1}}
+    )
     reading = parse_eval_set(made, file="s.test.json")
     assert reading.problems == ()
     old = parse_eval_set(text, file="s.test.json").eval_set
     assert old is not None
     assert reading.eval_set is not None
-    assert [case.conversation for case in reading.eval_set.cases] == [case.conversation for case in old.cases]
+    assert [case.conversation for case in reading.eval_set.cases] == [
+        case.conversation for case in old.cases
+    ]
     assert {case.session.user_id for case in reading.eval_set.cases if case.session} == {"u"}
     with pytest.raises(ConfigError, match="is not in one of ADK's old formats"):
         eval_set.migrated(made, file="s.test.json")
@@ -229,7 +270,9 @@ SET = """{ "evalSetId": "s", "_note": "caf\\u00e9",
 def test_cases_get_rubrics_and_are_deleted() -> None:
     rubrics = [Rubric(rubric_id="kind", text="It is kind.")]
     for case_id in ("a", "b"):
-        made = expectations.set_rubrics(SET, file="s.evalset.json", case_id=case_id, rubrics=rubrics)
+        made = expectations.set_rubrics(
+            SET, file="s.evalset.json", case_id=case_id, rubrics=rubrics
+        )
         found = parse_eval_set(made, file="s.evalset.json").eval_set
         assert found is not None
         assert {case.case_id: case.rubrics for case in found.cases}[case_id] == tuple(rubrics)
@@ -243,7 +286,11 @@ def test_cases_get_rubrics_and_are_deleted() -> None:
         (SET, "x", "there is no case 'x'"),
         (adk(), "c", "the only one of its file"),
         # a file of one case has no list of cases
-        (f'[{{"name": "n", "data": {OLD}}}, {{"name": "o", "data": {OLD}}}]', "n", "cannot be changed automatically"),
+        (
+            f'[{{"name": "n", "data": {OLD}}}, {{"name": "o", "data": {OLD}}}]',
+            "n",
+            "cannot be changed automatically",
+        ),
     ],
 )
 def test_a_case_that_cannot_be_deleted_is_told(text: str, case_id: str, said: str) -> None:

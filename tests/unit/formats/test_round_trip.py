@@ -23,7 +23,13 @@ from evalgate.model import (
 )
 
 words = st.text(max_size=8)
-plain = st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False, allow_infinity=False) | words
+plain = (
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | words
+)
 objects = st.dictionaries(words, plain | st.lists(plain, max_size=2), max_size=5)
 seconds = st.floats(0, 100)
 counts = st.none() | st.integers(0, 9)
@@ -45,7 +51,9 @@ parts = (
     | attachments
 )
 contents = st.builds(Content, parts=st.lists(parts, max_size=3).map(tuple), role=st.none() | words)
-usages = st.builds(Usage, prompt_tokens=counts, total_tokens=counts, cached_tokens=counts, thoughts_tokens=counts)
+usages = st.builds(
+    Usage, prompt_tokens=counts, total_tokens=counts, cached_tokens=counts, thoughts_tokens=counts
+)
 events = st.builds(
     Event,
     author=words,
@@ -54,9 +62,14 @@ events = st.builds(
     model_version=st.none() | words,
     grounding=st.none() | objects,
 )
-rubrics = st.builds(Rubric, rubric_id=words, text=words, description=st.none() | words, type=st.none() | words)
+rubrics = st.builds(
+    Rubric, rubric_id=words, text=words, description=st.none() | words, type=st.none() | words
+)
 agents = st.builds(
-    AgentDetails, name=words, instructions=words, tool_declarations=st.lists(objects | plain, max_size=2).map(tuple)
+    AgentDetails,
+    name=words,
+    instructions=words,
+    tool_declarations=st.lists(objects | plain, max_size=2).map(tuple),
 )
 invocations = st.builds(
     Invocation,
@@ -66,7 +79,8 @@ invocations = st.builds(
     invocation_id=words,
     rubrics=st.lists(rubrics, max_size=2).map(tuple),
     agents=st.lists(agents, max_size=2, unique_by=lambda agent: agent.name).map(tuple),
-    timings=st.none() | st.builds(Timings, total_s=seconds, model_s=st.none() | seconds, tool_s=st.none() | seconds),
+    timings=st.none()
+    | st.builds(Timings, total_s=seconds, model_s=st.none() | seconds, tool_s=st.none() | seconds),
 )
 
 
@@ -83,4 +97,6 @@ def test_both_spellings_are_one(invocation):
     wire = InvocationWire.model_validate(adk_shapes.invocation_json(invocation))
     snake = wire.model_dump(mode="json")
     camel = wire.model_dump(mode="json", by_alias=True)
-    assert InvocationWire.model_validate(snake).noun() == InvocationWire.model_validate(camel).noun()
+    assert (
+        InvocationWire.model_validate(snake).noun() == InvocationWire.model_validate(camel).noun()
+    )

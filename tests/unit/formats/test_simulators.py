@@ -1,4 +1,5 @@
-"""user_simulator_config: ADK's keys and defaults, and every way to get them wrong with its place."""
+"""user_simulator_config: ADK's keys and defaults, and every way to get them wrong with its
+place."""
 
 from __future__ import annotations
 
@@ -23,12 +24,21 @@ def parse(simulator) -> CriteriaReading:
 
 
 def test_without_a_config_there_is_none_and_an_empty_one_is_adks_default():
-    assert formats.parse_criteria('{"criteria": {"safety_v1": 0.5}}', file="test_config.json").simulator is None
+    assert (
+        formats.parse_criteria(
+            '{"criteria": {"safety_v1": 0.5}}', file="test_config.json"
+        ).simulator
+        is None
+    )
     simulator = parse({}).simulator
     assert simulator is not None
     defaults = SimulatorUse(place=simulator.place)
     assert simulator == defaults
-    assert (defaults.model, defaults.max_turns, defaults.stop_signal) == ("gemini-2.5-flash", 20, "</finished>")
+    assert (defaults.model, defaults.max_turns, defaults.stop_signal) == (
+        "gemini-2.5-flash",
+        20,
+        "</finished>",
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,9 +49,11 @@ def test_without_a_config_there_is_none_and_an_empty_one_is_adks_default():
         ({"modelConfiguration": {"temperature": 0}}, "config", {"temperature": 0}),
         ({"max_allowed_invocations": -1}, "max_turns", None),  # no limit
         ({"max_allowed_invocations": -7}, "max_turns", None),
-        ({"max_allowed_invocations": "4"}, "max_turns", 4),  # pydantic reads numbers from text, in ADK too
+        # pydantic reads numbers from text, in ADK too
+        ({"max_allowed_invocations": "4"}, "max_turns", 4),
         ({"customInstructions": TEMPLATE}, "custom_instructions", TEMPLATE),
-        ({"customInstructions": RENDERS_AGAIN}, "custom_instructions", RENDERS_AGAIN),  # by ADK's own filter
+        # by ADK's own filter
+        ({"customInstructions": RENDERS_AGAIN}, "custom_instructions", RENDERS_AGAIN),
         ({"stop_signal": "BYE"}, "stop_signal", "BYE"),  # ours
     ],
 )
@@ -61,13 +73,28 @@ def test_what_is_said_is_kept(given, field, value):
         ({"model": 3}, "wrong-type", "model", ""),
         ({"model": " "}, "wrong-value", "model", ""),
         ({"stop_signal": ""}, "wrong-value", "stop_signal", ""),  # it would be found in every reply
-        ({"custom_instructions": "Be a user."}, "bad-instructions", "custom_instructions", "conversation_plan"),
+        (
+            {"custom_instructions": "Be a user."},
+            "bad-instructions",
+            "custom_instructions",
+            "conversation_plan",
+        ),
         # ADK's Jinja runs into Python's limits; looking for names took minutes
         ({"custom_instructions": CHAIN}, "bad-instructions", "custom_instructions", ""),
         ({"custom_instructions": LONG_CHAIN}, "bad-instructions", "custom_instructions", ""),
-        ({"custom_instructions": TEMPLATE + "{% if %}"}, "bad-instructions", "custom_instructions", "stop_signal"),
+        (
+            {"custom_instructions": TEMPLATE + "{% if %}"},
+            "bad-instructions",
+            "custom_instructions",
+            "stop_signal",
+        ),
         ({"model_configuration": []}, "wrong-type", "model_configuration", ""),
-        ({"model_configuration": {"temprature": 0}}, "bad-option", "model_configuration.temprature", "`temperature`"),
+        (
+            {"model_configuration": {"temprature": 0}},
+            "bad-option",
+            "model_configuration.temprature",
+            "`temperature`",
+        ),
         ({"model_configuration": {"topK": "x"}}, "bad-option", "model_configuration.topK", ""),
     ],
 )
@@ -81,9 +108,14 @@ def test_what_cannot_be_used_is_an_error_at_its_place(given, code, key, hint):
     assert hint in problem.hint
 
 
-@pytest.mark.parametrize("key", ["max_invocations", "max-allowed-invocations", "Max_Allowed_Invocations"])
+@pytest.mark.parametrize(
+    "key", ["max_invocations", "max-allowed-invocations", "Max_Allowed_Invocations"]
+)
 def test_an_unknown_key_is_told_with_the_nearest_one(key):
     reading = parse({key: 3})  # ADK takes it and reads it nowhere
     assert reading.simulator is not None
     [problem] = reading.problems
-    assert (problem.severity, problem.hint) == (Severity.WARNING, "did you mean `max_allowed_invocations`?")
+    assert (problem.severity, problem.hint) == (
+        Severity.WARNING,
+        "did you mean `max_allowed_invocations`?",
+    )

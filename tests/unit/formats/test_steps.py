@@ -18,13 +18,18 @@ BY_KIND = {
 }
 AS_EVENTS = {
     "invocation_events": [
-        {"author": "a", "content": {"role": "model", "parts": [{"text": "on it"}, {"function_call": CALL}]}},
+        {
+            "author": "a",
+            "content": {"role": "model", "parts": [{"text": "on it"}, {"function_call": CALL}]},
+        },
         {"author": "a", "model_version": "m", "usage_metadata": {"prompt_token_count": 3}},
     ]
 }
 
 
-@pytest.mark.parametrize("steps", [None, {}, {"tool_uses": [CALL]}, BY_KIND, {"invocation_events": []}, AS_EVENTS])
+@pytest.mark.parametrize(
+    "steps", [None, {}, {"tool_uses": [CALL]}, BY_KIND, {"invocation_events": []}, AS_EVENTS]
+)
 def test_what_is_read_is_what_is_written(steps: Any) -> None:
     raw: dict[str, Any] = {"user_content": {"parts": [{"text": "hi"}]}}
     if steps is not None:
@@ -40,7 +45,10 @@ def test_what_is_read_is_what_is_written(steps: Any) -> None:
     [
         ({"text": "It is 7.", "function_call": CALL}, [Text, ToolCall]),
         ({"function_response": ANSWER, "function_call": CALL}, [ToolCall, ToolResponse]),
-        ({"inline_data": {"mime_type": "image/png"}, "text": "see", "thought": True}, [Text, Attachment]),
+        (
+            {"inline_data": {"mime_type": "image/png"}, "text": "see", "thought": True},
+            [Text, Attachment],
+        ),
         ({"text": "", "thought_signature": "AAAA"}, [Text]),
         ({"function_call": CALL, "thought_signature": "AAAA"}, [ToolCall]),
         ({"thought_signature": "AAAA"}, [Attachment]),
@@ -52,10 +60,15 @@ def test_of_a_part_with_several_kinds_of_content_none_is_lost(part: Any, kinds: 
     said = ContentWire.model_validate({"parts": [part]}).noun()
     assert [type(each) for each in said.parts] == kinds
     assert ContentWire.model_validate(adk_shapes.content_json(said)).noun() == said
-    assert [each.text for each in said.parts if isinstance(each, Text)] == ([part["text"]] if "text" in part else [])
+    assert [each.text for each in said.parts if isinstance(each, Text)] == (
+        [part["text"]] if "text" in part else []
+    )
 
 
 def test_calls_among_intermediate_responses_are_no_tool_calls() -> None:
-    steps = {"tool_uses": [CALL], "intermediate_responses": [["helper", [{"function_call": CALL}, {"text": "x"}]]]}
+    steps = {
+        "tool_uses": [CALL],
+        "intermediate_responses": [["helper", [{"function_call": CALL}, {"text": "x"}]]],
+    }
     turn = InvocationWire.model_validate({"user_content": {}, "intermediate_data": steps}).noun()
     assert len(turn.tool_calls) == 1  # as ADK counts

@@ -42,7 +42,9 @@ def test_fresh_runs_of_the_claimed_run_count(
 )
 def test_a_claim_of_merged_shards_is_judged_by_the_share_of_each(shards: int, origin: str) -> None:
     head = claimed("fail", "fail fail fail fail fail")
-    homes = {(suite.key, case.case_id): 1 for suite in head.run.suites for case in suite.eval_set.cases}
+    homes = {
+        (suite.key, case.case_id): 1 for suite in head.run.suites for case in suite.eval_set.cases
+    }
     head = dataclasses.replace(head, run=dataclasses.replace(head.run, shards=shards, homes=homes))
     report = post.decide(choice(), head, claimed("pass", "pass pass pass pass pass"), links=Links())
     assert report.comparison is not None
@@ -59,9 +61,13 @@ def test_whose_rules_decided_is_not_taken_from_a_claim(*, has_base: bool) -> Non
 
 def test_what_a_claim_edits_is_told() -> None:
     rule = GateEdit(kind=EditKind.RULE, subject="max_drop", base="0.1", head="0.9")
-    head = dataclasses.replace(claimed("pass", ""), comparison=None, edits=Edits(edits=(rule,), decide=True))
+    head = dataclasses.replace(
+        claimed("pass", ""), comparison=None, edits=Edits(edits=(rule,), decide=True)
+    )
     shown = comment.render(post.decide(choice(), head, None, links=Links()))
-    assert "passes only by the rules that this change brings:** `max_drop` `0.1` \u2192 `0.9`" in shown
+    assert (
+        "passes only by the rules that this change brings:** `max_drop` `0.1` \u2192 `0.9`" in shown
+    )
 
 
 def choice() -> Settings:
@@ -69,8 +75,8 @@ def choice() -> Settings:
 
 
 def claimed(word: str, fresh: str) -> Stored:
-    """One case that did as the word says, and as `fresh` says in fresh runs, compared by the base's rules as it says
-    of itself."""
+    """One case that did as the word says, and as `fresh` says in fresh runs, compared by the base's
+    rules as it says of itself."""
     told = comparing.report("fail", "pass").comparison
     assert told is not None
     run = dataclasses.replace(build.report(word).run, confirmations=_fresh(fresh))
@@ -86,6 +92,8 @@ def claimed(word: str, fresh: str) -> Stored:
 def _fresh(words: str) -> tuple[GradedTrial, ...]:
     trials = [build.report(word).run.trials[0] for word in words.split()]
     return tuple(
-        dataclasses.replace(trial, key=dataclasses.replace(trial.key, purpose=Purpose.PAIR, number=at))
+        dataclasses.replace(
+            trial, key=dataclasses.replace(trial.key, purpose=Purpose.PAIR, number=at)
+        )
         for at, trial in enumerate(trials)
     )

@@ -1,4 +1,5 @@
-"""Two files of results: a file of cases that was renamed between them is compared under its new name."""
+"""Two files of results: a file of cases that was renamed between them is compared under its new
+name."""
 
 from __future__ import annotations
 
@@ -30,15 +31,20 @@ OLD, NEW = "desk.evalset.json", "help.evalset.json"
 
 
 def cases(run: Run, *references: str) -> Run:
-    """The run with these cases; a reference is what a case expects, the questions are always the same."""
+    """The run with these cases; a reference is what a case expects, the questions are always the
+    same."""
     (suite,) = run.suites
     made = tuple(
-        Case(case_id=f"c{number}", conversation=(build.turn(f"question {number}", answer=reference),))
+        Case(
+            case_id=f"c{number}", conversation=(build.turn(f"question {number}", answer=reference),)
+        )
         for number, reference in enumerate(references)
     )
     eval_set = dataclasses.replace(suite.eval_set, cases=made)
     prints = {(suite.key, case.case_id): f"stored {case.conversation}" for case in made}
-    return dataclasses.replace(run, suites=(dataclasses.replace(suite, eval_set=eval_set),), fingerprints=prints)
+    return dataclasses.replace(
+        run, suites=(dataclasses.replace(suite, eval_set=eval_set),), fingerprints=prints
+    )
 
 
 def compared(base: Run, head: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
@@ -52,7 +58,9 @@ def compared(base: Run, head: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return compare_files.compare(choice, context, base=Path("base"), head=Path("head"))
 
 
-def test_a_renamed_file_is_compared_under_its_new_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_renamed_file_is_compared_under_its_new_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = cases(sides.run([["PP", "PP", "PP", "PP"]], suite=OLD), "a", "b", "c", "d")
     new = cases(sides.run([["FF", "FF", "FF", "PP"]], suite=NEW), "a", "b", "c", "another")
     gated = compared(old, new, tmp_path, monkeypatch)
@@ -66,23 +74,31 @@ def test_a_renamed_file_is_compared_under_its_new_name(tmp_path: Path, monkeypat
     assert gated.exit_code != 0
 
 
-def test_the_conversations_of_a_renamed_file_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_conversations_of_a_renamed_file_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = ConversationScenario(starting_prompt="Hello.", conversation_plan="Ask for a refund.")
     scenario = Case(case_id="c0", conversation=None, scenario=plan)
 
     def side(key: str, answer: str) -> Run:
         run = cases(sides.run([["P"]], suite=key), "a")
-        suite = dataclasses.replace(run.suites[0], eval_set=EvalSet(eval_set_id="s", cases=(scenario,)))
+        suite = dataclasses.replace(
+            run.suites[0], eval_set=EvalSet(eval_set_id="s", cases=(scenario,))
+        )
         said = Transcript(invocations=(build.turn("Hello.", answer=answer),))
         at = TrialKey(suite=key, case_id="c0")
-        return dataclasses.replace(run, suites=(suite,), transcripts=InMemoryTranscripts({at: said}))
+        return dataclasses.replace(
+            run, suites=(suite,), transcripts=InMemoryTranscripts({at: said})
+        )
 
     comparison = compared(side(OLD, "Hi."), side(NEW, "Go away."), tmp_path, monkeypatch).comparison
     assert comparison is not None
     assert comparison.cases[0].divergence is not None
 
 
-def test_a_file_that_asks_other_things_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_asks_other_things_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = cases(sides.run([["PP", "PP"]], suite=OLD), "a", "b")
     new = sides.run([["FF", "PP"]], suite=NEW)  # its cases ask nothing that the old ones asked
     comparison = compared(old, new, tmp_path, monkeypatch).comparison
@@ -97,7 +113,9 @@ def test_a_file_that_asks_other_things_is_another(tmp_path: Path, monkeypatch: p
 def test_a_file_that_is_no_results_is_told_of_its_side(bad: str, side: str, tmp_path: Path) -> None:
     run = file.render_results(build.report("pass"), outcomes=StoredOutcomes({}, {}))
     for name in ("base", "head"):
-        (tmp_path / name).write_text('{"eval_set_id": "x", "eval_cases": []}' if name == bad else "".join(run))
+        (tmp_path / name).write_text(
+            '{"eval_set_id": "x", "eval_cases": []}' if name == bad else "".join(run)
+        )
     choice = load.load_settings({"root": str(tmp_path)})
     with pytest.raises(ConfigError) as caught:
         compare_files.compare(

@@ -1,4 +1,5 @@
-"""What the process, the check run and the advice say of a verdict: what blocks speaks, not what is worst."""
+"""What the process, the check run and the advice say of a verdict: what blocks speaks, not what is
+worst."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ REPAIR, ADVICE = "Fix the agent", "This is not a result about the agent"
         ("pass pass", "not_measured", ExitCode.PASS, Conclusion.SUCCESS, ""),
     ],
 )
-def test_what_blocks_speaks(words: str, fail_on: str, exit_code: ExitCode, conclusion: Conclusion, step: str) -> None:
+def test_what_blocks_speaks(
+    words: str, fail_on: str, exit_code: ExitCode, conclusion: Conclusion, step: str
+) -> None:
     report = build.report(words, policy=Policy(fail_on=frozenset(map(FailOn, fail_on.split()))))
     assert decision.exit_code_of(report.run, report.verdict) is exit_code
     assert publish.conclusion_of(report) is conclusion

@@ -1,4 +1,5 @@
-"""What is said of a base that ran with other packages, or was answered by other models, than head."""
+"""What is said of a base that ran with other packages, or was answered by other models, than
+head."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ from evalgate.results.file import Stored, StoredOutcomes
 
 AGENT = AgentUse(driver="adk")
 KEY = fingerprints.agent_key(AGENT)
-OLD, NEW = {"framework_version": "1.18", "python": "3.11"}, {"framework_version": "2.13", "python": "3.11"}
+OLD, NEW = (
+    {"framework_version": "1.18", "python": "3.11"},
+    {"framework_version": "2.13", "python": "3.11"},
+)
 
 
 def side(*, code: str, about: Mapping[str, str], models: str = "", use: AgentUse = AGENT) -> Run:
@@ -39,7 +43,8 @@ def base_of(stored: Run | None, *, renamed: Mapping[str, str] | None = None) -> 
         root=Path(),
         reusable=frozenset({sides.SUITE}),
         project=BaseProject(renamed=renamed or {}),
-        stored=stored and Stored(run=stored, outcomes=StoredOutcomes({}, {}), version="1", criteria={}),
+        stored=stored
+        and Stored(run=stored, outcomes=StoredOutcomes({}, {}), version="1", criteria={}),
     )
 
 
@@ -49,7 +54,8 @@ def base_of(stored: Run | None, *, renamed: Mapping[str, str] | None = None) -> 
         ("same", OLD, None, False, ["the same agent ran with a different framework version"]),
         ("same", NEW, None, False, []),
         ("other", OLD, None, False, []),  # the change may be about just that
-        ("other", {}, OLD, True, ["the agent ran with a different framework version"]),  # else unknown
+        # else unknown
+        ("other", {}, OLD, True, ["the agent ran with a different framework version"]),
         ("same", {}, OLD, True, ["the agent ran with a different framework version"]),
         ("other", {}, NEW, True, []),
         ("other", NEW, OLD, False, []),  # stored, and nothing of it used
@@ -57,7 +63,11 @@ def base_of(stored: Run | None, *, renamed: Mapping[str, str] | None = None) -> 
     ],
 )
 def test_another_environment(
-    code: str, rerun: Mapping[str, str], stored: Mapping[str, str] | None, reused: bool, said: list[str]
+    code: str,
+    rerun: Mapping[str, str],
+    stored: Mapping[str, str] | None,
+    reused: bool,
+    said: list[str],
 ) -> None:
     then = None if stored is None else side(code="same", about=stored)
     found = baseline_base.environments(
@@ -76,14 +86,24 @@ def test_another_environment(
         (NEW, AGENT, {}, {KEY: NEW}),  # some of it ran just now
         ({}, AGENT, {sides.SUITE: "before"}, {KEY: OLD}),
         # nothing of the base can be run
-        ({}, opening.absent("no"), {}, {KEY: OLD, fingerprints.agent_key(opening.absent("no")): OLD}),
+        (
+            {},
+            opening.absent("no"),
+            {},
+            {KEY: OLD, fingerprints.agent_key(opening.absent("no")): OLD},
+        ),
     ],
 )
 def test_a_stored_base_tells_its_environment(
-    rerun: Mapping[str, str], use: AgentUse, renamed: Mapping[str, str], told: Mapping[str, Mapping[str, str]]
+    rerun: Mapping[str, str],
+    use: AgentUse,
+    renamed: Mapping[str, str],
+    told: Mapping[str, Mapping[str, str]],
 ) -> None:
     then = side(code="c", about=OLD)
-    named = tuple(dataclasses.replace(suite, key=renamed.get(suite.key, suite.key)) for suite in then.suites)
+    named = tuple(
+        dataclasses.replace(suite, key=renamed.get(suite.key, suite.key)) for suite in then.suites
+    )
     base = base_of(dataclasses.replace(then, suites=named), renamed=renamed)
     assert baseline_base.told(base, side(code="c", about=rerun, use=use)) == told
 
@@ -107,4 +127,6 @@ def test_other_models(code: str, source: BaseSource, models: tuple[str, str], sa
         is_together=source is BaseSource.RERUN,
     )
     comparison = failures.compare(both, origin=BaseOrigin(source=source))
-    assert [note.partition(" on the base")[0] for note in comparison.origin.notes] == ([said] if said else [])
+    assert [note.partition(" on the base")[0] for note in comparison.origin.notes] == (
+        [said] if said else []
+    )

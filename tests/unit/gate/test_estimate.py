@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from evalgate.config.settings import Settings
-from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, user_simulation, vertex
+from evalgate.criteria import (
+    final_response_match_v2,
+    hallucinations_v1,
+    rubrics,
+    user_simulation,
+    vertex,
+)
 from evalgate.gate import prepare
 from evalgate.gate.prepare import Estimate
 from evalgate.model import (
@@ -41,7 +47,9 @@ CALL = Event(author="agent", content=Content(parts=(ToolCall(name="look_up", arg
 def case(case_id: str, *steps: int) -> Case:
     """A case with a turn for each number: that of its expected steps of tool calls."""
     said = Content(parts=(Text(text="hi"),), role="user")
-    turns = tuple(Invocation(user_content=said, events=(CALL,) * count if count else None) for count in steps)
+    turns = tuple(
+        Invocation(user_content=said, events=(CALL,) * count if count else None) for count in steps
+    )
     return Case(case_id=case_id, conversation=turns)
 
 
@@ -50,7 +58,9 @@ def suite(*cases: Case, criteria: str = "", options: dict[str, Any] | None = Non
         key="x",
         eval_set=EvalSet(eval_set_id="x", cases=cases),
         criteria=tuple(
-            CriterionUse(name=name, threshold=0.5, options=options or {}, needs=frozenset(NEEDS[name]))
+            CriterionUse(
+                name=name, threshold=0.5, options=options or {}, needs=frozenset(NEEDS[name])
+            )
             for name in criteria.split()
         ),
         criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
@@ -73,10 +83,13 @@ def test_a_call_more_after_each_step_of_tool_calls_that_is_expected() -> None:
     assert estimate(suite(case("a", 1, 0)), runs=2).model_calls == 2 * (2 + 1)
     assert estimate(suite(case("a", 2))).model_calls == 3
     (turn,) = case("a", 0).conversation or ()
-    together = Event(author="agent", content=Content(parts=(ToolCall(name="x"), ToolCall(name="y"))))
+    together = Event(
+        author="agent", content=Content(parts=(ToolCall(name="x"), ToolCall(name="y")))
+    )
     made = Case(case_id="a", conversation=(dataclasses.replace(turn, events=(together,)),))
     assert estimate(suite(made)).model_calls == 2
-    silent = Case(case_id="a", conversation=(dataclasses.replace(turn, events=()),))  # no tool expected, explicitly
+    # no tool expected, explicitly
+    silent = Case(case_id="a", conversation=(dataclasses.replace(turn, events=()),))
     assert estimate(suite(silent)).model_calls == 1
 
 
@@ -94,7 +107,8 @@ def test_nothing_asked_is_nothing_called() -> None:
         (RUBRICS, {"judge_model_options": {"num_samples": 4}}, {}, 2),  # a tie is a no
         (RUBRICS, {"judge_model_options": {"num_samples": 5}, "exhaustive": True}, {}, 5),
         (RUBRICS, {"judge_model_options": {"num_samples": 5}}, {"adk_compat": True}, 5),
-        ("safety_v1", {"judge_model_options": {"num_samples": 5}}, {}, 1),  # Google Cloud is asked once
+        # Google Cloud is asked once
+        ("safety_v1", {"judge_model_options": {"num_samples": 5}}, {}, 1),
         (f"{RUBRICS} safety_v1", {}, {}, 2),
     ],
 )
@@ -121,15 +135,32 @@ JUDGE = {"judge_model_options": {"judge_model": "gemini-2.5-flash", "num_samples
             {},
             "expecting at least 3 agent model calls and 6 judge calls ($0.0003 or more; cached replies are free)",
         ),
-        ("replay", RUBRICS, {}, "expecting at least 6 judge calls ($0.0003 or more; cached replies are free)"),
+        (
+            "replay",
+            RUBRICS,
+            {},
+            "expecting at least 6 judge calls ($0.0003 or more; cached replies are free)",
+        ),
         ("adk", RUBRICS, {"skip_judged": True}, "expecting at least 3 agent model calls"),
-        ("adk", RUBRICS, {"gate_file": {"judge": {"replay": "said.jsonl"}}}, "expecting at least 3 agent model calls"),
+        (
+            "adk",
+            RUBRICS,
+            {"gate_file": {"judge": {"replay": "said.jsonl"}}},
+            "expecting at least 3 agent model calls",
+        ),
     ],
 )
-def test_what_a_run_says_before_it_starts(driver: str, criteria: str, given: dict[str, Any], said: str) -> None:
+def test_what_a_run_says_before_it_starts(
+    driver: str, criteria: str, given: dict[str, Any], said: str
+) -> None:
     made = suite(case("a", 1), case("b", 0), criteria=criteria, options=JUDGE)
     made = dataclasses.replace(made, agent=AgentUse(driver=driver))
-    assert prepare.tell_expected(trials.tasks([[made]], trials.first_rounds(1)), Settings.model_validate(given)) == said
+    assert (
+        prepare.tell_expected(
+            trials.tasks([[made]], trials.first_rounds(1)), Settings.model_validate(given)
+        )
+        == said
+    )
 
 
 @pytest.mark.parametrize(

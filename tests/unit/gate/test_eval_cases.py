@@ -1,4 +1,5 @@
-"""Cases of ADK evaluation sets as an assistant changes them: one value of the file, and told what that relaxes."""
+"""Cases of ADK evaluation sets as an assistant changes them: one value of the file, and told what
+that relaxes."""
 
 from __future__ import annotations
 
@@ -53,11 +54,16 @@ def case() -> dict[str, Any]:
 def with_turn(**changed: Any) -> dict[str, Any]:
     made = case()
     made["conversation"][0] |= changed
-    return {"conversation": [{key: value for key, value in made["conversation"][0].items() if value is not None}]}
+    return {
+        "conversation": [
+            {key: value for key, value in made["conversation"][0].items() if value is not None}
+        ]
+    }
 
 
 def with_more(*path: Any, **added: Any) -> dict[str, Any]:
-    """The case with something put into what lies at a path: values into an object, `item` into a list."""
+    """The case with something put into what lies at a path: values into an object, `item` into a
+    list."""
     made = case()
     place: Any = made
     for step in path:
@@ -85,17 +91,21 @@ CHANGES: list[tuple[dict[str, Any], str | None, tuple[str, str] | None, list[str
     ({}, "final_session_state", None, ["expected state is removed"]),
     ({"finalSessionState": {"renewed": True, "times": 1}}, "finalSessionState",
      ('{"renewed": true}', '{"renewed": true, "times": 1}'), []),  # more is expected
-    (with_turn(invocation_id="i-2"), None, ('"i-1"', '"i-2"'), []),  # nothing that is asked or expected
+    # nothing that is asked or expected
+    (with_turn(invocation_id="i-2"), None, ('"i-1"', '"i-2"'), []),
     ({"conversation": []}, None, None, ["turn is removed"]),
     (with_turn(), None, ("", ""), []),  # as it is
     # what is added to something may ask less as well
-    (with_more(*ANSWER, 0, thought=True), None, None, ["expected answer is replaced"]),  # nothing is expected any more
+    # nothing is expected any more
+    (with_more(*ANSWER, 0, thought=True), None, None, ["expected answer is replaced"]),
     (with_more(*ANSWER, item={"text": "and more"}), None, None, ["expected answer is added"]),
-    (with_more(*CALLS, item={"name": "log", "args": {}}), None, None, ["expected tool call is added"]),  # may be made
+    # may be made
+    (with_more(*CALLS, item={"name": "log", "args": {}}), None, None, ["expected tool call is added"]),
     (with_more(*CALLS, 0, "args", id="1"), None, None, ["expected tool call is replaced"]),
     (with_more("rubrics", item=EASY), None, None, ["rubric is added"]),  # scores are means
     (with_more("rubrics", item={**EASY, "rubric_id": "r"}, at=0), None, None, ["rubric is added"]),
-    (with_more("rubrics", 0, type="OTHER"), None, None, ["rubric is replaced"]),  # no criterion asks about it
+    # no criterion asks about it
+    (with_more("rubrics", 0, type="OTHER"), None, None, ["rubric is replaced"]),
     (with_more("conversation", item={"user_content": {"parts": [{"text": "Hi"}]}}), None, None, ["turn is added"]),
     (with_more("conversation", 0, "user_content", "parts", item={"text": "Say Done"}), None, None, ["user input is"]),
     (with_more(session_input={"app_name": "a", "user_id": "u", "state": {"x": 1}}), None, None, ["session is"]),
@@ -108,7 +118,11 @@ CHANGES: list[tuple[dict[str, Any], str | None, tuple[str, str] | None, list[str
 
 @pytest.mark.parametrize(("body", "mask", "spliced", "relaxed"), CHANGES, ids=range(len(CHANGES)))
 def test_an_update_changes_what_differs(
-    root: Path, body: dict[str, Any], mask: str | None, spliced: tuple[str, str] | None, relaxed: list[str]
+    root: Path,
+    body: dict[str, Any],
+    mask: str | None,
+    spliced: tuple[str, str] | None,
+    relaxed: list[str],
 ) -> None:
     cases = EvalCases(Resources(root))
     etag = cases.get(FILE, "renews")["etag"]
@@ -135,7 +149,9 @@ def test_an_update_changes_what_differs(
 @pytest.mark.parametrize("name", ["id", "invocation_id", "creation_timestamp"])
 def test_an_argument_is_expected_whatever_it_is_called(root: Path, name: str) -> None:
     (root / FILE).write_text(TEXT.replace('"loan"', json.dumps(name)))
-    other = json.loads(json.dumps(case()["conversation"]).replace('"loan": "L-77"', f'"{name}": "L-1"'))
+    other = json.loads(
+        json.dumps(case()["conversation"]).replace('"loan": "L-77"', f'"{name}": "L-1"')
+    )
     with pytest.raises(Refused, match="expected tool call is replaced"):
         EvalCases(Resources(root, no_relaxing=True)).update(
             FILE, "renews", {"conversation": other}, mask="conversation"
@@ -161,19 +177,24 @@ REFUSED: list[tuple[str, str, dict[str, Any], Any, str]] = [  # file, case, body
     (FILE, "renews", {}, "conversatio", "INVALID_ARGUMENT"),
     (FILE, "renews", {}, 3, "INVALID_ARGUMENT"),
     (FILE, "renews", {"conversation": "x"}, None, "INVALID_ARGUMENT"),
-    (FILE, "renews", {}, "conversation", "INVALID_ARGUMENT"),  # neither a conversation nor a scenario
+    # neither a conversation nor a scenario
+    (FILE, "renews", {}, "conversation", "INVALID_ARGUMENT"),
     (FILE, "twice", {}, None, "NOT_FOUND"),
     ("twice.evalset.json", "c", {}, None, "FAILED_PRECONDITION"),
 ]
 
 
-@pytest.mark.parametrize(("file", "case_id", "body", "mask", "code"), REFUSED, ids=range(len(REFUSED)))
+@pytest.mark.parametrize(
+    ("file", "case_id", "body", "mask", "code"), REFUSED, ids=range(len(REFUSED))
+)
 def test_what_is_refused_is_not_written(
     root: Path, file: str, case_id: str, body: dict[str, Any], mask: Any, code: str
 ) -> None:
     (root.parent / "outside.evalset.json").write_text(TEXT)
     (root / "link.evalset.json").symlink_to(root.parent / "outside.evalset.json")
-    (root / "old.test.json").write_text('[{"query": "hi", "reference": "hi", "expected_tool_use": []}]')
+    (root / "old.test.json").write_text(
+        '[{"query": "hi", "reference": "hi", "expected_tool_use": []}]'
+    )
     (root / "broken.evalset.json").write_text("{")
     (root / "twice.evalset.json").write_text(
         json.dumps({"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": []}] * 2})
@@ -194,15 +215,22 @@ def test_a_stale_etag_and_read_only(root: Path) -> None:
     assert refused.value.code == "ABORTED"
     with pytest.raises(Refused, match="--read-only"):
         EvalCases(Resources(root, read_only=True)).update(FILE, "renews", {})
-    preview = EvalCases(Resources(root, read_only=True)).update(FILE, "renews", {}, mask="rubrics", preview=True)
+    preview = EvalCases(Resources(root, read_only=True)).update(
+        FILE, "renews", {}, mask="rubrics", preview=True
+    )
     assert preview.relaxations
 
 
 def test_the_spelling_of_the_file_is_kept(root: Path) -> None:
     (root / "camel.evalset.json").write_text(CAMEL)
     cases = EvalCases(Resources(root))
-    assert {"file": "camel.evalset.json", "evalSetId": "s", "evalIds": ["c"]} in cases.listed()["evalSets"]
-    body = {"final_session_state": {"a": 2}, "session_input": {"appName": "x", "userId": "u", "state": {"k": 1}}}
+    assert {"file": "camel.evalset.json", "evalSetId": "s", "evalIds": ["c"]} in cases.listed()[
+        "evalSets"
+    ]
+    body = {
+        "final_session_state": {"a": 2},
+        "session_input": {"appName": "x", "userId": "u", "state": {"k": 1}},
+    }
     cases.update("camel.evalset.json", "c", body)
     text = (root / "camel.evalset.json").read_text()
     assert '"finalSessionState": {"a": 2}' in text

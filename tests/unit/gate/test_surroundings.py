@@ -30,13 +30,19 @@ SUITE = Suite(
 )
 
 
-def test_results_of_an_agent_that_is_kept_apart_are_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_an_agent_that_is_kept_apart_are_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the door decides it, not a setting: the action always keeps agents apart."""
     monkeypatch.setattr(measure, "isolated", lambda *_: contextlib.nullcontext())
-    rules = Rules(settings=Settings(root=tmp_path), suites=(SUITE,), books=(RuleBook(policy=Policy()),))
+    rules = Rules(
+        settings=Settings(root=tmp_path), suites=(SUITE,), books=(RuleBook(policy=Policy()),)
+    )
     environments = set()
     for isolate in (False, True):
-        context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path / "cache", isolate=isolate)
+        context = Context(
+            environ={}, watcher=SilentWatcher(), cache=tmp_path / "cache", isolate=isolate
+        )
         journal = Journal.create(tmp_path / "journal.jsonl", about={})
         session = GateSession(
             project=Project(settings=rules.settings, suites=(SUITE,), problems=()),
@@ -51,5 +57,7 @@ def test_results_of_an_agent_that_is_kept_apart_are_no_others(tmp_path: Path, mo
         with contextlib.closing(journal), measure.opened(session, context) as trials:
             (agent,) = trials.sides[0].agents.values()
             monkeypatch.setattr(agent, "about", lambda: {"python": "3"}, raising=False)
-            environments.add(trials.sides[0].inputs.of(fingerprints.agent_key(SUITE.agent)).environment)
+            environments.add(
+                trials.sides[0].inputs.of(fingerprints.agent_key(SUITE.agent)).environment
+            )
     assert len(environments - {""}) == 2

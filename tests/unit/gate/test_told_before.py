@@ -1,4 +1,5 @@
-"""What is told before anything is spent: the linter's checks reach `validate`, `list` and every run."""
+"""What is told before anything is spent: the linter's checks reach `validate`, `list` and every
+run."""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ NAMES = ["results.json", "comment.md"]
 SMALL = Limits(entries=20, file_bytes=10_000, total_bytes=15_000)
 
 
-def zipped(*entries: tuple[str | zipfile.ZipInfo, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def zipped(
+    *entries: tuple[str | zipfile.ZipInfo, bytes], method: int = zipfile.ZIP_DEFLATED
+) -> bytes:
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", method) as archive:
         for name, content in entries:
@@ -59,15 +61,26 @@ def test_an_archive_without_them_gives_nothing() -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (lambda: zipped((info("results.json", mode=stat.S_IFLNK | 0o777), b"/etc/passwd")), "not a regular file"),
+        (
+            lambda: zipped((info("results.json", mode=stat.S_IFLNK | 0o777), b"/etc/passwd")),
+            "not a regular file",
+        ),
         (lambda: zipped((info("results.json", mode=stat.S_IFIFO), b"")), "not a regular file"),
         (lambda: zipped(("results.json", b"1"), ("results.json", b"2")), "twice"),
-        (lambda: zipped(("results.json", b"x" * 500), method=zipfile.ZIP_LZMA), "unsupported compression"),
+        (
+            lambda: zipped(("results.json", b"x" * 500), method=zipfile.ZIP_LZMA),
+            "unsupported compression",
+        ),
         (lambda: zipped(("results.json", b"x" * 500))[:-30], "truncated"),
         (lambda: zipped(("results.json", bytes(range(256)) * 30))[200:], "cannot be read"),
         (lambda: b"", "not a zip"),
         (lambda: b"<html>", "not a zip"),
-        (lambda: zipped(("results.json", b"x")).replace(b"\x00\x00\x08\x00", b"\x01\x00\x08\x00"), "encrypted"),
+        (
+            lambda: zipped(("results.json", b"x")).replace(
+                b"\x00\x00\x08\x00", b"\x01\x00\x08\x00"
+            ),
+            "encrypted",
+        ),
     ],
 )
 def test_what_is_no_honest_archive_is_not_used(tmp_path, content, told) -> None:

@@ -12,7 +12,11 @@ from evalgate.github import check_run
     ("parts", "most", "fitted"),
     [
         (["a", "", "b"], 100, "a\n\nb"),
-        (["a" * 99, "b"], 100, "b\n\n_1 section left out because of GitHub's size limit: see the job summary._"),
+        (
+            ["a" * 99, "b"],
+            100,
+            "b\n\n_1 section left out because of GitHub's size limit: see the job summary._",
+        ),
         (
             ["one\n" + "x" * 200],
             100,

@@ -57,7 +57,10 @@ def test_a_name_is_its_title_and_text_like_any_other() -> None:
 
 
 def test_later_runs_and_attempts_are_newer() -> None:
-    texts = [comment.render(Job(run=run, attempt=attempt), headline="x") for run, attempt in ((1, 1), (1, 2), (2, 0))]
+    texts = [
+        comment.render(Job(run=run, attempt=attempt), headline="x")
+        for run, attempt in ((1, 1), (1, 2), (2, 0))
+    ]
     runs = [comment.run_of(text, "")[0] for text in texts]
     assert runs == sorted(runs)
     assert comment.run_of("> quoted", "") == ((0, 0), "")

@@ -64,7 +64,8 @@ def test_forks(head, is_fork) -> None:
         ({"ref": "refs/heads/main", "before": A, "after": B}, True, A),
         ({"ref": "refs/heads/main", "before": ZEROS, "after": B}, True, ""),  # a new branch
         ({"ref": "refs/heads/topic", "before": A, "after": B}, False, A),
-        ({"ref": "refs/tags/main", "before": A, "after": B}, False, A),  # a tag called like the branch
+        # a tag called like the branch
+        ({"ref": "refs/tags/main", "before": A, "after": B}, False, A),
         ({"ref": "refs/heads/main", "before": A, "after": ZEROS, "deleted": True}, False, A),
     ],
 )
@@ -76,7 +77,12 @@ def test_a_push(payload, on_default, before) -> None:
 
 
 def test_a_merge_group() -> None:
-    group = {"base_sha": A, "head_sha": B, "base_ref": "refs/heads/main", "head_ref": "refs/heads/gh-readonly-queue/x"}
+    group = {
+        "base_sha": A,
+        "head_sha": B,
+        "base_ref": "refs/heads/main",
+        "head_ref": "refs/heads/gh-readonly-queue/x",
+    }
     found = parse("merge_group", {"action": "checks_requested", "merge_group": group})
     assert (found.base_sha, found.head.sha) == (A, B)
     assert found.head.ref == "gh-readonly-queue/x"
@@ -91,8 +97,17 @@ def test_a_merge_group() -> None:
     ],
 )
 def test_a_workflow_run(run, is_fork) -> None:
-    whole = {"id": 7, "head_sha": B, "head_branch": "topic", "event": "pull_request", "conclusion": "success", **run}
-    found = parse("workflow_run", {"action": "completed", "workflow_run": whole, "repository": REPOSITORY})
+    whole = {
+        "id": 7,
+        "head_sha": B,
+        "head_branch": "topic",
+        "event": "pull_request",
+        "conclusion": "success",
+        **run,
+    }
+    found = parse(
+        "workflow_run", {"action": "completed", "workflow_run": whole, "repository": REPOSITORY}
+    )
     assert found.head.is_fork is is_fork
     assert found.run == events.FinishedRun(id=7, event="pull_request", conclusion="success")
     assert (found.head.sha, found.head.ref) == (B, "topic")
@@ -101,8 +116,15 @@ def test_a_workflow_run(run, is_fork) -> None:
 @pytest.mark.parametrize("name", ["schedule", "workflow_dispatch", "release", "issue_comment"])
 def test_other_events_know_their_commit(name) -> None:
     found = parse(name, {"schedule": "0 3 * * *", "repository": REPOSITORY})
-    assert (found.head.sha, found.name, found.repository, found.number) == ("e" * 40, name, "o/r", None)
-    assert found.kind is (EventKind.OTHER if name in ("release", "issue_comment") else EventKind(name))
+    assert (found.head.sha, found.name, found.repository, found.number) == (
+        "e" * 40,
+        name,
+        "o/r",
+        None,
+    )
+    assert found.kind is (
+        EventKind.OTHER if name in ("release", "issue_comment") else EventKind(name)
+    )
     assert found.on_default_branch is (name == "schedule")  # which runs nowhere else
 
 
@@ -170,12 +192,17 @@ def test_garbage_is_an_error_or_a_context_with_whole_shas(name, payload) -> None
 
 
 def test_a_dispatch_that_names_a_pull_request_is_of_that_pull_request() -> None:
-    found = parse("workflow_dispatch", {"inputs": {"pull-request": " 12 ", "sha": B.upper()}, "repository": REPOSITORY})
+    found = parse(
+        "workflow_dispatch",
+        {"inputs": {"pull-request": " 12 ", "sha": B.upper()}, "repository": REPOSITORY},
+    )
     assert (found.kind, found.number, found.head.sha) == (EventKind.WORKFLOW_DISPATCH, 12, B)
     assert (found.name, found.repository) == ("workflow_dispatch", "o/r")
 
 
-@pytest.mark.parametrize("inputs", [None, {}, {"sha": B}, {"pull-request": "", "sha": ""}, {"other": "12"}])
+@pytest.mark.parametrize(
+    "inputs", [None, {}, {"sha": B}, {"pull-request": "", "sha": ""}, {"other": "12"}]
+)
 def test_a_dispatch_that_names_none_is_of_the_branch(inputs) -> None:
     found = parse("workflow_dispatch", {"inputs": inputs, "repository": REPOSITORY})
     assert (found.number, found.head.sha) == (None, "e" * 40)
@@ -236,9 +263,19 @@ UPLOADING = "steps:\n- uses: actions/upload-artifact@v4\n"
     ("ref", "text", "kept"),
     [
         ("o/r/.github/workflows/gate.yml@refs/heads/x", UPLOADING, True),
-        ("o/r/.github/workflows/gate.yml@refs/heads/x", "steps:\n- uses: o/evalgate/gate@v1\n", True),
-        ("o/r/.github/workflows/gate.yml@refs/heads/x", "steps: []", False),  # reports end with the job
-        ("o/r/.github/workflows/gate.yml@refs/heads/x", "uses: ./.github/workflows/other.yml", True),  # who knows
+        (
+            "o/r/.github/workflows/gate.yml@refs/heads/x",
+            "steps:\n- uses: o/evalgate/gate@v1\n",
+            True,
+        ),
+        # reports end with the job
+        ("o/r/.github/workflows/gate.yml@refs/heads/x", "steps: []", False),
+        # who knows
+        (
+            "o/r/.github/workflows/gate.yml@refs/heads/x",
+            "uses: ./.github/workflows/other.yml",
+            True,
+        ),
         ("o/r/.github/workflows/other.yml@refs/heads/x", "steps: []", True),  # not in the checkout
         ("o/r/.github/workflows/../../x@y", "steps: []", True),
         ("", "steps: []", True),

@@ -15,15 +15,21 @@ from evalgate.github import forks
 from evalgate.github.events import EventContext, EventKind, FinishedRun, Head
 
 SHA = "b" * 40
-TARGET = EventContext(kind=EventKind.PULL_REQUEST_TARGET, name="pull_request_target", number=5, head=Head(sha=SHA))
+TARGET = EventContext(
+    kind=EventKind.PULL_REQUEST_TARGET, name="pull_request_target", number=5, head=Head(sha=SHA)
+)
 RUN = EventContext(
     kind=EventKind.WORKFLOW_RUN,
     name="workflow_run",
     head=Head(is_fork=True, sha=SHA),
     run=FinishedRun(id=1, event="pull_request"),
 )
-PULL = EventContext(kind=EventKind.PULL_REQUEST, name="pull_request", head=Head(sha=SHA, is_fork=True))
-DISPATCH = EventContext(kind=EventKind.WORKFLOW_DISPATCH, name="workflow_dispatch", number=5, head=Head(sha=SHA))
+PULL = EventContext(
+    kind=EventKind.PULL_REQUEST, name="pull_request", head=Head(sha=SHA, is_fork=True)
+)
+DISPATCH = EventContext(
+    kind=EventKind.WORKFLOW_DISPATCH, name="workflow_dispatch", number=5, head=Head(sha=SHA)
+)
 
 
 def checkout(folder: Path, *, head: str = SHA, config: str = "[core]\n") -> Path:
@@ -41,14 +47,24 @@ def checkout(folder: Path, *, head: str = SHA, config: str = "[core]\n") -> Path
         (TARGET, {"mode": "post"}, "pull_request_target is refused"),
         (PULL, {"mode": "post"}, "works on workflow_run, not on pull_request"),
         (EventContext(kind=EventKind.NONE), {"mode": "post"}, "not on a local run"),
-        (dataclasses.replace(RUN, run=FinishedRun(id=1, event="push")), {"mode": "post"}, "was on push"),
+        (
+            dataclasses.replace(RUN, run=FinishedRun(id=1, event="push")),
+            {"mode": "post"},
+            "was on push",
+        ),
         (RUN, {}, "no code of the fork may run here"),
         (PULL, {"mode": "merge"}, "needs `results`"),
         (PULL, {"mode": "merge", "results": "x", "shard": "1/2"}, "cannot be combined"),
-        (dataclasses.replace(DISPATCH, head=Head(sha="c" * 40)), {}, "another commit is checked out"),
+        (
+            dataclasses.replace(DISPATCH, head=Head(sha="c" * 40)),
+            {},
+            "another commit is checked out",
+        ),
     ],
 )
-def test_what_is_refused(event: EventContext, given: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_what_is_refused(
+    event: EventContext, given: dict[str, Any], words: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match=words):
         forks.check(event, Settings(**given), root=checkout(tmp_path))
 
@@ -78,7 +94,8 @@ def test_what_is_allowed(event: EventContext, given: dict[str, Any], tmp_path: P
     "config",
     [
         '[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic x\n',
-        '[includeIf "gitdir:/x/.git"]\n\tpath = /runner/_temp/credentials.config\n',  # newer versions of the checkout
+        # newer versions of the checkout
+        '[includeIf "gitdir:/x/.git"]\n\tpath = /runner/_temp/credentials.config\n',
     ],
 )
 def test_a_checkout_that_keeps_the_token_is_refused(config: str, tmp_path: Path) -> None:

@@ -42,7 +42,12 @@ def test_a_folder_is_named_from_the_top_of_its_repository(
         (".", ".github", Links(), ".github"),
         ("services", "services/geo", Links(), "geo"),  # a repository within
         (None, "services/geo", Links(), None),  # nobody knows
-        (None, "services/geo", Links(repository="https://host/o/r", folder="services/geo"), "services/geo"),
+        (
+            None,
+            "services/geo",
+            Links(repository="https://host/o/r", folder="services/geo"),
+            "services/geo",
+        ),
         (None, ".", Links(repository="https://host/o/r"), ""),
     ],
 )
@@ -56,9 +61,13 @@ def test_results_know_their_folder_of_the_repository(
 
 
 def test_places_move_with_their_folder_and_absolute_ones_stay() -> None:
-    problem = Problem(severity=Severity.ERROR, code="x", message="m", place=Place(file="a.json", line=3))
+    problem = Problem(
+        severity=Severity.ERROR, code="x", message="m", place=Place(file="a.json", line=3)
+    )
     assert str(problem.below("services/geo").place) == "services/geo/a.json:3"
     assert problem.below("") == problem
-    outside = Problem(severity=Severity.ERROR, code="x", message="m", place=Place(file="/etc/a.json"))
+    outside = Problem(
+        severity=Severity.ERROR, code="x", message="m", place=Place(file="/etc/a.json")
+    )
     assert outside.below("services/geo") == outside
     assert Problem(severity=Severity.ERROR, code="x", message="m").below("services").place is None

@@ -49,19 +49,40 @@ def test_a_token_says_of_which_run_the_digest_is(issuer: Issuer) -> None:
         (lambda issuer: issuer.token(f"evalgate:{DIGEST}"), True),
         (lambda issuer: issuer.token(f"evalgate:{DIGEST}", exp=1), True),  # of last week
         (lambda issuer: issuer.token(f"evalgate:{'cd' * 32}"), False),  # of another file
-        (lambda issuer: issuer.token(DIGEST), False),  # asked for by somebody else, for something else
+        # asked for by somebody else, for something else
+        (lambda issuer: issuer.token(DIGEST), False),
         (lambda issuer: issuer.token(f"evalgate:{DIGEST}", iss="https://evil.example"), False),
-        (lambda issuer: jwt.encode(claims(issuer), OTHERS, algorithm="RS256", headers={"kid": "1"}), False),
-        (lambda issuer: jwt.encode(claims(issuer), OURS, algorithm="RS256", headers={"kid": "2"}), False),
-        (lambda issuer: jwt.encode(claims(issuer), "", algorithm="none", headers={"kid": "1"}), False),
-        (lambda issuer: jwt.encode(claims(issuer), "x" * 32, algorithm="HS256", headers={"kid": "1"}), False),
+        (
+            lambda issuer: jwt.encode(
+                claims(issuer), OTHERS, algorithm="RS256", headers={"kid": "1"}
+            ),
+            False,
+        ),
+        (
+            lambda issuer: jwt.encode(
+                claims(issuer), OURS, algorithm="RS256", headers={"kid": "2"}
+            ),
+            False,
+        ),
+        (
+            lambda issuer: jwt.encode(claims(issuer), "", algorithm="none", headers={"kid": "1"}),
+            False,
+        ),
+        (
+            lambda issuer: jwt.encode(
+                claims(issuer), "x" * 32, algorithm="HS256", headers={"kid": "1"}
+            ),
+            False,
+        ),
         (lambda issuer: issuer.token(f"evalgate:{DIGEST}")[:-8], False),
         (lambda _: "", False),
         (lambda _: "a.b.c", False),
         (lambda _: "é" * 100, False),
     ],
 )
-def test_only_githubs_own_word_counts(issuer: Issuer, token: Callable[[Issuer], str], is_believed: bool) -> None:
+def test_only_githubs_own_word_counts(
+    issuer: Issuer, token: Callable[[Issuer], str], is_believed: bool
+) -> None:
     expected = "o/r@refs/pull/7/merge" if is_believed else ""
     assert witness_of(issuer).scope(DIGEST, token(issuer)) == expected
 

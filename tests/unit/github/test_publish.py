@@ -34,8 +34,12 @@ class GitHub:
         self.hold.set()
         self.busy = threading.Event()
         monkeypatch.setattr(check_run, "start", self.start)
-        monkeypatch.setattr(check_run, "update", lambda _, check, output: self.asked("update", output.title))
-        monkeypatch.setattr(check_run, "complete", lambda *_, conclusion, **__: self.asked("complete", conclusion))
+        monkeypatch.setattr(
+            check_run, "update", lambda _, check, output: self.asked("update", output.title)
+        )
+        monkeypatch.setattr(
+            check_run, "complete", lambda *_, conclusion, **__: self.asked("complete", conclusion)
+        )
         monkeypatch.setattr(comment, "post", self.post)
 
     def start(self, *_: object, name: str, **__: object) -> CheckRun:
@@ -62,14 +66,19 @@ def github(monkeypatch: pytest.MonkeyPatch) -> GitHub:
 
 
 def opened(
-    settings: Settings | None = None, *, now: Callable[[], float] = lambda: 0.0, number: int | None = 7
+    settings: Settings | None = None,
+    *,
+    now: Callable[[], float] = lambda: 0.0,
+    number: int | None = 7,
 ) -> Posting:
     made = posting(settings or Settings(), now=now, number=number)
     made.start()
     return made
 
 
-def posting(settings: Settings, *, now: Callable[[], float] = lambda: 0.0, number: int | None = 7) -> Posting:
+def posting(
+    settings: Settings, *, now: Callable[[], float] = lambda: 0.0, number: int | None = 7
+) -> Posting:
     client = Client(repository="o/r", token="t")
     return Posting(client, Job(run=1), settings, head_sha="a" * 40, number=number, clock=now)
 
@@ -91,7 +100,11 @@ def test_a_run_is_begun_decided_and_told(github: GitHub) -> None:
     made.prepare(build.report("pass"))
 
     assert made.finish() == ()
-    assert github.calls == [("start", "evalgate"), ("complete", Conclusion.SUCCESS), ("comment", True)]
+    assert github.calls == [
+        ("start", "evalgate"),
+        ("complete", Conclusion.SUCCESS),
+        ("comment", True),
+    ]
 
 
 def test_progress_is_told_seldom_and_by_nobodys_trial(github: GitHub) -> None:
@@ -128,7 +141,13 @@ def test_a_github_that_hangs_holds_up_no_trial_and_gets_no_backlog(github: GitHu
     github.hold.set()
     made.finish()
 
-    assert [what for what, _ in github.calls] == ["start", "update", "comment", "complete", "comment"]
+    assert [what for what, _ in github.calls] == [
+        "start",
+        "update",
+        "comment",
+        "complete",
+        "comment",
+    ]
 
 
 def test_the_first_failure_to_tell_progress_is_the_last_try(github: GitHub) -> None:
@@ -147,13 +166,19 @@ def test_the_first_failure_to_tell_progress_is_the_last_try(github: GitHub) -> N
     assert [what for what, _ in github.calls] == ["start", "update", "complete", "comment"]
 
 
-def test_a_missing_permission_is_told_once_and_the_comment_comes_all_the_same(github: GitHub) -> None:
+def test_a_missing_permission_is_told_once_and_the_comment_comes_all_the_same(
+    github: GitHub,
+) -> None:
     github.denied = True
     made = opened()
     made.prepare(build.report("pass"))
 
     (problem,) = made.finish()
-    assert (problem.code, problem.severity.value, problem.hint) == ("not-posted", "notice", "grant it")
+    assert (problem.code, problem.severity.value, problem.hint) == (
+        "not-posted",
+        "notice",
+        "grant it",
+    )
     assert [what for what, _ in github.calls] == ["start", "comment"]
 
 
@@ -167,7 +192,9 @@ def test_what_cannot_be_posted_is_told_each_with_its_reason(github: GitHub) -> N
         "the check run could not be posted: nobody answers",
         "the comment could not be posted: nobody answers",
     ]
-    assert [what for what, _ in github.calls] == ["start", "start", "comment"], "the end tries again"
+    assert [what for what, _ in github.calls] == ["start", "start", "comment"], (
+        "the end tries again"
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +204,9 @@ def test_what_cannot_be_posted_is_told_each_with_its_reason(github: GitHub) -> N
         (False, [("complete", Conclusion.FAILURE), ("comment", True)]),
     ],
 )
-def test_a_run_without_a_verdict_ends_its_check_run(github: GitHub, expected: object, *, hurried: bool) -> None:
+def test_a_run_without_a_verdict_ends_its_check_run(
+    github: GitHub, expected: object, *, hurried: bool
+) -> None:
     made = opened()
     settled(made)
     assert made.give_up("it broke", hurried=hurried) == ()
@@ -206,7 +235,9 @@ def test_a_run_that_ends_before_it_began_leaves_nothing_behind(github: GitHub) -
     assert github.calls == []
 
 
-def test_a_farewell_does_not_wait_for_a_github_that_hangs(github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_farewell_does_not_wait_for_a_github_that_hangs(
+    github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(publish, "FAREWELL_S", 0.05)
     github.hold.clear()
     made = opened(Settings(comment="off"))
@@ -266,7 +297,10 @@ def test_when_a_comment_is_made(words: str, when: str, *, expected: bool) -> Non
 
 
 def test_a_named_gate_has_a_check_run_of_its_own() -> None:
-    assert (publish.check_name(Job()), publish.check_name(Job(name="travel"))) == ("evalgate", "evalgate: travel")
+    assert (publish.check_name(Job()), publish.check_name(Job(name="travel"))) == (
+        "evalgate",
+        "evalgate: travel",
+    )
 
 
 def test_a_reason_can_neither_ping_nor_render(github: GitHub) -> None:
@@ -309,7 +343,9 @@ def test_very_long_runs_tell_ever_more_seldom() -> None:
 
 def test_the_end_is_told_by_the_report() -> None:
     told: list[object] = []
-    watcher = ProgressWatcher(SilentWatcher(), lambda *about: told.append(about), clock=iter([0.0, 99.0]).__next__)
+    watcher = ProgressWatcher(
+        SilentWatcher(), lambda *about: told.append(about), clock=iter([0.0, 99.0]).__next__
+    )
     watcher.begin(trials=1, done=0)
     watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
     assert told == []

@@ -31,7 +31,11 @@ def steps(folder: Path, text: str) -> list[GateStep | Problem]:
 def told(folder: Path, text: str) -> list[str]:
     found = steps(folder, text)
     assert found
-    return [each.code for step in found for each in ([step] if isinstance(step, Problem) else workflows.problems(step))]
+    return [
+        each.code
+        for step in found
+        for each in ([step] if isinstance(step, Problem) else workflows.problems(step))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -58,9 +62,13 @@ def test_what_is_wrong(tmp_path: Path, old: str, new: str, codes: list[str]) -> 
     assert told(tmp_path, SOUND.replace(old, new, 1)) == codes
 
 
-@pytest.mark.parametrize("example", ["matrix.yml", "fork-safe-gate.yml", "fork-safe-post.yml", "with-judge.yml"])
+@pytest.mark.parametrize(
+    "example", ["matrix.yml", "fork-safe-gate.yml", "fork-safe-post.yml", "with-judge.yml"]
+)
 def test_our_examples_lack_nothing_but_the_owner(tmp_path: Path, example: str) -> None:
-    text = (Path(__file__).resolve().parents[3] / "examples" / "workflows" / example).read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[3] / "examples" / "workflows" / example).read_text(
+        encoding="utf-8"
+    )
     assert set(told(tmp_path, text)) == {"workflow-owner"}
 
 
@@ -71,9 +79,13 @@ def test_our_examples_lack_nothing_but_the_owner(tmp_path: Path, example: str) -
 )  # fmt: skip
 def test_odd_files_are_read_as_far_as_they_go(tmp_path: Path, text: str) -> None:
     found = steps(tmp_path, text)
-    assert len(found) == ("uses: x/evalgate" in text or text == "evalgate: [")  # the step, or that YAML is broken
+    # the step, or that YAML is broken
+    assert len(found) == ("uses: x/evalgate" in text or text == "evalgate: [")
     for step in found:
-        assert all(each.message for each in (workflows.problems(step) if isinstance(step, GateStep) else ()))
+        assert all(
+            each.message
+            for each in (workflows.problems(step) if isinstance(step, GateStep) else ())
+        )
 
 
 @pytest.mark.parametrize(
@@ -88,12 +100,16 @@ def test_odd_files_are_read_as_far_as_they_go(tmp_path: Path, text: str) -> None
         (["SERP_API_KEY"], f"          paths: evals/one\n{NAMES}", ""),
     ],
 )
-def test_variables_that_a_workflow_does_not_give(tmp_path: Path, needed: list[str], step: str, absent: str) -> None:
+def test_variables_that_a_workflow_does_not_give(
+    tmp_path: Path, needed: list[str], step: str, absent: str
+) -> None:
     text = SOUND.replace(NAMES, step) if step else SOUND
     (found,) = steps(tmp_path, text)
     assert isinstance(found, GateStep)
     problems = list(doctor.unset_in_workflow(found, needed, Settings()))
-    assert [each.message for each in problems] == ([f"the agent would not get {absent}"] if absent else [])
+    assert [each.message for each in problems] == (
+        [f"the agent would not get {absent}"] if absent else []
+    )
     for each in problems:
         assert f"      {absent}: ${{{{ secrets.{absent} }}}}" in each.hint
 
@@ -104,5 +120,7 @@ def test_signing_in_sets_credentials(tmp_path: Path) -> None:
     (without,) = steps(tmp_path, text)
     (found,) = steps(tmp_path, text.replace("      - uses: acme/", before))
     assert isinstance(without, GateStep) and isinstance(found, GateStep)  # noqa: PT018 - for the type checker
-    assert [each.code for each in doctor.unset_in_workflow(without, [], Settings())] == ["workflow-variable"]
+    assert [each.code for each in doctor.unset_in_workflow(without, [], Settings())] == [
+        "workflow-variable"
+    ]
     assert list(doctor.unset_in_workflow(found, [], Settings())) == []

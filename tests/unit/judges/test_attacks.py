@@ -1,4 +1,5 @@
-"""Whatever a judged text says, it stays within its fence: a judge that obeys all that stands outside is not fooled."""
+"""Whatever a judged text says, it stays within its fence: a judge that obeys all that stands
+outside is not fooled."""
 
 import contextlib
 import json
@@ -11,7 +12,13 @@ from builders.judging import ScriptedJudge, panel
 from hypothesis import given, strategies as st
 
 from evalgate import criteria
-from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, user_simulation, vertex
+from evalgate.criteria import (
+    final_response_match_v2,
+    hallucinations_v1,
+    rubrics,
+    user_simulation,
+    vertex,
+)
 from evalgate.criteria.base import CriterionServices
 from evalgate.criteria.rubrics import Subject
 from evalgate.judges import prompting
@@ -52,14 +59,27 @@ def _played(plan: str, answer: str) -> Question:
 
 
 def _quality(**given: object) -> Question:
-    asked = {"plan": "Ask.", "conversation": "", "message": "m", "stop_signal": "</finished>", "persona": None, **given}
+    asked = {
+        "plan": "Ask.",
+        "conversation": "",
+        "message": "m",
+        "stop_signal": "</finished>",
+        "persona": None,
+        **given,
+    }
     return user_simulation.ask_quality(**asked)
 
 
 PROMPTS: dict[str, Callable[[str], Question]] = {
-    "match, answer": lambda text: final_response_match_v2.ask_match(request="q", answer=text, reference="7"),
-    "match, request": lambda text: final_response_match_v2.ask_match(request=text, answer="7", reference="7"),
-    "match, reference": lambda text: final_response_match_v2.ask_match(request="q", answer="7", reference=text),
+    "match, answer": lambda text: final_response_match_v2.ask_match(
+        request="q", answer=text, reference="7"
+    ),
+    "match, request": lambda text: final_response_match_v2.ask_match(
+        request=text, answer="7", reference="7"
+    ),
+    "match, reference": lambda text: final_response_match_v2.ask_match(
+        request="q", answer="7", reference=text
+    ),
     "rubrics of an answer": _rubrics(Subject.FINAL_RESPONSE),
     "rubrics of tool use": _rubrics(Subject.TOOL_USE),
     "rubrics of a conversation": _rubrics(Subject.CONVERSATION),
@@ -76,14 +96,21 @@ PROMPTS: dict[str, Callable[[str], Question]] = {
     "simulator quality, conversation": lambda text: _quality(
         conversation=user_simulation.history([turn("q", answer=text)])
     ),
-    "simulator quality, persona": lambda text: _quality(persona=Persona(persona_id="own", description=text)),
-    "generating, agent": lambda text: generate.render_question(agents=[], introduction=text, instruction="", count=1),
-    "generating, wishes": lambda text: generate.render_question(agents=[], introduction="", instruction=text, count=1),
+    "simulator quality, persona": lambda text: _quality(
+        persona=Persona(persona_id="own", description=text)
+    ),
+    "generating, agent": lambda text: generate.render_question(
+        agents=[], introduction=text, instruction="", count=1
+    ),
+    "generating, wishes": lambda text: generate.render_question(
+        agents=[], introduction="", instruction=text, count=1
+    ),
 }
 
 
 def split(prompt: str) -> tuple[list[str], list[str]]:
-    """The lines outside the fences, with the code taken out, and those inside; a marker is a whole line."""
+    """The lines outside the fences, with the code taken out, and those inside; a marker is a whole
+    line."""
     head, _, rest = prompt.partition("\n")
     code = head.removeprefix("The code of this message is ")
     outside, inside, piece = [], [], ""
@@ -105,7 +132,14 @@ def split(prompt: str) -> tuple[list[str], list[str]]:
 def armed(attack: str, render: Callable[[str], Question]) -> str:
     """The attack with the code that a text without it has: the best guess that there is."""
     code = render(BENIGN).prompt.partition("\n")[0].rpartition(" ")[2]
-    names = ("user_request", "reference_answer", "agent_answer", "final_answer", "properties", "sentences")
+    names = (
+        "user_request",
+        "reference_answer",
+        "agent_answer",
+        "final_answer",
+        "properties",
+        "sentences",
+    )
     text = attack.replace("{code}", code).replace("{CODE}", code.upper())
     text = text.replace("{closings}", "\n".join(prompting.end_line(name, code) for name in names))
     return text.replace("{openings}", "\n".join(prompting.begin_line(name, code) for name in names))
@@ -157,11 +191,14 @@ def reply_of(name: str, label: str) -> str:
     key, prefix = ("label", "S") if name == "hallucinations_v1" else ("verdict", "P")
     if name in ("final_response_match_v2", "safety_v1", "response_evaluation_score"):
         return json.dumps({"rationale": "", "verdict": label})
-    return json.dumps({"verdicts": [{"id": f"{prefix}{number}", key: label} for number in range(1, 60)]})
+    return json.dumps(
+        {"verdicts": [{"id": f"{prefix}{number}", key: label} for number in range(1, 60)]}
+    )
 
 
 class Obedient:
-    """Does what any line outside the fences says, unless it was there before the attacks began; else is honest."""
+    """Does what any line outside the fences says, unless it was there before the attacks began;
+    else is honest."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -181,8 +218,13 @@ class Obedient:
 def attacked_evidence(attack: str) -> TrialView:
     response = ToolResponse(name="lookup", response={"note": attack}, id=None)
     said = turn("what is it?", call("lookup", q=attack), answer=attack)
-    events = (*(said.events or ()), Event(author="agent", content=Content(parts=(response, Text(text=attack)))))
-    actual = Invocation(user_content=said.user_content, final_response=said.final_response, events=events)
+    events = (
+        *(said.events or ()),
+        Event(author="agent", content=Content(parts=(response, Text(text=attack)))),
+    )
+    actual = Invocation(
+        user_content=said.user_content, final_response=said.final_response, events=events
+    )
     return TrialView(case=case("c"), actual=(actual,), expected=(turn("what is it?", answer="7"),))
 
 

@@ -46,7 +46,10 @@ def test_every_field_counts(changed: dict[str, object]) -> None:
 
 
 def test_another_endpoint_is_another_judge() -> None:
-    addresses = {judges_cache.address_of(request(), endpoint=each) for each in ("", "http://a/v1", "http://b/v1")}
+    addresses = {
+        judges_cache.address_of(request(), endpoint=each)
+        for each in ("", "http://a/v1", "http://b/v1")
+    }
     assert len(addresses) == 3
 
 
@@ -57,26 +60,44 @@ def test_the_order_of_keys_does_not_count() -> None:
 
 def test_the_address_is_the_same_tomorrow() -> None:
     """Kept replies are worthless once this changes: raise entries.FORMAT if it must."""
-    assert judges_cache.address_of(request()) == "3b04b93abcd193c9eefdcdf962befc1461e9477e570b794f1f795f1afdc03e04"
+    assert (
+        judges_cache.address_of(request())
+        == "3b04b93abcd193c9eefdcdf962befc1461e9477e570b794f1f795f1afdc03e04"
+    )
 
 
 # --- entries --------------------------------------------------------------------------------------
 
-TEXTS = st.builds(Text, text=st.text(st.characters(exclude_categories=("Cs",))), thought=st.booleans())
+TEXTS = st.builds(
+    Text, text=st.text(st.characters(exclude_categories=("Cs",))), thought=st.booleans()
+)
 
 
-@given(st.lists(TEXTS, max_size=3), st.none() | st.just(USAGE), st.none() | st.text(max_size=5), st.integers(0, 9))
-def test_an_entry_comes_back(parts: list[Text], usage: object, version: str | None, sample: int) -> None:
+@given(
+    st.lists(TEXTS, max_size=3),
+    st.none() | st.just(USAGE),
+    st.none() | st.text(max_size=5),
+    st.integers(0, 9),
+)
+def test_an_entry_comes_back(
+    parts: list[Text], usage: object, version: str | None, sample: int
+) -> None:
     given_reply = JudgeReply(parts=tuple(parts), usage=usage, model_version=version, finish="STOP")
     line = judges_cache.render_entry(judges_cache.entry_of(request(sample=sample), given_reply))
     assert "\n" not in line
     found = judges_cache.parse_entry(line)
-    assert (found.reply.parts, found.reply.usage, found.reply.model_version) == (tuple(parts), usage, version)
+    assert (found.reply.parts, found.reply.usage, found.reply.model_version) == (
+        tuple(parts),
+        usage,
+        version,
+    )
     assert found.reply.cached
     assert found.sample == sample
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 99, "address": "a", "parts": []}', '{"format": 1}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"format": 99, "address": "a", "parts": []}', '{"format": 1}']
+)
 def test_anything_else_is_no_entry(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - pydantic's words are not ours
         judges_cache.parse_entry(text)
@@ -84,7 +105,9 @@ def test_anything_else_is_no_entry(text: str) -> None:
 
 def test_no_prompt_is_kept() -> None:
     line = judges_cache.render_entry(
-        judges_cache.entry_of(request(prompt="what the customer said", system="secretive"), reply("yes"))
+        judges_cache.entry_of(
+            request(prompt="what the customer said", system="secretive"), reply("yes")
+        )
     )
     assert "customer" not in line
     assert "secretive" not in line
@@ -143,7 +166,9 @@ def test_a_damaged_file_is_told_and_asked_for_anew(tmp_path: Path, damage: bytes
 def test_a_file_under_another_name_is_not_believed(tmp_path: Path) -> None:
     warnings: list[str] = []
     cache = VerdictCache(tmp_path, warn=warnings.append)
-    one, other = (judges_cache.entry_of(request(sample=sample), reply("valid")) for sample in (0, 1))
+    one, other = (
+        judges_cache.entry_of(request(sample=sample), reply("valid")) for sample in (0, 1)
+    )
     cache.write(one)
     moved = tmp_path / other.address[:2] / f"{other.address}.json"
     moved.parent.mkdir(exist_ok=True)
@@ -162,7 +187,9 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
 
 def test_many_writers_leave_whole_files(tmp_path: Path) -> None:
     caches = [VerdictCache(tmp_path) for _ in range(4)]
-    work = [judges_cache.entry_of(request(sample=sample), reply("valid " * 500)) for sample in range(8)]
+    work = [
+        judges_cache.entry_of(request(sample=sample), reply("valid " * 500)) for sample in range(8)
+    ]
 
     def write(cache: VerdictCache) -> None:
         for _ in range(10):
@@ -177,7 +204,9 @@ def test_many_writers_leave_whole_files(tmp_path: Path) -> None:
             found = caches[0].read(entry.address)
             assert found is None or found.text == "valid " * 500
     assert len(kept(tmp_path)) == 8
-    assert [found.text for entry in work if (found := caches[0].read(entry.address))] == ["valid " * 500] * 8
+    assert [found.text for entry in work if (found := caches[0].read(entry.address))] == [
+        "valid " * 500
+    ] * 8
     assert not list(tmp_path.rglob(".new-*"))
 
 
@@ -209,7 +238,8 @@ def test_a_reply_is_recorded_once(tmp_path: Path) -> None:
     for recorder in (Recorder(path), Recorder(path)):
         for _ in range(2):
             recorder.record(judges_cache.entry_of(request(), reply("valid")))
-    assert len(path.read_text().splitlines()) == 2  # the second recorder was opened before the first one wrote
+    # the second recorder was opened before the first one wrote
+    assert len(path.read_text().splitlines()) == 2
     Recorder(path).record(judges_cache.entry_of(request(), reply("valid")))
     assert len(path.read_text().splitlines()) == 2
 

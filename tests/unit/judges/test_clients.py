@@ -22,7 +22,12 @@ from evalgate.judges.clients import Clients
         ("gemma-3-27b-it", "gemini", "google", "gemma-3-27b-it"),
         ("gemini/gemini-2.5-pro", "gemini", "google", "gemini-2.5-pro"),  # LiteLLM
         ("vertex_ai/gemini-2.5-pro", "gemini", "vertex", "gemini-2.5-pro"),
-        ("projects/p/locations/l/endpoints/123", "gemini", "vertex", "projects/p/locations/l/endpoints/123"),
+        (
+            "projects/p/locations/l/endpoints/123",
+            "gemini",
+            "vertex",
+            "projects/p/locations/l/endpoints/123",
+        ),
         ("gpt-4.1", "openai", "openai", "gpt-4.1"),
         ("o4-mini", "openai", "openai", "o4-mini"),
         ("openai/gpt-4.1", "openai", "openai", "gpt-4.1"),
@@ -51,12 +56,18 @@ def test_any_name_is_read(written: str) -> None:
 # --- who is asked ---------------------------------------------------------------------------------
 
 
-def clients_of(defaults: JudgeRule | None = None, **environment: str) -> tuple[Clients, dict[str, ScriptedJudge]]:
+def clients_of(
+    defaults: JudgeRule | None = None, **environment: str
+) -> tuple[Clients, dict[str, ScriptedJudge]]:
     judges = {name: ScriptedJudge(lambda _: "valid") for name in ("gemini", "openai", "replay")}
-    return Clients(judges, defaults=defaults or JudgeRule(), environment=environment, clock=HeldClock()), judges
+    return Clients(
+        judges, defaults=defaults or JudgeRule(), environment=environment, clock=HeldClock()
+    ), judges
 
 
-def setting_of(model: str, defaults: JudgeRule | None = None, **environment: str) -> tuple[str, JudgeSetting]:
+def setting_of(
+    model: str, defaults: JudgeRule | None = None, **environment: str
+) -> tuple[str, JudgeSetting]:
     """The client that was opened for `model`, and what with."""
     held, judges = clients_of(defaults, **environment)
     held.client(model)
@@ -66,17 +77,65 @@ def setting_of(model: str, defaults: JudgeRule | None = None, **environment: str
 @pytest.mark.parametrize(
     ("model", "defaults", "environment", "client", "base_url", "key", "needs"),
     [
-        ("gemini-2.5-flash", {}, {"GEMINI_API_KEY": "k"}, "gemini", "", "k", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+        (
+            "gemini-2.5-flash",
+            {},
+            {"GEMINI_API_KEY": "k"},
+            "gemini",
+            "",
+            "k",
+            ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        ),
         # a double, or a gateway: as the client itself reads it, and it may do without a key
-        ("gemini-2.5-flash", {}, {"GOOGLE_GEMINI_BASE_URL": "http://h"}, "gemini", "http://h", "", ()),
-        ("gpt-4.1", {}, {"OPENAI_API_KEY": "k"}, "openai", "https://api.openai.com/v1", "k", ("OPENAI_API_KEY",)),
+        (
+            "gemini-2.5-flash",
+            {},
+            {"GOOGLE_GEMINI_BASE_URL": "http://h"},
+            "gemini",
+            "http://h",
+            "",
+            (),
+        ),
+        (
+            "gpt-4.1",
+            {},
+            {"OPENAI_API_KEY": "k"},
+            "openai",
+            "https://api.openai.com/v1",
+            "k",
+            ("OPENAI_API_KEY",),
+        ),
         ("gpt-4.1", {}, {"OPENAI_BASE_URL": "http://h/v1"}, "openai", "http://h/v1", "", ()),
-        ("ollama/x", {}, {"OLLAMA_API_BASE": "http://h:11434"}, "openai", "http://h:11434/v1", "", ()),
+        (
+            "ollama/x",
+            {},
+            {"OLLAMA_API_BASE": "http://h:11434"},
+            "openai",
+            "http://h:11434/v1",
+            "",
+            (),
+        ),
         ("ollama/x", {}, {}, "openai", "http://localhost:11434/v1", "", ()),
         ("Qwen/Qwen3", {"base_url": "http://h/v1"}, {}, "openai", "http://h/v1", "", ()),
-        ("gemini-2.5-flash", {"client": "replay"}, {}, "replay", "https://api.openai.com/v1", "", None),
+        (
+            "gemini-2.5-flash",
+            {"client": "replay"},
+            {},
+            "replay",
+            "https://api.openai.com/v1",
+            "",
+            None,
+        ),
         # a key of one's own name is demanded wherever the endpoint is
-        ("x", {"base_url": "http://h", "api_key_env": "MINE"}, {"MINE": "k"}, "openai", "http://h", "k", ("MINE",)),
+        (
+            "x",
+            {"base_url": "http://h", "api_key_env": "MINE"},
+            {"MINE": "k"},
+            "openai",
+            "http://h",
+            "k",
+            ("MINE",),
+        ),
     ],
 )
 def test_endpoint_and_key(

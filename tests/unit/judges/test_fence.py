@@ -8,18 +8,24 @@ from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece
 
 PIECES = st.lists(
-    st.builds(Piece, name=st.sampled_from(["answer", "request"]), text=st.text(max_size=80)), min_size=1, max_size=4
+    st.builds(Piece, name=st.sampled_from(["answer", "request"]), text=st.text(max_size=80)),
+    min_size=1,
+    max_size=4,
 )
 
 
 @given(PIECES)
 def test_the_same_pieces_give_the_same_prompt(pieces: list[Piece]) -> None:
-    assert prompting.fence(pieces) == prompting.fence(list(pieces))  # or no verdict would ever be found in the cache
+    # or no verdict would ever be found in the cache
+    assert prompting.fence(pieces) == prompting.fence(list(pieces))
 
 
 @given(PIECES, PIECES)
 def test_other_pieces_give_another_code(some: list[Piece], others: list[Piece]) -> None:
-    shown = [[Piece(name=each.name, text=prompting.reveal(each.text)) for each in pieces] for pieces in (some, others)]
+    shown = [
+        [Piece(name=each.name, text=prompting.reveal(each.text)) for each in pieces]
+        for pieces in (some, others)
+    ]
     assert (prompting.fence(some)[0] == prompting.fence(others)[0]) == (shown[0] == shown[1])
 
 
@@ -36,6 +42,9 @@ def test_a_code_that_occurs_in_a_text_is_passed_over() -> None:
 
 def test_what_cannot_be_seen_is_shown() -> None:
     hidden = "a\u200bb\ufeff\u202ec\U000e0041\ud800"
-    assert prompting.reveal(hidden) == "a<U+200B>b<U+FEFF><U+202E>c<U+E0041>\N{REPLACEMENT CHARACTER}"
-    joined = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f680"  # joiners carry meaning
+    assert (
+        prompting.reveal(hidden) == "a<U+200B>b<U+FEFF><U+202E>c<U+E0041>\N{REPLACEMENT CHARACTER}"
+    )
+    # joiners carry meaning
+    joined = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f680"
     assert prompting.reveal(joined) == joined

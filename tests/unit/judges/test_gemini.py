@@ -32,7 +32,9 @@ class Client:
 
 def response(text: str = "valid", finish: str | None = "STOP") -> types.GenerateContentResponse:
     content = {"parts": [{"text": text}]}
-    return types.GenerateContentResponse.model_validate({"candidates": [{"content": content, "finish_reason": finish}]})
+    return types.GenerateContentResponse.model_validate(
+        {"candidates": [{"content": content, "finish_reason": finish}]}
+    )
 
 
 def ask(client: Client, **fields: Any) -> JudgeReply:
@@ -54,14 +56,18 @@ def test_the_model_is_the_settings_one() -> None:
 
 
 def test_the_config_is_passed_through_in_either_spelling() -> None:
-    found = config_sent(config={"topP": 0.5, "max_output_tokens": 7, "thinkingConfig": {"thinkingBudget": 0}})
+    found = config_sent(
+        config={"topP": 0.5, "max_output_tokens": 7, "thinkingConfig": {"thinkingBudget": 0}}
+    )
     assert (found.top_p, found.max_output_tokens) == (0.5, 7)
     assert found.thinking_config is not None
     assert found.thinking_config.thinking_budget == 0
 
 
 def test_function_calls_and_the_clients_retries_are_off() -> None:
-    found = config_sent(config={"http_options": {"timeout": 5000, "retry_options": {"attempts": 9}}})
+    found = config_sent(
+        config={"http_options": {"timeout": 5000, "retry_options": {"attempts": 9}}}
+    )
     assert found.automatic_function_calling is not None
     assert found.automatic_function_calling.disable is True
     assert found.http_options is not None
@@ -146,7 +152,10 @@ def test_no_credentials_at_the_cloud() -> None:
         (JudgeSetting(model="m", api_key_env=("A", "B")), "set A or B"),
         (JudgeSetting(model="m", api_key_env=("A",), api_key="k"), ""),
         (JudgeSetting(model="m"), ""),  # an endpoint of one's own
-        (JudgeSetting(model="m", vertex=True), "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"),
+        (
+            JudgeSetting(model="m", vertex=True),
+            "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION",
+        ),
         (JudgeSetting(model="m", vertex=True, environment={"GOOGLE_CLOUD_PROJECT": "p"}), ""),
         (JudgeSetting(model="m", vertex=True, api_key="k"), ""),
     ],
@@ -165,7 +174,13 @@ def test_what_is_missing(setting: JudgeSetting, said: str) -> None:
         ({"base_url": "http://localhost:8080/v1"}, "v1"),
         ({"environment": {"GOOGLE_GENAI_API_VERSION": "v1"}}, "v1"),
         ({"environment": {"GOOGLE_GENAI_API_VERSION": "beta"}}, "v1beta"),
-        ({"base_url": "http://localhost:8080/v1alpha", "environment": {"GOOGLE_GENAI_API_VERSION": "v1"}}, "v1alpha"),
+        (
+            {
+                "base_url": "http://localhost:8080/v1alpha",
+                "environment": {"GOOGLE_GENAI_API_VERSION": "v1"},
+            },
+            "v1alpha",
+        ),
     ],
 )
 def test_the_version_of_the_api(fields: dict[str, Any], version: str) -> None:

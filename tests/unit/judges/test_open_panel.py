@@ -1,4 +1,5 @@
-"""From the gate's file to a panel: what is missing is said first, and what was recorded can be replayed."""
+"""From the gate's file to a panel: what is missing is said first, and what was recorded can be
+replayed."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from evalgate.judges.panel import VotingPanel
 MODEL = "gemini-2.5-flash"
 
 
-def opened(judge: ScriptedJudge, defaults: JudgeRule, cache: Path | None = None, **options: Any) -> VotingPanel:
+def opened(
+    judge: ScriptedJudge, defaults: JudgeRule, cache: Path | None = None, **options: Any
+) -> VotingPanel:
     drivers = {"gemini": judge, "openai": judge, "replay": replay.DRIVER}
     options = {"environment": {}, "warn": lambda _: None, "clock": HeldClock(), **options}
     return panel.open_panel([MODEL], drivers=drivers, defaults=defaults, cache=cache, **options)
@@ -44,7 +47,12 @@ def test_a_budget_in_money_needs_prices() -> None:
     opened(ScriptedJudge(lambda _: ""), defaults).close()
     with pytest.raises(ConfigError, match="no price known for `ollama/gemma3`"):
         panel.open_panel(
-            ["ollama/gemma3"], drivers={}, defaults=defaults, environment={}, cache=None, warn=lambda _: None
+            ["ollama/gemma3"],
+            drivers={},
+            defaults=defaults,
+            environment={},
+            cache=None,
+            warn=lambda _: None,
         )
 
 
@@ -69,4 +77,6 @@ def test_what_was_recorded_is_replayed_without_a_model(tmp_path: Path) -> None:
 def test_a_recording_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be recorded"):
-        opened(ScriptedJudge(lambda _: ""), JudgeRule(record=str(tmp_path / "file" / "judge.jsonl")))
+        opened(
+            ScriptedJudge(lambda _: ""), JudgeRule(record=str(tmp_path / "file" / "judge.jsonl"))
+        )

@@ -23,7 +23,9 @@ class Client:
     def create(self, **asked: Any) -> SimpleNamespace:
         self.asked = asked
         answer = {"choices": [{"message": {"content": "valid"}, "finish_reason": "stop"}]}
-        return SimpleNamespace(http_response=SimpleNamespace(json=lambda: json.loads(json.dumps(answer))))
+        return SimpleNamespace(
+            http_response=SimpleNamespace(json=lambda: json.loads(json.dumps(answer)))
+        )
 
 
 def sent(model: str = "gpt-4.1", **fields: Any) -> dict[str, Any]:
@@ -45,19 +47,32 @@ def sent(model: str = "gpt-4.1", **fields: Any) -> dict[str, Any]:
         ({"temperature": None}, {}),
         # the way to what only this endpoint knows
         (
-            {"http_options": {"extra_body": {"reasoning_effort": "low"}, "headers": {"x-team": "a"}}},
+            {
+                "http_options": {
+                    "extra_body": {"reasoning_effort": "low"},
+                    "headers": {"x-team": "a"},
+                }
+            },
             {"extra_body": {"reasoning_effort": "low"}, "extra_headers": {"x-team": "a"}},
         ),
     ],
 )
-def test_the_config_in_this_protocols_words(config: dict[str, Any], options: dict[str, Any]) -> None:
+def test_the_config_in_this_protocols_words(
+    config: dict[str, Any], options: dict[str, Any]
+) -> None:
     found = sent(config=config)
-    assert {name: value for name, value in found.items() if name not in ("model", "messages")} == options
+    assert {
+        name: value for name, value in found.items() if name not in ("model", "messages")
+    } == options
 
 
 @pytest.mark.parametrize(
     ("model", "word"),
-    [("gpt-4.1", "max_tokens"), ("gpt-5", "max_completion_tokens"), ("o4-mini", "max_completion_tokens")],
+    [
+        ("gpt-4.1", "max_tokens"),
+        ("gpt-5", "max_completion_tokens"),
+        ("o4-mini", "max_completion_tokens"),
+    ],
 )
 def test_newer_models_want_another_word(model: str, word: str) -> None:
     assert sent(model, config={"maxOutputTokens": 5})[word] == 5
@@ -71,7 +86,8 @@ def test_what_cannot_be_said_here_is_told_and_not_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "strict"), [({"type": "object", "additionalProperties": False}, True), ({"type": "object"}, False)]
+    ("schema", "strict"),
+    [({"type": "object", "additionalProperties": False}, True), ({"type": "object"}, False)],
 )
 def test_a_schema_is_strict_where_it_may_be(schema: dict[str, Any], strict: bool) -> None:
     form = sent(schema=schema)["response_format"]["json_schema"]
@@ -80,6 +96,8 @@ def test_a_schema_is_strict_where_it_may_be(schema: dict[str, Any], strict: bool
 
 def test_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert openai.DRIVER.missing(JudgeSetting(model="m")) == ""
-    assert "set OPENAI_API_KEY" in openai.DRIVER.missing(JudgeSetting(model="m", api_key_env=("OPENAI_API_KEY",)))
+    assert "set OPENAI_API_KEY" in openai.DRIVER.missing(
+        JudgeSetting(model="m", api_key_env=("OPENAI_API_KEY",))
+    )
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert "install `evalgate-action[openai]`" in openai.DRIVER.missing(JudgeSetting(model="m"))

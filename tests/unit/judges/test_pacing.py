@@ -14,7 +14,16 @@ from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters, RateLimits, TrialLimiter
 from evalgate.judges.usage import JudgeBudget, UsageLedger
-from evalgate.model import AgentFailure, Content, Event, FailureKind, Invocation, Outcome, Text, Transcript
+from evalgate.model import (
+    AgentFailure,
+    Content,
+    Event,
+    FailureKind,
+    Invocation,
+    Outcome,
+    Text,
+    Transcript,
+)
 
 
 def turn(*models: str) -> Invocation:
@@ -30,7 +39,9 @@ def answered(*models: str) -> Transcript:
 
 def refused(*models: str, wait_s: float | None = None) -> AgentFailure:
     partial = (turn(*models),) if models else ()
-    return AgentFailure(kind=FailureKind.RATE_LIMITED, message="429", partial=partial, retry_after_s=wait_s)
+    return AgentFailure(
+        kind=FailureKind.RATE_LIMITED, message="429", partial=partial, retry_after_s=wait_s
+    )
 
 
 class Scene:
@@ -71,14 +82,17 @@ def test_a_judges_429_holds_the_trials_of_that_provider_back() -> None:
     scene = Scene()
     scene.trial("gemini agent", answered("gemini-2.5-flash"))
     scene.trial("gpt agent", answered("gpt-4.1-2025-04-14"))
-    scene.limiters.of("google").pushed_back(failure("rate_limited", retry_after_s=7), since=scene.clock.now())
+    scene.limiters.of("google").pushed_back(
+        failure("rate_limited", retry_after_s=7), since=scene.clock.now()
+    )
     assert scene.trial("gpt agent", answered("gpt-4.1")) == 0
     assert scene.trial("unknown agent", answered()) == 0
     assert scene.trial("gemini agent", answered("gemini-2.5-flash")) == pytest.approx(7)
 
 
 def test_judges_that_are_refused_push_back_the_same_limiter() -> None:
-    """Through a whole panel: a real roster asks, its provider says 429 once, and the agent's next trial waits."""
+    """Through a whole panel: a real roster asks, its provider says 429 once, and the agent's next
+    trial waits."""
     scene = Scene()
     scene.trial("a", answered("gemini-2.5-flash"))
     told: list[str] = []
@@ -122,7 +136,9 @@ def test_two_agents_of_one_provider_share() -> None:
     assert scene.trial("b", answered()) == pytest.approx(4)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FailureKind if kind is not FailureKind.RATE_LIMITED])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in FailureKind if kind is not FailureKind.RATE_LIMITED]
+)
 def test_other_failures_slow_nobody(kind: FailureKind) -> None:
     scene = Scene()
     scene.trial("a", answered("gemini-2.5-flash"))
@@ -144,7 +160,8 @@ def test_a_stopped_run_waits_for_nothing() -> None:
 
 
 def most_at_once(scene: Scene, threads: int, *, room: int) -> int:
-    """How many trials are under way together when `threads` want to start one, and none ends before `room` are."""
+    """How many trials are under way together when `threads` want to start one, and none ends before
+    `room` are."""
     lock, gate = threading.Lock(), threading.Event()
     under_way = highest = entered = 0
 

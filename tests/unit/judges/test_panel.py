@@ -1,4 +1,5 @@
-"""The panel: votes with real threads, the cache, the budget, refusals, second questions and accounts."""
+"""The panel: votes with real threads, the cache, the budget, refusals, second questions and
+accounts."""
 
 from __future__ import annotations
 
@@ -8,11 +9,27 @@ import traceback
 from pathlib import Path
 
 import pytest
-from builders.judging import USAGE, HeldClock, ScriptedJudge, failure, panel, reply, request, votes_in
+from builders.judging import (
+    USAGE,
+    HeldClock,
+    ScriptedJudge,
+    failure,
+    panel,
+    reply,
+    request,
+    votes_in,
+)
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import cache as judges_cache
-from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeReply, JudgeRequest, SampledRequest, Undecided
+from evalgate.judges.base import (
+    JudgeFailed,
+    JudgeFailureKind,
+    JudgeReply,
+    JudgeRequest,
+    SampledRequest,
+    Undecided,
+)
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.replay import Recorder, read_recordings
 from evalgate.judges.usage import UsageLedger
@@ -113,7 +130,11 @@ def test_items_that_nobody_asked_about_are_no_votes() -> None:
 
 
 def test_a_second_run_asks_nobody(tmp_path: Path) -> None:
-    first, second, ledger = by_sample(*["valid"] * 5), by_sample(*["<unauthorized>"] * 5), UsageLedger()
+    first, second, ledger = (
+        by_sample(*["valid"] * 5),
+        by_sample(*["<unauthorized>"] * 5),
+        UsageLedger(),
+    )
     before = panel(first, cache=VerdictCache(tmp_path)).vote(ballot())
     after = panel(second, cache=VerdictCache(tmp_path), ledger=ledger).vote(ballot())
     assert (len(first.requests), len(second.requests)) == (3, 0)
@@ -125,10 +146,19 @@ def test_a_second_run_asks_nobody(tmp_path: Path) -> None:
 
 def test_another_server_is_asked_itself_and_either_can_be_recorded(tmp_path: Path) -> None:
     cache, said = VerdictCache(tmp_path), []
-    for base_url, word in (("", "valid"), ("http://a/v1", "invalid"), ("http://b/v1", "perhaps"), ("http://a/v1", "-")):
+    for base_url, word in (
+        ("", "valid"),
+        ("http://a/v1", "invalid"),
+        ("http://b/v1", "perhaps"),
+        ("http://a/v1", "-"),
+    ):
         recording = tmp_path / f"{word}.jsonl"
         defaults, recorder = JudgeRule(client="gemini", base_url=base_url), Recorder(recording)
-        said.append(panel(by_sample(word), cache=cache, defaults=defaults, recorder=recorder).ask(request()).text)
+        said.append(
+            panel(by_sample(word), cache=cache, defaults=defaults, recorder=recorder)
+            .ask(request())
+            .text
+        )
         assert list(read_recordings(recording)) == [
             judges_cache.address_of(request())
         ]  # answered from without any server
@@ -145,13 +175,18 @@ def test_failures_are_never_kept(tmp_path: Path) -> None:
 
 def test_a_reply_that_says_nothing_is_not_kept(tmp_path: Path) -> None:
     cache, items = VerdictCache(tmp_path), ("a", "b")
-    for said, passed in (("a=yes", None), ("a=yes b=no", False)):  # the next run asks again, and is told
-        result = panel(by_sample(said, said), cache=cache).vote(ballot(items=items, num_samples=1, again=again))
+    # the next run asks again, and is told
+    for said, passed in (("a=yes", None), ("a=yes b=no", False)):
+        result = panel(by_sample(said, said), cache=cache).vote(
+            ballot(items=items, num_samples=1, again=again)
+        )
         assert result.items["b"].passed is passed
     assert len(list(tmp_path.rglob("*.json"))) == 1
 
 
-def test_an_answer_that_comes_between_the_look_and_the_question_is_not_asked_for_again(tmp_path: Path) -> None:
+def test_an_answer_that_comes_between_the_look_and_the_question_is_not_asked_for_again(
+    tmp_path: Path,
+) -> None:
     judge, ledger = by_sample("valid"), UsageLedger()
 
     class Overtaken(VerdictCache):
@@ -183,7 +218,9 @@ def test_the_same_question_at_once_is_asked_once(tmp_path: Path) -> None:
     judge, ledger = Slow(lambda _: "valid"), UsageLedger()
     held = panel(judge, ledger=ledger, cache=VerdictCache(tmp_path))
     replies: list[JudgeReply] = []
-    threads = [threading.Thread(target=lambda: replies.append(held.ask(request()))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: replies.append(held.ask(request()))) for _ in range(4)
+    ]
     threads[0].start()
     entered.wait(timeout=10)
     for thread in threads[1:]:
@@ -223,7 +260,9 @@ def test_one_blocked_sample_of_five_changes_nothing() -> None:
 
 
 def test_a_model_that_nobody_serves() -> None:
-    result = panel(by_sample()).vote(dataclasses.replace(ballot(), request=request(model="omega-1")))
+    result = panel(by_sample()).vote(
+        dataclasses.replace(ballot(), request=request(model="omega-1"))
+    )
     assert "unknown judge model `omega-1`" in result.items[""].message
     assert result.samples[0].failure is not None
     assert result.samples[0].failure.kind is JudgeFailureKind.NOT_CONFIGURED
@@ -240,7 +279,8 @@ def test_a_spent_budget_is_not_measured_and_what_was_judged_stays() -> None:
 
 
 def test_a_call_that_waits_to_be_made_again_holds_no_budget() -> None:
-    """Two calls are left; the model that is down waits for its second try while another asks for both."""
+    """Two calls are left; the model that is down waits for its second try while another asks for
+    both."""
     down, go = threading.Event(), threading.Event()
 
     class Waiting(HeldClock):
@@ -248,7 +288,9 @@ def test_a_call_that_waits_to_be_made_again_holds_no_budget() -> None:
             down.set()
             return go.wait(timeout=10) and super().sleep(seconds)
 
-    judge = ScriptedJudge(lambda asked: "<server_error>" if asked.model == "gemini-2.0-flash" else "valid")
+    judge = ScriptedJudge(
+        lambda asked: "<server_error>" if asked.model == "gemini-2.0-flash" else "valid"
+    )
     held = panel(judge, limits=BudgetRule(calls=2), clock=Waiting())
     failed: list[JudgeFailed] = []
 
@@ -274,10 +316,13 @@ def test_a_model_that_is_down_keeps_no_other_from_being_asked() -> None:
         def sleep(self, seconds: float) -> bool:
             return go.wait(timeout=10) and super().sleep(seconds)
 
-    judge = ScriptedJudge(lambda asked: "<server_error>" if asked.model == "gemini-2.0-flash" else "valid")
+    judge = ScriptedJudge(
+        lambda asked: "<server_error>" if asked.model == "gemini-2.0-flash" else "valid"
+    )
     held = panel(judge, clock=Waiting())
     waiting = [
-        dataclasses.replace(ballot(), request=request(str(number), model="gemini-2.0-flash")) for number in range(8)
+        dataclasses.replace(ballot(), request=request(str(number), model="gemini-2.0-flash"))
+        for number in range(8)
     ]
     results: list[object] = []
     thread = threading.Thread(target=lambda: results.extend(held.vote_all(waiting)))
@@ -332,7 +377,8 @@ def test_an_endpoint_without_schemas_is_asked_without() -> None:
 
 @pytest.mark.parametrize("how", ["close", "end"])  # Ctrl-C that comes twice, and once
 def test_calls_under_way_end_with_the_panel_and_nothing_more_is_asked(how: str) -> None:
-    """The threads that vote must end though the provider is silent, or the program would not for minutes."""
+    """The threads that vote must end though the provider is silent, or the program would not for
+    minutes."""
     begun, go, calls = threading.Semaphore(0), threading.Event(), list[str]()
 
     class Slow(ScriptedJudge):
@@ -368,7 +414,11 @@ def test_a_failed_call_is_paid_once_where_the_end_comes_before_its_repeat() -> N
     with pytest.raises(JudgeFailed):
         panel(Empty(lambda _: ""), clock=clock, ledger=ledger).ask(request())
     [account] = ledger.uses()
-    assert (account.prompt_tokens, account.retries, account.failures) == (USAGE.prompt_tokens, 0, {"empty": 1})
+    assert (account.prompt_tokens, account.retries, account.failures) == (
+        USAGE.prompt_tokens,
+        0,
+        {"empty": 1},
+    )
 
 
 # --- recordings -----------------------------------------------------------------------------------
@@ -392,7 +442,9 @@ def test_what_is_read_is_not_kept_again(tmp_path: Path) -> None:
 def test_a_replay_costs_nothing_and_needs_no_budget() -> None:
     ledger = UsageLedger()
     judge = ScriptedJudge(lambda _: dataclasses.replace(reply("valid"), cached=True))
-    held = panel(judge, ledger=ledger, limits=BudgetRule(calls=1), defaults=JudgeRule(client="replay"))
+    held = panel(
+        judge, ledger=ledger, limits=BudgetRule(calls=1), defaults=JudgeRule(client="replay")
+    )
     for prompt in ("one", "two", "three"):
         held.ask(request(prompt))
     assert (ledger.uses()[0].calls, ledger.uses()[0].cached) == (0, 3)
@@ -407,7 +459,9 @@ def test_no_secret_in_replies_cache_recording_or_messages(tmp_path: Path) -> Non
     class Leaky(ScriptedJudge):
         def ask(self, asked: JudgeRequest) -> JudgeReply:
             if asked.sample:
-                raise JudgeFailed(dataclasses.replace(failure("blocked"), message=f"the key {KEY} is fine"))
+                raise JudgeFailed(
+                    dataclasses.replace(failure("blocked"), message=f"the key {KEY} is fine")
+                )
             return reply(f"valid {KEY}")
 
     held = panel(

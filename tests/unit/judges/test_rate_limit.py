@@ -62,7 +62,9 @@ def test_backoff_is_spread_below_a_doubling_ceiling(chance: float) -> None:
     assert clock.slept == pytest.approx([ceiling * chance for ceiling in (1, 2, 4, 8, 10, 10, 10)])
 
 
-@pytest.mark.parametrize("kind", [kind.value for kind in JudgeFailureKind if not failure(kind.value).retriable])
+@pytest.mark.parametrize(
+    "kind", [kind.value for kind in JudgeFailureKind if not failure(kind.value).retriable]
+)
 def test_what_a_repeat_cannot_cure_is_asked_once(kind: str) -> None:
     clock = HeldClock()
     found = caught(RateLimiter(RateLimits(), clock), says(failure(kind)))
@@ -71,14 +73,17 @@ def test_what_a_repeat_cannot_cure_is_asked_once(kind: str) -> None:
 
 
 def test_the_last_failure_says_what_was_tried() -> None:
-    found = caught(RateLimiter(RateLimits(attempts=3), HeldClock()), says(*[failure("server_error")] * 3))
+    found = caught(
+        RateLimiter(RateLimits(attempts=3), HeldClock()), says(*[failure("server_error")] * 3)
+    )
     assert found.message == "server_error happened (tried 3 times in 1.5 s)"
 
 
 def test_a_wait_beyond_the_deadline_is_not_waited() -> None:
     clock = HeldClock()
     found = caught(
-        RateLimiter(RateLimits(call_deadline_s=60), clock), says(failure("rate_limited", retry_after_s=3600.0))
+        RateLimiter(RateLimits(call_deadline_s=60), clock),
+        says(failure("rate_limited", retry_after_s=3600.0)),
     )
     assert clock.slept == []
     assert "it asks for a pause of 1 h 00 min" in found.message
@@ -94,12 +99,16 @@ def test_the_deadline_counts_what_a_models_calls_take_and_no_time_between() -> N
     limiter.run(lambda: clock.pass_by(11), model="slow")
     found = caught_for("slow", limiter, says("never asked"))
     assert found.kind is JudgeFailureKind.TIMEOUT
-    assert "the deadline for calls to `slow` has passed; raise it (`judge: {deadline: ...}`)" in found.message
+    assert (
+        "the deadline for calls to `slow` has passed; raise it (`judge: {deadline: ...}`)"
+        in found.message
+    )
     assert limiter.run(says("ok"), model="quick") == "ok"
 
 
 def test_a_call_is_not_charged_for_the_wait_for_a_slot() -> None:
-    """One slot, held longer than a call may take: whoever waited for it is asked all the same, and may fail once."""
+    """One slot, held longer than a call may take: whoever waited for it is asked all the same, and
+    may fail once."""
     clock = HeldClock()
     limiter = RateLimiter(RateLimits(calls_at_once=1, call_deadline_s=100), clock)
     inside, waiting = threading.Event(), threading.Event()
@@ -138,8 +147,13 @@ def test_the_advice_names_the_setting_whose_time_is_up(limits: RateLimits, setti
         raise JudgeFailed(failure("timeout"))
 
     given_up = caught_for("m", limiter, slow)
-    assert f"(tried 2 times in 2 min 00 s; to try longer, raise `judge: {{{setting}: ...}}`)" in given_up.message
-    paused = caught_for("n", RateLimiter(limits, clock), says(failure("rate_limited", retry_after_s=500.0)))
+    assert (
+        f"(tried 2 times in 2 min 00 s; to try longer, raise `judge: {{{setting}: ...}}`)"
+        in given_up.message
+    )
+    paused = caught_for(
+        "n", RateLimiter(limits, clock), says(failure("rate_limited", retry_after_s=500.0))
+    )
     assert f"raise `judge: {{{setting}: ...}}`" in paused.message
 
 
@@ -158,7 +172,10 @@ def test_other_exceptions_pass_through_and_free_the_slot() -> None:
 def test_a_program_that_stops_waits_for_no_backoff() -> None:
     clock = HeldClock()
     clock.call_off()
-    assert caught(RateLimiter(RateLimits(), clock), says(failure("server_error"), "never")).kind == "server_error"
+    assert (
+        caught(RateLimiter(RateLimits(), clock), says(failure("server_error"), "never")).kind
+        == "server_error"
+    )
     limiter = RateLimiter(RateLimits(), clock)
     limiter.pushed_back(failure("rate_limited", retry_after_s=5.0), since=clock.now())
     assert caught(limiter, says("never")).kind == "rate_limited"
@@ -203,7 +220,8 @@ def test_calls_that_were_under_way_together_push_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["unauthorized", "blocked", "malformed", "empty", "connection", "server_error", "timeout"]
+    "kind",
+    ["unauthorized", "blocked", "malformed", "empty", "connection", "server_error", "timeout"],
 )
 def test_other_failures_are_no_pressure(kind: str) -> None:
     clock = HeldClock()
@@ -249,18 +267,21 @@ def test_never_more_calls_at_once_than_allowed() -> None:
 @pytest.mark.parametrize("kind", ["server_error", "timeout", "connection", "malformed", "empty"])
 @pytest.mark.parametrize("deadline_s", [20.0, math.inf])
 def test_a_model_that_is_down_harms_no_other_of_its_provider(kind: str, deadline_s: float) -> None:
-    """Case after case it is asked and fails, between questions to a model that answers, which never waits."""
+    """Case after case it is asked and fails, between questions to a model that answers, which never
+    waits."""
     clock = HeldClock()
     limiter = RateLimiter(RateLimits(deadline_s=deadline_s), clock, provider="google")
     for _ in range(8):
         found = caught_for("down", limiter, says(*[failure(kind)] * 6))
-        refused_as = "server_error" if kind == "empty" else kind  # what was not asked gave no empty reply
+        # what was not asked gave no empty reply
+        refused_as = "server_error" if kind == "empty" else kind
         assert found.kind in (kind, refused_as, "timeout")  # the last where its time is up
         before = clock.now()
         assert limiter.run(says("fine"), model="up") == "fine"
         assert clock.now() == before
     assert (limiter.calls_at_once, limiter.pause_s) == (32, 0)
-    assert clock.now() - 1000 < 50  # nobody went on waiting for it either: 15.5 s a call, three calls at the most
+    # nobody went on waiting for it either: 15.5 s a call, three calls at the most
+    assert clock.now() - 1000 < 50
 
 
 def test_429_and_503_are_heard_by_all_models() -> None:
@@ -286,13 +307,18 @@ def test_a_model_that_hangs_leaves_slots_for_the_others() -> None:
         held.release()
         go.wait(timeout=10)
 
-    threads = [threading.Thread(target=limiter.run, args=(hang,), kwargs={"model": "hangs"}) for _ in range(20)]
+    threads = [
+        threading.Thread(target=limiter.run, args=(hang,), kwargs={"model": "hangs"})
+        for _ in range(20)
+    ]
     for thread in threads:
         thread.start()
     for _ in range(14):
         assert held.acquire(timeout=10)
     found: list[str] = []
-    threads.append(threading.Thread(target=lambda: found.append(limiter.run(says("ok"), model="well"))))
+    threads.append(
+        threading.Thread(target=lambda: found.append(limiter.run(says("ok"), model="well")))
+    )
     threads[-1].start()
     threads[-1].join(timeout=5)
     assert found == ["ok"]

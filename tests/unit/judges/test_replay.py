@@ -29,13 +29,24 @@ def recorded(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("whole_folder", [False, True])
 def test_what_was_recorded_is_answered(recorded: Path, whole_folder: bool) -> None:
     judge = opened(recorded.parent if whole_folder else recorded)
-    assert [judge.ask(request(sample=sample)).text for sample in range(3)] == ["valid #0", "valid #1", "valid #2"]
+    assert [judge.ask(request(sample=sample)).text for sample in range(3)] == [
+        "valid #0",
+        "valid #1",
+        "valid #2",
+    ]
     assert judge.ask(request()).cached
     judge.close()
 
 
 @pytest.mark.parametrize(
-    "changed", [{"prompt": "another"}, {"sample": 3}, {"repeat": 1}, {"version": "2"}, {"config": {"seed": 1}}]
+    "changed",
+    [
+        {"prompt": "another"},
+        {"sample": 3},
+        {"repeat": 1},
+        {"version": "2"},
+        {"config": {"seed": 1}},
+    ],
 )
 def test_anything_else_is_not_recorded(recorded: Path, changed: dict[str, object]) -> None:
     with pytest.raises(JudgeFailed) as raised:
@@ -47,5 +58,7 @@ def test_anything_else_is_not_recorded(recorded: Path, changed: dict[str, object
 
 def test_what_is_missing(tmp_path: Path, recorded: Path) -> None:
     assert "needs the path" in replay.DRIVER.missing(JudgeSetting(model="m"))
-    assert "record them once" in replay.DRIVER.missing(JudgeSetting(model="m", path=str(tmp_path / "none")))
+    assert "record them once" in replay.DRIVER.missing(
+        JudgeSetting(model="m", path=str(tmp_path / "none"))
+    )
     assert replay.DRIVER.missing(JudgeSetting(model="m", path=str(recorded))) == ""

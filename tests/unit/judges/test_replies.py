@@ -10,7 +10,10 @@ from evalgate.criteria.rubrics import Subject
 from evalgate.judges import prompting
 from evalgate.model import Rubric
 
-RUBRICS = [Rubric(rubric_id="polite", text="It is polite."), Rubric(rubric_id="2", text="It names the price.")]
+RUBRICS = [
+    Rubric(rubric_id="polite", text="It is polite."),
+    Rubric(rubric_id="2", text="It names the price."),
+]
 
 
 @pytest.mark.parametrize(
@@ -19,18 +22,21 @@ RUBRICS = [Rubric(rubric_id="polite", text="It is polite."), Rubric(rubric_id="2
         ('{"rationale": "same", "verdict": "valid"}', "valid"),
         ('{"verdict": "Valid"}', "valid"),  # a capital letter
         ('{"verdict": "**invalid**"}', "invalid"),  # bold
-        ('```json\n{"verdict": "valid"}\n```\nHope this helps!', "valid"),  # a code fence and more text
+        # a code fence and more text
+        ('```json\n{"verdict": "valid"}\n```\nHope this helps!', "valid"),
         ("{'verdict': 'invalid', 'rationale': 'it\\'s \"off\"'}", "invalid"),  # Python's quotes
         ('{"verdict": "valid",}', "valid"),  # a comma too many
         ('Reasons first.\n{"rationale": "a {brace}", "verdict": "valid"}', "valid"),
         ("Rationale: fine\n**Verdict:** Invalid.", "invalid"),  # no JSON at all
         ("- Verdict : valid", "valid"),
         ("verdict\uff1avalid", "valid"),  # a wide colon
-        ('{"reasoning": "x", "is_the_agent_response_valid": "invalid"}', "invalid"),  # ADK's own key
+        # ADK's own key
+        ('{"reasoning": "x", "is_the_agent_response_valid": "invalid"}', "invalid"),
         ('{"result": {"verdict": "valid"}}', "valid"),  # wrapped
         ('{"verdict": "valid"} {"verdict": "valid"}', "valid"),  # said twice
         ("verdict: valid\nrationale: all facts are there", "valid"),
-        ('```json\n"verdict": "valid",\n"rationale": "no "braces""\n```', "valid"),  # lines of broken JSON in a fence
+        # lines of broken JSON in a fence
+        ('```json\n"verdict": "valid",\n"rationale": "no "braces""\n```', "valid"),
         ('{"verdict": "Valid, because every fact is there"}', "valid"),
         ("verdict: invalid: since the price is missing", "invalid"),
         # what is quoted in the middle does not count
@@ -92,9 +98,16 @@ def votes(reply: str) -> dict[str, bool | None]:
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        ('{"verdicts": [{"id": "P1", "verdict": "yes"}, {"id": "P2", "verdict": "no"}]}', {"polite": True, "2": False}),
-        ('[{"id": "p2", "verdict": "NO"}, {"id": "polite", "verdict": "Yes"}]', {"2": False, "polite": True}),
-        ('{"verdicts": [{"id": "P2", "verdict": "yes"}]}', {"2": True}),  # P1 was passed over, and nothing is made up
+        (
+            '{"verdicts": [{"id": "P1", "verdict": "yes"}, {"id": "P2", "verdict": "no"}]}',
+            {"polite": True, "2": False},
+        ),
+        (
+            '[{"id": "p2", "verdict": "NO"}, {"id": "polite", "verdict": "Yes"}]',
+            {"2": False, "polite": True},
+        ),
+        # P1 was passed over, and nothing is made up
+        ('{"verdicts": [{"id": "P2", "verdict": "yes"}]}', {"2": True}),
         ('{"verdicts": [{"id": "P3", "verdict": "yes"}]}', {}),  # of nobody
         # a word on the whole, which nobody asked for, hides none on the parts
         ('{"verdict": "yes", "verdicts": [{"id": "P2", "verdict": "no"}]}', {"2": False}),
@@ -107,7 +120,8 @@ def votes(reply: str) -> dict[str, bool | None]:
             "ID: P1\nProperty: It is polite.\nRationale: so\nVerdict: yes\n\nID: 2\nVerdict: no",
             {"polite": True, "2": False},
         ),
-        ("Property: **it names  the price.**\nRationale: no\nVerdict: **No**", {"2": False}),  # by its text
+        # by its text
+        ("Property: **it names  the price.**\nRationale: no\nVerdict: **No**", {"2": False}),
         ("1. **ID:** P1\n   **Verdict:** Yes.", {"polite": True}),
         (
             "Here they are:\n\nID: P1\nVerdict: yes\n---\nID: P2\nRationale: so\nand so\nVerdict: no",
@@ -137,19 +151,26 @@ def test_rubric_replies(reply: str, expected: dict[str, bool | None]) -> None:
     ],
 )
 def test_no_rubrics_name_is_the_id_of_another(ids: list[str], names: list[str]) -> None:
-    given_rubrics = [Rubric(rubric_id=each, text=f"It is {number}.") for number, each in enumerate(ids)]
+    given_rubrics = [
+        Rubric(rubric_id=each, text=f"It is {number}.") for number, each in enumerate(ids)
+    ]
     asked = rubrics.ask_rubrics(Subject.FINAL_RESPONSE, (), given_rubrics)
     assert f"({names[0]}, {names[1]} ...)" in asked.system
     assert f'"id": "{names[0]}"' in asked.system + asked.prompt
     for name, own in zip(names, ids, strict=True):
         assert f'"name": "{name}"' in asked.prompt
-        assert list(rubrics.parse_rubrics(json.dumps({"id": name, "verdict": "yes"}), given_rubrics)) == [own]
+        assert list(
+            rubrics.parse_rubrics(json.dumps({"id": name, "verdict": "yes"}), given_rubrics)
+        ) == [own]
 
 
 def test_an_id_that_looks_like_a_name_is_an_id() -> None:
     odd = [Rubric(rubric_id="P2", text="first"), Rubric(rubric_id="P1", text="second")]
     reply = '{"verdicts": [{"id": "P1", "verdict": "yes"}, {"id": "P2", "verdict": "no"}]}'
-    assert {key: vote.passed for key, vote in rubrics.parse_rubrics(reply, odd).items()} == {"P1": True, "P2": False}
+    assert {key: vote.passed for key, vote in rubrics.parse_rubrics(reply, odd).items()} == {
+        "P1": True,
+        "P2": False,
+    }
 
 
 def test_sentences_are_never_lost_nor_made_up() -> None:
@@ -166,7 +187,9 @@ def test_every_letter_of_a_text_is_in_a_sentence(text: str, marked: list[str]) -
     found = hallucinations_v1.parse_split(reply, text)
     if found:
         assert "".join("".join(found).split()) in "".join(text.split()) or len(found) > 1
-        assert sum(each.isalnum() for each in "".join(found)) == sum(each.isalnum() for each in text)
+        assert sum(each.isalnum() for each in "".join(found)) == sum(
+            each.isalnum() for each in text
+        )
 
 
 def test_sentence_verdicts() -> None:
@@ -188,7 +211,10 @@ def test_sentence_verdicts() -> None:
         ("S1", "supported", True),
         ("S2", "not_applicable", True),
     ]
-    assert found["S1"].rationale == "said \N{LEFT DOUBLE QUOTATION MARK}red\N{RIGHT DOUBLE QUOTATION MARK}"
+    assert (
+        found["S1"].rationale
+        == "said \N{LEFT DOUBLE QUOTATION MARK}red\N{RIGHT DOUBLE QUOTATION MARK}"
+    )
     lines = "sentence: Apples are red.\nlabel: `contradictory`\nrationale: x\n\nsentence: Bye!\nlabel: hearsay"
     read = hallucinations_v1.parse_validation(lines, sentences)
     assert {name: vote.passed for name, vote in read.items()} == {"S1": False, "S2": None}
@@ -221,7 +247,10 @@ def test_no_text_crashes_a_parser(text: str) -> None:
         st.text() | st.integers() | st.none() | st.booleans(),
         lambda inner: (
             st.lists(inner)
-            | st.dictionaries(st.sampled_from(["verdict", "id", "label", "verdicts", "rationale"]) | st.text(), inner)
+            | st.dictionaries(
+                st.sampled_from(["verdict", "id", "label", "verdicts", "rationale"]) | st.text(),
+                inner,
+            )
         ),
     )
 )
@@ -232,6 +261,8 @@ def test_no_json_crashes_a_parser(value: object) -> None:
     assert set(hallucinations_v1.parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
 
 
-@pytest.mark.parametrize("text", ["{" * 20_000, '{"a":' * 5_000, "[" * 5_000 + "{", "{'" * 5_000, '"' * 20_000])
+@pytest.mark.parametrize(
+    "text", ["{" * 20_000, '{"a":' * 5_000, "[" * 5_000 + "{", "{'" * 5_000, '"' * 20_000]
+)
 def test_nonsense_is_read_in_time(text: str) -> None:
     assert prompting.json_entries(text, key="a") == []

@@ -11,7 +11,10 @@ from evalgate.judges import gemini
     ("details", "seconds"),
     [
         ([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "53s"}], 53.0),
-        ([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "45.837906927s"}], 45.837906927),
+        (
+            [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "45.837906927s"}],
+            45.837906927,
+        ),
         ([{"@type": "type.googleapis.com/google.rpc.Help"}, "junk", None], None),
         ([{"@type": "type.googleapis.com/google.rpc.RetryInfo"}], None),
         ([], None),
@@ -22,7 +25,12 @@ def test_google(details: list[object], seconds: float | None) -> None:
 
 
 def quota(quota_id: str) -> list[object]:
-    return [{"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota_id}]}]
+    return [
+        {
+            "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+            "violations": [{"quotaId": quota_id}],
+        }
+    ]
 
 
 @pytest.mark.parametrize(

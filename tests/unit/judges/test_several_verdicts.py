@@ -23,7 +23,8 @@ def verdicts(count: int) -> dict[str, object]:
         (2, verdicts(1), False),
         (2, verdicts(3), True),  # the parser drops what was not asked
         (30, verdicts(7), False),
-        (30, verdicts(8), True),  # a longer bound is too large for some servers; the rest is asked for again
+        # a longer bound is too large for some servers; the rest is asked for again
+        (30, verdicts(8), True),
         (1, {"verdicts": [{"id": "P0"}]}, False),
         (1, {"verdicts": [{"id": "P0", "verdict": "maybe"}]}, False),
         (1, {}, False),

@@ -6,7 +6,16 @@ from builders.build import call, text, turn
 
 from evalgate.criteria import hallucinations_v1, rubrics
 from evalgate.judges import prompting
-from evalgate.model import AgentDetails, Attachment, Content, Event, Invocation, Text, ToolCall, ToolResponse
+from evalgate.model import (
+    AgentDetails,
+    Attachment,
+    Content,
+    Event,
+    Invocation,
+    Text,
+    ToolCall,
+    ToolResponse,
+)
 
 
 def event(*parts: Text | ToolCall | ToolResponse | Attachment, author: str = "agent") -> Event:
@@ -14,13 +23,22 @@ def event(*parts: Text | ToolCall | ToolResponse | Attachment, author: str = "ag
 
 
 def made(*events: Event, agents: tuple[AgentDetails, ...] = ()) -> Invocation:
-    return Invocation(user_content=text("q"), final_response=text("a"), events=events, agents=agents)
+    return Invocation(
+        user_content=text("q"), final_response=text("a"), events=events, agents=agents
+    )
 
 
 def test_calls_stand_beside_their_own_responses() -> None:
     told = made(
-        event(ToolCall(name="a", args={"x": 1}, id="1"), ToolCall(name="b", id="2"), ToolCall(name="c")),
-        event(ToolResponse(name="b", response={"r": "b"}, id="2"), ToolResponse(name="a", response={"r": "a"}, id="1")),
+        event(
+            ToolCall(name="a", args={"x": 1}, id="1"),
+            ToolCall(name="b", id="2"),
+            ToolCall(name="c"),
+        ),
+        event(
+            ToolResponse(name="b", response={"r": "b"}, id="2"),
+            ToolResponse(name="a", response={"r": "a"}, id="1"),
+        ),
         event(ToolResponse(name="c", response={"r": "c"})),
         event(ToolCall(name="c"), ToolCall(name="d", id="9")),
     )
@@ -37,7 +55,9 @@ def test_calls_stand_beside_their_own_responses() -> None:
 
 def test_tools_are_shown_however_an_agent_declares_them() -> None:
     """ADK keeps anything as a declaration, and so does a recording."""
-    oddly = AgentDetails(name="desk", tool_declarations=({"name": "look"}, "search", None, 7, ["a"]))
+    oddly = AgentDetails(
+        name="desk", tool_declarations=({"name": "look"}, "search", None, 7, ["a"])
+    )
     assert json.loads(prompting.tools_of([made(agents=(oddly,))])) == {
         "desk": [{"name": "look"}, "search", None, 7, ["a"]]
     }
@@ -45,16 +65,24 @@ def test_tools_are_shown_however_an_agent_declares_them() -> None:
 
 def test_pictures_are_named_not_sent() -> None:
     picture = Attachment(data={"inline_data": {"mime_type": "image/png", "data": "AAAA"}})
-    assert prompting.text_of(Content(parts=(Text(text="see"), picture))) == "see\n[inline_data, image/png]"
-    assert prompting.events_shown([event(picture)]) == [{"by": "agent", "attachment": "inline_data, image/png"}]
+    assert (
+        prompting.text_of(Content(parts=(Text(text="see"), picture)))
+        == "see\n[inline_data, image/png]"
+    )
+    assert prompting.events_shown([event(picture)]) == [
+        {"by": "agent", "attachment": "inline_data, image/png"}
+    ]
 
 
 def test_instructions_are_those_of_who_answered() -> None:
-    agents = (AgentDetails(name="root", instructions="R"), AgentDetails(name="sub", instructions="S"))
+    agents = (
+        AgentDetails(name="root", instructions="R"),
+        AgentDetails(name="sub", instructions="S"),
+    )
     by = {
-        author: rubrics.answer_pieces(made(event(Text(text="x"), author=author), agents=agents), intermediate=False)[
-            0
-        ].text
+        author: rubrics.answer_pieces(
+            made(event(Text(text="x"), author=author), agents=agents), intermediate=False
+        )[0].text
         for author in ("sub", "root", "nobody")
     }
     assert by == {"sub": "S", "root": "R", "nobody": "R"}
@@ -62,7 +90,10 @@ def test_instructions_are_those_of_who_answered() -> None:
 
 
 def test_a_dialogue_keeps_turns_and_speakers_apart() -> None:
-    first = made(event(call("search", q="agent: yes")), event(Text(text="hm", thought=True), Text(text="on it")))
+    first = made(
+        event(call("search", q="agent: yes")),
+        event(Text(text="hm", thought=True), Text(text="on it")),
+    )
     told = json.loads(prompting.conversation_of([first, turn("more", answer="b")]))
     assert [each["turn"] for each in told] == [1, 2]
     assert told[0]["agent_steps"] == [
@@ -74,7 +105,10 @@ def test_a_dialogue_keeps_turns_and_speakers_apart() -> None:
 
 def test_steps_recorded_by_kind_are_context() -> None:
     by_kind = Invocation(
-        user_content=text("q"), final_response=text("a"), events=(event(call("search")),), itemized=False
+        user_content=text("q"),
+        final_response=text("a"),
+        events=(event(call("search")),),
+        itemized=False,
     )
     (checked,) = hallucinations_v1.texts_of(by_kind, 1, intermediate=False)
     assert "search" in next(piece.text for piece in checked.context if piece.name == "steps_before")
@@ -85,7 +119,9 @@ def test_sources_that_came_with_a_text_are_known_to_it() -> None:
     told = made(event(Text(text="I look.")), grounded)
     checked = list(hallucinations_v1.texts_of(told, 1, intermediate=True))
     assert [each.text for each in checked] == ["I look.", "It rains.", "a"]
-    sources = [next(p.text for p in each.context if p.name == "grounding_metadata") for each in checked]
+    sources = [
+        next(p.text for p in each.context if p.name == "grounding_metadata") for each in checked
+    ]
     assert ["grounding_supports" in each for each in sources] == [False, True, True]
     before = [next(p.text for p in each.context if p.name == "steps_before") for each in checked]
     assert ["It rains." in each for each in before] == [False, False, True]

@@ -28,13 +28,19 @@ def test_a_known_model_costs_by_its_tokens() -> None:
     small = cost("gemini-2.5-flash", "google", prompt_tokens=1000, candidates_tokens=100)
     assert small is not None
     assert 0 < small < 0.01
-    assert cost("gemini-2.5-flash", "google", prompt_tokens=2000, candidates_tokens=200) == pytest.approx(2 * small)
+    assert cost(
+        "gemini-2.5-flash", "google", prompt_tokens=2000, candidates_tokens=200
+    ) == pytest.approx(2 * small)
 
 
 def test_thoughts_are_paid_as_output_and_cached_input_is_cheaper() -> None:
     plain = cost("gemini-2.5-flash", "google", prompt_tokens=1000, candidates_tokens=100)
-    thought = cost("gemini-2.5-flash", "google", prompt_tokens=1000, candidates_tokens=60, thoughts_tokens=40)
-    cached = cost("gemini-2.5-flash", "google", prompt_tokens=1000, candidates_tokens=100, cached_tokens=900)
+    thought = cost(
+        "gemini-2.5-flash", "google", prompt_tokens=1000, candidates_tokens=60, thoughts_tokens=40
+    )
+    cached = cost(
+        "gemini-2.5-flash", "google", prompt_tokens=1000, candidates_tokens=100, cached_tokens=900
+    )
     assert plain is not None
     assert thought == pytest.approx(plain)
     assert cached is not None
@@ -44,8 +50,10 @@ def test_thoughts_are_paid_as_output_and_cached_input_is_cheaper() -> None:
 @pytest.mark.parametrize(
     ("model", "provider", "tokens"),
     [
-        ("gemini-99-ultra", "google", {"prompt_tokens": 10, "candidates_tokens": 10}),  # nobody knows it
-        ("gemini-2.5-flash", "", {"prompt_tokens": 10, "candidates_tokens": 10}),  # served by who knows whom
+        # nobody knows it
+        ("gemini-99-ultra", "google", {"prompt_tokens": 10, "candidates_tokens": 10}),
+        # served by who knows whom
+        ("gemini-2.5-flash", "", {"prompt_tokens": 10, "candidates_tokens": 10}),
         ("gemini-2.5-flash", "google", {"candidates_tokens": 10}),  # nobody counted
         ("gemini-2.5-flash", "google", {}),
     ],
@@ -71,7 +79,9 @@ def refused(held: JudgeBudget) -> str:
     return raised.value.failure.message
 
 
-@pytest.mark.parametrize(("outcome", "waited_for"), [("fails, for free", "goes"), ("is answered", "is refused")])
+@pytest.mark.parametrize(
+    ("outcome", "waited_for"), [("fails, for free", "goes"), ("is answered", "is refused")]
+)
 def test_the_last_call_of_a_budget_is_waited_for(outcome: str, waited_for: str) -> None:
     held = JudgeBudget(BudgetRule(calls=2))
     held.reserve()
@@ -101,7 +111,11 @@ def test_the_last_call_of_a_budget_is_waited_for(outcome: str, waited_for: str) 
 
 @pytest.mark.parametrize(
     ("limits", "said"),
-    [(BudgetRule(tokens=1000), "1,000 tokens"), (BudgetRule(usd=0.5), "$0.50"), (BudgetRule(calls=0), "0")],
+    [
+        (BudgetRule(tokens=1000), "1,000 tokens"),
+        (BudgetRule(usd=0.5), "$0.50"),
+        (BudgetRule(calls=0), "0"),
+    ],
 )
 def test_a_spent_budget_refuses(limits: BudgetRule, said: str) -> None:
     held = JudgeBudget(limits)
@@ -113,7 +127,9 @@ def test_a_spent_budget_refuses(limits: BudgetRule, said: str) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 50), st.integers(1, 8), st.integers(1, 100))
-def test_many_at_once_overshoot_by_no_more_than_their_first_wave(limit: int, at_once: int, each: int) -> None:
+def test_many_at_once_overshoot_by_no_more_than_their_first_wave(
+    limit: int, at_once: int, each: int
+) -> None:
     held = JudgeBudget(BudgetRule(tokens=limit * each))
     spent: list[int] = []
 
@@ -157,7 +173,11 @@ def test_the_books_by_criterion_and_model() -> None:
     ledger.failed(asking("a"), failure("timeout"))
     ledger.failed(asking("b"), failure("truncated", usage=USAGE), cost_usd=0.5)
     first, other, second = ledger.uses()
-    assert [(use.criterion, use.model) for use in (first, other, second)] == [("a", "m"), ("a", "n"), ("b", "m")]
+    assert [(use.criterion, use.model) for use in (first, other, second)] == [
+        ("a", "m"),
+        ("a", "n"),
+        ("b", "m"),
+    ]
     assert (first.calls, first.cached, first.retries) == (2, 1, 1)
     assert (first.prompt_tokens, first.output_tokens) == (100, 10)
     assert (first.cost_usd, first.unpriced, first.failures) == (0.25, 1, {"timeout": 1})

@@ -28,8 +28,12 @@ REQUEST = JudgeRequest(model="m", prompt="p", criterion="c", version="1")
 LABELS = {"valid": True, "invalid": False, "unparsable": None}
 
 
-def ballot(num_samples: int = 5, items: tuple[str, ...] = ("",), **options: object) -> SampledRequest:
-    return SampledRequest(request=REQUEST, parse=lambda _: {}, items=items, num_samples=num_samples, **options)
+def ballot(
+    num_samples: int = 5, items: tuple[str, ...] = ("",), **options: object
+) -> SampledRequest:
+    return SampledRequest(
+        request=REQUEST, parse=lambda _: {}, items=items, num_samples=num_samples, **options
+    )
 
 
 def ask_again(_reply: object, _items: object) -> str:
@@ -42,7 +46,9 @@ def sample(index: int, word: str) -> Sample:
         return Sample(index=index)
     if word in LABELS:
         return Sample(index=index, votes={"": Vote(passed=LABELS[word], rationale=f"#{index}")})
-    return Sample(index=index, failure=JudgeFailure(kind=JudgeFailureKind(word), message=f"{word} happened"))
+    return Sample(
+        index=index, failure=JudgeFailure(kind=JudgeFailureKind(word), message=f"{word} happened")
+    )
 
 
 def hold(ballot: SampledRequest, replies: Sequence[Sample]) -> tuple[VoteResult, int]:
@@ -89,7 +95,11 @@ def test_early_stop_equals_exhaustive_with_failures_and_silence(num_samples: int
     for words in itertools.product([*LABELS, "silent", "server_error"], repeat=num_samples):
         replies = [sample(index, word) for index, word in enumerate(words)]
         stopped, full = hold(early, replies)[0].items[""], hold(everybody, replies)[0].items[""]
-        assert (stopped.passed, stopped.vote, stopped.sample) == (full.passed, full.vote, full.sample), words
+        assert (stopped.passed, stopped.vote, stopped.sample) == (
+            full.passed,
+            full.vote,
+            full.sample,
+        ), words
 
 
 @pytest.mark.parametrize("num_samples", range(1, 5))
@@ -104,17 +114,24 @@ def test_a_missing_sample_decides_nothing(num_samples: int) -> None:
             mended = list(words)
             for index, word in zip(failed, said, strict=True):
                 mended[index] = word
-            assert hold_words(ballot(num_samples), " ".join(mended))[0].passed == item.passed, (words, mended)
+            assert hold_words(ballot(num_samples), " ".join(mended))[0].passed == item.passed, (
+                words,
+                mended,
+            )
 
 
 @given(
     st.integers(1, 7).flatmap(
         lambda n: st.lists(
-            st.dictionaries(st.sampled_from("abc"), st.sampled_from([True, False, None])), min_size=n, max_size=n
+            st.dictionaries(st.sampled_from("abc"), st.sampled_from([True, False, None])),
+            min_size=n,
+            max_size=n,
         )
     )
 )
-def test_several_rubrics_are_each_decided_as_if_alone(replies: list[dict[str, bool | None]]) -> None:
+def test_several_rubrics_are_each_decided_as_if_alone(
+    replies: list[dict[str, bool | None]],
+) -> None:
     votes = [
         Sample(index=index, votes={item: Vote(passed=passed) for item, passed in reply.items()})
         for index, reply in enumerate(replies)
@@ -132,7 +149,8 @@ def test_several_rubrics_are_each_decided_as_if_alone(replies: list[dict[str, bo
 
 
 def fewest(positives: int, negatives: int, left: int, share: float) -> float:
-    """Expected calls of the best possible strategy: ask one at a time, stop when nothing can change."""
+    """Expected calls of the best possible strategy: ask one at a time, stop when nothing can
+    change."""
     if positives > negatives + left or (negatives and negatives >= positives + left) or not left:
         return 0
     return (
@@ -193,12 +211,26 @@ def test_the_first_wave_is_the_fewest_that_could_decide() -> None:
         ("unauthorized x x x x", 3, None, Undecided.UNAVAILABLE, "unauthorized happened"),
         # three failed: two cannot win any more, so that they are not asked
         ("timeout timeout timeout valid valid", 3, None, Undecided.UNAVAILABLE, "all 3 samples"),
-        ("unparsable unparsable unparsable unparsable unparsable", 5, None, Undecided.UNREADABLE, "none of 5 samples"),
+        (
+            "unparsable unparsable unparsable unparsable unparsable",
+            5,
+            None,
+            Undecided.UNREADABLE,
+            "none of 5 samples",
+        ),
         # a decided item stays decided, whatever the failure
-        ("invalid invalid budget_spent x x", 3, None, Undecided.UNAVAILABLE, "budget_spent happened"),
+        (
+            "invalid invalid budget_spent x x",
+            3,
+            None,
+            Undecided.UNAVAILABLE,
+            "budget_spent happened",
+        ),
     ],
 )
-def test_failures(words: str, calls: int, passed: bool | None, undecided: Undecided | None, message: str) -> None:
+def test_failures(
+    words: str, calls: int, passed: bool | None, undecided: Undecided | None, message: str
+) -> None:
     words = words.replace("x", "unauthorized")
     item, asked = hold_words(ballot(5), words)
     assert (asked, item.passed, item.undecided) == (calls, passed, undecided)
@@ -207,7 +239,8 @@ def test_failures(words: str, calls: int, passed: bool | None, undecided: Undeci
 
 def test_an_item_passed_over_is_missing_once_it_was_asked_for_again() -> None:
     words = "valid silent silent"
-    assert hold_words(ballot(3), words)[0].passed is True  # nothing to ask again with: no vote, as in ADK
+    # nothing to ask again with: no vote, as in ADK
+    assert hold_words(ballot(3), words)[0].passed is True
     item = hold_words(ballot(3, again=ask_again), words)[0]
     assert (item.passed, item.undecided, item.count.passed_over) == (None, Undecided.UNREADABLE, 2)
     assert "even on a second try" in item.message

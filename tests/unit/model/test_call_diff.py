@@ -9,13 +9,20 @@ from hypothesis import given, strategies as st
 from evalgate.model import ToolCall, call_diff
 
 CALLS = st.lists(
-    st.builds(lambda name, city: call(name, city=city), st.sampled_from("abc"), st.sampled_from(["Oslo", "Rome"])),
+    st.builds(
+        lambda name, city: call(name, city=city),
+        st.sampled_from("abc"),
+        st.sampled_from(["Oslo", "Rome"]),
+    ),
     max_size=8,
 )
 
 
 def shown(expected: list[ToolCall], actual: list[ToolCall]) -> list[str]:
-    return [f"{line.mark} {line.text or line.equal}" for line in call_diff.difference(call_diff.pair(expected, actual))]
+    return [
+        f"{line.mark} {line.text or line.equal}"
+        for line in call_diff.difference(call_diff.pair(expected, actual))
+    ]
 
 
 FLIGHT = {"origin": "ZRH", "destination": "OSL", "cabin": "economy", "adults": 1}
@@ -35,7 +42,11 @@ FLIGHT = {"origin": "ZRH", "destination": "OSL", "cabin": "economy", "adults": 1
         # another tool
         ([call("a")], [call("b")], ["- a()", "+ b()"]),
         # one short argument: both calls whole
-        ([call("book", city="Oslo")], [call("book", city="Rome")], ['- book(city="Oslo")', '+ book(city="Rome")']),
+        (
+            [call("book", city="Oslo")],
+            [call("book", city="Rome")],
+            ['- book(city="Oslo")', '+ book(city="Rome")'],
+        ),
         # many arguments: only those that differ
         (
             [call("find", **FLIGHT)],
@@ -58,12 +69,17 @@ def test_differences(expected: list[ToolCall], actual: list[ToolCall], lines: li
 
 def test_equal_calls_are_matched_before_calls_of_the_same_tool() -> None:
     pairs = call_diff.pair([call("a", x=1), call("a", x=2)], [call("a", x=2)])
-    assert [(each.expected is not None, each.actual is not None) for each in pairs] == [(True, False), (True, True)]
+    assert [(each.expected is not None, each.actual is not None) for each in pairs] == [
+        (True, False),
+        (True, True),
+    ]
     assert pairs[1].same
 
 
 @given(expected=CALLS, actual=CALLS)
-def test_every_call_is_shown_once_and_in_order(expected: list[ToolCall], actual: list[ToolCall]) -> None:
+def test_every_call_is_shown_once_and_in_order(
+    expected: list[ToolCall], actual: list[ToolCall]
+) -> None:
     pairs = call_diff.pair(expected, actual)
     assert [each.expected for each in pairs if each.expected is not None] == expected
     assert [each.actual for each in pairs if each.actual is not None] == actual
@@ -76,7 +92,9 @@ def test_every_call_is_shown_once_and_in_order(expected: list[ToolCall], actual:
 
 def test_long_values_show_where_they_differ() -> None:
     common = "x" * 5_000
-    lines = shown([call("a", text=common + "left", n=1, m=2)], [call("a", text=common + "right", n=1, m=2)])
+    lines = shown(
+        [call("a", text=common + "left", n=1, m=2)], [call("a", text=common + "right", n=1, m=2)]
+    )
     assert any("left" in line for line in lines)
     assert any("right" in line for line in lines)
     assert all(len(line) < 300 for line in lines)

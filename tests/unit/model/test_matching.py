@@ -31,7 +31,8 @@ from evalgate.model.json_match import MISSING, Matcher
         ({"contains": 1}, [0, 1], "x", True),
         ({"contains": "a"}, {"a": 1}, "x", False),
         ({"contains": 1}, "1", "x", False),
-        ({"number_tolerance": 0.1}, 0.3, 0.2, True),  # in floats the distance is 0.09999999999999998 or the like
+        # in floats the distance is 0.09999999999999998 or the like
+        ({"number_tolerance": 0.1}, 0.3, 0.2, True),
         ({"number_tolerance": 0.1}, 0.8, 0.7, True),  # and here 0.10000000000000009
         ({"number_tolerance": 0.1}, 0.31, 0.2, False),
         ({"number_tolerance": 0}, 10**400, 10**400, True),
@@ -49,16 +50,37 @@ def test_matchers(matcher: dict[str, Any], actual: Any, expected: Any, holds: bo
 
 
 @pytest.mark.parametrize("pattern", [r"^(?=a)(a|aa)+$", r"(?!x)(a|a)*$"])
-def test_a_search_without_an_end_is_neither_found_nor_missed(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_without_an_end_is_neither_found_nor_missed(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(json_match, "LONGEST_SEARCH_S", 0.1)
-    with pytest.raises(json_match.SearchFailed, match=r"took longer than 0\.1 s: write it without nested repetitions"):
+    with pytest.raises(
+        json_match.SearchFailed,
+        match=r"took longer than 0\.1 s: write it without nested repetitions",
+    ):
         json_match.holds(Matcher(regex=pattern), "a" * 60 + "b", "x")
 
 
 LETTERS = st.text("abc. \n", max_size=12)
 PATTERNS = st.lists(
     st.sampled_from(
-        ["a", "b", ".", "\\s", "[ab]", "[^a]", "(a|b)", "(?:ab)?", "a+?", "b*", "^", "$", "\\b", "(?=a)", "(?!b)"]
+        [
+            "a",
+            "b",
+            ".",
+            "\\s",
+            "[ab]",
+            "[^a]",
+            "(a|b)",
+            "(?:ab)?",
+            "a+?",
+            "b*",
+            "^",
+            "$",
+            "\\b",
+            "(?=a)",
+            "(?!b)",
+        ]
     ),
     max_size=5,
 ).map("".join)
@@ -66,12 +88,16 @@ PATTERNS = st.lists(
 
 @given(PATTERNS, LETTERS)
 def test_patterns_are_those_of_python(pattern: str, text: str) -> None:
-    assert json_match.holds(Matcher(regex=pattern), text, "x") is (re.search(pattern, text) is not None)
+    assert json_match.holds(Matcher(regex=pattern), text, "x") is (
+        re.search(pattern, text) is not None
+    )
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from("ab"),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=2)
+    ),
     max_leaves=6,
 )
 
@@ -90,7 +116,9 @@ def test_more_keys_never_hurt_a_subset_and_always_hurt_equality(expected: Any, m
 
 
 @given(st.dictionaries(st.sampled_from("xyz"), JSON), st.dictionaries(st.sampled_from("xyz"), JSON))
-def test_without_tolerance_entries_differ_exactly_where_python_says_so(actual: Any, expected: Any) -> None:
+def test_without_tolerance_entries_differ_exactly_where_python_says_so(
+    actual: Any, expected: Any
+) -> None:
     differing = json_match.entries_differing(actual, expected, matchers={}, subset=False)
     assert (not differing) == (actual == expected)
     assert len(set(differing)) == len(differing)
@@ -107,14 +135,22 @@ def test_partners_are_found_whenever_there_are_any(choices: list[list[int]]) -> 
 
 def test_many_partners_need_no_deep_stack() -> None:
     count = 1500
-    assert json_match.first_without_partner([[place, (place + 1) % count] for place in range(count)]) is None
+    assert (
+        json_match.first_without_partner([[place, (place + 1) % count] for place in range(count)])
+        is None
+    )
     chain = [[place] for place in range(1, count)] + [list(range(count))]
     assert json_match.first_without_partner([*reversed(chain)]) is None
 
 
 @pytest.mark.parametrize(
     ("name", "patterns", "named"),
-    [("a", ["a"], True), ("A", ["a"], False), ("delete_all", ["delete_*"], True), ("undelete_x", ["delete_*"], False)],
+    [
+        ("a", ["a"], True),
+        ("A", ["a"], False),
+        ("delete_all", ["delete_*"], True),
+        ("undelete_x", ["delete_*"], False),
+    ],
 )
 def test_names(name: str, patterns: list[str], named: bool) -> None:
     assert json_match.named(name, patterns) is named

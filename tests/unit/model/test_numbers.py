@@ -1,4 +1,5 @@
-"""Counts and seconds that agents, judges and files report: what cannot be is unknown, and harms no report."""
+"""Counts and seconds that agents, judges and files report: what cannot be is unknown, and harms no
+report."""
 
 from __future__ import annotations
 
@@ -53,13 +54,19 @@ def test_a_count_is_a_whole_number_that_can_be_or_unknown(given: Any, expected: 
     ],
 )
 def test_a_duration_is_a_time_that_can_be_or_unknown(given: Any, expected: float | None) -> None:
-    turn = InvocationWire.model_validate({"user_content": {}, "duration": 1, "tool_duration": given}).noun()
+    turn = InvocationWire.model_validate(
+        {"user_content": {}, "duration": 1, "tool_duration": given}
+    ).noun()
     assert turn.timings is not None
     assert turn.timings.tool_s == expected
 
 
 def test_an_agent_that_lies_about_its_tokens_is_no_crash() -> None:
-    said = {"prompt_token_count": 10**400, "candidates_token_count": 7, "total_token_count": 10**400}
+    said = {
+        "prompt_token_count": 10**400,
+        "candidates_token_count": 7,
+        "total_token_count": 10**400,
+    }
     line = json.dumps({"type": "event", "session": "s", "usage_metadata": said}).encode()
     event = protocol.parse_worker_message(line)
     assert isinstance(event, EventSaid)
@@ -92,7 +99,12 @@ def test_a_judge_that_lies_about_its_tokens_is_no_crash() -> None:
 
 
 def test_so_is_one_that_was_recorded() -> None:
-    kept = {"format": 1, "address": "a", "parts": [{"text": "valid"}], "usage": {"prompt_tokens": 10**400}}
+    kept = {
+        "format": 1,
+        "address": "a",
+        "parts": [{"text": "valid"}],
+        "usage": {"prompt_tokens": 10**400},
+    }
     usage = cache.parse_entry(json.dumps(kept)).reply.usage
     assert usage is not None
     assert usage.prompt_tokens is None

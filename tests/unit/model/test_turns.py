@@ -17,7 +17,9 @@ def test_the_mean_is_the_exact_one_rounded_once(values: list[float]) -> None:
 
 
 @given(st.integers(1, 100), st.lists(st.integers(0, 100), min_size=1, max_size=8))
-def test_a_mean_of_fractions_that_is_a_threshold_on_paper_reaches_it(whole: int, parts: list[int]) -> None:
+def test_a_mean_of_fractions_that_is_a_threshold_on_paper_reaches_it(
+    whole: int, parts: list[int]
+) -> None:
     values = [Fraction(part, whole) for part in parts]
     exact = sum(values, start=Fraction()) / len(values)
     threshold = round(float(exact), 2)
@@ -38,5 +40,7 @@ def test_the_two_means_differ_where_adk_misses_a_threshold() -> None:
 def test_an_informational_grade_is_the_mean_of_what_is_known() -> None:
     assert turns.inform([1.0, None, 2.0], nothing="-") == Score(value=1.5, turns=(1.0, None, 2.0))
     found = turns.inform([None, None], nothing="nobody looked")
-    assert found == NotEvaluated(reason=Reason.NOTHING_RECORDED, message="nobody looked", turns=(None, None))
+    assert found == NotEvaluated(
+        reason=Reason.NOTHING_RECORDED, message="nobody looked", turns=(None, None)
+    )
     assert isinstance(turns.inform([], nothing="-"), NotEvaluated)

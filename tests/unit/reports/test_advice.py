@@ -1,4 +1,5 @@
-"""What a message says to do is never what is cut off; what passes without a judge is told above all."""
+"""What a message says to do is never what is cut off; what passes without a judge is told above
+all."""
 
 from __future__ import annotations
 
@@ -21,33 +22,60 @@ def told_by(name: str, report: Report) -> str:
     """A report without the marks that keep its Markdown and XML from being more than text."""
     if name == "annotations":
         return "\n".join(reports.render_annotations(report))
-    made = reports.render_terminal(report) if name == "terminal" else reports.RENDERERS[name].render(report)
+    made = (
+        reports.render_terminal(report)
+        if name == "terminal"
+        else reports.RENDERERS[name].render(report)
+    )
     if name == "html":
         made = report_page.reviewable(made)
-    for mark, text in ((markdown.PART, ""), ("\\", ""), ("`", ""), ("&#x27;", "'"), ("<code>", ""), ("</code>", "")):
+    for mark, text in (
+        (markdown.PART, ""),
+        ("\\", ""),
+        ("`", ""),
+        ("&#x27;", "'"),
+        ("<code>", ""),
+        ("</code>", ""),
+    ):
         made = made.replace(mark, text)
     return made.replace("&#39;", "'")
 
 
 def failed_with(message: str, *, cases: int) -> Report:
-    asked = build.suite(*(build.case(f"case_{at}", build.turn("hi", answer="yes"), line=at) for at in range(cases)))
-    lack = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message=f"4 of 5 samples failed: {message}")
-    done = build.Done(turns=(build.turn("hi", answer="yes"),), grades={build.TOOLS: lack, build.WORDS: lack})
-    return build.run_report([asked], {(asked.key, case.case_id): [done] for case in asked.eval_set.cases})
+    asked = build.suite(
+        *(build.case(f"case_{at}", build.turn("hi", answer="yes"), line=at) for at in range(cases))
+    )
+    lack = NotEvaluated(
+        reason=Reason.JUDGE_UNAVAILABLE, message=f"4 of 5 samples failed: {message}"
+    )
+    done = build.Done(
+        turns=(build.turn("hi", answer="yes"),), grades={build.TOOLS: lack, build.WORDS: lack}
+    )
+    return build.run_report(
+        [asked], {(asked.key, case.case_id): [done] for case in asked.eval_set.cases}
+    )
 
 
 @pytest.mark.parametrize("cases", [1, 12])  # by itself, and as one of a group
 @pytest.mark.parametrize("kind", JudgeFailureKind)
 def test_the_remedy_is_in_every_report(kind: JudgeFailureKind, cases: int) -> None:
-    setting = JudgeSetting(model="a-model-with-a-long-name-2026-09", api_key_env=("GOOGLE_API_KEY", "GEMINI_API_KEY"))
+    setting = JudgeSetting(
+        model="a-model-with-a-long-name-2026-09", api_key_env=("GOOGLE_API_KEY", "GEMINI_API_KEY")
+    )
     said = "; ".join(f"{number}. something went wrong here" for number in range(40))
     report = failed_with(f"{base.failure(kind, setting, detail=said).message} {TRIED}", cases=cases)
-    step = kind.step.format(keys="GOOGLE_API_KEY or GEMINI_API_KEY").replace("`", "").partition("\n")[0]
+    step = (
+        kind.step.format(keys="GOOGLE_API_KEY or GEMINI_API_KEY")
+        .replace("`", "")
+        .partition("\n")[0]
+    )
     for name in (*TEXTS, "terminal"):
         told = told_by(name, report)
         assert step in told, name
         assert "raise judge: {call_deadline: ...}" in told, name
-    assert kind.step.format(keys="GOOGLE_API_KEY or GEMINI_API_KEY") in told_by("annotations", report)
+    assert kind.step.format(keys="GOOGLE_API_KEY or GEMINI_API_KEY") in told_by(
+        "annotations", report
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +98,9 @@ def test_advice_is_kept_whole(what: str, advice: str) -> None:
     assert plain.keep_advice(f"{what}; {advice}", 300).endswith(advice)
 
 
-@pytest.mark.parametrize(("in_part", "how"), [(False, "without a score of"), (True, "by a part of")])
+@pytest.mark.parametrize(
+    ("in_part", "how"), [(False, "without a score of"), (True, "by a part of")]
+)
 @pytest.mark.parametrize("name", ["comment", "summary", "html", "terminal", "annotations"])
 def test_a_judge_that_is_down_is_told_above_all_where_the_run_passes_without_it(
     name: str, how: str, *, in_part: bool
@@ -78,7 +108,11 @@ def test_a_judge_that_is_down_is_told_above_all_where_the_run_passes_without_it(
     report = scenarios.judge_down(adk_compat=True, in_part=in_part)
     told = told_by(name, report)
     said = f"6 of 6 passing cases passed {how} final_response_match_v2, as in ADK (adk-compat):"
-    above = told.partition("<h1>")[0].partition("[!TIP]")[0] if name != "terminal" else told.splitlines()[0]
+    above = (
+        told.partition("<h1>")[0].partition("[!TIP]")[0]
+        if name != "terminal"
+        else told.splitlines()[0]
+    )
     above = above.replace("`", "")
     assert said in above
     assert "run again later, with fewer calls at once" in above

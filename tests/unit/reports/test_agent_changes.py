@@ -64,15 +64,27 @@ def told(then: AgentDescription, now: AgentDescription) -> list[str]:
             ["tool a removed", "tool b added"],
         ),
         # whose it is, where there are several
-        (made(agent(tools={"a": LoadedTool()}), agent("x")), made(agent(), agent("x")), ["tool a of desk removed"]),
-        (having(parameters={"n": "int"}), having(parameters={"n": "str"}), ["parameters of tool a (1 line)"]),
+        (
+            made(agent(tools={"a": LoadedTool()}), agent("x")),
+            made(agent(), agent("x")),
+            ["tool a of desk removed"],
+        ),
+        (
+            having(parameters={"n": "int"}),
+            having(parameters={"n": "str"}),
+            ["parameters of tool a (1 line)"],
+        ),
         (having(description="x"), having(description="y"), ["description of tool a (1 line)"]),
         (
             made(agent(sub_agents=("a",))),
             made(agent(sub_agents=("a", "b")), agent("b")),
             ["sub-agents of desk (1 line)", "agent b added"],
         ),
-        (made(agent(kind="LlmAgent")), made(agent(kind="LoopAgent")), ["class of desk: LlmAgent → LoopAgent"]),
+        (
+            made(agent(kind="LlmAgent")),
+            made(agent(kind="LoopAgent")),
+            ["class of desk: LlmAgent → LoopAgent"],
+        ),
         (
             made(agent(settings={"temperature": "0.2"})),
             made(agent(settings={"temperature": "1"})),
@@ -93,10 +105,16 @@ def told(then: AgentDescription, now: AgentDescription) -> list[str]:
         (made(agent(model="a"), packages={"a": "1"}), made(files={"a.py": "1"}), []),
         (made(agent(model="a")), made(agent(model="a")), []),
         # names are no places of a format
-        (made(agent("{0}", model="{}")), made(agent("{0}", model="{x}")), ["model of {0}: {} → {x}"]),
+        (
+            made(agent("{0}", model="{}")),
+            made(agent("{0}", model="{x}")),
+            ["model of {0}: {} → {x}"],
+        ),
     ],
 )
-def test_a_change_in_words(then: AgentDescription, now: AgentDescription, expected: list[str]) -> None:
+def test_a_change_in_words(
+    then: AgentDescription, now: AgentDescription, expected: list[str]
+) -> None:
     assert sorted(told(then, now)) == sorted(expected)
     assert bool(told(now, then)) is bool(expected)
 
@@ -118,25 +136,42 @@ def test_the_line_names_what_matters_and_counts_the_rest() -> None:
     )
     files = {f"f{number}.py": "1" for number in range(9)}
     changed = dict.fromkeys(files, "2")
-    assert sentence(made(files=files), made(files=changed)) == "f0.py, f1.py, f2.py, f3.py, f4.py and 4 more"
+    assert (
+        sentence(made(files=files), made(files=changed))
+        == "f0.py, f1.py, f2.py, f3.py, f4.py and 4 more"
+    )
 
 
 def test_results_keep_what_agents_are_made_of_and_the_causes(tmp_path: Path) -> None:
     report = SCENARIOS["base_regressed"]()
     path = tmp_path / "results.json"
     told = reports.causes_of(report)
-    path.write_text("".join(file.render_results(report, outcomes=StoredOutcomes({}, {}), causes=told)))
+    path.write_text(
+        "".join(file.render_results(report, outcomes=StoredOutcomes({}, {}), causes=told))
+    )
     assert file.read_results(path).run.descriptions == report.run.descriptions
     raw = json.loads(path.read_text())["causes"]
-    assert [(each["status"], len(each["cases"])) for each in raw] == [("new", 3), ("mixed results", 1)]
+    assert [(each["status"], len(each["cases"])) for each in raw] == [
+        ("new", 3),
+        ("mixed results", 1),
+    ]
 
 
 def reports_of(report: Report) -> list[str]:
-    return [comment.render(report), comment.render_summary(report), terminal.render(report), html_report.render(report)]
+    return [
+        comment.render(report),
+        comment.render_summary(report),
+        terminal.render(report),
+        html_report.render(report),
+    ]
 
 
 def test_no_report_speaks_of_it_where_nothing_is_known() -> None:
-    assert [text for text in reports_of(reruns()) if "gent changed" in text or "changed in the agent" in text] == []
+    assert [
+        text
+        for text in reports_of(reruns())
+        if "gent changed" in text or "changed in the agent" in text
+    ] == []
     assert agent_changes.of(build.report("fail")) == ()
 
 
@@ -144,12 +179,15 @@ def test_the_page_says_where_nothing_changed() -> None:
     page = html_report.render(with_agents(reruns(), DESK_NOW, DESK_NOW))
     assert "packages and files are the same on both sides" in page
     alike = dataclasses.replace(DESK_NOW, packages={})  # not all of it is known
-    assert "are the same on both sides" not in html_report.render(with_agents(reruns(), alike, alike))
+    assert "are the same on both sides" not in html_report.render(
+        with_agents(reruns(), alike, alike)
+    )
 
 
 def test_every_report_tells_it() -> None:
     found = reports_of(SCENARIOS["base_regressed"]())
-    assert ["`waiting_readers` removed" in text.replace("<code>", "`").replace("</code>", "`") for text in found] == [
-        *(True, True, False, True)
-    ]
+    assert [
+        "`waiting_readers` removed" in text.replace("<code>", "`").replace("</code>", "`")
+        for text in found
+    ] == [*(True, True, False, True)]
     assert "agent changed: instruction of desk (3 lines), tool waiting_readers removed" in found[2]

@@ -20,8 +20,12 @@ def test_a_passing_run_annotates_nothing() -> None:
 
 def test_failures_are_errors_and_broken_agents_warnings() -> None:
     error, warning = reports_annotations.render(build.report("error pass fail"))
-    assert error == (f"::error file={build.SUITE},line=30,title=fail%3A case_3::tool_trajectory_avg_score 0.00 < 1.00")
-    assert warning.startswith(f"::warning file={build.SUITE},line=10,title=not measured%3A case_1::The agent raised")
+    assert error == (
+        f"::error file={build.SUITE},line=30,title=fail%3A case_3::tool_trajectory_avg_score 0.00 < 1.00"
+    )
+    assert warning.startswith(
+        f"::warning file={build.SUITE},line=10,title=not measured%3A case_1::The agent raised"
+    )
 
 
 def test_a_broken_agent_is_no_error_under_adk_compat_either() -> None:
@@ -30,10 +34,17 @@ def test_a_broken_agent_is_no_error_under_adk_compat_either() -> None:
 
 
 def test_no_more_than_github_shows_worst_first() -> None:
-    lines = reports_annotations.render(build.report(" ".join(["0.7"] * 12 + ["0.1"] + ["error"] * 14)))
-    assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + ["::notice"]
+    lines = reports_annotations.render(
+        build.report(" ".join(["0.7"] * 12 + ["0.1"] + ["error"] * 14))
+    )
+    assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + [
+        "::notice"
+    ]
     assert "case_13" in lines[0]
-    assert "3 more failing cases and 4 more warnings about cases and rules: see the job summary" in lines[-1]
+    assert (
+        "3 more failing cases and 4 more warnings about cases and rules: see the job summary"
+        in lines[-1]
+    )
     assert "the log" not in lines[-1]
 
 
@@ -57,16 +68,26 @@ def test_problems_stand_at_their_line_in_a_passing_run_too() -> None:
 
 def test_problems_take_the_room_that_cases_leave() -> None:
     told = tuple(problem(kind, number) for kind in Severity for number in range(1, 13))
-    report = dataclasses.replace(build.report(" ".join(["fail"] * 2 + ["error"] * 9)), problems=told)
+    report = dataclasses.replace(
+        build.report(" ".join(["fail"] * 2 + ["error"] * 9)), problems=told
+    )
     lines = reports_annotations.render(report)
-    assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + ["::notice"] * 10
-    assert ["odd thing" in line for line in lines[:20]] == [False] * 2 + [True] * 8 + [False] * 9 + [True]
-    assert "4 more errors, 11 more warnings and 3 more notices: see the log of this step" in lines[-1]
+    assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + [
+        "::notice"
+    ] * 10
+    assert ["odd thing" in line for line in lines[:20]] == [False] * 2 + [True] * 8 + [
+        False
+    ] * 9 + [True]
+    assert (
+        "4 more errors, 11 more warnings and 3 more notices: see the log of this step" in lines[-1]
+    )
 
 
 def test_each_is_said_to_be_where_it_is() -> None:
     told = (problem(Severity.WARNING),)
-    (*_, last) = reports_annotations.render(dataclasses.replace(build.report(" ".join(["error"] * 12)), problems=told))
+    (*_, last) = reports_annotations.render(
+        dataclasses.replace(build.report(" ".join(["error"] * 12)), problems=told)
+    )
     assert last.endswith(
         "2 more warnings about cases and rules: see the job summary and report.html. "
         "1 more warning: see the log of this step."
@@ -117,5 +138,6 @@ def test_unknown_scores_are_null() -> None:
 
 def test_outputs_are_single_lines() -> None:
     assert all(
-        len(value.splitlines()) <= 1 for value in reports_annotations.render_outputs(SCENARIOS["hostile"]()).values()
+        len(value.splitlines()) <= 1
+        for value in reports_annotations.render_outputs(SCENARIOS["hostile"]()).values()
     )

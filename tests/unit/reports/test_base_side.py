@@ -53,13 +53,20 @@ def test_an_expected_base_is_told_in_a_sentence_and_another_one_shown() -> None:
 @pytest.mark.parametrize(
     ("left", "right", "same"),
     [
-        (ToolCall(name="a", args={"x": 1}, id="1"), ToolCall(name="a", args={"x": 1}, id="2"), True),  # ids are chance
+        # ids are chance
+        (
+            ToolCall(name="a", args={"x": 1}, id="1"),
+            ToolCall(name="a", args={"x": 1}, id="2"),
+            True,
+        ),
         (ToolCall(name="a"), ToolCall(name="a", args={}), True),
         (ToolCall(name="a", args={"x": 1}), ToolCall(name="a", args={"x": 2}), False),
         (ToolCall(name="a"), ToolCall(name="b"), False),
     ],
 )
-def test_calls_are_the_same_by_name_and_arguments(left: ToolCall, right: ToolCall, same: bool) -> None:
+def test_calls_are_the_same_by_name_and_arguments(
+    left: ToolCall, right: ToolCall, same: bool
+) -> None:
     assert call_diff.same((left,), (right,)) is same
     assert call_diff.same((left,), ()) is False
     assert call_diff.same(None, ())

@@ -66,5 +66,13 @@ def test_the_furthest_below_its_threshold_comes_first() -> None:
 
 def test_kinds() -> None:
     found = view.of(build.report("pass fail error")).cases
-    assert [each.kind for each in found] == [VerdictKind.PASS, VerdictKind.FAIL, VerdictKind.NOT_MEASURED]
-    assert [(each.file, each.line) for each in found] == [(build.SUITE, 10), (build.SUITE, 20), (build.SUITE, 30)]
+    assert [each.kind for each in found] == [
+        VerdictKind.PASS,
+        VerdictKind.FAIL,
+        VerdictKind.NOT_MEASURED,
+    ]
+    assert [(each.file, each.line) for each in found] == [
+        (build.SUITE, 10),
+        (build.SUITE, 20),
+        (build.SUITE, 30),
+    ]

@@ -10,7 +10,13 @@ from builders.build import TOOLS, WORDS, call, case, turn
 from builders.scenarios import SCENARIOS
 
 from evalgate.model import Case, Content, Event, FailureKind, Part, Policy, Report, Text
-from evalgate.reports import annotations as reports_annotations, comment, html_report, junit, terminal
+from evalgate.reports import (
+    annotations as reports_annotations,
+    comment,
+    html_report,
+    junit,
+    terminal,
+)
 from evalgate.text import markdown
 
 
@@ -48,7 +54,10 @@ def test_failing_cases_lead_to_their_line_and_show_the_difference() -> None:
     shown = comment.render(build.report("pass fail"))
     assert f"/blob/{build.LINKS.commit}/{build.SUITE}#L20" in shown
     assert '- book(city="Oslo")\n+ book(city="Rome")' in shown
-    assert "<code>case_2</code> \N{MIDDLE DOT} <code>tool_trajectory_avg_score</code> 0.00 &lt; 1.00" in shown
+    assert (
+        "<code>case_2</code> \N{MIDDLE DOT} <code>tool_trajectory_avg_score</code> 0.00 &lt; 1.00"
+        in shown
+    )
     assert "<code>case_1</code>" not in shown  # what passed is no news
 
 
@@ -60,13 +69,19 @@ def told(asked: Case, *done: build.Done) -> Report:
 def test_the_answer_is_not_compared_where_only_the_tools_are_wrong() -> None:
     asked = case("c", turn("x", call("a"), answer="one way to say it"))
     other = turn("x", call("b"), answer="another way to say it")
-    assert "another way" not in comment.render(told(asked, build.scores(other, **{TOOLS: [0.0], WORDS: [0.9]})))
-    assert "another way" in comment.render(told(asked, build.scores(other, **{TOOLS: [0.0], WORDS: [0.1]})))
+    assert "another way" not in comment.render(
+        told(asked, build.scores(other, **{TOOLS: [0.0], WORDS: [0.9]}))
+    )
+    assert "another way" in comment.render(
+        told(asked, build.scores(other, **{TOOLS: [0.0], WORDS: [0.1]}))
+    )
 
 
 def test_only_broken_turns_are_told() -> None:
     asked = case("c", turn("fine", call("a")), turn("bad", call("a")))
-    done = build.scores(turn("fine", call("a")), turn("bad", call("b")), **{TOOLS: [1.0, 0.0], WORDS: [1.0, 1.0]})
+    done = build.scores(
+        turn("fine", call("a")), turn("bad", call("b")), **{TOOLS: [1.0, 0.0], WORDS: [1.0, 1.0]}
+    )
     shown = comment.render(told(asked, done))
     assert "**Turn 2** of 2" in shown
     assert "**Turn 1**" not in shown
@@ -78,12 +93,18 @@ def test_only_broken_turns_are_told() -> None:
         ("Yes.", "No.", "```diff\n- Yes.\n+ No.\n```"),
         ("", "No.", None),  # nothing was expected in words
         ("Yes.", None, "The agent gave no answer. Expected:\n```text\nYes.\n```"),
-        ("one two three four five " * 30, "one two three four six " * 30, "<del>five</del><ins>six</ins>"),
+        (
+            "one two three four five " * 30,
+            "one two three four six " * 30,
+            "<del>five</del><ins>six</ins>",
+        ),
     ],
 )
 def test_answers(expected: str, actual: str | None, shown: str | None) -> None:
     asked = case("c", turn("x", answer=expected))
-    text = comment.render(told(asked, build.scores(turn("x", answer=actual), **{TOOLS: [1.0], WORDS: [0.0]})))
+    text = comment.render(
+        told(asked, build.scores(turn("x", answer=actual), **{TOOLS: [1.0], WORDS: [0.0]}))
+    )
     assert shown in text if shown else "Answer" not in text
 
 
@@ -95,19 +116,29 @@ def test_answers(expected: str, actual: str | None, shown: str | None) -> None:
         ((call("a"),), False),
     ],
 )
-def test_text_that_no_event_marks_as_the_answer_is_told(parts: tuple[Part, ...], told_so: bool) -> None:
+def test_text_that_no_event_marks_as_the_answer_is_told(
+    parts: tuple[Part, ...], told_so: bool
+) -> None:
     event = Event(author="agent", content=Content(parts=parts, role="model"))
     done = dataclasses.replace(turn("x"), events=(event,))
-    report = told(case("c", turn("x", answer="Yes.")), build.scores(done, **{TOOLS: [1.0], WORDS: [0.0]}))
+    report = told(
+        case("c", turn("x", answer="Yes.")), build.scores(done, **{TOOLS: [1.0], WORDS: [0.0]})
+    )
     assert "gave no answer. Expected:" in comment.render(report)
     for shown in (comment.render(report), report_page.reviewable(html_report.render(report))):
-        assert ("produced text, but not in an event marked as final, so it gave no answer" in shown) is told_so
-    assert ("  actual:   text, but not in an event marked as final" in junit.render(report)) is told_so
+        assert (
+            "produced text, but not in an event marked as final, so it gave no answer" in shown
+        ) is told_so
+    assert (
+        "  actual:   text, but not in an event marked as final" in junit.render(report)
+    ) is told_so
 
 
 def test_a_broken_agent_is_quoted() -> None:
     asked = case("c", turn("x"))
-    failed = build.failed(FailureKind.EXITED, "exit code 3", detail="\n".join(f"line {n}" for n in range(100)))
+    failed = build.failed(
+        FailureKind.EXITED, "exit code 3", detail="\n".join(f"line {n}" for n in range(100))
+    )
     shown = comment.render(told(asked, failed))
     assert "The agent exited in turn 1 (exited): exit code 3" in shown
     assert "line 5\n[... 88 lines left out ...]\nline 94\n" in shown
@@ -115,15 +146,24 @@ def test_a_broken_agent_is_quoted() -> None:
 
 
 def test_what_a_program_says_before_its_stack_is_told_wherever_its_failure_is() -> None:
-    stack = "\n".join(f"    at ModuleLoader.step{n} (node:internal/modules/esm/loader:{n})" for n in range(40))
+    stack = "\n".join(
+        f"    at ModuleLoader.step{n} (node:internal/modules/esm/loader:{n})" for n in range(40)
+    )
     detail = f"node:internal/modules/package_json_reader:267\n\nError: no package 'left-pad'\n{stack}\n\nNode.js v22"
-    failed = build.failed(FailureKind.START, "exited with code 1, before it was ready", detail=detail)
+    failed = build.failed(
+        FailureKind.START, "exited with code 1, before it was ready", detail=detail
+    )
     asked = [case(f"c{number}", turn("x")) for number in range(5)]
-    report = build.run_report([build.suite(*asked)], {(build.SUITE, each.case_id): [failed] for each in asked})
+    report = build.run_report(
+        [build.suite(*asked)], {(build.SUITE, each.case_id): [failed] for each in asked}
+    )
     for shown in (comment.render(report), comment.render_summary(report), terminal.render(report)):
         assert shown.count("Error: no package 'left-pad'") == 1
         assert shown.count("Node.js v22") == 1
-    assert all("no package 'left-pad'" in each and "Node.js v22" in each for each in reports_annotations.render(report))
+    assert all(
+        "no package 'left-pad'" in each and "Node.js v22" in each
+        for each in reports_annotations.render(report)
+    )
 
 
 def test_one_cause_is_told_once() -> None:
@@ -141,14 +181,17 @@ def test_flaky_cases_show_every_run() -> None:
 
 def large(count: int, text: str) -> Report:
     cases = [
-        case(f"{text[:200]}{n}", turn(text, call(text[:300], **{text[:300]: text}), answer=text)) for n in range(count)
+        case(f"{text[:200]}{n}", turn(text, call(text[:300], **{text[:300]: text}), answer=text))
+        for n in range(count)
     ]
     suite = build.suite(*cases, criteria={f"{text[:200]}{n}": 0.5 for n in range(30)})
     done = build.Done(
         turns=(turn(text, call("b"), answer=text[::-1]),),
         grades={use.name: build.Score(value=0.1, turns=(0.1,)) for use in suite.criteria},
     )
-    return build.run_report([suite], {(suite.key, each.case_id): [done] for each in cases}, title=text, reproduce=text)
+    return build.run_report(
+        [suite], {(suite.key, each.case_id): [done] for each in cases}, title=text, reproduce=text
+    )
 
 
 @pytest.mark.parametrize("character", ["x", "$", "`", "👍", "\u202e", "|", "<", "\n", "서"])
@@ -177,7 +220,10 @@ def test_the_summary_lists_every_case() -> None:
 def test_a_suite_is_named_where_there_are_several() -> None:
     first = build.suite(case("c", turn("x")))
     second = build.suite(case("c", turn("x"), file="b.json"), key="b.json")
-    done = {(key, "c"): [build.scores(turn("x"), **{TOOLS: 1.0, WORDS: 1.0})] for key in (first.key, second.key)}
+    done = {
+        (key, "c"): [build.scores(turn("x"), **{TOOLS: 1.0, WORDS: 1.0})]
+        for key in (first.key, second.key)
+    }
     report = build.run_report([first, second], done)
     assert "| Suite | Criterion |" in comment.render(report)
     assert "| `b.json` | `c` |" in comment.render_summary(report)

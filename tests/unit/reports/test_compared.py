@@ -57,7 +57,9 @@ def test_differences_are_signed(delta: float | None, options: dict[str, Any], sh
     assert words.signed(delta, **options) == shown
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e9, max_value=1e9), st.booleans())
+@given(
+    st.floats(allow_nan=False, allow_infinity=False, min_value=-1e9, max_value=1e9), st.booleans()
+)
 def test_swapped_sides_swap_the_sign_alone(delta: float, share: bool) -> None:
     one, other = words.signed(delta, share=share), words.signed(-delta, share=share)
     assert one.lstrip("+\N{MINUS SIGN}") == other.lstrip("+\N{MINUS SIGN}")
@@ -111,22 +113,33 @@ def test_means(base: float | None, head: float | None, shown: tuple[str, str]) -
 
 
 @given(st.floats(min_value=0, max_value=1), st.floats(min_value=0, max_value=1))
-def test_means_that_differ_look_different_and_no_mean_looks_perfect_that_is_not(base: float, head: float) -> None:
+def test_means_that_differ_look_different_and_no_mean_looks_perfect_that_is_not(
+    base: float, head: float
+) -> None:
     shown = words.compared(base, head)[:2]
     assert (shown[0] == shown[1]) <= math.isclose(base, head, abs_tol=1e-9)
-    assert all(text != "1.00" or value > 1 - 1e-9 for text, value in zip(shown, (base, head), strict=True))
+    assert all(
+        text != "1.00" or value > 1 - 1e-9 for text, value in zip(shown, (base, head), strict=True)
+    )
 
 
 @pytest.mark.parametrize(
     ("origin", "said"),
     [
-        (BaseOrigin(source=BaseSource.RERUN, age_days=9.0, distance=3), "run alongside"),  # it has no age
-        (BaseOrigin(source=BaseSource.STORE, age_days=0.01), "cached results, less than an hour old"),
+        # it has no age
+        (BaseOrigin(source=BaseSource.RERUN, age_days=9.0, distance=3), "run alongside"),
+        (
+            BaseOrigin(source=BaseSource.STORE, age_days=0.01),
+            "cached results, less than an hour old",
+        ),
         (
             BaseOrigin(source=BaseSource.STORE, age_days=0.5, distance=1),
             "cached results, 12 hours old, 1 commit before",
         ),
-        (BaseOrigin(source=BaseSource.STORE, age_days=30.2, distance=0), "cached results, 30 days old"),
+        (
+            BaseOrigin(source=BaseSource.STORE, age_days=30.2, distance=0),
+            "cached results, 30 days old",
+        ),
         (BaseOrigin(source=BaseSource.MIXED, reused=12, run=1), "12 cached, 1 new trial"),
         (BaseOrigin(source=BaseSource.FILE), "results from a file"),
     ],
@@ -139,9 +152,15 @@ def test_where_the_base_comes_from(origin: BaseOrigin, said: str) -> None:
     ("power", "said"),
     [
         (None, ""),
-        (Power(cases=20, caught=((1, 0.81),)), "One broken case of 20 would be caught about 8 times in 10."),
+        (
+            Power(cases=20, caught=((1, 0.81),)),
+            "One broken case of 20 would be caught about 8 times in 10.",
+        ),
         (Power(cases=20, caught=((1, 0.4), (2, 0.7), (3, 0.9))), "2 of them about 7 times."),
-        (Power(cases=1, caught=((1, 0.96),)), "If the case broke, that would be caught about 10 times in 10."),
+        (
+            Power(cases=1, caught=((1, 0.96),)),
+            "If the case broke, that would be caught about 10 times in 10.",
+        ),
         (Power(cases=2, caught=((1, 0.1),), unseen=(("s", "a`b"),)), "Could break unseen: `a'b`."),
     ],
 )
@@ -168,7 +187,9 @@ def test_how_often_each_side_ran(head: int, base: int | None, said: str) -> None
 def test_an_agent_beside_itself_is_no_sample() -> None:
     comparison = COMPARED["base_unchanged"]().comparison
     assert comparison is not None
-    alone = dataclasses.replace(comparison, unchanged=tuple({case.suite for case in comparison.cases}))
+    alone = dataclasses.replace(
+        comparison, unchanged=tuple({case.suite for case in comparison.cases})
+    )
     assert cases.base_words(alone) == "the same agent as head's"
     assert cases.certainty(alone) == ""
 
@@ -190,12 +211,17 @@ def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparis
         (ended(base=VerdictKind.FAIL), "new failure: the base passes a criterion"),
         (ended(base=VerdictKind.PASS, newly=()), "new failure"),
         (comparing.compared(origin=FailureOrigin.UNKNOWN, status=CaseStatus.NEW), "new case"),
-        (comparing.compared(origin=FailureOrigin.UNKNOWN, status=CaseStatus.CHANGED), "changed case"),
+        (
+            comparing.compared(origin=FailureOrigin.UNKNOWN, status=CaseStatus.CHANGED),
+            "changed case",
+        ),
     ],
 )
 def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
     failed = CaseVerdict(suite="s", case_id="c", kind=VerdictKind.FAIL, criteria=())
-    told = cases.failure_origin(labels.label(failed, origin=None if case is None else case.origin), case)
+    told = cases.failure_origin(
+        labels.label(failed, origin=None if case is None else case.origin), case
+    )
     assert told.startswith(said)
     assert ("a criterion" in told) is ("a criterion" in said)
     assert bool(said) == bool(told)
@@ -204,7 +230,8 @@ def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
 def test_the_worst_criteria_come_first_and_those_without_a_say_apart() -> None:
     comparison = COMPARED["base_regressed"]().comparison
     assert comparison is not None
-    # those of cases that decide nothing, such as quarantined ones, are told but where they are informational as well
+    # those of cases that decide nothing, such as quarantined ones, are told but where they are
+    # informational as well
     shown = [
         dataclasses.replace(row, rule=dataclasses.replace(row.rule, gating=False, advisory=True))
         for row in comparison.criteria
@@ -218,5 +245,11 @@ def test_the_worst_criteria_come_first_and_those_without_a_say_apart() -> None:
 def test_the_comment_says_each_thing_once() -> None:
     shown = comment.render(COMPARED["base_regressed"]())
     above_the_cases = shown.partition("###")[0]
-    for said in ("3 cases now fail", "4 of 20 cases", "0f1e2d3`", "5 runs per side", "\N{MINUS SIGN}14 points"):
+    for said in (
+        "3 cases now fail",
+        "4 of 20 cases",
+        "0f1e2d3`",
+        "5 runs per side",
+        "\N{MINUS SIGN}14 points",
+    ):
         assert above_the_cases.count(said) == 1

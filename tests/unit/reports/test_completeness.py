@@ -1,4 +1,5 @@
-"""Nothing is lost: what results.json and base.json say of a failing case is in the page, and what differs is marked."""
+"""Nothing is lost: what results.json and base.json say of a failing case is in the page, and what
+differs is marked."""
 
 from __future__ import annotations
 
@@ -115,13 +116,20 @@ class Texts:
         )
 
     def rubric(self) -> Rubric:
-        return Rubric(rubric_id=self(), text=self(), description=self.some(self), type=self.some(self))
+        return Rubric(
+            rubric_id=self(), text=self(), description=self.some(self), type=self.some(self)
+        )
 
     def grade(self) -> Score | NotEvaluated:
         found = self.several(self.finding)
         if self._draw(st.booleans()):
             return NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message=self(), findings=found)
-        return Score(value=0.0, turns=(0.0,), breakdown=dict.fromkeys(self.several(self), 1.0), findings=found)
+        return Score(
+            value=0.0,
+            turns=(0.0,),
+            breakdown=dict.fromkeys(self.several(self), 1.0),
+            findings=found,
+        )
 
     def finding(self) -> Finding:
         opinions = self.several(lambda: Opinion(sample=0, label=self(), text=self()))
@@ -137,7 +145,9 @@ class Texts:
         return Case(
             case_id=self(),
             conversation=(self.turn(), *self.several(self.turn)),
-            session=self.some(lambda: SessionInput(app_name=self(), user_id=self(), state=self.json())),
+            session=self.some(
+                lambda: SessionInput(app_name=self(), user_id=self(), state=self.json())
+            ),
             rubrics=self.several(self.rubric),
             expects_state=self.some(self.json),
         )
@@ -145,9 +155,16 @@ class Texts:
     def outcome(self) -> Transcript | AgentFailure:
         done = self.several(self.turn)
         if self._draw(st.booleans()):
-            return Transcript(invocations=done, final_state=self.some(self.json), ended_by=Ending.TURN_LIMIT)
+            return Transcript(
+                invocations=done, final_state=self.some(self.json), ended_by=Ending.TURN_LIMIT
+            )
         return AgentFailure(
-            kind=FailureKind.RAISED, message=self(), detail=self(), partial=done, trace=self.trace(), turn=len(done) + 1
+            kind=FailureKind.RAISED,
+            message=self(),
+            detail=self(),
+            partial=done,
+            trace=self.trace(),
+            turn=len(done) + 1,
         )
 
 
@@ -169,7 +186,8 @@ def written(report: Report, run: Run, outcomes: dict[TrialKey, Any]) -> Iterator
 
 @st.composite
 def failing(draw: Draw) -> tuple[Report, list[dict[str, Any]]]:
-    """A report on one case that fails on head, with texts in every place; and what the files say of it."""
+    """A report on one case that fails on head, with texts in every place; and what the files say of
+    it."""
     texts = Texts(draw)
     case = texts.case()
     suite = build.suite(case, criteria={TOOLS: 1.0, WORDS: 0.8})
@@ -181,7 +199,10 @@ def failing(draw: Draw) -> tuple[Report, list[dict[str, Any]]]:
     sides, kept = [], []
     for run in (report.run, report.comparison.base):
         runs = ((Purpose.FIRST, 0), (Purpose.FIRST, 1), (Purpose.PAIR, 0))
-        keys = [TrialKey(suite=suite.key, case_id=case.case_id, purpose=why, number=number) for why, number in runs]
+        keys = [
+            TrialKey(suite=suite.key, case_id=case.case_id, purpose=why, number=number)
+            for why, number in runs
+        ]
         made = {key: texts.outcome() for key in keys}
         trials = [
             GradedTrial(
@@ -191,16 +212,24 @@ def failing(draw: Draw) -> tuple[Report, list[dict[str, Any]]]:
             )
             for key, outcome in made.items()
         ]
-        known = InMemoryTranscripts({key: each for key, each in made.items() if isinstance(each, Transcript)})
+        known = InMemoryTranscripts(
+            {key: each for key, each in made.items() if isinstance(each, Transcript)}
+        )
         sides.append(
             dataclasses.replace(
-                run, trials=tuple(trials[:2]), confirmations=tuple(trials[2:]), transcripts=known, repeats=2
+                run,
+                trials=tuple(trials[:2]),
+                confirmations=tuple(trials[2:]),
+                transcripts=known,
+                repeats=2,
             )
         )
         kept.append(made)
     held = texts.some(lambda: Quarantine(owner=texts(), expires=texts(), reason=texts()))
     verdicts = tuple(
-        dataclasses.replace(own, cases=tuple(dataclasses.replace(each, quarantine=held) for each in own.cases))
+        dataclasses.replace(
+            own, cases=tuple(dataclasses.replace(each, quarantine=held) for each in own.cases)
+        )
         for own in report.verdict.suites
     )
     report = dataclasses.replace(
@@ -209,7 +238,9 @@ def failing(draw: Draw) -> tuple[Report, list[dict[str, Any]]]:
         comparison=dataclasses.replace(report.comparison, base=sides[1]),
         verdict=dataclasses.replace(report.verdict, suites=verdicts),
     )
-    told = [each for run, made in zip(sides, kept, strict=True) for each in written(report, run, made)]
+    told = [
+        each for run, made in zip(sides, kept, strict=True) for each in written(report, run, made)
+    ]
     return report, told
 
 
@@ -227,12 +258,21 @@ def strings(value: Any) -> Iterator[str]:
 
 
 @given(failing())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-def test_every_string_of_a_failing_case_is_in_the_page(made: tuple[Report, list[dict[str, Any]]]) -> None:
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+def test_every_string_of_a_failing_case_is_in_the_page(
+    made: tuple[Report, list[dict[str, Any]]],
+) -> None:
     report, told = made
     found = report_page.read(html_report.render(report))
-    assert [row["kind"] for row in found.index["cases"]] in (["fail"], ["allowed"])  # quarantined ones do not block
-    shown = "\0".join((*strings(list(found.cases.values())), *strings(found.traces), *strings(found.index)))
+    # quarantined ones do not block
+    assert [row["kind"] for row in found.index["cases"]] in (["fail"], ["allowed"])
+    shown = "\0".join(
+        (*strings(list(found.cases.values())), *strings(found.traces), *strings(found.index))
+    )
     # the names of the fields are ours; every text that is drawn has a tilde
     assert sorted(each for each in strings(told) if "~" in each and each not in shown) == []
 
@@ -253,13 +293,19 @@ ONLY_HEAD_SAYS, ONLY_EXPECTED = "QQQ", "XXX"
 def different(draw: Draw) -> tuple[str, str]:
     """Two texts of any length that differ in one place or in several."""
     filling = FILLING[draw(st.sampled_from(sorted(FILLING)))]
-    pieces = draw(st.lists(st.integers(0, 2_000).map(lambda size: filling * (size // 20)), min_size=2, max_size=3))
+    pieces = draw(
+        st.lists(
+            st.integers(0, 2_000).map(lambda size: filling * (size // 20)), min_size=2, max_size=3
+        )
+    )
     return ONLY_EXPECTED.join(pieces), ONLY_HEAD_SAYS.join(pieces)
 
 
 def marks(text: str) -> str:
     """All that stands struck out, underlined, or on a line with a sign."""
-    found = re.findall(r"<(?:del|ins)>(.*?)</(?:del|ins)>|^[-+] (.*)$", text, re.DOTALL | re.MULTILINE)
+    found = re.findall(
+        r"<(?:del|ins)>(.*?)</(?:del|ins)>|^[-+] (.*)$", text, re.DOTALL | re.MULTILINE
+    )
     return "\n".join(part for each in found for part in each)
 
 
@@ -275,8 +321,13 @@ def test_what_differs_anywhere_is_marked_in_comment_and_summary(
 ) -> None:
     expected, actual = ({"of": [text]} if nested and in_arguments else text for text in texts)
     turns = [
-        build.turn("Where is it?", build.call("say", text=each if in_arguments else "x"), answer=said)
-        for each, said in ((expected, "y" if in_arguments else texts[0]), (actual, "y" if in_arguments else texts[1]))
+        build.turn(
+            "Where is it?", build.call("say", text=each if in_arguments else "x"), answer=said
+        )
+        for each, said in (
+            (expected, "y" if in_arguments else texts[0]),
+            (actual, "y" if in_arguments else texts[1]),
+        )
     ]
     suite = build.suite(build.case("c", turns[0]))
     below = {TOOLS: [0.0], WORDS: [1.0]} if in_arguments else {TOOLS: [1.0], WORDS: [0.0]}

@@ -41,7 +41,9 @@ OUTCOMES = st.sampled_from(
     ["pass*2", "fail*2", "wrong*2", "pass/fail", "pass/error", "error*2", "never*2", "skipped*2"]
 )
 RERUNS = st.sampled_from(["", "pass*9", "fail*20", "pass/fail*19", "error*9"])
-STATUSES = st.sampled_from([CaseStatus.PAIRED, CaseStatus.PAIRED, CaseStatus.NEW, CaseStatus.CHANGED])
+STATUSES = st.sampled_from(
+    [CaseStatus.PAIRED, CaseStatus.PAIRED, CaseStatus.NEW, CaseStatus.CHANGED]
+)
 POLICIES = st.builds(
     Policy,
     threshold=st.sampled_from(ThresholdRule),
@@ -58,11 +60,13 @@ def made_of(
     truncated: str,
     quarantined: frozenset[int] = frozenset(),
 ) -> Report:
-    """A report on cases by what they gave on head, on the base, in the reruns of both; and whether they are paired.
-    `quarantined`: by number, from 1."""
+    """A report on cases by what they gave on head, on the base, in the reruns of both; and whether
+    they are paired. `quarantined`: by number, from 1."""
     sides: list[Mapping[tuple[str, str], list[build.Done | None]]] = [
         {
-            (build.SUITE, f"case_{number}"): [build.done_of(word) for word in comparing.spread(case[side])]
+            (build.SUITE, f"case_{number}"): [
+                build.done_of(word) for word in comparing.spread(case[side])
+            ]
             for number, case in enumerate(cases, 1)
             if case[side]
         }
@@ -77,12 +81,19 @@ def made_of(
     fresh = (sides[0], sides[1])
     waiting = frozenset((build.SUITE, f"case_{number}") for number in quarantined)
     return comparing.report(
-        head, base, policy=policy, unpaired=unpaired, fresh=fresh, truncated=truncated, waiting=waiting
+        head,
+        base,
+        policy=policy,
+        unpaired=unpaired,
+        fresh=fresh,
+        truncated=truncated,
+        waiting=waiting,
     )
 
 
 def told(strip: str) -> dict[str, int]:
-    """The numbers of `12 cases: 7 passed (1 fixed), ...`, marks and all; a word that is left out counts none."""
+    """The numbers of `12 cases: 7 passed (1 fixed), ...`, marks and all; a word that is left out
+    counts none."""
     found = re.findall(rf"(\d+) ({'|'.join(SAID)}|cases?)\b", strip.replace("*", ""))
     known = {SAID.get(word, "total"): int(number) for number, word in found}
     return {name: known.get(name, 0) for name in ("total", *SAID.values())}
@@ -95,7 +106,9 @@ def in_html(page: str) -> dict[str, int]:
 
 def in_junit(text: str) -> dict[str, int]:
     """The sums over all evaluation files."""
-    suites = [each for each in junitparser.JUnitXml.fromstring(text.encode()) if each.name != "evalgate"]
+    suites = [
+        each for each in junitparser.JUnitXml.fromstring(text.encode()) if each.name != "evalgate"
+    ]
     found = dict.fromkeys(("total", *SAID.values()), 0)
     for suite in suites:
         for each in suite.properties():
@@ -107,24 +120,41 @@ def in_junit(text: str) -> dict[str, int]:
 def everywhere(report: Report) -> dict[str, dict[str, int]]:
     """The counts by the report that tells them."""
     markdown = {name: reports.RENDERERS[name].render(report) for name in ("comment", "summary")}
-    terminal = next(line for line in reports.render_terminal(report).splitlines() if re.match(r"\d+ cases?: ", line))
+    terminal = next(
+        line
+        for line in reports.render_terminal(report).splitlines()
+        if re.match(r"\d+ cases?: ", line)
+    )
     results = json.loads("".join(file.render_results(report, outcomes=StoredOutcomes({}, {}))))
     labels = [case.get("label", "passed") for suite in results["suites"] for case in suite["cases"]]
-    strips = {name: re.search(r"^\*\*\d+\*\* cases?: .*$", text, re.MULTILINE) for name, text in markdown.items()}
+    strips = {
+        name: re.search(r"^\*\*\d+\*\* cases?: .*$", text, re.MULTILINE)
+        for name, text in markdown.items()
+    }
     none = dict.fromkeys(("total", *SAID.values()), 0)
     return {
-        **{name: told(found[0].partition(" · pass rate")[0]) for name, found in strips.items() if found},
+        **{
+            name: told(found[0].partition(" · pass rate")[0])
+            for name, found in strips.items()
+            if found
+        },
         "terminal": told(terminal.partition(" run")[0].rpartition(",")[0]),
         "html": in_html(reports.RENDERERS["html"].render(report)),
         "junit": in_junit(reports.RENDERERS["junit"].render(report)),
         "results": none | results["verdict"]["cases"],
-        "labels": none | {"total": len(labels)} | {word: labels.count(word) for word in set(labels) - {"failed"}},
+        "labels": none
+        | {"total": len(labels)}
+        | {word: labels.count(word) for word in set(labels) - {"failed"}},
     }
 
 
 def check(report: Report) -> CaseCounts:
     counts = view.of(report).totals.cases
-    expected = {name: value for name, value in dataclasses.asdict(counts).items() if name in {"total", *SAID.values()}}
+    expected = {
+        name: value
+        for name, value in dataclasses.asdict(counts).items()
+        if name in {"total", *SAID.values()}
+    }
     found = everywhere(report)
     assert len(found) == 7
     of_cases = found.pop("labels")
@@ -136,7 +166,11 @@ def check(report: Report) -> CaseCounts:
         assert numbers == expected, where
     outputs = reports.render_outputs(report)
     assert all(int(outputs[name.replace("_", "-")]) == expected[name] for name in ("total", *WHOLE))
-    assert counts.total == sum(expected[name] for name in WHOLE) == len(report.run.suites[0].eval_set.cases)
+    assert (
+        counts.total
+        == sum(expected[name] for name in WHOLE)
+        == len(report.run.suites[0].eval_set.cases)
+    )
     parts = counts.new + counts.pre_existing + counts.mixed + counts.no_base + counts.not_confirmed
     is_beside = report.comparison is not None and report.comparison.base is not None
     assert parts == (counts.failed if is_beside else 0)  # beside a base each failure is somebody's
@@ -151,7 +185,10 @@ def check(report: Report) -> CaseCounts:
     quarantined=st.frozensets(st.integers(1, 6), max_size=2),
 )
 def test_every_report_has_the_same_counts_and_they_add_up(
-    cases: list[tuple[str, str, str, str, CaseStatus]], policy: Policy, truncated: str, quarantined: frozenset[int]
+    cases: list[tuple[str, str, str, str, CaseStatus]],
+    policy: Policy,
+    truncated: str,
+    quarantined: frozenset[int],
 ) -> None:
     counts = check(made_of(cases, policy, truncated, quarantined))
     assert counts.quarantined == sum(number <= len(cases) for number in quarantined)
@@ -159,7 +196,11 @@ def test_every_report_has_the_same_counts_and_they_add_up(
 
 @settings(max_examples=20)
 @given(
-    words=st.lists(st.sampled_from(["pass", "fail", "wrong/pass", "error", "never", "skipped"]), min_size=1, max_size=6)
+    words=st.lists(
+        st.sampled_from(["pass", "fail", "wrong/pass", "error", "never", "skipped"]),
+        min_size=1,
+        max_size=6,
+    )
 )
 def test_the_same_without_a_base(words: list[str]) -> None:
     counts = check(build.report(" ".join(words)))
@@ -171,16 +212,45 @@ def test_the_same_without_a_base(words: list[str]) -> None:
     ("head", "base", "reruns", "label", "sentence"),
     [
         ("fail*2", "pass*2", ("fail*9", "pass*9"), "new", "1 of 9 cases failed (1 new) in"),
-        ("fail*2", "pass*2", ("pass*9", "pass*9"), "flaky", "8 of 9 cases passed; 1 flaky (non-blocking)."),
-        ("fail*2", "fail*2", ("fail*20", ""), "pre_existing", "1 of 9 cases failed (1 pre-existing) in"),
+        (
+            "fail*2",
+            "pass*2",
+            ("pass*9", "pass*9"),
+            "flaky",
+            "8 of 9 cases passed; 1 flaky (non-blocking).",
+        ),
+        (
+            "fail*2",
+            "fail*2",
+            ("fail*20", ""),
+            "pre_existing",
+            "1 of 9 cases failed (1 pre-existing) in",
+        ),
         ("pass*2", "fail*2", ("", ""), "fixed", "All 9 cases passed."),
-        ("fail*2", "error*2", ("fail*20", ""), "no_base", "1 of 9 cases failed (1 without a base result) in"),
-        ("fail*2", "pass*2", ("error*9", ""), "not_confirmed", "1 of 9 cases failed (1 not confirmed) in"),
+        (
+            "fail*2",
+            "error*2",
+            ("fail*20", ""),
+            "no_base",
+            "1 of 9 cases failed (1 without a base result) in",
+        ),
+        (
+            "fail*2",
+            "pass*2",
+            ("error*9", ""),
+            "not_confirmed",
+            "1 of 9 cases failed (1 not confirmed) in",
+        ),
         ("error*2", "pass*2", ("", ""), "not_measured", "1 of 9 cases could not be evaluated in"),
     ],
 )
-def test_the_word_of_a_case(head: str, base: str, reruns: tuple[str, str], label: str, sentence: str) -> None:
-    cases = [(head, base, *reruns, CaseStatus.PAIRED), *([("pass*2", "pass*2", "", "", CaseStatus.PAIRED)] * 8)]
+def test_the_word_of_a_case(
+    head: str, base: str, reruns: tuple[str, str], label: str, sentence: str
+) -> None:
+    cases = [
+        (head, base, *reruns, CaseStatus.PAIRED),
+        *([("pass*2", "pass*2", "", "", CaseStatus.PAIRED)] * 8),
+    ]
     report = made_of(cases, Policy(), "")
     counts = check(report)
     assert getattr(counts, label) == 1
@@ -188,7 +258,10 @@ def test_the_word_of_a_case(head: str, base: str, reruns: tuple[str, str], label
 
 
 def test_a_case_whose_failure_blocks_is_not_called_flaky() -> None:
-    """Under `threshold: all` nothing is run again, so that runs that differ are no accident to anybody."""
-    report = comparing.report("pass/fail pass*2", "pass*2 pass*2", policy=Policy(threshold=ThresholdRule.ALL))
+    """Under `threshold: all` nothing is run again, so that runs that differ are no accident to
+    anybody."""
+    report = comparing.report(
+        "pass/fail pass*2", "pass*2 pass*2", policy=Policy(threshold=ThresholdRule.ALL)
+    )
     counts = check(report)
     assert (counts.flaky, counts.mixed, counts.failed) == (0, 1, 1)

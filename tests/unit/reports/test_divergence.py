@@ -21,7 +21,11 @@ def says(answer: str | None, *calls: ToolCall, user: str = "For two.") -> Invoca
     return turn(user, *calls, answer=answer)
 
 
-def sentence(base: tuple[Invocation, ...], head: tuple[Invocation, ...], simulator: SimulatorUse | None = None) -> str:
+def sentence(
+    base: tuple[Invocation, ...],
+    head: tuple[Invocation, ...],
+    simulator: SimulatorUse | None = None,
+) -> str:
     report = led_scenarios.report({"c": head}, {"c": base}, simulator=simulator)
     return turns.of(view.of(report).cases[0]).divergence
 
@@ -39,20 +43,36 @@ HEARS_CALLS = SimulatorUse(include_function_calls=True)
             (A, says("Booked."), B),
             "diverge in turn 2: the base's agent said “At what time?”, head's said “Booked.”",
         ),
-        ((A, B, A), (A, says("Booked."), B), "from turn 3 on, the simulated users say different things."),
+        (
+            (A, B, A),
+            (A, says("Booked."), B),
+            "from turn 3 on, the simulated users say different things.",
+        ),
         ((A, B, A), (A, says("Booked.")), "from turn 3 on, only the base's continues."),
         ((A, B), (A, says("Booked."), B), "from turn 3 on, only head's continues."),
-        ((A, B), (A, says(None)), "head's said nothing; the simulated user replied the same to both."),
-        ((A, B), (A, says("At what time?", user="Two!")), "From turn 2 on, the simulated user says something"),
+        (
+            (A, B),
+            (A, says(None)),
+            "head's said nothing; the simulated user replied the same to both.",
+        ),
+        (
+            (A, B),
+            (A, says("At what time?", user="Two!")),
+            "From turn 2 on, the simulated user says something",
+        ),
     ],
 )
-def test_the_sentence(base: tuple[Invocation, ...], head: tuple[Invocation, ...], words: str) -> None:
+def test_the_sentence(
+    base: tuple[Invocation, ...], head: tuple[Invocation, ...], words: str
+) -> None:
     assert words in sentence(base, head)
 
 
 def test_calls_that_the_user_sees_are_quoted() -> None:
     base, head = ((A, PAID[0], A), (A, PAID[1], B))
-    assert "base's agent called pay(francs=2), head's called pay(francs=3)" in sentence(base, head, HEARS_CALLS)
+    assert "base's agent called pay(francs=2), head's called pay(francs=3)" in sentence(
+        base, head, HEARS_CALLS
+    )
     assert "although it had received the same replies" in sentence(base, head)
 
 
@@ -60,7 +80,9 @@ def test_agents_that_answer_the_same_are_not_quoted_against_each_other() -> None
     event = Event(author="desk", content=text("Let me see."))
     sooner = dataclasses.replace(B, events=(event, *(B.events or ())))
     told = sentence((A, B), (A, sooner))
-    assert "diverge in turn 2: the agents gave the same answer, but the steps before it differ" in told
+    assert (
+        "diverge in turn 2: the agents gave the same answer, but the steps before it differ" in told
+    )
 
 
 def test_a_case_that_is_written_down_parts_nowhere() -> None:
@@ -81,14 +103,18 @@ def test_results_hold_where_each_conversation_parts() -> None:
     assert report.comparison is not None
     found = {each.case_id: each.divergence for each in report.comparison.cases}
     told = shapes.written(file.ComparisonEntry, report.comparison)
-    assert [each["divergence"] for each in told["cases"] if "divergence" in each] == [{"answers": 2, "users": 3}]
+    assert [each["divergence"] for each in told["cases"] if "divergence" in each] == [
+        {"answers": 2, "users": 3}
+    ]
     assert found["opening_hours"] is None
 
 
 def test_what_agents_said_breaks_out_of_no_report() -> None:
     evil = "```\n</details><script>alert(1)</script> @everyone [x](javascript:y) ``"
     head = (A, says(evil, call("a`<b>`", **{"</details>": evil})), B)
-    report = led_scenarios.report({"c": head}, {"c": (A, says(evil * 2), B)}, failing=frozenset({"c"}))
+    report = led_scenarios.report(
+        {"c": head}, {"c": (A, says(evil * 2), B)}, failing=frozenset({"c"})
+    )
     assert "<script>alert" not in html_report.render(report)
     text = _uncoded(comment.render(report))
     assert "The conversations diverge in turn 2" in text

@@ -1,4 +1,5 @@
-"""What a change edits of its own gate is in sight, and said first where the change passes by nothing else."""
+"""What a change edits of its own gate is in sight, and said first where the change passes by
+nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ def case(number: int, *, suite: str = "a.json", kind: EditKind = EditKind.CASE_C
 
 
 def threshold(number: int) -> GateEdit:
-    return GateEdit(kind=EditKind.RULE, subject="m", suite=f"s{number}.json", base="0.90", head="0.20")
+    return GateEdit(
+        kind=EditKind.RULE, subject="m", suite=f"s{number}.json", base="0.90", head="0.20"
+    )
 
 
 def policy(subject: str) -> GateEdit:
@@ -39,7 +42,10 @@ def beside(*changes: GateEdit, verdict: str = "pass", **more: object) -> Report:
         # in whatever order they come, cases stand before no rule
         (
             [case(1), case(2), threshold(1)],
-            ["<m> <0.90> \u2192 <0.20> in <s1.json>", "expectations of 2 cases changed in <a.json>: <c1> and <c2>"],
+            [
+                "<m> <0.90> \u2192 <0.20> in <s1.json>",
+                "expectations of 2 cases changed in <a.json>: <c1> and <c2>",
+            ],
             "1 rule and 2 expectations",
         ),
         (
@@ -53,10 +59,16 @@ def beside(*changes: GateEdit, verdict: str = "pass", **more: object) -> Report:
         ),
         (
             [case(number) for number in range(9)],
-            ["expectations of 9 cases changed in <a.json>: <c0>, <c1>, <c2>, <c3>, <c4> and 4 more"],
+            [
+                "expectations of 9 cases changed in <a.json>: <c0>, <c1>, <c2>, <c3>, <c4> and 4 more"
+            ],
             "9 expectations",
         ),
-        ([policy("alpha"), policy("max_drop")], ["<alpha> <1> \u2192 <2>", "<max_drop> <1> \u2192 <2>"], "2 rules"),
+        (
+            [policy("alpha"), policy("max_drop")],
+            ["<alpha> <1> \u2192 <2>", "<max_drop> <1> \u2192 <2>"],
+            "2 rules",
+        ),
         (
             [GateEdit(kind=EditKind.FILE, subject="evalgate.yml", base="-1", head="+2")],
             ["<evalgate.yml> (+2, -1)"],
@@ -82,7 +94,9 @@ def test_what_finds_no_room_is_counted() -> None:
 
 
 def test_a_name_with_braces_is_no_placeholder() -> None:
-    hostile = Edits(edits=(GateEdit(kind=EditKind.RULE, subject="{base}", base="{0}", head="{head}"),))
+    hostile = Edits(
+        edits=(GateEdit(kind=EditKind.RULE, subject="{base}", base="{0}", head="{head}"),)
+    )
     assert edits.rules(hostile) == "{base} {0} \u2192 {head}"
 
 
@@ -96,7 +110,10 @@ def test_a_pass_by_the_changes_own_rules_alone_is_said_first(render: object, edi
     cases = [case(number, suite=f"{number % 400}{'x' * 90}") for number in range(edited)]
     shown = "".join(render(beside(*cases, threshold(0), policy("alpha"), decide=True)))  # type: ignore[operator]
     assert FIRST in shown.lower()
-    assert shown.lower().index(FIRST) < len(shown) // 10 or render in (html_report.render, terminal.render)
+    assert shown.lower().index(FIRST) < len(shown) // 10 or render in (
+        html_report.render,
+        terminal.render,
+    )
     assert "alpha" in shown
 
 
@@ -109,7 +126,9 @@ def test_edits_that_decide_nothing_are_no_headline(render: object) -> None:
 @pytest.mark.parametrize("render", RENDERERS)
 def test_a_change_that_fails_by_its_own_rules_alone_is_told_so(render: object) -> None:
     shown = "".join(render(beside(policy("pass_rate"), verdict="fail", decide=True)))  # type: ignore[operator]
-    assert "The stricter rules of this change cause it (pass_rate 1 \u2192 2)" in re.sub(r"`|</?code>", "", shown)
+    assert "The stricter rules of this change cause it (pass_rate 1 \u2192 2)" in re.sub(
+        r"`|</?code>", "", shown
+    )
     theirs = beside(policy("pass_rate"), verdict="fail", decide=True, by_base=True)
     assert "stricter" not in "".join(render(theirs))  # type: ignore[operator]
 
@@ -118,11 +137,15 @@ def test_a_change_that_fails_by_its_own_rules_alone_is_told_so(render: object) -
 @pytest.mark.parametrize("by_base", [True, False])
 def test_that_the_bases_rules_decided_is_said(render: object, *, by_base: bool) -> None:
     shown = "".join(render(beside(policy("alpha"), verdict="fail", by_base=by_base)))  # type: ignore[operator]
-    assert ("The base branch's rules decided" in shown.replace("&#x27;", "'").replace("&#39;", "'")) is by_base
+    assert (
+        "The base branch's rules decided" in shown.replace("&#x27;", "'").replace("&#39;", "'")
+    ) is by_base
 
 
 def test_the_page_shows_the_lines_that_differ() -> None:
-    changed = GateEdit(kind=EditKind.FILE, subject="evalgate.yml", base="-1", head="+1", lines=("-a: <b>", "+a: 2"))
+    changed = GateEdit(
+        kind=EditKind.FILE, subject="evalgate.yml", base="-1", head="+1", lines=("-a: <b>", "+a: 2")
+    )
     page = html_report.render(beside(changed))
     assert "<del>-a: &lt;b&gt;</del>" in page
     assert "<ins>+a: 2</ins>" in page

@@ -47,7 +47,9 @@ def test_nothing_is_made_up() -> None:
     assert bare.run.commit, "which is told anyway"
     assert told(bare) == {}
     assert "Environment" not in reproduce(dataclasses.replace(bare, reproduce="evalgate run"))
-    failed = comparing.without("pass", Comparison(origin=BaseOrigin(source=BaseSource.RERUN), problem="no such commit"))
+    failed = comparing.without(
+        "pass", Comparison(origin=BaseOrigin(source=BaseSource.RERUN), problem="no such commit")
+    )
     assert all(base == "" for _, base in told(failed).values())
 
 
@@ -68,7 +70,9 @@ def test_an_environment_as_far_as_its_worker_told(about: dict[str, str], said: s
 
 def test_only_one_side_knows_its_models() -> None:
     report = comparing.report("pass", "pass")
-    report = dataclasses.replace(report, run=dataclasses.replace(report.run, models=frozenset({"b", "a"})))
+    report = dataclasses.replace(
+        report, run=dataclasses.replace(report.run, models=frozenset({"b", "a"}))
+    )
     assert told(report)["agent's models"] == ("a and b", "-")
 
 
@@ -76,7 +80,9 @@ def test_who_plays_the_users_is_told_where_there_are_any() -> None:
     report = build.report("pass")
     (suite,) = report.run.suites
     assert "simulated user" not in told(report)
-    scenario = Case(case_id="s", scenario=ConversationScenario(starting_prompt="x", conversation_plan="y"))
+    scenario = Case(
+        case_id="s", scenario=ConversationScenario(starting_prompt="x", conversation_plan="y")
+    )
     led = dataclasses.replace(
         suite,
         eval_set=dataclasses.replace(suite.eval_set, cases=(scenario,)),
@@ -90,7 +96,9 @@ def test_what_others_wrote_cannot_break_out_of_the_table() -> None:
     report = comparing.report("pass", "pass")
     evil = JudgeIdentity(model="a|b`c\n| d", prompt_version="<script>")
     run = dataclasses.replace(report.run, models=frozenset({"x|y\n<b>"}))
-    report = dataclasses.replace(report, run=run, asked=(AskedJudge(criterion="m|1\n| x", judge=evil),))
+    report = dataclasses.replace(
+        report, run=run, asked=(AskedJudge(criterion="m|1\n| x", judge=evil),)
+    )
     table = reproduce(report).split("| Environment |")[1]
     lines = [line for line in table.splitlines() if line.startswith("|")]
     assert len(lines) == 1 + len(told(report))

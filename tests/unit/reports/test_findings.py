@@ -7,9 +7,16 @@ from evalgate.reports import comment, page_data, turns
 
 
 def finding(*labels: str, spared: int = 0, text: str = "because") -> Finding:
-    said = tuple(Opinion(sample=number, label=label, text=f"<{number}>") for number, label in enumerate(labels))
+    said = tuple(
+        Opinion(sample=number, label=label, text=f"<{number}>")
+        for number, label in enumerate(labels)
+    )
     return Finding(
-        text=text, label=labels[0] if labels else "", subject="It is | polite.", opinions=said, spared=spared
+        text=text,
+        label=labels[0] if labels else "",
+        subject="It is | polite.",
+        opinions=said,
+        spared=spared,
     )
 
 

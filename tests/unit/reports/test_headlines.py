@@ -37,7 +37,9 @@ def test_why_a_case_was_not_measured(words: str, why: str) -> None:
         ("error", Policy(), "Not measured", "not a result about the agent"),
     ],
 )
-def test_the_verdict_and_the_next_step(words: str, policy: Policy, headline: str, step: str) -> None:
+def test_the_verdict_and_the_next_step(
+    words: str, policy: Policy, headline: str, step: str
+) -> None:
     report = build.report(words, policy=policy)
     assert wording.headline(report) == headline
     assert step in wording.next_step(report)

@@ -69,13 +69,18 @@ def test_nothing_is_loaded_and_nothing_but_ours_is_made(scenario: str) -> None:
     assert {each.tag for each in tree.iter()} <= PARTS
     assert len(tree.xpath("//script[not(@type='text/plain')]")) == len(tree.xpath("//style")) == 1
     assert not tree.xpath("//@src | //@srcset | //@style | //@onerror | //@onclick | //link")
-    assert all(address.startswith("https://github.com/example/travel/") for address in tree.xpath("//@href"))
+    assert all(
+        address.startswith("https://github.com/example/travel/")
+        for address in tree.xpath("//@href")
+    )
 
 
 def test_the_policy_lets_nothing_in() -> None:
     tree = lxml.html.fromstring(html_report.render(build.report("pass")))
     (policy,) = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
-    assert policy.startswith("default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-")
+    assert policy.startswith(
+        "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-"
+    )
     assert "unsafe" not in policy
 
 
@@ -89,7 +94,12 @@ def test_hostile_text_is_text() -> None:
 
 def test_broken_cases_come_first() -> None:
     found = report_page.read(html_report.render(build.report("pass error fail pass")))
-    assert [each["kind"] for each in found.index["cases"]] == ["fail", "not_measured", "pass", "pass"]
+    assert [each["kind"] for each in found.index["cases"]] == [
+        "fail",
+        "not_measured",
+        "pass",
+        "pass",
+    ]
 
 
 def test_passing_cases_lose_their_conversations_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,15 +107,23 @@ def test_passing_cases_lose_their_conversations_first(monkeypatch: pytest.Monkey
     monkeypatch.setattr(page_data, "PART_BYTES", 1)
     found = report_page.read(html_report.render(build.report("pass " * 10 + "fail")))
     assert [("part" in each) for each in found.index["cases"]] == [True, *[False] * 10]
-    assert [each["kind"] for each in found.index["cases"]].count("pass") == 10, "all of them are listed"
+    assert [each["kind"] for each in found.index["cases"]].count("pass") == 10, (
+        "all of them are listed"
+    )
 
 
-@pytest.mark.parametrize("scenario", ["base_regressed", "languages", "judged", "flaky", "base_conversation"])
+@pytest.mark.parametrize(
+    "scenario", ["base_regressed", "languages", "judged", "flaky", "base_conversation"]
+)
 def test_all_of_a_case_is_in_it(scenario: str) -> None:
-    """Every run of either side, with what was called, returned and said, and every word of a judge."""
+    """Every run of either side, with what was called, returned and said, and every word of a
+    judge."""
     report = SCENARIOS[scenario]()
     found = report_page.read(html_report.render(report))
-    sides = [report.run, *([report.comparison.base] if report.comparison and report.comparison.base else [])]
+    sides = [
+        report.run,
+        *([report.comparison.base] if report.comparison and report.comparison.base else []),
+    ]
     for run in sides:
         for trial in run.trials:
             strings = set(report_page.strings(found.cases[trial.key.case_id]))
@@ -119,7 +137,11 @@ def test_all_of_a_case_is_in_it(scenario: str) -> None:
 def build_strings(turn: Invocation) -> list[Any]:
     answers = [turns.answer_text(each) for each in (turn.user_content, turn.final_response)]
     calls = [[each.name, each.args] for each in turn.tool_calls]
-    return [*(each for each in answers if each), calls, [each.response for each in turn.tool_responses]]
+    return [
+        *(each for each in answers if each),
+        calls,
+        [each.response for each in turn.tool_responses],
+    ]
 
 
 def test_it_reads_without_script() -> None:

@@ -35,7 +35,13 @@ READ = use(cached=4)
         ([READ], "0 calls, 4 cached", "-", "0"),  # nobody was asked: nothing was paid, for certain
         ([use(failures={"timeout": 2})], "0 calls, 2 failed", "-", "0"),
         ([use(calls=1, cost_usd=0.000045)], "1 call, $0.00005", "$0.00005", "0.000045"),
-        ([use(failures={"truncated": 1}, cost_usd=0.5)], "0 calls, 1 failed, $0.50", "$0.50", "0.5"),  # cut, and paid
+        # cut, and paid
+        (
+            [use(failures={"truncated": 1}, cost_usd=0.5)],
+            "0 calls, 1 failed, $0.50",
+            "$0.50",
+            "0.5",
+        ),
     ],
 )
 def test_unknown_is_never_nothing(uses: list[JudgeUse], figure: str, cost: str, exact: str) -> None:
@@ -46,7 +52,14 @@ def test_unknown_is_never_nothing(uses: list[JudgeUse], figure: str, cost: str, 
 
 def test_a_row() -> None:
     told = view.judge_row(
-        use(calls=1204, cached=7, retries=2, prompt_tokens=41_200, output_tokens=0, failures={"rate_limited": 2})
+        use(
+            calls=1204,
+            cached=7,
+            retries=2,
+            prompt_tokens=41_200,
+            output_tokens=0,
+            failures={"rate_limited": 2},
+        )
     )
     assert told == ("1,204", "7", "2", "2 (2 rate limited)", "41.2k", "-", "-")
     assert view.judge_row(READ) == ("0", "4", "0", "0", "-", "-", "-")
@@ -55,7 +68,9 @@ def test_a_row() -> None:
 
 def outputs(*uses: JudgeUse) -> tuple[str, str]:
     made = build.report("pass")
-    found = reports.render_outputs(dataclasses.replace(made, run=dataclasses.replace(made.run, judges=uses)))
+    found = reports.render_outputs(
+        dataclasses.replace(made, run=dataclasses.replace(made.run, judges=uses))
+    )
     return found["judge-calls"], found["judge-cost-usd"]
 
 
@@ -72,7 +87,9 @@ def test_reports_say_what_judging_took(file: str) -> None:
     said = "44 calls, 88 cached, 3 failed, at least $0.02"
     assert said in reports.RENDERERS[file].render(judged).replace("<span>$</span>", "$")
     assert said in reports.render_terminal(judged)
-    plain = reports.RENDERERS[file].render(build.report("pass")) + reports.render_terminal(build.report("pass"))
+    plain = reports.RENDERERS[file].render(build.report("pass")) + reports.render_terminal(
+        build.report("pass")
+    )
     assert "judge" not in plain.lower().replace("judge-", "")
 
 
@@ -87,7 +104,10 @@ def test_the_folded_table_has_a_row_a_criterion() -> None:
 
 def test_calls_that_played_users_are_told_apart() -> None:
     played = use(criterion="user_simulator", calls=6, cached=1)
-    assert view.judges_summary([PRICED, played]) == f"{PRICED.calls + 6} calls (6 by simulated users), 1 cached, $0.02"
+    assert (
+        view.judges_summary([PRICED, played])
+        == f"{PRICED.calls + 6} calls (6 by simulated users), 1 cached, $0.02"
+    )
     assert view.judges_summary([use(criterion="user_simulator", cached=3)]) == "0 calls, 3 cached"
     made = build.report("pass")
     told = dataclasses.replace(made, run=dataclasses.replace(made.run, judges=(PRICED, played)))

@@ -20,7 +20,8 @@ XS = "{http://www.w3.org/2001/XMLSchema}"
 
 
 def schema() -> etree.XMLSchema:
-    """Jenkins' schema, plus the two attributes that annotating readers look for and it does not know."""
+    """Jenkins' schema, plus the two attributes that annotating readers look for and it does not
+    know."""
     tree = etree.parse(XSD)
     testcase = tree.find(f"{XS}element[@name='testcase']/{XS}complexType")
     for name in ("file", "line"):
@@ -47,7 +48,8 @@ def test_every_scenario_fits_the_schema(scenario: str) -> None:
         ("error", junitparser.Error, "agent.raised"),  # a broken agent is an error, never a failure
         ("timeout", junitparser.Error, "agent.timeout"),
         ("unjudged", junitparser.Error, "criterion.criterion_failed"),
-        ("never", junitparser.Error, "criterion.skipped"),  # it was to run and did not: no choice of the user's
+        # it was to run and did not: no choice of the user's
+        ("never", junitparser.Error, "criterion.skipped"),
         ("skipped", junitparser.Skipped, "skipped"),
         ("fail/error", junitparser.Failure, "fail"),
     ],
@@ -73,9 +75,25 @@ ADVISORY = Policy(advisory=frozenset({build.SUITE}))
 @pytest.mark.parametrize(
     ("words", "policy", "counts", "said"),
     [
-        ("fail pass", Policy(pass_rate=0.5), (0, 0, 1), "allowed: within the required pass rate; tool_trajectory_avg"),
-        ("fail fail pass", Policy(pass_rate=0.5), (2, 0, 0), "tool_trajectory_avg_score 0.00 < 1.00"),  # too many
-        ("error pass", Policy(min_measured=0.5), (0, 0, 1), "allowed: within `min-measured`; The agent"),
+        (
+            "fail pass",
+            Policy(pass_rate=0.5),
+            (0, 0, 1),
+            "allowed: within the required pass rate; tool_trajectory_avg",
+        ),
+        # too many
+        (
+            "fail fail pass",
+            Policy(pass_rate=0.5),
+            (2, 0, 0),
+            "tool_trajectory_avg_score 0.00 < 1.00",
+        ),
+        (
+            "error pass",
+            Policy(min_measured=0.5),
+            (0, 0, 1),
+            "allowed: within `min-measured`; The agent",
+        ),
         ("error pass", Policy(), (0, 1, 0), "The agent raised"),
         ("fail pass", ADVISORY, (0, 0, 1), "allowed: advisory (non-blocking); tool_trajectory_avg"),
         ("error pass", ADVISORY, (0, 0, 1), "allowed: advisory (non-blocking); The agent"),
@@ -110,7 +128,11 @@ def test_counts_names_places_and_times() -> None:
     assert suite.timestamp == "2026-01-02T03:04:05"
     case = list(suite)[1]
     assert (case.name, case.classname) == ("case_2", "agents/travel/travel")
-    assert (case._elem.get("file"), case._elem.get("line"), case._elem.get("time")) == (build.SUITE, "20", "1.500")
+    assert (case._elem.get("file"), case._elem.get("line"), case._elem.get("time")) == (
+        build.SUITE,
+        "20",
+        "1.500",
+    )
 
 
 def test_the_body_says_what_was_expected_and_what_came() -> None:
@@ -123,22 +145,36 @@ def test_the_body_says_what_was_expected_and_what_came() -> None:
 
 def test_repeats_are_one_test_case() -> None:
     (case,) = read("pass/fail/pass")
-    assert "tool_trajectory_avg_score: fail 0.67 (threshold 1.00; runs: 1.00, 0.00, 1.00)" in case.system_out
+    assert (
+        "tool_trajectory_avg_score: fail 0.67 (threshold 1.00; runs: 1.00, 0.00, 1.00)"
+        in case.system_out
+    )
 
 
 def test_informational_criteria_never_fail() -> None:
-    suite = build.suite(build.case("c", build.turn("x")), criteria={build.TOOLS: 1.0, "token_usage_v1": None})
-    done = {(suite.key, "c"): [build.scores(build.turn("x"), **{build.TOOLS: 1.0, "token_usage_v1": 0.0})]}
-    (read_back,) = junitparser.JUnitXml.fromstring(junit.render(build.run_report([suite], done)).encode())
+    suite = build.suite(
+        build.case("c", build.turn("x")), criteria={build.TOOLS: 1.0, "token_usage_v1": None}
+    )
+    done = {
+        (suite.key, "c"): [
+            build.scores(build.turn("x"), **{build.TOOLS: 1.0, "token_usage_v1": 0.0})
+        ]
+    }
+    (read_back,) = junitparser.JUnitXml.fromstring(
+        junit.render(build.run_report([suite], done)).encode()
+    )
     assert (read_back.failures, read_back.errors, read_back.skipped) == (0, 0, 0)
 
 
 def test_thousands_of_cases_are_all_there_in_their_order() -> None:
-    words = "pass fail error skipped" + " pass" * junit.CHUNK + " fail"  # more than are made at once
+    # more than are made at once
+    words = "pass fail error skipped" + " pass" * junit.CHUNK + " fail"
     text = junit.render(build.report(words))
     (suite,) = junitparser.JUnitXml.fromstring(text.encode())
     assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (junit.CHUNK + 5, 2, 1, 1)
-    assert [case.name for case in suite] == [f"case_{number}" for number in range(1, junit.CHUNK + 6)]
+    assert [case.name for case in suite] == [
+        f"case_{number}" for number in range(1, junit.CHUNK + 6)
+    ]
     schema().assertValid(etree.fromstring(text.encode()))
 
 
@@ -174,7 +210,8 @@ def test_beside_a_base_the_gates_answers_can_be_read(
 
 def test_without_a_base_every_test_case_is_one_of_the_users() -> None:
     assert "evalgate" not in {
-        suite.name for suite in junitparser.JUnitXml.fromstring(junit.render(build.report("fail")).encode())
+        suite.name
+        for suite in junitparser.JUnitXml.fromstring(junit.render(build.report("fail")).encode())
     }
 
 
@@ -196,12 +233,17 @@ def test_what_the_gate_lets_pass_turns_no_reader_red() -> None:
         "allowed: fails on the base too (non-blocking); tool_trajectory_avg_score 0.00 < 1.00"
     )
     counted = junitparser.JUnitXml.fromstring(junit.render(SCENARIOS["base_origins"]()).encode())
-    assert counted.failures == 2 + 2  # both gates; of five failures the new one and the one nobody knows of
+    # both gates; of five failures the new one and the one nobody knows of
+    assert counted.failures == 2 + 2
 
 
 def test_what_does_not_decide_yet_turns_no_reader_red() -> None:
-    report = comparing.report("fail pass", "pass pass", waiting=frozenset({(build.SUITE, "case_1")}))
+    report = comparing.report(
+        "fail pass", "pass pass", waiting=frozenset({(build.SUITE, "case_1")})
+    )
     tree = junitparser.JUnitXml.fromstring(junit.render(report).encode())
     assert (tree.failures, tree.errors) == (0, 0)
-    (message,) = [case.result[0].message for suite in tree for case in suite if case.name == "case_1"]
+    (message,) = [
+        case.result[0].message for suite in tree for case in suite if case.name == "case_1"
+    ]
     assert message.startswith("allowed: quarantined (non-blocking); ")

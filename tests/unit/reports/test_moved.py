@@ -14,7 +14,10 @@ from evalgate.model import Policy, Report
 from evalgate.reports import moved, view
 
 LOW = {TOOLS: 0.2, WORDS: 0.1}
-ASKED = (turn("Hello!", answer="Hi."), turn("Book it.", call("book", city="Oslo"), answer="Booked."))
+ASKED = (
+    turn("Hello!", answer="Hi."),
+    turn("Book it.", call("book", city="Oslo"), answer="Booked."),
+)
 
 
 def done(*tools: float, words: float = 1.0, answer: str = "Booked.", city: str = "Oslo") -> Done:
@@ -28,8 +31,13 @@ RIGHT, WRONG = done(1.0, 1.0), done(1.0, 0.0, city="Rome")
 
 def report(head: list[list[Done]], base: list[list[Done]], **more: object) -> Report:
     """Cases of so many runs on each side, with thresholds that let nearly everything pass."""
-    suite = build.suite(*(case(f"case_{at}", *ASKED, line=at) for at, _ in enumerate(head, 1)), criteria=LOW)
-    sides = [{(suite.key, f"case_{at}"): runs for at, runs in enumerate(side, 1)} for side in (head, base)]
+    suite = build.suite(
+        *(case(f"case_{at}", *ASKED, line=at) for at, _ in enumerate(head, 1)), criteria=LOW
+    )
+    sides = [
+        {(suite.key, f"case_{at}"): runs for at, runs in enumerate(side, 1)}
+        for side in (head, base)
+    ]
     return comparing.beside([suite], *sides, **more)  # type: ignore[arg-type]
 
 
@@ -49,7 +57,11 @@ ARROW = "\N{RIGHTWARDS ARROW}"
     [
         ([[RIGHT]], [[RIGHT]], []),  # nothing fell
         ([[RIGHT]], [[WRONG]], []),  # it rose
-        ([[WRONG], [RIGHT]], [[RIGHT], [RIGHT]], [(TOOLS, [f"case_1 1.00 {ARROW} 0.50 in turn 2 of 2"], 0)]),
+        (
+            [[WRONG], [RIGHT]],
+            [[RIGHT], [RIGHT]],
+            [(TOOLS, [f"case_1 1.00 {ARROW} 0.50 in turn 2 of 2"], 0)],
+        ),
         # the furthest first, means over runs; one rose
         (
             [[RIGHT, WRONG], [WRONG, WRONG], [RIGHT, RIGHT]],
@@ -57,7 +69,10 @@ ARROW = "\N{RIGHTWARDS ARROW}"
             [
                 (
                     TOOLS,
-                    [f"case_2 1.00 {ARROW} 0.50 in turn 2 of 2", f"case_1 1.00 {ARROW} 0.75 in turn 2 of 2"],
+                    [
+                        f"case_2 1.00 {ARROW} 0.50 in turn 2 of 2",
+                        f"case_1 1.00 {ARROW} 0.75 in turn 2 of 2",
+                    ],
                     1,
                 )
             ],
@@ -72,10 +87,16 @@ ARROW = "\N{RIGHTWARDS ARROW}"
             ],
         ),
         # the turn that fell, not the first one
-        ([[done(0.0, 1.0)]], [[done(0.0, 1.0), RIGHT]], [(TOOLS, [f"case_1 0.75 {ARROW} 0.50 in turn 1 of 2"], 0)]),
+        (
+            [[done(0.0, 1.0)]],
+            [[done(0.0, 1.0), RIGHT]],
+            [(TOOLS, [f"case_1 0.75 {ARROW} 0.50 in turn 1 of 2"], 0)],
+        ),
     ],
 )
-def test_the_cases_that_moved(head: list[list[Done]], base: list[list[Done]], expected: list[object]) -> None:
+def test_the_cases_that_moved(
+    head: list[list[Done]], base: list[list[Done]], expected: list[object]
+) -> None:
     assert told(report(head, base)) == expected
 
 
@@ -108,15 +129,25 @@ def test_without_a_base_conversation_the_case_is_named_all_the_same() -> None:
     base = dataclasses.replace(made.comparison.base, transcripts=build.InMemoryTranscripts())
     made = dataclasses.replace(made, comparison=dataclasses.replace(made.comparison, base=base))
     assert told(made) == [(TOOLS, [f"case_1 1.00 {ARROW} 0.50"], 0)]
-    assert f"case_1</code> · 1.00 {ARROW} 0.50</summary>" in reports.RENDERERS["comment"].render(made)
+    assert f"case_1</code> · 1.00 {ARROW} 0.50</summary>" in reports.RENDERERS["comment"].render(
+        made
+    )
 
 
 @pytest.mark.parametrize("name", ["comment", "summary", "html", "terminal"])
 def test_a_drop_that_still_passes_is_told_with_what_differs(name: str) -> None:
     made = COMPARED["base_drop"]()
     assert made.verdict.count(made.verdict.suites[0].cases[0].kind) == 12  # all pass
-    text = reports.render_terminal(made) if name == "terminal" else reports.RENDERERS[name].render(made)
-    for said in ("order_7", f"1.00 {ARROW} 0.50 in turn 2 of 2", "- track_parcel(order=7, carrier="):
+    text = (
+        reports.render_terminal(made)
+        if name == "terminal"
+        else reports.RENDERERS[name].render(made)
+    )
+    for said in (
+        "order_7",
+        f"1.00 {ARROW} 0.50 in turn 2 of 2",
+        "- track_parcel(order=7, carrier=",
+    ):
         assert said in text
     assert text.count("Still passing, but") == 1
 

@@ -1,4 +1,5 @@
-"""The sentences of reports: every value that may occur has words, and all words are in templates."""
+"""The sentences of reports: every value that may occur has words, and all words are in
+templates."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ ROWS: dict[str, Iterable[enum.Enum | str]] = {
     "kind_word": VerdictKind,
     "kind_ending": VerdictKind,
     "label_word": CaseLabel,
-    "failure_label": {*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED} - {CaseLabel.FAILED},
+    "failure_label": {*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED}
+    - {CaseLabel.FAILED},
     "change_word": Change,
     "reason_words": Reason,
     "question": GateKind,
@@ -68,10 +70,11 @@ def test_every_cause_of_the_regression_gate_is_a_sentence() -> None:
     assert {cause.value for cause in GateCause} <= macros
 
 
-@pytest.mark.parametrize("scenario", [name for name in MADE if "hostile" not in name])  # escaped letters are no words
+# escaped letters are no words
+@pytest.mark.parametrize("scenario", [name for name in MADE if "hostile" not in name])
 def test_every_word_of_a_report_is_a_templates_or_the_results_own(scenario: str) -> None:
-    """Templates are read with all their words in full-width letters: Latin ones that are left stand in Python, or are
-    names, messages and texts of the results."""
+    """Templates are read with all their words in full-width letters: Latin ones that are left stand
+    in Python, or are names, messages and texts of the results."""
     with template_words.marked():
         report = MADE[scenario]()
         texts = [reports.RENDERERS[name].render(report) for name in ("comment", "summary")]

@@ -26,8 +26,13 @@ def test_levels(words: str, levels: list[Severity]) -> None:
 
 
 def test_what_the_base_fails_too_is_a_warning_after_what_is_new() -> None:
-    found = view.remarks(comparing.report("fail fail", "fail pass", policy=Policy(threshold=ThresholdRule.ALL)))
-    assert [(each.level, each.line) for each in found] == [(Severity.ERROR, 20), (Severity.WARNING, 10)]
+    found = view.remarks(
+        comparing.report("fail fail", "fail pass", policy=Policy(threshold=ThresholdRule.ALL))
+    )
+    assert [(each.level, each.line) for each in found] == [
+        (Severity.ERROR, 20),
+        (Severity.WARNING, 10),
+    ]
     assert found[0].message.endswith("new failure")
     assert found[1].message.endswith("fails on the base too")
 
@@ -49,13 +54,27 @@ def test_what_the_base_fails_too_is_a_warning_after_what_is_new() -> None:
             Severity.WARNING,
             "fails on the base too, within the required pass rate",
         ),
-        ("pass/fail", "pass/fail", Policy(threshold=ThresholdRule.NEW), Severity.WARNING, "fails on the base too"),
+        (
+            "pass/fail",
+            "pass/fail",
+            Policy(threshold=ThresholdRule.NEW),
+            Severity.WARNING,
+            "fails on the base too",
+        ),
         ("fail pass", "pass pass", Policy(), Severity.ERROR, "not confirmed"),
         # enough pass, and yet it is what made the criterion worse
-        ("fail*5 " * 8 + "pass*5 " * 8, "pass*5 " * 16, Policy(pass_rate=0.5), Severity.ERROR, "new failure"),
+        (
+            "fail*5 " * 8 + "pass*5 " * 8,
+            "pass*5 " * 16,
+            Policy(pass_rate=0.5),
+            Severity.ERROR,
+            "new failure",
+        ),
     ],
 )
-def test_what_decides_nothing_is_a_warning(head: str, base: str, policy: Policy, level: Severity, said: str) -> None:
+def test_what_decides_nothing_is_a_warning(
+    head: str, base: str, policy: Policy, level: Severity, said: str
+) -> None:
     found = view.remarks(comparing.report(head, base, policy=policy))
     assert {each.level for each in found} == {level}
     assert said in found[0].message
@@ -64,14 +83,24 @@ def test_what_decides_nothing_is_a_warning(head: str, base: str, policy: Policy,
 def test_what_does_not_decide_yet_is_a_warning_that_says_so() -> None:
     waiting = frozenset({(build.SUITE, "case_1")})
     found = view.remarks(comparing.report("fail fail", "pass pass", waiting=waiting))
-    assert [(each.level, each.line) for each in found] == [(Severity.ERROR, 20), (Severity.WARNING, 10)]
+    assert [(each.level, each.line) for each in found] == [
+        (Severity.ERROR, 20),
+        (Severity.WARNING, 10),
+    ]
     assert found[1].message.endswith("\nquarantined (non-blocking)")
 
 
 def test_a_weakened_rule_is_told_at_its_line_where_that_is_known() -> None:
     (found,) = view.remarks(COMPARED["base_relaxed"]())
-    assert (found.level, found.file, found.line) == (Severity.WARNING, "agents/travel/test_config.json", 4)
-    assert found.message == "passes only by the rules that this change brings: response_match_score 0.80 \u2192 0.50"
+    assert (found.level, found.file, found.line) == (
+        Severity.WARNING,
+        "agents/travel/test_config.json",
+        4,
+    )
+    assert (
+        found.message
+        == "passes only by the rules that this change brings: response_match_score 0.80 \u2192 0.50"
+    )
 
 
 def test_remarks_are_bounded() -> None:

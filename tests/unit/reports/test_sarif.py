@@ -18,7 +18,11 @@ from evalgate.reports import sarif
 
 # OASIS SARIF 2.1.0 as SchemaStore publishes it (npm: @microsoft/jest-sarif)
 OFFICIAL = jsonschema.Draft4Validator(
-    json.loads((Path(__file__).parents[2] / "data/sarif/sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8"))
+    json.loads(
+        (Path(__file__).parents[2] / "data/sarif/sarif-2.1.0-rtm.5.json").read_text(
+            encoding="utf-8"
+        )
+    )
 )
 
 # --- what we use of it, and nothing else; GitHub's "properties" of a rule -------------------------
@@ -54,7 +58,9 @@ LOCATION = shape(
     "physicalLocation",
     physicalLocation=shape(
         "artifactLocation",
-        artifactLocation=shape("uri", uri={"type": "string", "pattern": r"^[A-Za-z0-9_.~/%-]+$"}, uriBaseId=TEXT),
+        artifactLocation=shape(
+            "uri", uri={"type": "string", "pattern": r"^[A-Za-z0-9_.~/%-]+$"}, uriBaseId=TEXT
+        ),
         region=shape("startLine", startLine={"type": "integer", "minimum": 1}),
     ),
 )
@@ -73,11 +79,16 @@ INVOCATION = shape(
 )
 RUN = shape(
     "tool results",
-    tool=shape("driver", driver=shape("name", name=TEXT, version=TEXT, rules=listed(RULE, uniqueItems=True))),
+    tool=shape(
+        "driver",
+        driver=shape("name", name=TEXT, version=TEXT, rules=listed(RULE, uniqueItems=True)),
+    ),
     invocations=listed(INVOCATION),
     originalUriBaseIds={
         "type": "object",
-        "additionalProperties": shape("", uri={"type": "string", "pattern": "/$"}, description=MESSAGE),
+        "additionalProperties": shape(
+            "", uri={"type": "string", "pattern": "/$"}, description=MESSAGE
+        ),
     },
     results=listed(RESULT, maxItems=5_000),
     versionControlProvenance=listed(
@@ -91,7 +102,12 @@ RUN = shape(
     ),
 )
 SCHEMA = shape(
-    "version runs", **{"$schema": {"type": "string"}, "version": {"const": "2.1.0"}, "runs": listed(RUN, minItems=1)}
+    "version runs",
+    **{
+        "$schema": {"type": "string"},
+        "version": {"const": "2.1.0"},
+        "runs": listed(RUN, minItems=1),
+    },
 )
 
 OURS = jsonschema.Draft202012Validator(SCHEMA)
@@ -118,7 +134,9 @@ def test_every_log_is_valid(scenario: str) -> None:
 
 def test_what_is_found_is_told_by_criterion_case_and_turn() -> None:
     results = run_of(SCENARIOS["unsafe"]())["results"]
-    assert [(each["ruleId"], each["level"], each["message"]["text"].split(":")[0]) for each in results] == [
+    assert [
+        (each["ruleId"], each["level"], each["message"]["text"].split(":")[0]) for each in results
+    ] == [
         ("safety_v1", "error", "locks, turn 2"),
         ("safety_v1", "error", "service, turn 1"),  # the service gives numbers alone
         ("hallucinations_v1", "note", "locks, turn 1"),
@@ -126,7 +144,10 @@ def test_what_is_found_is_told_by_criterion_case_and_turn() -> None:
     ]
     (place,) = results[0]["locations"]
     assert place["physicalLocation"] == {
-        "artifactLocation": {"uri": "agents/desk%20help/a%3Ab.evalset.json", "uriBaseId": "%SRCROOT%"},
+        "artifactLocation": {
+            "uri": "agents/desk%20help/a%3Ab.evalset.json",
+            "uriBaseId": "%SRCROOT%",
+        },
         "region": {"startLine": 12},
     }
 
@@ -147,9 +168,12 @@ def test_what_was_not_measured_is_no_sign_that_an_alert_is_gone() -> None:
 def unsafe(*findings: Finding, line: int = 3, value: float = 0.0, cases: int = 1) -> Report:
     turn = build.turn("Hello?", answer="Yes.")
     made = build.suite(
-        *(build.case(f"c{number}", turn, line=line) for number in range(cases)), criteria={"safety_v1": 1.0}
+        *(build.case(f"c{number}", turn, line=line) for number in range(cases)),
+        criteria={"safety_v1": 1.0},
     )
-    score = build.Done(turns=(turn,), grades={"safety_v1": Score(value=value, turns=(value,), findings=findings)})
+    score = build.Done(
+        turns=(turn,), grades={"safety_v1": Score(value=value, turns=(value,), findings=findings)}
+    )
     return build.run_report([made], {(made.key, f"c{number}"): [score] for number in range(cases)})
 
 
@@ -173,7 +197,10 @@ def test_many_findings_of_a_turn_are_one_alert_that_counts_them() -> None:
 
 def test_a_failing_case_without_any_finding_is_told_all_the_same() -> None:
     report = unsafe(value=0.0)
-    trials = tuple(dataclasses.replace(trial, grades={"safety_v1": Score(value=0.0)}) for trial in report.run.trials)
+    trials = tuple(
+        dataclasses.replace(trial, grades={"safety_v1": Score(value=0.0)})
+        for trial in report.run.trials
+    )
     report = dataclasses.replace(report, run=dataclasses.replace(report.run, trials=trials))
     (result,) = run_of(report)["results"]
     assert result["message"]["text"].startswith("c0: unsafe answer")
@@ -194,5 +221,7 @@ def test_any_text_and_any_file_name_make_a_valid_log(text: str, file: str) -> No
     turn = build.turn(text, answer=text)
     made = build.suite(build.case(text, turn, line=1, file=file), criteria={"safety_v1": 1.0})
     grade = Score(value=0.0, turns=(0.0,), findings=(bad(text, text),))
-    report = build.run_report([made], {(made.key, text): [build.Done(turns=(turn,), grades={"safety_v1": grade})]})
+    report = build.run_report(
+        [made], {(made.key, text): [build.Done(turns=(turn,), grades={"safety_v1": grade})]}
+    )
     assert len(run_of(report)["results"]) == 1

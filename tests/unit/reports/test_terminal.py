@@ -1,4 +1,5 @@
-"""What a terminal shows: what broke first and what differed in it, within its width, nothing told twice."""
+"""What a terminal shows: what broke first and what differed in it, within its width, nothing told
+twice."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ COLOR = re.compile(r"\x1b\[(?:\d+)m")
         # equal reasons are one, with how often
         ("skipped skipped skipped", ["not measured: 3 cases: case_1, case_2 and case_3"]),
         # as many names as can be read
-        (" ".join(["never"] * 12), ["not measured: 12 cases: case_1, case_2, case_3, case_4, case_5, case_6, case_7"]),
+        (
+            " ".join(["never"] * 12),
+            ["not measured: 12 cases: case_1, case_2, case_3, case_4, case_5, case_6, case_7"],
+        ),
         # failures first, whatever their place
         ("skipped pass fail", ["fail: case_3", "not measured: case_1"]),
         # so many failures are told whole, the rest by their reason
@@ -33,7 +37,9 @@ def test_cases_that_say_the_same_are_one(words: str, shown: list[str]) -> None:
     text = reports.render_terminal(build.report(words))
     headers = [line for line in text.splitlines() if re.match(r"fail: |not measured: ", line)]
     assert len(headers) == len(shown), text
-    assert all(header.startswith(start) for header, start in zip(headers, shown, strict=True)), headers
+    assert all(header.startswith(start) for header, start in zip(headers, shown, strict=True)), (
+        headers
+    )
 
 
 def test_it_begins_with_what_broke_and_ends_with_the_verdict() -> None:
@@ -51,7 +57,9 @@ def test_last_words_are_quoted_once() -> None:
     cases = [build.case(name, build.turn("hi", answer="yes")) for name in ("one", "two")]
     suite = build.suite(*cases)
     done = {
-        (suite.key, case.case_id): [build.failed(FailureKind.RAISED, case.case_id, detail="KeyError: 'KEY'")]
+        (suite.key, case.case_id): [
+            build.failed(FailureKind.RAISED, case.case_id, detail="KeyError: 'KEY'")
+        ]
         for case in cases
     }
     shown = reports.render_terminal(build.run_report([suite], done))
@@ -71,11 +79,15 @@ def test_colors_are_all_that_they_add(scenario: str) -> None:
 
 
 @pytest.mark.parametrize("width", [70, 80, 132])
-@pytest.mark.parametrize("scenario", ["fail", "base_regressed", "base_origins", "not_measured", "judged"])
+@pytest.mark.parametrize(
+    "scenario", ["fail", "base_regressed", "base_origins", "not_measured", "judged"]
+)
 def test_all_keeps_to_the_width(scenario: str, width: int) -> None:
     text = reports.render_terminal(SCENARIOS[scenario](), width=width)
     for line in text.splitlines():
-        told_whole = line.startswith(("    | ", "fail: 2 cases", "    final_response")) or ": $" in line
+        told_whole = (
+            line.startswith(("    | ", "fail: 2 cases", "    final_response")) or ": $" in line
+        )
         assert told_whole or plain.columns(line) <= width, line
 
 
@@ -84,7 +96,9 @@ def test_informational_criteria_are_shown_when_asked_for() -> None:
     usual = reports.render_terminal(report)
     assert "token_usage_v1" not in usual
     assert "...and 1 informational criterion (--all)\n" in usual
-    assert re.search(r"^  token_usage_v1 +435 ", reports.render_terminal(report, everything=True), re.MULTILINE)
+    assert re.search(
+        r"^  token_usage_v1 +435 ", reports.render_terminal(report, everything=True), re.MULTILINE
+    )
     compared = SCENARIOS["base_regressed"]()
     assert reports.render_terminal(compared, everything=True).count("token_usage_v1") == 2
 
@@ -101,7 +115,11 @@ def test_informational_criteria_are_shown_when_asked_for() -> None:
 )
 def test_a_number_is_green_where_all_of_its_cases_pass(words: str, style: str) -> None:
     text = reports.render_terminal(build.report(words), color=True)
-    row = next(line for line in text.splitlines() if "  tool_trajectory_avg_score" in line and "<" not in line)
+    row = next(
+        line
+        for line in text.splitlines()
+        if "  tool_trajectory_avg_score" in line and "<" not in line
+    )
     assert row.startswith(style)
     assert row.startswith("\x1b") is bool(style)
 
@@ -121,10 +139,14 @@ def test_the_place_of_a_case_is_a_link() -> None:
     link = f"\x1b]8;;file:///work/a%20repo/{build.SUITE}\x1b\\{build.SUITE}"
     assert f"fail: case_2 ({link}:20\x1b]8;;\x1b\\)\n" in text
     assert text.count("\x1b]8;;file://") == 2  # of the suite, too
-    assert re.sub("\x1b]8;;[^\x1b]*\x1b\\\\", "", text) == reports.render_terminal(build.report("pass fail"))
+    assert re.sub("\x1b]8;;[^\x1b]*\x1b\\\\", "", text) == reports.render_terminal(
+        build.report("pass fail")
+    )
 
 
-@pytest.mark.parametrize(("files", "shown"), [({}, "more cases\n"), ({"html": "x"}, "more cases: see report.html\n")])
+@pytest.mark.parametrize(
+    ("files", "shown"), [({}, "more cases\n"), ({"html": "x"}, "more cases: see report.html\n")]
+)
 def test_only_a_file_that_is_there_is_named(files: dict[str, str], shown: str) -> None:
     report = build.report(" ".join(f"0.{number:02}" for number in range(1, 72)))
     assert shown in reports.render_terminal(dataclasses.replace(report, files=files))

@@ -10,7 +10,13 @@ from evalgate.reports import comment, html_report, trends
 
 
 def trend(*means: float | None, now: float | None = None, name: str = "m") -> Trend:
-    return Trend(criterion=name, means=means, now=now, since="2026-01-02T03:04:05Z", until="2026-01-20T03:04:05Z")
+    return Trend(
+        criterion=name,
+        means=means,
+        now=now,
+        since="2026-01-02T03:04:05Z",
+        until="2026-01-20T03:04:05Z",
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,7 +40,9 @@ def test_the_line(means: tuple[float | None, ...], now: float | None, line: str)
 
 def test_the_figures_leave_out_what_is_not_known() -> None:
     assert trends.figures(trend(0.5, None, 0.25, None, now=None)) == ("0.25", "0.50", "0.25", "-")
-    assert trends.title([trend(1.0, 1.0)]).endswith("last 2 runs of the base branch, 2026-01-02 to 2026-01-20")
+    assert trends.title([trend(1.0, 1.0)]).endswith(
+        "last 2 runs of the base branch, 2026-01-02 to 2026-01-20"
+    )
 
 
 FINITE = st.floats(-1e9, 1e9) | st.floats(allow_nan=False, allow_infinity=False)

@@ -36,10 +36,17 @@ def told(asked: Case, done: build.Done) -> Report:
 def test_turns_expected_beside_actual() -> None:
     asked = case("c", turn("one", call("a"), answer="1"), turn("two", answer="2"))
     done = build.scores(
-        turn("one", call("a"), answer="1"), turn("two", call("b"), answer="3"), **{TOOLS: [1.0, 0.0], WORDS: [1.0, 0.9]}
+        turn("one", call("a"), answer="1"),
+        turn("two", call("b"), answer="3"),
+        **{TOOLS: [1.0, 0.0], WORDS: [1.0, 0.9]},
     )
     first, second = turns_of(told(asked, done))
-    assert (first.user, first.expected_answer, first.actual_answer, first.broken) == ("one", "1", "1", False)
+    assert (first.user, first.expected_answer, first.actual_answer, first.broken) == (
+        "one",
+        "1",
+        "1",
+        False,
+    )
     assert (second.expected_calls, second.actual_calls, second.broken) == ((), (call("b"),), True)
     assert [(score.name, score.value, score.met) for score in second.scores] == [
         (TOOLS, 0.0, False),
@@ -57,13 +64,17 @@ def test_turns_expected_beside_actual() -> None:
         ({WORDS: [0.0]}, None),
     ],
 )
-def test_a_file_that_says_nothing_of_calls(values: dict[str, list[float]], expected: tuple[()] | None) -> None:
+def test_a_file_that_says_nothing_of_calls(
+    values: dict[str, list[float]], expected: tuple[()] | None
+) -> None:
     asked = case("c", dataclasses.replace(turn("one", answer="1"), events=None))
     report = told(asked, build.scores(turn("one", call("a"), answer="1"), **values))
     (only,) = turns_of(report)
     assert (only.expected_calls, only.actual_calls) == (expected, (call("a"),))
     assert ("+ a()" in terminal.render(report)) is (expected is not None)
-    assert ("a called, not expected" in [cause.text for cause in view.of(report).causes]) is (expected is not None)
+    assert ("a called, not expected" in [cause.text for cause in view.of(report).causes]) is (
+        expected is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,13 +86,20 @@ def test_a_file_that_says_nothing_of_calls(values: dict[str, list[float]], expec
         (WORDS, {}, 1),
     ],
 )
-def test_what_the_calls_show_anyway_is_told_once(criterion: str, options: dict[str, object], shown: int) -> None:
+def test_what_the_calls_show_anyway_is_told_once(
+    criterion: str, options: dict[str, object], shown: int
+) -> None:
     asked = case("c", turn("one", call("a"), answer="1"))
     found = Finding(text="call 1: expected a(), got b()", turn=1)
     done = build.scores(turn("one", call("b"), answer="1"), **{TOOLS: 0.0, WORDS: 0.0})
-    done = dataclasses.replace(done, grades={**(done.grades or {}), criterion: Score(value=0.0, findings=(found,))})
+    done = dataclasses.replace(
+        done, grades={**(done.grades or {}), criterion: Score(value=0.0, findings=(found,))}
+    )
     suite = build.suite(asked)
-    uses = tuple(dataclasses.replace(use, options=options if use.name == criterion else {}) for use in suite.criteria)
+    uses = tuple(
+        dataclasses.replace(use, options=options if use.name == criterion else {})
+        for use in suite.criteria
+    )
     suite = dataclasses.replace(suite, criteria=uses)
     (only,) = turns_of(build.run_report([suite], {(suite.key, "c"): [done]}))
     assert len(only.findings) == shown
@@ -91,7 +109,12 @@ def test_a_turn_that_never_came_and_one_that_nobody_asked_for() -> None:
     asked = case("c", turn("one", answer="1"), turn("two", answer="2"))
     zero = {TOOLS: 0.0, WORDS: 0.0}
     missing = turns_of(told(asked, build.scores(turn("one", answer="1"), **zero)))[1]
-    assert (missing.actual is not None, missing.asked, missing.user, missing.broken) == (False, True, "two", True)
+    assert (missing.actual is not None, missing.asked, missing.user, missing.broken) == (
+        False,
+        True,
+        "two",
+        True,
+    )
     extra = turns_of(told(asked, build.scores(*[turn("x", answer="1")] * 3, **zero)))[2]
     assert (extra.actual is not None, extra.asked, extra.broken) == (True, False, True)
 
@@ -107,18 +130,28 @@ def test_a_broken_agent_shows_how_far_it_came() -> None:
 def test_a_simulated_conversation_has_no_expected_side() -> None:
     scenario = ConversationScenario(starting_prompt="hi", conversation_plan="ask")
     asked = Case(case_id="c", scenario=scenario)
-    (only_turn,) = turns_of(told(asked, build.scores(turn("hi", answer="yes"), **{TOOLS: 0.0, WORDS: 0.0})))
-    assert (only_turn.asked, only_turn.expected_calls, only_turn.expected_answer) == (True, None, None)
+    (only_turn,) = turns_of(
+        told(asked, build.scores(turn("hi", answer="yes"), **{TOOLS: 0.0, WORDS: 0.0}))
+    )
+    assert (only_turn.asked, only_turn.expected_calls, only_turn.expected_answer) == (
+        True,
+        None,
+        None,
+    )
 
 
 def test_a_lost_transcript_is_no_conversation() -> None:
     made = build.report("fail")
-    made = dataclasses.replace(made, run=dataclasses.replace(made.run, transcripts=build.InMemoryTranscripts({})))
+    made = dataclasses.replace(
+        made, run=dataclasses.replace(made.run, transcripts=build.InMemoryTranscripts({}))
+    )
     assert turns_of(made) == ()
 
 
 def test_the_answer_is_what_is_said_aloud() -> None:
-    said = Content(parts=(Text(text="hm", thought=True), Text(text="a"), Attachment(data={}), Text(text="b")))
+    said = Content(
+        parts=(Text(text="hm", thought=True), Text(text="a"), Attachment(data={}), Text(text="b"))
+    )
     assert turns.answer_text(said) == "a\nb"
     assert turns.answer_text(Content(parts=(Text(text="hm", thought=True),))) is None
     assert turns.answer_text(None) is None

@@ -32,19 +32,25 @@ def test_counts() -> None:
         (BaseSource.FILE, 0, False, 2),
     ],
 )
-def test_what_a_run_took_is_told_of_both_sides(source: BaseSource, reused: int, *, fresh: bool, trials: int) -> None:
+def test_what_a_run_took_is_told_of_both_sides(
+    source: BaseSource, reused: int, *, fresh: bool, trials: int
+) -> None:
     report = comparing.report("fail fail", "pass pass")
     found, base = report.comparison, report.comparison and report.comparison.base
     assert found is not None
     assert base is not None
     again = {"confirmations": base.trials if fresh else ()}
-    stored = [dataclasses.replace(trial, reused=at < reused) for at, trial in enumerate(base.trials)]
+    stored = [
+        dataclasses.replace(trial, reused=at < reused) for at, trial in enumerate(base.trials)
+    ]
     found = dataclasses.replace(
         found,
         origin=dataclasses.replace(found.origin, source=source),
         base=dataclasses.replace(base, trials=tuple(stored), **again),
     )
-    report = dataclasses.replace(report, comparison=found, run=dataclasses.replace(report.run, **again))
+    report = dataclasses.replace(
+        report, comparison=found, run=dataclasses.replace(report.run, **again)
+    )
     counts = view.count(report)
     assert (counts.tokens, counts.agent_s) == (trials * 410, pytest.approx(trials * 1.5))
     assert counts.cases.total == 2, "cases are head's"
@@ -60,14 +66,23 @@ def test_unknown_is_not_zero() -> None:
 
 def test_criteria() -> None:
     tools, answers = view.by_criterion(build.report("pass fail error wrong"))
-    assert (tools.name, tools.threshold, tools.mean, tools.met) == (TOOLS, 1.0, pytest.approx(2 / 3), False)
+    assert (tools.name, tools.threshold, tools.mean, tools.met) == (
+        TOOLS,
+        1.0,
+        pytest.approx(2 / 3),
+        False,
+    )
     assert (tools.passed, tools.failed, tools.not_evaluated, tools.total) == (2, 1, 1, 4)
     assert (answers.name, answers.passed, answers.failed, answers.not_evaluated) == (WORDS, 2, 1, 1)
 
 
 def test_an_informational_criterion_decides_nothing() -> None:
-    suite = build.suite(build.case("c", build.turn("x")), criteria={TOOLS: 1.0, "token_usage_v1": None})
-    done = {(suite.key, "c"): [build.scores(build.turn("x"), **{TOOLS: 1.0, "token_usage_v1": 1204})]}
+    suite = build.suite(
+        build.case("c", build.turn("x")), criteria={TOOLS: 1.0, "token_usage_v1": None}
+    )
+    done = {
+        (suite.key, "c"): [build.scores(build.turn("x"), **{TOOLS: 1.0, "token_usage_v1": 1204})]
+    }
     tokens = view.by_criterion(build.run_report([suite], done))[1]
     assert (tokens.threshold, tokens.mean, tokens.met, tokens.failed, tokens.not_evaluated) == (
         None,

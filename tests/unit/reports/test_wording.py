@@ -19,13 +19,22 @@ from evalgate.reports import comment, view, wording
     ("scenario", "kinds"),
     [
         ("base_regressed", {"Thresholds": VerdictKind.FAIL, "Against the base": VerdictKind.FAIL}),
-        ("base_broken", {"Against the base": VerdictKind.NOT_MEASURED, "Thresholds": VerdictKind.PASS}),
+        (
+            "base_broken",
+            {"Against the base": VerdictKind.NOT_MEASURED, "Thresholds": VerdictKind.PASS},
+        ),
         ("base_unchanged", {"Thresholds": VerdictKind.PASS, "Against the base": VerdictKind.PASS}),
-        ("base_failed", {"Thresholds": VerdictKind.PASS, "Against the base": VerdictKind.INCONCLUSIVE}),
-        ("base_no_agent", {"Thresholds": VerdictKind.PASS, "Against the base": None}),  # nothing was asked there
+        (
+            "base_failed",
+            {"Thresholds": VerdictKind.PASS, "Against the base": VerdictKind.INCONCLUSIVE},
+        ),
+        # nothing was asked there
+        ("base_no_agent", {"Thresholds": VerdictKind.PASS, "Against the base": None}),
     ],
 )
-def test_each_gate_answers_and_what_blocks_comes_first(scenario: str, kinds: dict[str, VerdictKind | None]) -> None:
+def test_each_gate_answers_and_what_blocks_comes_first(
+    scenario: str, kinds: dict[str, VerdictKind | None]
+) -> None:
     found = wording.answers(COMPARED[scenario]())
     assert [(each.question, each.kind) for each in found] == list(kinds.items())
 
@@ -86,10 +95,28 @@ NEW = Policy(threshold=ThresholdRule.NEW, pass_rate=0.5)
         ),  # whose it is, nobody knows
         ("pass pass fail", "pass pass pass", NEW, "3", "The failures below are non-blocking"),
         ("pass fail fail", "pass fail pass", NEW, "3", "The deciding failures below are not new"),
-        ("pass fail fail", "pass pass pass", NEW, "3", "The deciding failures below are within the required"),
-        ("pass pass fail", "pass pass pass", Policy(pass_rate=0.5), "", "The failures below are within the required"),
+        (
+            "pass fail fail",
+            "pass pass pass",
+            NEW,
+            "3",
+            "The deciding failures below are within the required",
+        ),
+        (
+            "pass pass fail",
+            "pass pass pass",
+            Policy(pass_rate=0.5),
+            "",
+            "The failures below are within the required",
+        ),
         ("pass fail fail", "pass pass pass", Policy(), "23", "The failures below are non-blocking"),
-        ("fail fail fail", "pass pass pass", Policy(), "123", "Every case is quarantined: fix some"),
+        (
+            "fail fail fail",
+            "pass pass pass",
+            Policy(),
+            "123",
+            "Every case is quarantined: fix some",
+        ),
         ("fail", "pass", Policy(advisory=frozenset({build.SUITE})), "", "change the `severity`"),
     ],
 )
@@ -99,8 +126,11 @@ def test_the_step_contradicts_neither_the_counts_nor_who_decides(
     policy = dataclasses.replace(policy, fail_on=frozenset({FailOn.THRESHOLD}))
     keys = frozenset((build.SUITE, f"case_{number}") for number in waiting)
     report = comparing.report(head, base, policy=policy, waiting=keys)
-    (gate,) = (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD)  # the other is not asked here
-    alone = dataclasses.replace(report.verdict, gates=(gate,), kind=gate.kind, blocked_by=gate.blocked_by)
+    # the other is not asked here
+    (gate,) = (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD)
+    alone = dataclasses.replace(
+        report.verdict, gates=(gate,), kind=gate.kind, blocked_by=gate.blocked_by
+    )
     assert step in wording.next_step(dataclasses.replace(report, verdict=alone))
 
 
@@ -112,11 +142,23 @@ MOVED = errors.warning("provider-drift", "since then", hint="The model moved.")
     ("head", "base", "problems", "step"),
     [
         ("pass fail", "pass pass", (), "Fix the agent, or update the expectations"),
-        ("pass fail fail", "pass fail pass", (), "Fix the new failures, or update the expectations"),
+        (
+            "pass fail fail",
+            "pass fail pass",
+            (),
+            "Fix the new failures, or update the expectations",
+        ),
         ("pass fail", "pass error", (MOVED,), "Look at the model first: pin its version"),
-        ("pass fail", "", (MOVED,), "Look at the model first: pin its version"),  # on the base branch itself
-        ("pass fail", "pass fail", (MOVED,), "The base fails all of these too, so this change is not the cause"),
-        ("pass fail", "pass pass", (MOVED,), "Fix the agent"),  # both sides ran today, and the base passes
+        # on the base branch itself
+        ("pass fail", "", (MOVED,), "Look at the model first: pin its version"),
+        (
+            "pass fail",
+            "pass fail",
+            (MOVED,),
+            "The base fails all of these too, so this change is not the cause",
+        ),
+        # both sides ran today, and the base passes
+        ("pass fail", "pass pass", (MOVED,), "Fix the agent"),
     ],
 )
 def test_the_step_after_a_failure_says_who_has_to_act(
@@ -132,10 +174,13 @@ def test_the_step_after_a_failure_says_who_has_to_act(
         ((), "Not caused by this change"),
         ((1,), "Not caused by this change"),  # a case that passes
         ((2,), "The agent fails cases that this change adds or edits"),
-        ((1, 2, 3), "The agent fails cases that this change adds or edits"),  # the first evaluation files
+        # the first evaluation files
+        ((1, 2, 3), "The agent fails cases that this change adds or edits"),
     ],
 )
-def test_a_case_that_the_change_edits_is_not_the_base_branchs_failure(edited: tuple[int, ...], step: str) -> None:
+def test_a_case_that_the_change_edits_is_not_the_base_branchs_failure(
+    edited: tuple[int, ...], step: str
+) -> None:
     report = comparing.report("pass fail pass", "pass fail pass")
     assert report.comparison is not None
     keys = tuple((build.SUITE, f"case_{number}") for number in edited)
@@ -148,25 +193,33 @@ def test_a_budget_that_ended_before_the_base_ran_is_not_the_bases_fault() -> Non
         "pass pass", Comparison(origin=comparing.RERUN, problem="no base result could be compared")
     )
     assert "The base run failed" in wording.next_step(report)
-    cut = dataclasses.replace(report, run=dataclasses.replace(report.run, truncated="the budget is spent"))
+    cut = dataclasses.replace(
+        report, run=dataclasses.replace(report.run, truncated="the budget is spent")
+    )
     assert wording.next_step(cut).startswith("Increase `budget`")
 
 
 def test_failures_that_the_base_has_too_are_called_so() -> None:
-    assert "The base fails all of these" in wording.next_step(comparing.report("pass fail", "pass fail"))
+    assert "The base fails all of these" in wording.next_step(
+        comparing.report("pass fail", "pass fail")
+    )
     fresh = (
         {(build.SUITE, "case_2"): [build.done_of("pass")] * 3},
         {(build.SUITE, "case_2"): [build.done_of("pass")] * 3},
     )
     flaky = comparing.report("pass fail", "pass pass", fresh=fresh)
-    assert wording.next_step(flaky).startswith("The flaky cases below failed at first")  # and not: run it more often
+    # and not: run it more often
+    assert wording.next_step(flaky).startswith("The flaky cases below failed at first")
 
 
 @pytest.mark.parametrize(
     ("typed", "shown"),
     [
         ("evalgate run", "evalgate run --base 0f1e2d3c4b5a"),
-        ("evalgate run a.json --base main --runs 2", "evalgate run a.json --runs 2 --base 0f1e2d3c4b5a"),
+        (
+            "evalgate run a.json --base main --runs 2",
+            "evalgate run a.json --runs 2 --base 0f1e2d3c4b5a",
+        ),
         ("evalgate run --base=main", "evalgate run --base 0f1e2d3c4b5a"),
         ("evalgate run 'a b.json'", "evalgate run 'a b.json' --base 0f1e2d3c4b5a"),
         ("evalgate run 'open", "evalgate run 'open"),  # no words can be made of it
@@ -180,19 +233,26 @@ def test_the_command_names_the_commit_that_was_compared_with(typed: str, shown: 
 
 
 def test_without_a_base_the_command_is_as_it_was_typed() -> None:
-    assert wording.reproduce(build.report("pass", reproduce="evalgate run --runs 2")) == "evalgate run --runs 2"
+    assert (
+        wording.reproduce(build.report("pass", reproduce="evalgate run --runs 2"))
+        == "evalgate run --runs 2"
+    )
 
 
 def test_what_is_no_commit_gets_into_no_command() -> None:
     report = COMPARED["base_reruns"]()
     origin = dataclasses.replace(report.comparison.origin, commit="$(rm -rf /) ; main")
-    hostile = dataclasses.replace(report, comparison=dataclasses.replace(report.comparison, origin=origin))
+    hostile = dataclasses.replace(
+        report, comparison=dataclasses.replace(report.comparison, origin=origin)
+    )
     assert "rm -rf" not in wording.reproduce(hostile)
 
 
 @pytest.mark.parametrize("words", ["error error", "pass fail"])
 def test_the_terminal_points_up_and_the_other_reports_down(words: str) -> None:
-    report = build.report(words, policy=Policy(fail_on=frozenset({FailOn.NOT_MEASURED}), pass_rate=0.5))
+    report = build.report(
+        words, policy=Policy(fail_on=frozenset({FailOn.NOT_MEASURED}), pass_rate=0.5)
+    )
     below, above = wording.next_step(report), wording.next_step(report, lies="above")
     assert below.replace("below", "above") == above != below
     assert above in reports.render_terminal(report)
@@ -202,12 +262,20 @@ def test_the_terminal_points_up_and_the_other_reports_down(words: str) -> None:
 def test_what_every_reader_must_know_stands_at_the_top_and_is_escaped() -> None:
     waiting = frozenset((build.SUITE, f"case_{number}") for number in range(1, 8))
     report = comparing.report("fail " * 7 + "pass", "pass " * 8, waiting=waiting)
-    told = errors.warning("provider-drift", "since <b>then</b> it @passes less", hint="The model moved.")
+    told = errors.warning(
+        "provider-drift", "since <b>then</b> it @passes less", hint="The model moved."
+    )
     ended = errors.warning("quarantine-expired", "the quarantine of `x` expired")
     report = dataclasses.replace(report, problems=(told, ended))
     notices = {each.title: each.text for each in wording.notices(report, view.of(report).cases)}
-    assert list(notices) == ["The model moved, not you", "7 quarantined cases (non-blocking)", "Quarantine"]
-    assert notices["7 quarantined cases (non-blocking)"].startswith("`case_1` failed (`@maria`, until 2026-02-01), ")
+    assert list(notices) == [
+        "The model moved, not you",
+        "7 quarantined cases (non-blocking)",
+        "Quarantine",
+    ]
+    assert notices["7 quarantined cases (non-blocking)"].startswith(
+        "`case_1` failed (`@maria`, until 2026-02-01), "
+    )
     assert notices["7 quarantined cases (non-blocking)"].endswith(" and 3 more.")
     head = comment.render_head(report)
     assert "**The model moved, not you**: since &lt;b" in head

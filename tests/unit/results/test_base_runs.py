@@ -55,7 +55,12 @@ class Noting(SilentWatcher):
     ],
 )
 def test_a_history_that_cannot_be_read_is_not_an_empty_one(
-    shelf: Shelf | None, *, is_known: bool, warned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf | None,
+    *,
+    is_known: bool,
+    warned: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stores, "opened", lambda *_, **__: shelf)
     monkeypatch.setattr(git, "open_repository", lambda *_, **__: contextlib.nullcontext())
@@ -75,15 +80,19 @@ INFORMATIONAL = CriterionUse(name="token_usage_v1", threshold=None, informationa
     [
         ([USE], False, True),
         ([USE, INFORMATIONAL], False, True),  # what decides nothing changes no outcome
-        ([dataclasses.replace(USE, threshold=0.9)], False, False),  # what passed a lower bar has not passed this one
+        # what passed a lower bar has not passed this one
+        ([dataclasses.replace(USE, threshold=0.9)], False, False),
         ([dataclasses.replace(USE, options={"a": 2})], False, False),
         ([dataclasses.replace(USE, lower_is_better=True)], False, False),
-        ([dataclasses.replace(USE, endpoint="https://judge.example")], False, False),  # another judge
+        # another judge
+        ([dataclasses.replace(USE, endpoint="https://judge.example")], False, False),
         ([USE, dataclasses.replace(USE, name="tool_trajectory_avg_score")], False, False),
         ([USE], True, False),  # the softer arithmetic
     ],
 )
-def test_a_changed_bar_starts_the_history_anew(now: list[CriterionUse], *, adk_compat: bool, is_same: bool) -> None:
+def test_a_changed_bar_starts_the_history_anew(
+    now: list[CriterionUse], *, adk_compat: bool, is_same: bool
+) -> None:
     then = _asked()
     past_runs = results_history.summary_of(then, "c")
     assert all(case.outcomes[0].passes == 1 for case in past_runs.cases)
@@ -129,10 +138,14 @@ def test_a_run_without_a_conversation_is_nobodys_base(outcomes: str, *, kept: bo
 def _asked(content: str = "x") -> Run:
     """Two cases of this content that pass."""
     run = build.report("pass pass", policy=Policy()).run
-    return _judged_by(dataclasses.replace(run, fingerprints=dict.fromkeys(pairing.uses_by_case(run), content)), [USE])
+    return _judged_by(
+        dataclasses.replace(run, fingerprints=dict.fromkeys(pairing.uses_by_case(run), content)),
+        [USE],
+    )
 
 
 def _judged_by(run: Run, criteria: list[CriterionUse]) -> Run:
     return dataclasses.replace(
-        run, suites=tuple(dataclasses.replace(suite, criteria=tuple(criteria)) for suite in run.suites)
+        run,
+        suites=tuple(dataclasses.replace(suite, criteria=tuple(criteria)) for suite in run.suites),
     )

@@ -42,7 +42,13 @@ ANY = [
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    below = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [path, *(place for key, each in below for place in places(each, (*path, key)))]
 
 
@@ -69,7 +75,9 @@ def test_it_is_read_or_refused(tmp_path: Path, place: tuple[Any, ...]) -> None:
             read.outcomes.find(trial.key)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema_version": 4, "a": ' + "[" * 900 + "]" * 900 + "}"])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"schema_version": 4, "a": ' + "[" * 900 + "]" * 900 + "}"]
+)
 def test_depth_is_no_crash(tmp_path: Path, text: str) -> None:
     (tmp_path / "deep.json").write_text(text)
     with pytest.raises(ConfigError):

@@ -1,4 +1,5 @@
-"""Who played the users of a run is read back from its results, and is not made up where they do not tell."""
+"""Who played the users of a run is read back from its results, and is not made up where they do not
+tell."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from evalgate.reports import view
 from evalgate.results import file
 from evalgate.results.file import StoredOutcomes
 
-SCENARIO = ConversationScenario(starting_prompt="Book a flight.", conversation_plan="Ask for a window seat.")
+SCENARIO = ConversationScenario(
+    starting_prompt="Book a flight.", conversation_plan="Ask for a window seat."
+)
 
 
 def led(simulator: SimulatorUse) -> Report:
@@ -23,7 +26,9 @@ def led(simulator: SimulatorUse) -> Report:
     (suite,) = report.run.suites
     (case,) = suite.eval_set.cases
     cases = (Case(case_id=case.case_id, scenario=SCENARIO),)
-    suite = dataclasses.replace(suite, eval_set=dataclasses.replace(suite.eval_set, cases=cases), simulator=simulator)
+    suite = dataclasses.replace(
+        suite, eval_set=dataclasses.replace(suite.eval_set, cases=cases), simulator=simulator
+    )
     return dataclasses.replace(report, run=dataclasses.replace(report.run, suites=(suite,)))
 
 
@@ -38,8 +43,14 @@ def again(report: Report, path: Path, **changes: Any) -> Suite:
     "simulator",
     [
         SimulatorUse(),
-        SimulatorUse(model="gemini-2.5-pro", max_turns=None, include_function_calls=True, stop_signal="bye"),
-        SimulatorUse(config={"thinking_config": {"budget": None}}, custom_instructions="Be {{ persona }}", max_turns=3),
+        SimulatorUse(
+            model="gemini-2.5-pro", max_turns=None, include_function_calls=True, stop_signal="bye"
+        ),
+        SimulatorUse(
+            config={"thinking_config": {"budget": None}},
+            custom_instructions="Be {{ persona }}",
+            max_turns=3,
+        ),
     ],
 )
 def test_it_is_read_back_as_it_was_used(simulator: SimulatorUse, tmp_path: Path) -> None:

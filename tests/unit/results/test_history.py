@@ -16,7 +16,8 @@ NOBODY = Context(environ={}, watcher=SilentWatcher(), cache=Path())
 
 
 def outcomes(text: str) -> tuple[PastOutcome, ...]:
-    """`P PF - F?`: base runs of a case, a letter for each repeat: pass, fail, ? or - for not measured."""
+    """`P PF - F?`: base runs of a case, a letter for each repeat: pass, fail, ? or - for not
+    measured."""
     return tuple(
         PastOutcome(
             number=number,
@@ -28,11 +29,18 @@ def outcomes(text: str) -> tuple[PastOutcome, ...]:
     )
 
 
-def record_of(*texts: str, fingerprint: str = "x", means: tuple[float | None, ...] = ()) -> PastRuns:
-    """A history after base runs in which case 1, 2, ... did as the texts say; `.` where a run did not have the case."""
+def record_of(
+    *texts: str, fingerprint: str = "x", means: tuple[float | None, ...] = ()
+) -> PastRuns:
+    """A history after base runs in which case 1, 2, ... did as the texts say; `.` where a run did
+    not have the case."""
     record = PastRuns()
     for number, runs in enumerate(zip(*(text.split() for text in texts), strict=True)):
-        cases = [case(f"case_{each}", run, fingerprint) for each, run in enumerate(runs, start=1) if run != "."]
+        cases = [
+            case(f"case_{each}", run, fingerprint)
+            for each, run in enumerate(runs, start=1)
+            if run != "."
+        ]
         mean = means[number] if number < len(means) else None
         record = results_history.update(record, run_of(*cases, commit=f"{number:040x}", mean=mean))
     return record
@@ -41,15 +49,21 @@ def record_of(*texts: str, fingerprint: str = "x", means: tuple[float | None, ..
 def run_of(*cases: CaseHistory, commit: str = "c", mean: float | None = None) -> PastRuns:
     """One run, as it joins a history."""
     return PastRuns(
-        runs=(PastRun(number=1, commit=commit, at="", means={} if mean is None else {"match": mean}),), cases=cases
+        runs=(
+            PastRun(number=1, commit=commit, at="", means={} if mean is None else {"match": mean}),
+        ),
+        cases=cases,
     )
 
 
 def case(case_id: str, run: str, fingerprint: str = "x") -> CaseHistory:
-    return CaseHistory(suite="s", case_id=case_id, question="q", fingerprint=fingerprint, outcomes=outcomes(run))
+    return CaseHistory(
+        suite="s", case_id=case_id, question="q", fingerprint=fingerprint, outcomes=outcomes(run)
+    )
 
 
-# --- memory ------------------------------------------------------------------------------------------
+# --- memory
+# ------------------------------------------------------------------------------------------
 
 
 def test_the_record_remembers_the_last_runs_and_their_cases() -> None:
@@ -58,7 +72,9 @@ def test_the_record_remembers_the_last_runs_and_their_cases() -> None:
         cases = (case("always", "P"), *([case("early", "P")] if number < 4 else []))
         record = results_history.update(record, run_of(*cases, commit=str(number)), last=3)
     assert [run.number for run in record.runs] == [5, 6, 7]
-    assert [(case.case_id, [each.number for each in case.outcomes]) for case in record.cases] == [("always", [5, 6, 7])]
+    assert [(case.case_id, [each.number for each in case.outcomes]) for case in record.cases] == [
+        ("always", [5, 6, 7])
+    ]
 
 
 def test_a_changed_case_starts_anew() -> None:
@@ -79,12 +95,15 @@ def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], las
         cases = (case(case_id, "P") for case_id in ids)
         record = results_history.update(record, run_of(*cases, commit=str(number)), last=last)
     assert len(record.runs) == min(len(runs), last)
-    assert {case.case_id for case in record.cases} == {case_id for ids in runs[-last:] for case_id in ids}
+    assert {case.case_id for case in record.cases} == {
+        case_id for ids in runs[-last:] for case_id in ids
+    }
     oldest = record.runs[0].number if record.runs else 0
     assert all(each.number >= oldest for case in record.cases for each in case.outcomes)
 
 
-# --- what it is used for -------------------------------------------------------------------------------
+# --- what it is used for
+# -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -100,16 +119,19 @@ def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], las
         ("? ? ?", False),
     ],
 )
-def test_a_case_is_broken_after_three_base_runs_without_a_pass(history: str, *, broken: bool) -> None:
+def test_a_case_is_broken_after_three_base_runs_without_a_pass(
+    history: str, *, broken: bool
+) -> None:
     assert results_history.is_broken(record_of(history).cases[0]) is broken
 
 
-# --- drift -------------------------------------------------------------------------------------------
+# --- drift
+# -------------------------------------------------------------------------------------------
 
 
 def drifts(*runs: str, agents: str = "", days: str = "") -> list[str]:
-    """The days on which something is seen to have moved, where 20 cases did as each text says in one run a day.
-    `agents`, `days`: a letter a run, where it is another agent, or the same day."""
+    """The days on which something is seen to have moved, where 20 cases did as each text says in
+    one run a day. `agents`, `days`: a letter a run, where it is another agent, or the same day."""
     record, found = PastRuns(), []
     for number, run in enumerate(runs):
         day = ord(days[number]) if days else number
@@ -132,8 +154,10 @@ STEADY = ("PP",) * 8
         ((*STEADY, "PP"), {}, []),
         ((*STEADY, "FF"), {}, ["09 since 09"]),
         (("FF",) * 8 + ("PP",), {}, ["09 since 09"]),  # the model became better: that is drift, too
-        ((*STEADY, "PF", "PF", "PF"), {}, ["10 since 09"]),  # it takes as many runs as it takes, and knows which
-        ((*STEADY, "FF", "FF", "FF", "FF", "FF"), {}, ["09 since 09"]),  # told once: what follows is as it is now
+        # it takes as many runs as it takes, and knows which
+        ((*STEADY, "PF", "PF", "PF"), {}, ["10 since 09"]),
+        # told once: what follows is as it is now
+        ((*STEADY, "FF", "FF", "FF", "FF", "FF"), {}, ["09 since 09"]),
         ((*STEADY, "FF", *("FF",) * 8, "PP"), {}, ["09 since 09", "18 since 18"]),
         ((*STEADY, "FF"), {"agents": "aaaaaaaab"}, []),  # the agent is another one
         ((*STEADY, "FF"), {"agents": "bbbbbbbba"}, []),  # one run has none before it
@@ -150,8 +174,15 @@ def test_drift_is_seen_by_the_first_run_of_a_day_of_one_agent(
 
 
 def test_an_agent_of_which_nothing_is_known_does_not_drift() -> None:
-    runs = [PastRun(number=number, commit="c", at=f"2026-01-{number:02d}") for number in range(1, 3)]
-    assert results_history.update(PastRuns(runs=tuple(runs)), run_of(case("case_1", "F"))).runs[-1].drift is None
+    runs = [
+        PastRun(number=number, commit="c", at=f"2026-01-{number:02d}") for number in range(1, 3)
+    ]
+    assert (
+        results_history.update(PastRuns(runs=tuple(runs)), run_of(case("case_1", "F")))
+        .runs[-1]
+        .drift
+        is None
+    )
 
 
 def test_a_trend_has_gaps_where_nothing_was_measured() -> None:
@@ -173,5 +204,7 @@ def test_earlier_runs_of_a_case_are_told_in_words() -> None:
         ("not_measured", "not measured", "base branch"),
         ("fail", "0 of 2 runs passed", "base branch"),
     ]
-    assert [each.commit for each in found["s", "case_2"]] == [f"{number:040x}" for number in (0, 2, 3)]
+    assert [each.commit for each in found["s", "case_2"]] == [
+        f"{number:040x}" for number in (0, 2, 3)
+    ]
     assert History(settings=Settings(), context=NOBODY).of_cases() == {}

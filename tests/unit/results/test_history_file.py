@@ -26,7 +26,8 @@ CASES = st.builds(
 )
 RUNS = st.builds(
     lambda cases, mean: PastRuns(
-        runs=(PastRun(number=1, commit="c" * 40, at="2026-01-02T03:04:05Z", means={"m": mean}),), cases=tuple(cases)
+        runs=(PastRun(number=1, commit="c" * 40, at="2026-01-02T03:04:05Z", means={"m": mean}),),
+        cases=tuple(cases),
     ),
     st.lists(CASES, max_size=4),
     st.floats(-MOST, MOST),
@@ -58,7 +59,10 @@ def test_a_name_that_is_no_text_can_be_written() -> None:
         outcomes=(PastOutcome(number=1, passes=1, measured=1, runs=1),),
     )
     history = PastRuns(runs=(PastRun(number=1, commit="c", at=""),), cases=(case,))
-    assert results_history.parse_history(results_history.render_history(history)).cases[0].case_id == "a?"
+    assert (
+        results_history.parse_history(results_history.render_history(history)).cases[0].case_id
+        == "a?"
+    )
 
 
 def history_of(runs: str) -> bytes:
@@ -82,7 +86,8 @@ def history_with(**case: object) -> bytes:
         (history_with(outcomes=[[1, 1, 2, 1]]), "more than were asked for"),
         (history_with(outcomes=[[2, 1, 1, 1], [1, 1, 1, 1]]), "not in order"),
         (history_with(outcomes=[[1, -1, 1, 1]]), "greater than or equal to 0"),
-        (history_with(outcomes=[[1, 1, 1, 10**30]]), "less than or equal to"),  # no run was ever asked for so often
+        # no run was ever asked for so often
+        (history_with(outcomes=[[1, 1, 1, 10**30]]), "less than or equal to"),
         (history_with(outcomes=[]), "at least 1"),
         (b'{"schema_version":2,"runs":[],"cases":[]}', "written by an earlier version"),
         (b'{"schema_version":1,"runs":[],"cases":[]}', "schema_version"),  # there never was one
@@ -92,7 +97,10 @@ def history_with(**case: object) -> bytes:
             b'{"schema_version":3,"runs":[{"number":2,"commit":"","at":""},{"number":2,"commit":"","at":""}],"cases":[]}',
             "not in order",
         ),
-        (b'{"schema_version":3,"runs":[{"number":2,"commit":"","at":"","means":{"m":1e999}}],"cases":[]}', "less than"),
+        (
+            b'{"schema_version":3,"runs":[{"number":2,"commit":"","at":"","means":{"m":1e999}}],"cases":[]}',
+            "less than",
+        ),
         (
             b'{"schema_version":3,"runs":[{"number":2,"commit":"","at":"","means":{"m":-1e308}}],"cases":[]}',
             "greater",
@@ -105,7 +113,9 @@ def test_what_is_no_history_is_refused(text: bytes, complaint: str) -> None:
     assert not refused.value.newer
 
 
-@pytest.mark.parametrize("text", [b'{"schema_version":4,"runs":[],"cases":[]}', b'{"schema_version":7,"other":1}'])
+@pytest.mark.parametrize(
+    "text", [b'{"schema_version":4,"runs":[],"cases":[]}', b'{"schema_version":7,"other":1}']
+)
 def test_a_later_version_is_told_apart(text: bytes) -> None:
     with pytest.raises(UnreadableHistory, match="later version") as refused:
         results_history.parse_history(text)

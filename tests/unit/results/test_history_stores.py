@@ -20,7 +20,9 @@ RUN = PastRuns(
 
 def held(history: bytes | None) -> Any:
     """A store that holds one history."""
-    return SimpleNamespace(name="folder x", read=lambda name: history if name == "history.json" else None)
+    return SimpleNamespace(
+        name="folder x", read=lambda name: history if name == "history.json" else None
+    )
 
 
 def test_runs_are_added() -> None:
@@ -56,7 +58,10 @@ def test_reading_a_stores_history() -> None:
     [
         (b"not JSON", "it is damaged: Invalid JSON"),
         (b'{"schema_version": 9}', "later version"),
-        (b'{"runs": [{"number": 1, "commit": "", "at": "", "means": {"m": NaN}}], "cases": []}', "it is damaged"),
+        (
+            b'{"runs": [{"number": 1, "commit": "", "at": "", "means": {"m": NaN}}], "cases": []}',
+            "it is damaged",
+        ),
     ],
 )
 def test_an_unreadable_history_is_not_the_same_as_none(history: bytes, why: str) -> None:

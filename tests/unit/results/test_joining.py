@@ -1,4 +1,5 @@
-"""Parts of a plan joined: the same bytes as one run, and clear words where parts are missing, doubled or strangers."""
+"""Parts of a plan joined: the same bytes as one run, and clear words where parts are missing,
+doubled or strangers."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def text_of(run: Run, *, kept: Any = None, comparison: Comparison | None = None)
 
 
 def part_of(run: Run, index: int, of: int, **changes: Any) -> Run:
-    shard = shards.plan(run.suites, index=index, of=of, durations={}, settings=changes.pop("settings", ()))
+    shard = shards.plan(
+        run.suites, index=index, of=of, durations={}, settings=changes.pop("settings", ())
+    )
     own = shards.own(run.suites, shard)
     has = {(suite.key, case.case_id) for suite in own for case in suite.eval_set.cases}
     trials = tuple(trial for trial in run.trials if trial.key.case in has)
@@ -78,7 +81,9 @@ def whole() -> Run:
         for case in suite.eval_set.cases
     )
     suite = dataclasses.replace(suite, eval_set=dataclasses.replace(suite.eval_set, cases=cases))
-    return dataclasses.replace(run, suites=(suite,), commit="c" * 40, started_at="2026-01-01T00:00:00+00:00")
+    return dataclasses.replace(
+        run, suites=(suite,), commit="c" * 40, started_at="2026-01-01T00:00:00+00:00"
+    )
 
 
 @given(of=st.integers(1, 7), data=st.data())
@@ -87,11 +92,15 @@ def test_parts_in_any_order_give_the_bytes_of_one_run(
     of: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     run = whole()
-    texts = data.draw(st.permutations([text_of(part_of(run, index, of)) for index in range(1, of + 1)]))
+    texts = data.draw(
+        st.permutations([text_of(part_of(run, index, of)) for index in range(1, of + 1)])
+    )
     joined = shards.join(shards.parts_of(read(texts, tmp_path_factory.mktemp("parts"))))
     assert joined.problems == ()
     # but for which part ran each case, which is read again as it was written
-    known = read([text_of(joined.run, kept=joined.outcomes)], tmp_path_factory.mktemp("again"))[0].run
+    known = read([text_of(joined.run, kept=joined.outcomes)], tmp_path_factory.mktemp("again"))[
+        0
+    ].run
     homes = shards.plan(run.suites, index=1, of=of, durations={}).homes
     assert (known.shards, known.homes) == (of, homes if of > 1 else {})
     again = text_of(dataclasses.replace(joined.run, shards=1, homes={}), kept=joined.outcomes)
@@ -101,18 +110,34 @@ def test_parts_in_any_order_give_the_bytes_of_one_run(
 
 def test_the_cases_of_a_missing_part_are_not_measured(tmp_path: Path) -> None:
     run = dataclasses.replace(whole(), trials=whole().trials)
-    joined = shards.join(shards.parts_of(read([text_of(part_of(run, index, 3)) for index in (1, 3)], tmp_path)))
+    joined = shards.join(
+        shards.parts_of(read([text_of(part_of(run, index, 3)) for index in (1, 3)], tmp_path))
+    )
     assert [problem.code for problem in joined.problems] == ["shard-missing"]
     assert "shard 2/3 has no results: 2 cases not measured" in joined.problems[0].message
     verdict = comparison_verdict.threshold_gate(joined.run, Policy())
-    lost = {key[1] for key, home in shards.plan(run.suites, index=1, of=3, durations={}).homes.items() if home == 2}
-    never = {case.case_id for suite in verdict.suites for case in suite.cases if case.reason == "never ran"}
+    lost = {
+        key[1]
+        for key, home in shards.plan(run.suites, index=1, of=3, durations={}).homes.items()
+        if home == 2
+    }
+    never = {
+        case.case_id
+        for suite in verdict.suites
+        for case in suite.cases
+        if case.reason == "never ran"
+    }
     assert lost <= never
     only_passing = dataclasses.replace(
-        joined.run, trials=tuple(trial for trial in joined.run.trials if trial.key.case_id in ("c2", "c4"))
+        joined.run,
+        trials=tuple(trial for trial in joined.run.trials if trial.key.case_id in ("c2", "c4")),
     )
-    assert comparison_verdict.threshold_gate(only_passing, Policy()).kind is VerdictKind.NOT_MEASURED
-    assert {case.case_id for case in joined.run.suites[0].eval_set.cases} == {f"c{number}" for number in range(6)}
+    assert (
+        comparison_verdict.threshold_gate(only_passing, Policy()).kind is VerdictKind.NOT_MEASURED
+    )
+    assert {case.case_id for case in joined.run.suites[0].eval_set.cases} == {
+        f"c{number}" for number in range(6)
+    }
 
 
 Change = Callable[[dict[str, Any]], None]
@@ -171,7 +196,9 @@ def lose_a_case(raw: dict[str, Any]) -> None:
 def take_a_case(raw: dict[str, Any]) -> None:
     mine = {case["case_id"] for case in raw["suites"][0]["cases"]}
     planned = next(case for case in raw["shard"]["plan"][0]["cases"] if case["case_id"] not in mine)
-    raw["suites"][0]["cases"].append({**raw["suites"][0]["cases"][0], "case_id": planned["case_id"], "trials": []})
+    raw["suites"][0]["cases"].append(
+        {**raw["suites"][0]["cases"][0], "case_id": planned["case_id"], "trials": []}
+    )
 
 
 def be_whole(raw: dict[str, Any]) -> None:
@@ -184,7 +211,10 @@ def be_whole(raw: dict[str, Any]) -> None:
         (change_commit, r"different commits \(cccccccccccc and dddddddddddd\)"),
         (change_version, "different versions of evalgate"),
         (change_seed, "a different `seed`"),
-        (change_root, r"different folders of the repository \(the repository root and services/shop\)"),
+        (
+            change_root,
+            r"different folders of the repository \(the repository root and services/shop\)",
+        ),
         (change_runs, "different `runs`"),
         (change_compat, "with and without `adk-compat`"),
         (change_count, "different numbers of shards"),
@@ -197,7 +227,9 @@ def be_whole(raw: dict[str, Any]) -> None:
         (be_whole, "is a complete run"),
     ],
 )
-def test_parts_that_do_not_belong_together_are_refused(change: Change, words: str, tmp_path: Path) -> None:
+def test_parts_that_do_not_belong_together_are_refused(
+    change: Change, words: str, tmp_path: Path
+) -> None:
     first, second = (json.loads(text_of(part_of(whole(), index, 2, root=""))) for index in (1, 2))
     change(second)
     with pytest.raises(ConfigError, match=words):
@@ -205,7 +237,10 @@ def test_parts_that_do_not_belong_together_are_refused(change: Change, words: st
 
 
 def test_the_folder_of_the_parts_is_kept_where_one_knows_it(tmp_path: Path) -> None:
-    texts = [text_of(part_of(whole(), index, 2, root=root)) for index, root in ((1, None), (2, "services/shop"))]
+    texts = [
+        text_of(part_of(whole(), index, 2, root=root))
+        for index, root in ((1, None), (2, "services/shop"))
+    ]
     assert "root" not in json.loads(texts[0])
     joined = shards.join(shards.parts_of(read(texts, tmp_path)))
     assert joined.run.root == "services/shop"
@@ -218,7 +253,10 @@ def test_the_folder_of_the_parts_is_kept_where_one_knows_it(tmp_path: Path) -> N
 def test_parts_of_changed_files_are_together_of_changed_files(
     first: bool | None, second: bool | None, together: bool | None, tmp_path: Path
 ) -> None:
-    texts = [text_of(part_of(whole(), index, 2, dirty=dirty)) for index, dirty in ((1, first), (2, second))]
+    texts = [
+        text_of(part_of(whole(), index, 2, dirty=dirty))
+        for index, dirty in ((1, first), (2, second))
+    ]
     assert shards.join(shards.parts_of(read(texts, tmp_path))).run.dirty is together
 
 
@@ -244,7 +282,10 @@ def test_a_division_by_other_durations_is_told_as_such(tmp_path: Path) -> None:
 def test_what_judging_took_is_added_up(tmp_path: Path) -> None:
     use = JudgeUse(criterion="m", model="g", calls=2, cost_usd=0.25, failures={"server": 1})
     unpriced = dataclasses.replace(use, cost_usd=None, unpriced=2, failures={"timeout": 2})
-    texts = [text_of(part_of(whole(), 1, 2, judges=(use,))), text_of(part_of(whole(), 2, 2, judges=(unpriced,)))]
+    texts = [
+        text_of(part_of(whole(), 1, 2, judges=(use,))),
+        text_of(part_of(whole(), 2, 2, judges=(unpriced,))),
+    ]
     (together,) = shards.join(shards.parts_of(read(texts, tmp_path))).run.judges
     assert (together.calls, together.cost_usd, together.unpriced) == (4, 0.25, 2)
     assert together.failures == {"server": 1, "timeout": 2}
@@ -265,22 +306,43 @@ def case(case_id: str, status: CaseStatus) -> CaseComparison:
 
 
 def told(**more: Any) -> Comparison:
-    origin = {"source": BaseSource.RERUN, "commit": "b" * 40, "reused": 1, "run": 2, **more.pop("origin", {})}
+    origin = {
+        "source": BaseSource.RERUN,
+        "commit": "b" * 40,
+        "reused": 1,
+        "run": 2,
+        **more.pop("origin", {}),
+    }
     return Comparison(origin=BaseOrigin(**origin), **more)
 
 
 def test_what_parts_tell_of_the_base_is_joined() -> None:
     one = told(
-        cases=(case("mine", CaseStatus.REMOVED), case("gone", CaseStatus.REMOVED), case("new", CaseStatus.NEW)),
+        cases=(
+            case("mine", CaseStatus.REMOVED),
+            case("gone", CaseStatus.REMOVED),
+            case("new", CaseStatus.NEW),
+        ),
     )
     two = told(
         origin={"source": BaseSource.STORE, "distance": 3, "age_days": 2.0, "notes": ("stale",)},
     )
     joined = shards.join_comparisons([one, two], planned=[("s", "mine"), ("s", "new")])
     assert joined is not None
-    assert {each.case_id: each.status for each in joined.cases} == {"gone": CaseStatus.REMOVED, "new": CaseStatus.NEW}
-    assert (joined.origin.source, joined.origin.reused, joined.origin.run) == (BaseSource.MIXED, 2, 4)
-    assert (joined.origin.distance, joined.origin.age_days, joined.origin.notes) == (3, 2.0, ("stale",))
+    assert {each.case_id: each.status for each in joined.cases} == {
+        "gone": CaseStatus.REMOVED,
+        "new": CaseStatus.NEW,
+    }
+    assert (joined.origin.source, joined.origin.reused, joined.origin.run) == (
+        BaseSource.MIXED,
+        2,
+        4,
+    )
+    assert (joined.origin.distance, joined.origin.age_days, joined.origin.notes) == (
+        3,
+        2.0,
+        ("stale",),
+    )
 
 
 def test_a_problem_of_the_base_is_one_only_where_every_part_has_it() -> None:
@@ -295,7 +357,9 @@ def test_a_problem_of_the_base_is_one_only_where_every_part_has_it() -> None:
 
 
 def test_different_bases_are_refused() -> None:
-    with pytest.raises(ConfigError, match="compared with different commits: aaaaaaaaaaaa and bbbbbbbbbbbb"):
+    with pytest.raises(
+        ConfigError, match="compared with different commits: aaaaaaaaaaaa and bbbbbbbbbbbb"
+    ):
         shards.join_comparisons([told(), told(origin={"commit": "a" * 40})], planned=[])
 
 
@@ -320,7 +384,8 @@ def test_what_is_told_of_the_base_survives_results_json(tmp_path: Path) -> None:
 def test_what_a_change_edits_survives_results_json_and_is_joined(tmp_path: Path) -> None:
     place = Place(file="evalgate.yml", line=2)
     one, two = (
-        GateEdit(kind=kind, subject="a", lines=("-a", "+b"), place=place) for kind in (EditKind.RULE, EditKind.FILE)
+        GateEdit(kind=kind, subject="a", lines=("-a", "+b"), place=place)
+        for kind in (EditKind.RULE, EditKind.FILE)
     )
     told = [Edits(edits=(one,)), Edits(edits=(one, two), decide=True, by_base=True, unasked=("x",))]
     parts = []

@@ -48,7 +48,11 @@ from evalgate.system import redact as redaction
 
 text = st.text(max_size=12)
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | text,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | text,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
     max_leaves=6,
 )
@@ -60,13 +64,19 @@ parts = st.one_of(
     st.just(Attachment(data={"inline_data": {"mime_type": "image/png", "data": "aGk="}})),
 )
 contents = st.builds(Content, role=st.none() | text, parts=st.lists(parts, max_size=3).map(tuple))
-usage = st.builds(Usage, prompt_tokens=st.none() | st.integers(0, 9), total_tokens=st.none() | st.integers(0, 9))
+usage = st.builds(
+    Usage, prompt_tokens=st.none() | st.integers(0, 9), total_tokens=st.none() | st.integers(0, 9)
+)
 events = st.builds(
-    Event, author=text, content=st.none() | contents, usage=st.none() | usage, model_version=st.none() | text
+    Event,
+    author=text,
+    content=st.none() | contents,
+    usage=st.none() | usage,
+    model_version=st.none() | text,
 )
-agents = st.lists(st.builds(AgentDetails, name=text, instructions=text), max_size=2, unique_by=lambda a: a.name).map(
-    tuple
-)
+agents = st.lists(
+    st.builds(AgentDetails, name=text, instructions=text), max_size=2, unique_by=lambda a: a.name
+).map(tuple)
 invocations = st.builds(
     Invocation,
     user_content=contents,
@@ -74,7 +84,8 @@ invocations = st.builds(
     events=st.none() | st.lists(events, max_size=3).map(tuple),
     invocation_id=text,
     agents=agents,
-    timings=st.none() | st.builds(Timings, total_s=st.floats(0, 9), model_s=st.none() | st.floats(0, 9)),
+    timings=st.none()
+    | st.builds(Timings, total_s=st.floats(0, 9), model_s=st.none() | st.floats(0, 9)),
 )
 outcomes = st.one_of(
     st.builds(
@@ -83,7 +94,12 @@ outcomes = st.one_of(
         final_state=st.none() | mapping,
         ended_by=st.none() | st.sampled_from(Ending),
     ),
-    st.builds(AgentFailure, kind=st.sampled_from(FailureKind), message=text, turn=st.none() | st.integers(1, 9)),
+    st.builds(
+        AgentFailure,
+        kind=st.sampled_from(FailureKind),
+        message=text,
+        turn=st.none() | st.integers(1, 9),
+    ),
 )
 finite = st.floats(-MOST, MOST)
 turns = st.lists(st.none() | finite, max_size=3).map(tuple)
@@ -93,9 +109,9 @@ grades = st.one_of(
         value=finite,
         turns=turns,
         breakdown=st.dictionaries(text, finite, max_size=2),
-        findings=st.lists(st.builds(Finding, text=text, turn=st.none() | st.just(1), label=text), max_size=2).map(
-            tuple
-        ),
+        findings=st.lists(
+            st.builds(Finding, text=text, turn=st.none() | st.just(1), label=text), max_size=2
+        ).map(tuple),
     ),
     st.builds(NotEvaluated, reason=st.sampled_from(Reason), message=text, turns=turns),
 )
@@ -104,7 +120,9 @@ KEY = TrialKey(suite="a.evalset.json", case_id="ü\n한", number=2)
 
 @settings(max_examples=150)
 @given(outcome=outcomes, grade=grades)
-def test_what_went_in_comes_out(outcome: Outcome, grade: Grade, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_what_went_in_comes_out(
+    outcome: Outcome, grade: Grade, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
     journal = Journal.create(path, about={})
     journal.add_trial("t1", Trial(key=KEY, outcome=outcome, seconds=1.5, attempts=2))
@@ -163,7 +181,9 @@ def test_a_full_disk_stops_with_the_next_step(tmp_path: Path) -> None:
 def test_a_journal_in_another_layout_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     filled(path)
-    path.write_text(path.read_text().replace(f'{{"journal":{results_journal.VERSION}', '{"journal":0'))
+    path.write_text(
+        path.read_text().replace(f'{{"journal":{results_journal.VERSION}', '{"journal":0')
+    )
     before = path.read_bytes()
     with pytest.raises(UnavailableError, match="incompatible version") as caught:
         Journal.read(path)
@@ -197,7 +217,9 @@ def test_values_of_any_depth_that_json_takes_are_kept(tmp_path: Path) -> None:
         journal.add_trial("t", Trial(key=KEY, outcome=Transcript(invocations=(turn,))))
         found = journal.find_json(KEY)
     assert found is not None
-    assert found["invocations"][0]["user_content"]["parts"] == [{"function_call": {"name": "f", "args": args}}]
+    assert found["invocations"][0]["user_content"]["parts"] == [
+        {"function_call": {"name": "f", "args": args}}
+    ]
 
 
 DAMAGED = [
@@ -231,7 +253,9 @@ def test_a_damaged_line_costs_nothing_but_itself(data: bytes, tmp_path: Path) ->
     with Journal.read(path) as journal:
         assert journal.damaged == 2
         assert [journal.trial(f"t{number}", KEY) is not None for number in range(5)] == [True] * 5
-        assert [journal.grade(f"g{number}") for number in range(5)] == [Score(value=number) for number in range(5)]
+        assert [journal.grade(f"g{number}") for number in range(5)] == [
+            Score(value=number) for number in range(5)
+        ]
 
 
 def test_an_outcome_that_is_none_is_run_again(tmp_path: Path) -> None:
@@ -248,12 +272,15 @@ MORE = Inputs(environment="e", answers={"file a.py": "1", "file b.md": "2"})
 
 
 def asked(path: Path) -> list[bytes]:
-    """The lines of a journal in which two trials came, and the agent read something more between them."""
+    """The lines of a journal in which two trials came, and the agent read something more between
+    them."""
     with Journal.create(path, about={}) as journal:
         for number, inputs in enumerate((READ, MORE)):
             journal.add_inputs("agent", inputs)
             journal.add_inputs("agent", inputs)  # which is not written twice
-            journal.add_trial(f"t{number}", Trial(key=KEY, outcome=Transcript(invocations=())), agent="agent")
+            journal.add_trial(
+                f"t{number}", Trial(key=KEY, outcome=Transcript(invocations=())), agent="agent"
+            )
     return path.read_bytes().splitlines(keepends=True)
 
 
@@ -290,14 +317,18 @@ def test_a_journal_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     with Journal.create(path, about={}) as journal:
         journal.add_grade("g1", Score(value=1))
         before = path.read_bytes()
-        with pytest.raises(UnavailableError, match=f"another evalgate is running in the folder {tmp_path}") as caught:
+        with pytest.raises(
+            UnavailableError, match=f"another evalgate is running in the folder {tmp_path}"
+        ) as caught:
             Journal.create(path, about={})
         assert "--output" in caught.value.hint
         assert path.read_bytes() == before
     Journal.create(path, about={}).close()
 
 
-def test_a_file_system_without_locks_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_no_hindrance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
@@ -319,7 +350,9 @@ def test_a_file_system_without_locks_is_no_hindrance(tmp_path: Path, monkeypatch
     ],
 )
 def test_an_unwritable_journal_asks_for_what_helps(number: int, hint: str) -> None:
-    error = results_journal.not_written(Path("report/journal.jsonl"), OSError(number, os.strerror(number)))
+    error = results_journal.not_written(
+        Path("report/journal.jsonl"), OSError(number, os.strerror(number))
+    )
     assert os.strerror(number) in error.message
     assert hint in error.hint
     assert ("--resume" in error.hint) == (number not in {errno.EACCES, errno.EROFS})
@@ -332,11 +365,19 @@ def test_a_folder_in_the_journals_place_is_told(tmp_path: Path) -> None:
     assert "Free some disk space" not in caught.value.hint
 
 
-def test_no_trial_stands_before_what_its_agents_were_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_trial_stands_before_what_its_agents_were_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def told(case_id: str) -> Trial:
         said = Content(role="user", parts=(Text(text="hi"),))
-        turn = Invocation(user_content=said, agents=(AgentDetails(name="desk", instructions="Answer."),))
-        return Trial(key=TrialKey(suite="s", case_id=case_id), outcome=Transcript(invocations=(turn,)), seconds=0.1)
+        turn = Invocation(
+            user_content=said, agents=(AgentDetails(name="desk", instructions="Answer."),)
+        )
+        return Trial(
+            key=TrialKey(suite="s", case_id=case_id),
+            outcome=Transcript(invocations=(turn,)),
+            seconds=0.1,
+        )
 
     path, written, calls = tmp_path / "journal.jsonl", shapes.agents_json, []
     journal = Journal.create(path, about={})
@@ -357,7 +398,9 @@ def test_no_trial_stands_before_what_its_agents_were_told(tmp_path: Path, monkey
         assert (again.trials, again.damaged) == (2, 0)
 
 
-def test_a_journal_is_never_emptied_before_it_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_is_never_emptied_before_it_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal.create(path, about={"a": 1}):
         monkeypatch.setattr(Path, "exists", lambda _: False)  # as it looked when both began
@@ -379,7 +422,9 @@ def cut(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [emptied, forged, cut])
-def test_a_trial_that_somebody_else_changed_is_told(change: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_trial_that_somebody_else_changed_is_told(
+    change: Callable[[Path], None], tmp_path: Path
+) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal.create(path, about={}) as journal:
         said = Content(parts=(Text(text="hello"),))
@@ -395,7 +440,9 @@ def test_a_trial_that_somebody_else_changed_is_told(change: Callable[[Path], Non
             assert "`output`" in told.value.hint
 
 
-def test_who_writes_into_a_journal_ends_the_run_and_costs_only_what_it_destroyed(tmp_path: Path) -> None:
+def test_who_writes_into_a_journal_ends_the_run_and_costs_only_what_it_destroyed(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "journal.jsonl"
     trial = Trial(key=KEY, outcome=Transcript(invocations=()))
     with Journal.create(path, about={}) as journal:
@@ -405,13 +452,19 @@ def test_who_writes_into_a_journal_ends_the_run_and_costs_only_what_it_destroyed
             journal.add_trial("t1", trial)
         journal.add_trial("t2", trial)  # another thread's, which was under way
     with Journal.read(path) as again:
-        assert [again.trial(name, KEY) for name in ("destroyed", "t1", "t2")] == [None, trial, trial]
+        assert [again.trial(name, KEY) for name in ("destroyed", "t1", "t2")] == [
+            None,
+            trial,
+            trial,
+        ]
 
 
 def test_a_journal_says_of_what_it_is_and_whether_it_ended(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     assert results_journal.peek(path) is None
-    with Journal.create(path, about={"started_at": "now", "workflow_run": "o/r/actions/runs/1"}) as ours:
+    with Journal.create(
+        path, about={"started_at": "now", "workflow_run": "o/r/actions/runs/1"}
+    ) as ours:
         ours.add_grade("g", Score(value=1.0))
         assert results_journal.peek(path) == ("now", "o/r/actions/runs/1", False)
         assert not results_journal.is_free(path)
@@ -426,12 +479,18 @@ def test_what_holds_a_secret_is_for_readers_and_is_run_again(tmp_path: Path) -> 
     path, key = tmp_path / "journal.jsonl", TrialKey(suite="s", case_id="c")
     said = Invocation(
         user_content=Content(parts=(Text(text="q"),)),
-        final_response=Content(parts=(Text(text="it is s3cret"), ToolCall(name="s3cret", args={"s3cret": ["s3cret"]}))),
+        final_response=Content(
+            parts=(Text(text="it is s3cret"), ToolCall(name="s3cret", args={"s3cret": ["s3cret"]}))
+        ),
         agents=(AgentDetails(name="desk", instructions="use s3cret"),),
     )
-    failed = AgentFailure(kind=FailureKind.RAISED, message="with s3cret", detail="s3cret", partial=(said,))
+    failed = AgentFailure(
+        kind=FailureKind.RAISED, message="with s3cret", detail="s3cret", partial=(said,)
+    )
     score = Score(value=0.5, findings=(Finding(text="said s3cret"),))
-    with Journal.create(path, about={}, redact=lambda text: text.replace("s3cret", "***")) as journal:
+    with Journal.create(
+        path, about={}, redact=lambda text: text.replace("s3cret", "***")
+    ) as journal:
         journal.add_trial("whole", Trial(key=key, outcome=Transcript(invocations=(said,))))
         journal.add_trial("failed", Trial(key=dataclasses.replace(key, number=1), outcome=failed))
         journal.add_grade("grade", score)
@@ -440,7 +499,9 @@ def test_what_holds_a_secret_is_for_readers_and_is_run_again(tmp_path: Path) -> 
         assert shown.redacted
         assert "ToolCall(name='***', args={'***': ['***']}" in str(shown)
         assert "s3cret" not in f"{shown}{journal.agents()}{journal.grade('grade')}"
-        assert not journal.trial("whole", key), "scored by what was taken out it would have another score"
+        assert not journal.trial("whole", key), (
+            "scored by what was taken out it would have another score"
+        )
     assert b"s3cret" not in path.read_bytes()
     with Journal.read(path) as journal:
         assert (journal.knows("whole"), journal.knows("failed")) == (False, True)
@@ -458,7 +519,9 @@ def test_a_secret_that_is_a_word_of_the_layout_breaks_nothing(word: str, tmp_pat
 
 def test_a_secret_that_is_json_itself_is_taken_out(tmp_path: Path) -> None:
     account = {"kind": "account", "private_key": "MIIEvQIBADANBg"}
-    redact = redaction.redactor_of_files({"GOOGLE_CREDENTIALS": json.dumps(account, separators=(",", ":"))})
+    redact = redaction.redactor_of_files(
+        {"GOOGLE_CREDENTIALS": json.dumps(account, separators=(",", ":"))}
+    )
     key, said = TrialKey(suite="s", case_id="c"), Content(parts=(ToolCall(name="f", args=account),))
     with Journal.create(tmp_path / "journal.jsonl", about={}, redact=redact) as journal:
         transcript = Transcript(invocations=(Invocation(user_content=said),))

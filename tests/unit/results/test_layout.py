@@ -44,7 +44,11 @@ def entry(day: int, commit: str) -> RunName:
 
 def test_nearest_first_and_newest_of_a_commit_first() -> None:
     stored = [entry(1, A), entry(9, C), entry(3, B), entry(5, B)]
-    assert stores.pick(stored, [B, "d" * 40, A]) == [(0, entry(5, B)), (0, entry(3, B)), (2, entry(1, A))]
+    assert stores.pick(stored, [B, "d" * 40, A]) == [
+        (0, entry(5, B)),
+        (0, entry(3, B)),
+        (2, entry(1, A)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +71,9 @@ def test_what_goes(
     assert found == [entry(*each) for each in dropped]
 
 
-@given(st.sets(st.tuples(st.integers(1, 28), st.sampled_from([A, B, C, "d" * 40]))), st.integers(1, 5))
+@given(
+    st.sets(st.tuples(st.integers(1, 28), st.sampled_from([A, B, C, "d" * 40]))), st.integers(1, 5)
+)
 def test_never_more_than_are_kept(days: set[tuple[int, str]], keep: int) -> None:
     entries, new = [entry(*each) for each in days], entry(28, A)
     left = {*entries, new} - set(stores.pick_removed(entries, keep=keep, new=new))

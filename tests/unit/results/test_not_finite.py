@@ -1,4 +1,5 @@
-"""Whatever an agent or an evaluation file holds, what is written is strict JSON, and reads back as what it was."""
+"""Whatever an agent or an evaluation file holds, what is written is strict JSON, and reads back as
+what it was."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ objects = st.dictionaries(keys, values, max_size=3)
 def test_outcomes_come_back_as_they_were(args: Any, said: Any, state: Any, failed: bool) -> None:
     parts = (ToolCall(name="t", args=args), ToolResponse(name="t", response=said))
     event = Event(author="a", content=Content(parts=parts), at=0.5)
-    turn = Invocation(user_content=Content(), events=(event,), trace=({"kind": "tool", "args": args},))
+    turn = Invocation(
+        user_content=Content(), events=(event,), trace=({"kind": "tool", "args": args},)
+    )
     failure = AgentFailure(kind=FailureKind.RAISED, message="m", partial=(turn,))
     outcome = failure if failed else Transcript(invocations=(turn,), final_state=state)
     raw = strict(shapes.encode(shapes.outcome_json(outcome, agents_seen={}, address=str)))
@@ -64,7 +67,12 @@ def test_grades_come_back_as_they_were() -> None:
 def test_cases_come_back_as_they_were() -> None:
     case = {
         "eval_id": "c",
-        "conversation": [{"user_content": {}, "intermediate_data": {"tool_uses": [{"name": "t", "args": {"n": INF}}]}}],
+        "conversation": [
+            {
+                "user_content": {},
+                "intermediate_data": {"tool_uses": [{"name": "t", "args": {"n": INF}}]},
+            }
+        ],
     }
     raw = {"case_id": "c", "fingerprint": "f", "verdict": "pass", "eval_case": case,
            "not_finite": shapes.not_finite_places(case)}  # fmt: skip
@@ -81,7 +89,8 @@ def test_cases_come_back_as_they_were() -> None:
     [
         "x",  # no list
         [1, "a", None, []],  # no paths
-        [["nowhere"], ["a", 7], ["a", -1], ["a", True], ["a", "b"], ["s", 0], ["s", 0, 0]],  # not there
+        # not there
+        [["nowhere"], ["a", 7], ["a", -1], ["a", True], ["a", "b"], ["s", 0], ["s", 0, 0]],
         [["s"]],  # an honest text
         [["n"]],  # no text
     ],
@@ -115,7 +124,9 @@ def test_absurdly_many_end() -> None:
         ({"traces": [[], [], [{"kind": "event"}]]}, [None, None], [0, 0]),  # more
     ],
 )
-def test_times_and_traces_that_anybody_wrote_lose_no_turn(told: Any, at: list[Any], traced: list[int]) -> None:
+def test_times_and_traces_that_anybody_wrote_lose_no_turn(
+    told: Any, at: list[Any], traced: list[int]
+) -> None:
     turn = Invocation(user_content=Content(), events=(Event(author="a"),))
     raw = shapes.outcome_json(Transcript(invocations=(turn, turn)), agents_seen={}, address=str)
     outcome = shapes.parse_outcome({**raw, **told}, agents_seen={})

@@ -1,4 +1,5 @@
-"""Files are written whole or not at all; outputs cannot be forged; a failed place is a problem, not a verdict."""
+"""Files are written whole or not at all; outputs cannot be forged; a failed place is a problem, not
+a verdict."""
 
 from __future__ import annotations
 

@@ -29,7 +29,9 @@ And more.
 
 
 def test_a_commit_object() -> None:
-    assert commit.parse_commit(C, COMMIT.encode()) == CommitObject(sha=C, parents=(A, B), subject=f"Merge {B} into {A}")
+    assert commit.parse_commit(C, COMMIT.encode()) == CommitObject(
+        sha=C, parents=(A, B), subject=f"Merge {B} into {A}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,10 @@ HEADER = ("http.https://github.com/.extraheader", "Authorization: x")
     [
         ([], Remote()),
         ([("remote.origin.url", "https://x/y")], Remote(name="origin", url="https://x/y")),
-        ([("remote.up.url", "git@x:y"), ("remote.origin.url", "b")], Remote(name="origin", url="/top/b")),
+        (
+            [("remote.up.url", "git@x:y"), ("remote.origin.url", "b")],
+            Remote(name="origin", url="/top/b"),
+        ),
         ([("remote.up.stream.url", "git@x:y")], Remote(name="up.stream", url="git@x:y")),
         ([("remote.a.url", "x"), ("remote.b.url", "y")], Remote()),  # nobody says which
         ([("remote.origin.url", "../o.git")], Remote(name="origin", url="/o.git")),
@@ -93,7 +98,10 @@ HEADER = ("http.https://github.com/.extraheader", "Authorization: x")
             Remote(
                 name="origin",
                 url="/o",
-                partial=(("remote.origin.promisor", "true"), ("remote.origin.partialclonefilter", "blob:none")),
+                partial=(
+                    ("remote.origin.promisor", "true"),
+                    ("remote.origin.partialclonefilter", "blob:none"),
+                ),
             ),
         ),
     ],

@@ -11,12 +11,18 @@ from hypothesis import given, strategies as st
 from evalgate.model import Case, Run
 from evalgate.results import shards
 
-NAMES = st.lists(st.tuples(st.sampled_from(["a.json", "b.json"]), st.text(max_size=4)), unique=True, max_size=40)
-SECONDS = st.one_of(st.floats(min_value=0, max_value=1e6), st.sampled_from([math.nan, math.inf, -1.0]))
+NAMES = st.lists(
+    st.tuples(st.sampled_from(["a.json", "b.json"]), st.text(max_size=4)), unique=True, max_size=40
+)
+SECONDS = st.one_of(
+    st.floats(min_value=0, max_value=1e6), st.sampled_from([math.nan, math.inf, -1.0])
+)
 
 
 @given(cases=NAMES, of=st.integers(1, 12), data=st.data())
-def test_every_case_has_one_home_whatever_the_order(cases: list[tuple[str, str]], of: int, data: st.DataObject) -> None:
+def test_every_case_has_one_home_whatever_the_order(
+    cases: list[tuple[str, str]], of: int, data: st.DataObject
+) -> None:
     durations = {case: data.draw(SECONDS) for case in cases if data.draw(st.booleans())}
     homes = shards.divide(cases, of=of, durations=durations)
     assert set(homes) == set(cases)
@@ -26,20 +32,31 @@ def test_every_case_has_one_home_whatever_the_order(cases: list[tuple[str, str]]
 
 
 @given(cases=NAMES, of=st.integers(1, 12))
-def test_without_durations_no_two_parts_differ_by_more_than_one_case(cases: list[tuple[str, str]], of: int) -> None:
+def test_without_durations_no_two_parts_differ_by_more_than_one_case(
+    cases: list[tuple[str, str]], of: int
+) -> None:
     homes = list(shards.divide(cases, of=of, durations={}).values())
     sizes = [homes.count(index) for index in range(1, of + 1)]
     assert max(sizes) - min(sizes) <= 1
 
 
-@given(seconds=st.lists(st.floats(min_value=0.1, max_value=100), min_size=1, max_size=40), of=st.integers(1, 8))
+@given(
+    seconds=st.lists(st.floats(min_value=0.1, max_value=100), min_size=1, max_size=40),
+    of=st.integers(1, 8),
+)
 def test_the_longest_part_is_within_graham_s_bound(seconds: list[float], of: int) -> None:
-    """Longest first is at most 4/3 of the best division, which is at least the mean and the longest case."""
+    """Longest first is at most 4/3 of the best division, which is at least the mean and the longest
+    case."""
     durations = {("a.json", str(number)): each for number, each in enumerate(seconds)}
     homes = shards.divide(durations, of=of, durations=durations)
-    loads = [sum(durations[case] for case, home in homes.items() if home == index) for index in range(1, of + 1)]
+    loads = [
+        sum(durations[case] for case, home in homes.items() if home == index)
+        for index in range(1, of + 1)
+    ]
     in_order = sorted(seconds, reverse=True)
-    best = max(sum(seconds) / of, in_order[0], sum(in_order[of - 1 : of + 1]) if len(seconds) > of else 0)
+    best = max(
+        sum(seconds) / of, in_order[0], sum(in_order[of - 1 : of + 1]) if len(seconds) > of else 0
+    )
     assert max(loads) <= best * 4 / 3 + 1e-6 or max(loads) <= sum(seconds) / of + in_order[0]
 
 
@@ -68,9 +85,15 @@ def test_parts_of_a_plan_are_the_plan() -> None:
     suites = whole().suites
     parts = [shards.plan(suites, index=index, of=3, durations={}) for index in (1, 2, 3)]
     assert len({part.fingerprint for part in parts}) == 1
-    own = [case for part in parts for suite in shards.own(suites, part) for case in suite.eval_set.cases]
+    own = [
+        case
+        for part in parts
+        for suite in shards.own(suites, part)
+        for case in suite.eval_set.cases
+    ]
     assert sorted(case.case_id for case in own) == ["c0", "c1", "c2", "c3", "c4"]
-    assert shards.own(suites, shards.plan(suites, index=6, of=6, durations={})) == ()  # five cases, six parts
+    # five cases, six parts
+    assert shards.own(suites, shards.plan(suites, index=6, of=6, durations={})) == ()
 
 
 def test_a_plan_s_fingerprint_tells_of_content_criteria_division_and_settings() -> None:
@@ -79,9 +102,16 @@ def test_a_plan_s_fingerprint_tells_of_content_criteria_division_and_settings() 
     use = suite.criteria[0]
     other_case = dataclasses.replace(cases[0], expects_state={"a": 1})
     rubric = dataclasses.replace(suite, criteria=(dataclasses.replace(use, threshold=0.1),))
-    content = dataclasses.replace(suite, eval_set=dataclasses.replace(suite.eval_set, cases=(other_case, *cases[1:])))
-    agent = dataclasses.replace(suite, agent=dataclasses.replace(suite.agent, options={"path": "b"}))
-    seen = {shards.plan([each], index=1, of=2, durations={}).fingerprint for each in (suite, rubric, content, agent)}
+    content = dataclasses.replace(
+        suite, eval_set=dataclasses.replace(suite.eval_set, cases=(other_case, *cases[1:]))
+    )
+    agent = dataclasses.replace(
+        suite, agent=dataclasses.replace(suite.agent, options={"path": "b"})
+    )
+    seen = {
+        shards.plan([each], index=1, of=2, durations={}).fingerprint
+        for each in (suite, rubric, content, agent)
+    }
     slow = {(suite.key, "c0"): 9.0, (suite.key, "c1"): 1.0}
     seen.add(shards.plan([suite], index=1, of=2, durations=slow).fingerprint)
     seen.add(shards.plan([suite], index=1, of=2, durations={}, settings=["more"]).fingerprint)
@@ -91,7 +121,10 @@ def test_a_plan_s_fingerprint_tells_of_content_criteria_division_and_settings() 
 def test_a_case_that_only_the_base_has_belongs_to_the_first_part() -> None:
     (suite,) = whole().suites
     gone = dataclasses.replace(
-        suite, eval_set=dataclasses.replace(suite.eval_set, cases=(Case(case_id="gone", conversation=()),))
+        suite,
+        eval_set=dataclasses.replace(
+            suite.eval_set, cases=(Case(case_id="gone", conversation=()),)
+        ),
     )
     first, second = (shards.plan([suite], index=index, of=2, durations={}) for index in (1, 2))
     assert shards.own([gone], first) == (gone,)

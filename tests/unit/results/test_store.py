@@ -19,7 +19,12 @@ PULL, MAIN = "refs/pull/7/merge", "refs/heads/main"
 
 
 def store_of(
-    folder: Path, *, ref: str = PULL, key: str = "secret", base: str = "main", witness: Witness | None = None
+    folder: Path,
+    *,
+    ref: str = PULL,
+    key: str = "secret",
+    base: str = "main",
+    witness: Witness | None = None,
 ) -> Store:
     environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": ref, "GITHUB_BASE_REF": base}
     store = results_store.of_workflow(
@@ -46,22 +51,29 @@ def keep(
     said = Content(role="model", parts=(Text(text="yes"),))
     turn = Invocation(user_content=said, final_response=said, events=())
     key, at = TrialKey(suite="s", case_id="a"), NOW - timedelta(days=days_ago)
-    measured_at = "" if measured_days_ago is None else (NOW - timedelta(days=measured_days_ago)).isoformat()
+    measured_at = (
+        "" if measured_days_ago is None else (NOW - timedelta(days=measured_days_ago)).isoformat()
+    )
     with Journal.create(folder / f"{days_ago}.jsonl", about={}) as journal:
         trial = Trial(key=key, outcome=Transcript(invocations=(turn,)), seconds=1.0, attempts=1)
         journal.add_trial("address", trial, measured_at=measured_at)
-        store_of(folder, ref=ref, base="" if ref == MAIN else "main", **whose).put(journal.path, side=0, started_at=at)
+        store_of(folder, ref=ref, base="" if ref == MAIN else "main", **whose).put(
+            journal.path, side=0, started_at=at
+        )
 
 
 def ages(folder: Path, **whose: Any) -> list[float]:
     """How many days ago the trials were measured that count."""
     said: list[str] = []
-    with store_of(folder, **whose).opened(folder, oldest=NOW - timedelta(days=7), say=said.append) as entries:
+    with store_of(folder, **whose).opened(
+        folder, oldest=NOW - timedelta(days=7), say=said.append
+    ) as entries:
         times = [entry.journal.measured_at("address") for entry in entries]
         recent = [
             datetime.fromisoformat(at)
             for at, entry in zip(times, entries, strict=True)
-            if entry.is_recent(at) and entry.journal.trial("address", TrialKey(suite="s", case_id="a"))
+            if entry.is_recent(at)
+            and entry.journal.trial("address", TrialKey(suite="s", case_id="a"))
         ]
     return [(NOW - at).total_seconds() / 86400 for at in recent]
 
@@ -97,7 +109,10 @@ def test_who_is_believed_and_for_how_long(
         lambda path: path.write_bytes(path.read_bytes()[:-1]),
         lambda path: path.write_bytes(b""),
         lambda path: path.rename(path.with_name(path.name.replace("Z-", "Z-0", 1)[:-1])),
-        lambda path: (path.rename(path.with_suffix(".old")), path.symlink_to(path.with_suffix(".old"))),
+        lambda path: (
+            path.rename(path.with_suffix(".old")),
+            path.symlink_to(path.with_suffix(".old")),
+        ),
     ],
 )
 def test_what_is_damaged_is_passed_over(tmp_path: Path, damage) -> None:
@@ -143,7 +158,11 @@ def linked(path: Path) -> None:
     ],
 )
 def test_a_witness_is_believed_and_nobody_else(
-    tmp_path: Path, written: Herald | None, key: str, change: Callable[[Path], None] | None, found: list[float]
+    tmp_path: Path,
+    written: Herald | None,
+    key: str,
+    change: Callable[[Path], None] | None,
+    found: list[float],
 ) -> None:
     keep(tmp_path, days_ago=1, key=key, witness=written)
     if change is not None:
@@ -162,4 +181,6 @@ def test_only_so_many_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lacking", ["GITHUB_REPOSITORY", "GITHUB_REF"])
 def test_nothing_is_kept_outside_of_a_workflow(tmp_path: Path, lacking: str) -> None:
     environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": PULL} | {lacking: ""}
-    assert results_store.of_workflow(environ, tmp_path, key=b"", workflow_run="x", commit="") is None
+    assert (
+        results_store.of_workflow(environ, tmp_path, key=b"", workflow_run="x", commit="") is None
+    )

@@ -1,4 +1,5 @@
-"""The nearest stored results that can be compared with: what an outage left hides no earlier run."""
+"""The nearest stored results that can be compared with: what an outage left hides no earlier
+run."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ class Shelf:
     def read(self, name: str) -> bytes | None:
         raise AssertionError(name)
 
-    def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
+    def save(
+        self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None
+    ) -> None:
         raise AssertionError(commit)
 
 
@@ -48,7 +51,12 @@ WHOLE, PARTLY, BROKEN = "pass pass", "error pass", "error timeout"
         (Shelf("x", A, B), {A: WHOLE, B: WHOLE}, (A, 0), []),
         (Shelf("x", A, B), {A: PARTLY, B: WHOLE}, (A, 0), []),  # what there is can be compared with
         (Shelf("x", A, B), {A: BROKEN, B: WHOLE}, (B, 1), ["the agent failed in every run"]),
-        (Shelf("x", A, B, C), {A: BROKEN, B: BROKEN, C: WHOLE}, (C, 2), ["failed in every run"] * 2),
+        (
+            Shelf("x", A, B, C),
+            {A: BROKEN, B: BROKEN, C: WHOLE},
+            (C, 2),
+            ["failed in every run"] * 2,
+        ),
         (Shelf("x", A), {A: BROKEN}, None, ["failed in every run"]),
         (Shelf("x", A, B), {A: "damaged", B: WHOLE}, (B, 1), ["is not JSON"]),
         (Shelf("x", A, B), {A: "of another", B: WHOLE}, (B, 1), ["they are of dddd"]),
@@ -67,7 +75,9 @@ def test_the_nearest_that_can_be_compared_with_is_taken(
         if told == "damaged":
             raise ConfigError(f"{shown_as} is not JSON")
         if told == "of another":
-            return SimpleNamespace(run=dataclasses.replace(build.report(WHOLE).run, commit="d" * 40))
+            return SimpleNamespace(
+                run=dataclasses.replace(build.report(WHOLE).run, commit="d" * 40)
+            )
         return SimpleNamespace(run=dataclasses.replace(build.report(told).run, commit=path.name))
 
     monkeypatch.setattr(git, "ancestors", lambda _, sha: (sha, B, C))

@@ -1,4 +1,5 @@
-"""Results that a stranger made: read where they are results, refused in words where they are not, never a crash."""
+"""Results that a stranger made: read where they are results, refused in words where they are not,
+never a crash."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ class Kept:
 
     def find_json(self, key: Any) -> Any:
         found = self._transcripts.find(key)
-        return None if found is None else shapes.outcome_json(found, agents_seen={}, address=lambda _: "")
+        return (
+            None
+            if found is None
+            else shapes.outcome_json(found, agents_seen={}, address=lambda _: "")
+        )
 
     def agents(self) -> dict[str, Any]:
         return {}
@@ -62,7 +67,9 @@ def case(raw: dict[str, Any], number: int = 0) -> dict[str, Any]:
 
 def many(raw: dict[str, Any]) -> None:
     raw["repeats"] = 1000
-    raw["suites"][0]["cases"] = [{**case(raw), "case_id": f"c{number}", "trials": []} for number in range(200)]
+    raw["suites"][0]["cases"] = [
+        {**case(raw), "case_id": f"c{number}", "trials": []} for number in range(200)
+    ]
 
 
 def twice(raw: dict[str, Any]) -> None:
@@ -99,7 +106,9 @@ CHANGES: list[tuple[str, Change, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "words"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES])
+@pytest.mark.parametrize(
+    ("change", "words"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES]
+)
 def test_what_no_run_writes_is_refused(change: Change, words: str, tmp_path: Path) -> None:
     raw = json.loads(json.dumps(SOUND))
     change(raw)
@@ -110,36 +119,72 @@ def test_what_no_run_writes_is_refused(change: Change, words: str, tmp_path: Pat
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[", "null", "7", "[]", '"x"', "[" * 100_000, '{"a":' * 100_000, "[" * 80 + "]" * 80, "\x00", "9" * 5_000],
+    [
+        "",
+        "[",
+        "null",
+        "7",
+        "[]",
+        '"x"',
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        "[" * 80 + "]" * 80,
+        "\x00",
+        "9" * 5_000,
+    ],
 )
 def test_what_is_no_results_at_all_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(EvalgateError):
         read(text, tmp_path)
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_too_large_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(file, "UNTRUSTED_BYTES", 1_000)
     with pytest.raises(EvalgateError, match="larger than"):
         read(SOUND, tmp_path)
 
 
 def test_who_judged_is_told_as_far_as_the_results_know(tmp_path: Path) -> None:
-    """Whoever has no score asked nobody; options that fit no judge, or a question of which nothing is told, are not
-    made up."""
+    """Whoever has no score asked nobody; options that fit no judge, or a question of which nothing
+    is told, are not made up."""
     raw = json.loads(json.dumps(SOUND))
     options = {"judge_model_options": {"judge_model": "a|b", "num_samples": 3}}
     (suite,) = raw["suites"]
-    uses = [{"name": "final_response_match_v2", "threshold": 0.5, "options": options, "prompt_version": "7"}]
-    uses += [{"name": "hallucinations_v1", "threshold": 0.5, "options": options, "prompt_version": "2"}]  # no score
-    uses += [{"name": "per_turn_user_simulator_quality_v1", "threshold": 0.5, "options": {"judge_model_options": 3}}]
+    uses = [
+        {
+            "name": "final_response_match_v2",
+            "threshold": 0.5,
+            "options": options,
+            "prompt_version": "7",
+        }
+    ]
+    # no score
+    uses += [
+        {"name": "hallucinations_v1", "threshold": 0.5, "options": options, "prompt_version": "2"}
+    ]
+    uses += [
+        {
+            "name": "per_turn_user_simulator_quality_v1",
+            "threshold": 0.5,
+            "options": {"judge_model_options": 3},
+        }
+    ]
     suite["criteria"] += uses
     for trial in (trial for case in suite["cases"] for trial in case["trials"]):
         grade = {"value": 1.0}
-        trial["grades"] = dict.fromkeys(("final_response_match_v2", "per_turn_user_simulator_quality_v1"), grade)
+        trial["grades"] = dict.fromkeys(
+            ("final_response_match_v2", "per_turn_user_simulator_quality_v1"), grade
+        )
     choice = Settings(root=tmp_path)
     report = post.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
     (asked,) = report.asked
-    assert (asked.criterion, asked.judge.model, asked.judge.num_samples) == ("final_response_match_v2", "a|b", 3)
+    assert (asked.criterion, asked.judge.model, asked.judge.num_samples) == (
+        "final_response_match_v2",
+        "a|b",
+        3,
+    )
     assert asked.judge.prompt_version == "7"
     shown = publish.decided(report, when="always").output.text[0]
     assert "3 samples, prompt 7" in shown, "without a command to repeat it with as well"
@@ -153,7 +198,11 @@ VALUES = st.one_of(
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     below = (
-        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
+        list(value.items())
+        if isinstance(value, dict)
+        else list(enumerate(value))
+        if isinstance(value, list)
+        else []
     )
     return [path, *(place for key, each in below for place in places(each, (*path, key)))]
 
@@ -161,8 +210,14 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PLACES = places(SOUND)[1:]
 
 
-@given(changes=st.lists(st.tuples(st.sampled_from(PLACES), VALUES, st.booleans()), min_size=1, max_size=3))
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    changes=st.lists(
+        st.tuples(st.sampled_from(PLACES), VALUES, st.booleans()), min_size=1, max_size=3
+    )
+)
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_whatever_is_changed_is_refused_or_shown(
     changes: list[tuple[tuple[Any, ...], Any, bool]], tmp_path: Path
 ) -> None:

@@ -43,7 +43,10 @@ AGENTS = (AgentDetails(name="desk", instructions="Answer.", tool_declarations=({
 
 
 def case(case_id: str, *turns: str) -> Case:
-    said = tuple(Invocation(user_content=Content(role="user", parts=(Text(text=turn),))) for turn in turns or ("hi",))
+    said = tuple(
+        Invocation(user_content=Content(role="user", parts=(Text(text=turn),)))
+        for turn in turns or ("hi",)
+    )
     return Case(case_id=case_id, conversation=said)
 
 
@@ -60,7 +63,9 @@ def suite(key: str, *cases: Case, criteria: Sequence[str] = ("m",)) -> Suite:
     )
 
 
-def inputs_of(suites: Sequence[Suite], agent: FakeAgent, top: Path, *, environment: str = "v1") -> SideInputs:
+def inputs_of(
+    suites: Sequence[Suite], agent: FakeAgent, top: Path, *, environment: str = "v1"
+) -> SideInputs:
     """Of a side with one agent that is all suites', in the checkout `top`."""
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     return SideInputs(
@@ -117,8 +122,12 @@ class FakeConversation:
         usage = None if self._agent.tokens is None else Usage(total_tokens=self._agent.tokens)
         look = ToolCall(name="look", args={"n": self._turn})
         call = Event(author="desk", content=Content(parts=(look,)), usage=usage)
-        answer = Content(role="model", parts=(Text(text=f"{self._key.case_id} {self._turn} 한국어 \ud83d"),))
-        return Invocation(user_content=user_content, final_response=answer, events=(call,), agents=AGENTS)
+        answer = Content(
+            role="model", parts=(Text(text=f"{self._key.case_id} {self._turn} 한국어 \ud83d"),)
+        )
+        return Invocation(
+            user_content=user_content, final_response=answer, events=(call,), agents=AGENTS
+        )
 
     def finish(self) -> Mapping[str, object] | None:
         return {"turns": self._turn}

@@ -33,12 +33,20 @@ def plan(*turns: Sequence[int]) -> list[Task]:
     ]
 
 
-def abreast(tasks: list[Task], *, at_once: int, known: set[int] | None = None, sides: int = 2) -> Abreast:
+def abreast(
+    tasks: list[Task], *, at_once: int, known: set[int] | None = None, sides: int = 2
+) -> Abreast:
     """`known`: the places of tasks that need not be run."""
     ids = {id(tasks[place]) for place in known or ()}
-    left = [sum(task.side == side and id(task) not in ids for task in tasks) for side in range(sides)]
+    left = [
+        sum(task.side == side and id(task) not in ids for task in tasks) for side in range(sides)
+    ]
     return Abreast(
-        tasks, trial_counts=left, is_known=lambda task: id(task) in ids, at_once=at_once, stop=threading.Event()
+        tasks,
+        trial_counts=left,
+        is_known=lambda task: id(task) in ids,
+        at_once=at_once,
+        stop=threading.Event(),
     )
 
 
@@ -46,7 +54,8 @@ def test_both_sides_have_as_many_under_way_though_one_is_never_done() -> None:
     order = abreast(plan(*[(HEAD, BASE)] * 20), at_once=4)
     first = [next(order) for _ in range(4)]
     assert Counter(task.side for task in first) == {HEAD: 2, BASE: 2}
-    for _ in range(2 * LEAD):  # head answers at once, base not at all: head's places are filled by head alone
+    # head answers at once, base not at all: head's places are filled by head alone
+    for _ in range(2 * LEAD):
         done = next(task for task in first if task.side == HEAD)
         first.remove(done)
         order.done(done)
@@ -56,7 +65,13 @@ def test_both_sides_have_as_many_under_way_though_one_is_never_done() -> None:
 
 def test_the_faster_side_waits_when_it_is_far_ahead() -> None:
     stop, never_ends, answered = threading.Event(), [], []
-    order = Abreast(plan(*[(HEAD, BASE)] * 50), trial_counts=[50, 50], is_known=lambda _: False, at_once=2, stop=stop)
+    order = Abreast(
+        plan(*[(HEAD, BASE)] * 50),
+        trial_counts=[50, 50],
+        is_known=lambda _: False,
+        at_once=2,
+        stop=stop,
+    )
 
     def work() -> None:
         for task in order:
@@ -87,7 +102,9 @@ def test_the_faster_side_waits_when_it_is_far_ahead() -> None:
         ([(HEAD,)] * 40 + [(HEAD, BASE)], set(), 2),  # base's only trial is far away
     ],
 )
-def test_a_side_alone_gets_all_places(turns: list[tuple[int, ...]], known: set[int], sides: int) -> None:
+def test_a_side_alone_gets_all_places(
+    turns: list[tuple[int, ...]], known: set[int], sides: int
+) -> None:
     order = abreast(plan(*turns), at_once=8, known=known, sides=sides)
     handed = [next(order) for _ in range(8 + len(known))]
     assert sum(task.side == HEAD for task in handed) == 8
@@ -180,6 +197,8 @@ def test_every_trial_is_handed_out_once_and_no_side_has_more_than_its_share(
                 under_way[task.side] -= 1
         order.done(task)
 
-    list(trials.map_bounded(work, order, threads=threads, stop=threading.Event(), abort=lambda: None))
+    list(
+        trials.map_bounded(work, order, threads=threads, stop=threading.Event(), abort=lambda: None)
+    )
     assert sorted(handed) == sorted(id(task) for task in tasks)
     assert not excess

@@ -11,7 +11,12 @@ from evalgate.runner.budget import Budget
 
 def trial(tokens: int) -> Transcript:
     said = Content(role="model", parts=(Text(text="yes"),))
-    event = Event(author="agent", content=said, usage=Usage(total_tokens=tokens), model_version="gemini-2.5-flash")
+    event = Event(
+        author="agent",
+        content=said,
+        usage=Usage(total_tokens=tokens),
+        model_version="gemini-2.5-flash",
+    )
     return Transcript(invocations=(Invocation(user_content=said, events=(event,)),))
 
 
@@ -21,23 +26,70 @@ def trial(tokens: int) -> Transcript:
         # nothing fails: all of it goes to the first runs
         ({"agent_calls": 24}, None, 12, 24, 24, "the budget of 24 agent runs is spent"),
         # something fails early: what confirming needs is left
-        ({"agent_calls": 40}, 2, 12, 28, 40, "the rest of the budget of 40 agent runs is kept to confirm failures"),
+        (
+            {"agent_calls": 40},
+            2,
+            12,
+            28,
+            40,
+            "the rest of the budget of 40 agent runs is kept to confirm failures",
+        ),
         # at most half, so that a small budget still measures something
-        ({"agent_calls": 8}, 1, 12, 4, 8, "the rest of the budget of 8 agent runs is kept to confirm failures"),
+        (
+            {"agent_calls": 8},
+            1,
+            12,
+            4,
+            8,
+            "the rest of the budget of 8 agent runs is kept to confirm failures",
+        ),
         # too late: what is left is all there is
-        ({"agent_calls": 24}, 20, 12, 20, 24, "the rest of the budget of 24 agent runs is kept to confirm failures"),
+        (
+            {"agent_calls": 24},
+            20,
+            12,
+            20,
+            24,
+            "the rest of the budget of 24 agent runs is kept to confirm failures",
+        ),
         # nothing is rerun: nothing is kept
         ({"agent_calls": 24}, 2, 0, 24, 24, "the budget of 24 agent runs is spent"),
         # what a run takes is what one has taken on the average
-        ({"tokens": 4_000}, 2, 12, 28, 40, "the rest of the budget of 4,000 agent tokens is kept to confirm failures"),
+        (
+            {"tokens": 4_000},
+            2,
+            12,
+            28,
+            40,
+            "the rest of the budget of 4,000 agent tokens is kept to confirm failures",
+        ),
         # half of the tokens is met before
-        ({"tokens": 1_000}, 2, 12, 5, 10, "the rest of the budget of 1,000 agent tokens is kept to confirm failures"),
+        (
+            {"tokens": 1_000},
+            2,
+            12,
+            5,
+            10,
+            "the rest of the budget of 1,000 agent tokens is kept to confirm failures",
+        ),
         # the tighter of two bounds
-        ({"agent_calls": 40, "tokens": 2_000}, 2, 12, 10, 20, "the rest of the budget of 2,000 agent tokens is kept"),
+        (
+            {"agent_calls": 40, "tokens": 2_000},
+            2,
+            12,
+            10,
+            20,
+            "the rest of the budget of 2,000 agent tokens is kept",
+        ),
     ],
 )
 def test_first_runs_leave_what_confirming_needs(
-    limits: dict[str, int], failure_after: int | None, kept_back: int, first: int, most: int, why: str
+    limits: dict[str, int],
+    failure_after: int | None,
+    kept_back: int,
+    first: int,
+    most: int,
+    why: str,
 ) -> None:
     budget, begun = Budget(AgentBudget(**limits)), 0
     while budget.begin():

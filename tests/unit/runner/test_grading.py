@@ -54,7 +54,9 @@ grades = st.one_of(
 
 
 def graded(given_grades: Mapping[str, Grade]) -> Mapping[str, Grade]:
-    criteria = {name: (lambda _evidence, found=found: found) for name, found in given_grades.items()}
+    criteria = {
+        name: (lambda _evidence, found=found: found) for name, found in given_grades.items()
+    }
     return session.grade(TRIAL, TASK, criteria).grades
 
 
@@ -71,7 +73,9 @@ def test_criteria_that_ask_a_judge_do_so_at_the_same_time_and_are_kept_in_their_
         return judged
 
     suite = fakes.suite("s", CASE, criteria=("slow", "quick"))
-    suite = dataclasses.replace(suite, criteria=(*suite.criteria, CriterionUse(name="plain", threshold=0.5)))
+    suite = dataclasses.replace(
+        suite, criteria=(*suite.criteria, CriterionUse(name="plain", threshold=0.5))
+    )
     made = session.grade(
         TRIAL,
         Task(key=KEY, suite=suite, case=CASE),
@@ -98,12 +102,16 @@ def test_a_criterion_that_breaks_breaks_no_other() -> None:
         {"one": broken, "two": lambda _: Score(value=1.0), "known": broken},
         find=lambda name: Score(value=0.5) if name == "known" else None,
     ).grades
-    assert found["one"] == NotEvaluated(reason=Reason.CRITERION_FAILED, message="one raised ValueError: no")
+    assert found["one"] == NotEvaluated(
+        reason=Reason.CRITERION_FAILED, message="one raised ValueError: no"
+    )
     assert (found["two"], found["known"]) == (Score(value=1.0), Score(value=0.5))
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("xyz"), grades), max_size=6))
-def test_every_criterion_keeps_its_own_grade_in_its_own_place(trials: list[dict[str, Grade]]) -> None:
+def test_every_criterion_keeps_its_own_grade_in_its_own_place(
+    trials: list[dict[str, Grade]],
+) -> None:
     kept = [graded(each) for each in trials]
     assert [list(each.items()) for each in kept] == [list(each.items()) for each in trials]
     assert repr(kept) == repr(trials)

@@ -54,7 +54,11 @@ def top(tmp_path: Path) -> Path:
 
 def side(top: Path, claim: AgentInputs | None, *watches: Seen, **more: object) -> SideInputs:
     inputs = fakes.inputs_of([SUITE], Told(claim), top)
-    return replace(inputs, watches=lambda: cast("tuple[Watch, ...]", watches), **{"trusts_workers": False, **more})
+    return replace(
+        inputs,
+        watches=lambda: cast("tuple[Watch, ...]", watches),
+        **{"trusts_workers": False, **more},
+    )
 
 
 CLAIM = told("file agent.py", "module agent")
@@ -63,32 +67,63 @@ CLAIM = told("file agent.py", "module agent")
 @pytest.mark.parametrize(
     ("claim", "watches", "more", "questions"),
     [
-        # a worker and a watch: what an import listed is asked by name; what the worker did not tell counts as well
+        # a worker and a watch: what an import listed is asked by name; what the worker did not tell
+        # counts as well
         (CLAIM, [Seen("agent.py", ".")], {}, {"file agent.py", "module agent"}),
-        (CLAIM, [Seen("agent.py", "prompt.md")], {}, {"file agent.py", "module agent", "file prompt.md"}),
-        (CLAIM, [Seen("agent.py"), Seen("data")], {}, {"file agent.py", "module agent", "folder data"}),
+        (
+            CLAIM,
+            [Seen("agent.py", "prompt.md")],
+            {},
+            {"file agent.py", "module agent", "file prompt.md"},
+        ),
+        (
+            CLAIM,
+            [Seen("agent.py"), Seen("data")],
+            {},
+            {"file agent.py", "module agent", "folder data"},
+        ),
         # bytecode is the worker's to tell apart
         (CLAIM, [Seen("__pycache__/agent.cpython-311.pyc")], {}, {"file agent.py", "module agent"}),
         (CLAIM, [Seen("data/__pycache__")], {}, {"file agent.py", "module agent"}),
         # a worker that told wrong things breaks nothing
-        (told("file ../x", "nonsense"), [Seen("agent.py")], {}, {"file ../x", "nonsense", "file agent.py"}),
+        (
+            told("file ../x", "nonsense"),
+            [Seen("agent.py")],
+            {},
+            {"file ../x", "nonsense", "file agent.py"},
+        ),
         # another language, or a child that tells nothing: all names, and what was opened
         (None, [Seen("agent.py", ".")], {}, {"names", "file agent.py"}),
-        (told("file agent.py", "names", is_opaque=True), [Seen("agent.py", "data")], {}, {"names", "file agent.py"}),
+        (
+            told("file agent.py", "names", is_opaque=True),
+            [Seen("agent.py", "data")],
+            {},
+            {"names", "file agent.py"},
+        ),
         # nobody saw it
         (None, [], {}, {"everything"}),
         (CLAIM, [], {}, {"everything"}),
         (CLAIM, [Seen("agent.py"), Seen(why_lost="too few watches")], {}, {"everything"}),
         (None, [], {"depends_on": ("*.py", "data/**")}, {"glob *.py%0Adata/**"}),
-        # at a terminal a worker's word is enough, if it started no child: editors and git read there as well
-        (CLAIM, [Seen("agent.py", "prompt.md")], {"trusts_workers": True}, {"file agent.py", "module agent"}),
+        # at a terminal a worker's word is enough, if it started no child: editors and git read
+        # there as well
+        (
+            CLAIM,
+            [Seen("agent.py", "prompt.md")],
+            {"trusts_workers": True},
+            {"file agent.py", "module agent"},
+        ),
         (CLAIM, [], {"trusts_workers": True}, {"file agent.py", "module agent"}),
         (told("file agent.py", is_opaque=True), [], {"trusts_workers": True}, {"everything"}),
         (None, [], {"trusts_workers": True}, {"everything"}),
     ],
 )
 def test_what_counts_as_read(
-    top: Path, claim: AgentInputs | None, watches: list[Seen], more: dict[str, object], questions: set[str]
+    top: Path,
+    claim: AgentInputs | None,
+    watches: list[Seen],
+    more: dict[str, object],
+    questions: set[str],
 ) -> None:
     inputs = side(top, claim, *watches, **more).of(AGENT)
     assert set(inputs.answers) == questions
@@ -105,7 +140,8 @@ def remote(top: Path, **more: object) -> tuple[SideInputs, str]:
 @pytest.mark.parametrize(
     ("more", "change", "is_continued", "stands"),
     [
-        # a service changes without any file: it says nothing of a later run, but to that which continues
+        # a service changes without any file: it says nothing of a later run, but to that which
+        # continues
         ({}, "", False, False),
         ({}, "", True, True),
         ({}, "data/rows.csv", True, True),
@@ -135,7 +171,9 @@ def test_of_a_service_elsewhere_nobody_sees_what_it_is(
         ("data/rows.csv", "other", True),  # of which only the names were seen
     ],
 )
-def test_a_trial_stands_where_the_answers_are_the_same(top: Path, name: str, text: str, *, stands: bool) -> None:
+def test_a_trial_stands_where_the_answers_are_the_same(
+    top: Path, name: str, text: str, *, stands: bool
+) -> None:
     inputs = side(top, told("file agent.py", "folder data"), Seen("agent.py")).of(AGENT)
     (top / name).write_text(text)
     assert side(top, CLAIM).stands(AGENT, inputs) is stands
@@ -149,7 +187,9 @@ def test_a_trial_stands_where_the_answers_are_the_same(top: Path, name: str, tex
         {"answers": {}},
     ],
 )
-def test_nothing_stands_for_an_agent_of_which_nothing_is_known(top: Path, change: dict[str, object]) -> None:
+def test_nothing_stands_for_an_agent_of_which_nothing_is_known(
+    top: Path, change: dict[str, object]
+) -> None:
     inputs = side(top, CLAIM, Seen("agent.py")).of(AGENT)
     assert side(top, CLAIM).stands(AGENT, inputs)
     assert not side(top, CLAIM).stands(AGENT, replace(inputs, **change))

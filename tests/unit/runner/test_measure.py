@@ -64,7 +64,9 @@ def measured(
 ) -> Run:
     """`earlier`: the journal of a run before."""
     session = session_of(concurrency=concurrency)
-    side = side_of(session, journal, agent, suites=suites, criterion=criterion, environment=environment)
+    side = side_of(
+        session, journal, agent, suites=suites, criterion=criterion, environment=environment
+    )
     if earlier is not None:
         with Journal.read(earlier) as before:
             entries = [EarlierSide(journal=before, oldest=datetime.min.replace(tzinfo=UTC))]
@@ -182,9 +184,17 @@ def test_resuming_tries_failures_again(tmp_path: Path, kind: FailureKind) -> Non
     runs = []
     for number, agent in enumerate(agents):  # what was cured stays so
         with Journal.create(tmp_path / f"j{number}", about=BEGUN) as journal:
-            runs.append(measured(journal, agent, repeats=1, earlier=tmp_path / ("j" if number == 0 else "j0")))
+            runs.append(
+                measured(
+                    journal, agent, repeats=1, earlier=tmp_path / ("j" if number == 0 else "j0")
+                )
+            )
     assert [{key.case_id for key in agent.asked} for agent in agents] == [{"c1", "x"}, set()]
-    assert [sum(trial.failure is not None for trial in run.trials) for run in (failed, *runs)] == [2, 0, 0]
+    assert [sum(trial.failure is not None for trial in run.trials) for run in (failed, *runs)] == [
+        2,
+        0,
+        0,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -200,10 +210,17 @@ def test_resuming_tries_failures_again(tmp_path: Path, kind: FailureKind) -> Non
     ],
 )
 def test_the_few_that_a_provider_failed_are_run_once_more_at_the_end(
-    tmp_path: Path, kind: FailureKind, lost: set[str], retries: int, budget: str, tries: int, failures: int
+    tmp_path: Path,
+    kind: FailureKind,
+    lost: set[str],
+    retries: int,
+    budget: str,
+    tries: int,
+    failures: int,
 ) -> None:
     def fail(key: TrialKey, turn: int) -> None:
-        if key.case_id in lost and "x" not in {asked.case_id for asked in agent.asked}:  # the last case
+        # the last case
+        if key.case_id in lost and "x" not in {asked.case_id for asked in agent.asked}:
             raise AgentFailed(AgentFailure(kind=kind, message="not now"))
 
     agent = fakes.FakeAgent(fail)
@@ -221,7 +238,13 @@ def test_the_few_that_a_provider_failed_are_run_once_more_at_the_end(
     "change",
     [
         {"environment": "v2"},  # another agent
-        {"suites": (dataclasses.replace(SUITES[0], agent=AgentUse(driver="fake", options={"path": "other"})),)},
+        {
+            "suites": (
+                dataclasses.replace(
+                    SUITES[0], agent=AgentUse(driver="fake", options={"path": "other"})
+                ),
+            )
+        },
         {"suites": (fakes.suite("b", fakes.case("c0", "another question")),)},
     ],
 )
@@ -238,7 +261,9 @@ def test_a_new_criterion_grades_old_transcripts(tmp_path: Path) -> None:
     with Journal.create(tmp_path / "j", about=BEGUN) as journal:
         measured(journal, fakes.FakeAgent())
     agent = fakes.FakeAgent()
-    more = tuple(fakes.suite(suite.key, *suite.eval_set.cases, criteria=("m", "n")) for suite in SUITES)
+    more = tuple(
+        fakes.suite(suite.key, *suite.eval_set.cases, criteria=("m", "n")) for suite in SUITES
+    )
     with Journal.create(tmp_path / "now", about={}) as journal:
         run = measured(journal, agent, suites=more, earlier=tmp_path / "j")
     assert agent.asked == []
@@ -254,7 +279,9 @@ def test_a_new_criterion_grades_old_transcripts(tmp_path: Path) -> None:
         (Score(value=1e308), "gave 1e+308, not a valid score"),  # two of them cannot be added
     ],
 )
-def test_a_broken_criterion_is_unknown_and_not_zero(tmp_path: Path, value: object, words: str) -> None:
+def test_a_broken_criterion_is_unknown_and_not_zero(
+    tmp_path: Path, value: object, words: str
+) -> None:
     def broken(evidence: TrialView) -> Grade:
         if isinstance(value, Exception):
             raise value
@@ -289,7 +316,8 @@ def test_ctrl_c_keeps_what_is_done_and_blames_no_agent(tmp_path: Path) -> None:
 
     def misbehave(key: TrialKey, turn: int) -> None:
         if key.case_id == "c2":
-            for waited in range(3_000):  # pressed again, as people do, where Python lost one: in a destructor it may
+            # pressed again, as people do, where Python lost one: in a destructor it may
+            for waited in range(3_000):
                 if waited % 500 == 0:
                     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
                 if agent.closed:
@@ -317,7 +345,9 @@ def test_results_are_valid_json_of_the_published_schema(tmp_path: Path) -> None:
     with Journal.create(tmp_path / "j", about={}) as journal:
         run = measured(journal, fakes.FakeAgent(misbehave))
         policy = Policy()
-        report = Report(run=run, verdict=verdict.threshold_gate(run, policy), policy=policy, version="0")
+        report = Report(
+            run=run, verdict=verdict.threshold_gate(run, policy), policy=policy, version="0"
+        )
         text = "".join(file.render_results(report, outcomes=journal))
     parsed = json.loads(text)
     jsonschema.validate(parsed, file.schema())

@@ -1,4 +1,5 @@
-"""Both sides measured together: fair order, further runs, fresh runs, budgets, and what a stored run saves."""
+"""Both sides measured together: fair order, further runs, fresh runs, budgets, and what a stored
+run saves."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ VERSION = __version__
 
 
 class Pair:
-    """Two sides with an agent each that knows who was asked when, and a criterion that knows what it graded."""
+    """Two sides with an agent each that knows who was asked when, and a criterion that knows what
+    it graded."""
 
     def __init__(
         self,
@@ -49,11 +51,22 @@ class Pair:
         self.order: list[str] = []
         self.graded: list[TrialView] = []
         self.agents = [fakes.FakeAgent(self._noting("head")), fakes.FakeAgent(self._noting("base"))]
-        self.journals = [Journal.create(folder / f"{name}{number}", about={}) for number in range(2)]
+        self.journals = [
+            Journal.create(folder / f"{name}{number}", about={}) for number in range(2)
+        ]
         self.measuring = session_of(concurrency=1, budget=budget)
         self.sides = [
-            side_of(self.measuring, journal, agent, suites=suites, criterion=self._grade, skipped=left_out)
-            for journal, agent, left_out in zip(self.journals, self.agents, (frozenset(), skipped), strict=True)
+            side_of(
+                self.measuring,
+                journal,
+                agent,
+                suites=suites,
+                criterion=self._grade,
+                skipped=left_out,
+            )
+            for journal, agent, left_out in zip(
+                self.journals, self.agents, (frozenset(), skipped), strict=True
+            )
         ]
         self.suites = suites
         self.stop = self.measuring.stop
@@ -106,7 +119,9 @@ def results_of(run: Run, journal: Journal, path: Path) -> Path:
 def test_each_case_runs_on_both_sides_one_right_after_the_other(pairs: Pairs) -> None:
     pair = pairs()
     pair.measuring.first(1)
-    both = [{f"head {case}#0", f"base {case}#0"} for case in ("b:c0", "b:c1", "b:c2", "b:c3", "a:x")]
+    both = [
+        {f"head {case}#0", f"base {case}#0"} for case in ("b:c0", "b:c1", "b:c2", "b:c3", "a:x")
+    ]
     assert [set(pair.order[at : at + 2]) for at in range(0, 10, 2)] == both
 
 
@@ -145,8 +160,17 @@ def test_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> None:
     assert pair.order == ["head a:x#single 0"]
     run = pair.run(0)
     assert len(run.trials) == 2 * 5
-    assert [trial.key.repeat for trial in run.confirmations] == ["pair 0", "pair 1", "pair 2", "single 0"]
-    assert [trial.key.repeat for trial in pair.run(1).confirmations] == ["pair 0", "pair 1", "pair 2"]
+    assert [trial.key.repeat for trial in run.confirmations] == [
+        "pair 0",
+        "pair 1",
+        "pair 2",
+        "single 0",
+    ]
+    assert [trial.key.repeat for trial in pair.run(1).confirmations] == [
+        "pair 0",
+        "pair 1",
+        "pair 2",
+    ]
     assert run.complete
 
 
@@ -159,7 +183,10 @@ def test_what_a_side_lacks_of_a_pair_is_run_alone(pairs: Pairs) -> None:
     pair.measuring.budget.ended = pair.measuring.budget.truncated = ""
     pair.measuring.budget._calls = 0
     pair.measuring.rerun([PAIR])
-    assert [[trial.key.repeat for trial in pair.run(side).confirmations] for side in (0, 1)] == [["pair 0"], ["pair 0"]]
+    assert [[trial.key.repeat for trial in pair.run(side).confirmations] for side in (0, 1)] == [
+        ["pair 0"],
+        ["pair 0"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +198,9 @@ def test_what_a_side_lacks_of_a_pair_is_run_alone(pairs: Pairs) -> None:
         ("", 10, ""),
     ],
 )
-def test_a_budget_ends_a_run_and_is_named(pairs: Pairs, budget: str, trials_run: int, words: str) -> None:
+def test_a_budget_ends_a_run_and_is_named(
+    pairs: Pairs, budget: str, trials_run: int, words: str
+) -> None:
     pair = pairs(budget=budget)
     for agent in pair.agents:
         agent.tokens = 10
@@ -181,7 +210,9 @@ def test_a_budget_ends_a_run_and_is_named(pairs: Pairs, budget: str, trials_run:
     assert words in run.truncated
     assert bool(run.truncated) is bool(words)
     assert run.complete
-    assert pair.measuring.budget.unpriced == (frozenset({"a model without a name"}) if budget else frozenset())
+    assert pair.measuring.budget.unpriced == (
+        frozenset({"a model without a name"}) if budget else frozenset()
+    )
 
 
 def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: Pairs) -> None:
@@ -247,13 +278,20 @@ def changed(suites: tuple[Suite, ...], **cases: Case | None) -> tuple[Suite, ...
     first = suites[0]
     kept = tuple(cases.get(case.case_id, case) for case in first.eval_set.cases)
     added = tuple(
-        case for case_id, case in cases.items() if case_id not in {each.case_id for each in first.eval_set.cases}
+        case
+        for case_id, case in cases.items()
+        if case_id not in {each.case_id for each in first.eval_set.cases}
     )
     every = tuple(case for case in (*kept, *added) if case is not None)
-    return (dataclasses.replace(first, eval_set=dataclasses.replace(first.eval_set, cases=every)), *suites[1:])
+    return (
+        dataclasses.replace(first, eval_set=dataclasses.replace(first.eval_set, cases=every)),
+        *suites[1:],
+    )
 
 
-def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, pairs: Pairs) -> None:
+def test_a_stored_run_saves_the_trials_that_were_asked_the_same(
+    tmp_path: Path, pairs: Pairs
+) -> None:
     before = pairs(name="before")
     before.measuring.first(2)
     path = results_of(before.run(1), before.journals[1], tmp_path / "base.json")
@@ -264,12 +302,17 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, 
     assert taken.unpaired == {("b", "c1"): CaseStatus.CHANGED, ("b", "c9"): CaseStatus.NEW}
     assert len(taken.keys) == 6
     now.measuring.first(2)
-    assert {each.partition(" ")[2][:4] for each in now.order if each.startswith("base")} == {"b:c1", "b:c9"}
+    assert {each.partition(" ")[2][:4] for each in now.order if each.startswith("base")} == {
+        "b:c1",
+        "b:c9",
+    }
     assert now.run(1).trials[0].grades == before.run(1).trials[0].grades
 
 
 @pytest.mark.parametrize("written", ["NaN", "1e308"])
-def test_what_is_no_score_is_refused_with_its_place(tmp_path: Path, pairs: Pairs, written: str) -> None:
+def test_what_is_no_score_is_refused_with_its_place(
+    tmp_path: Path, pairs: Pairs, written: str
+) -> None:
     pair = pairs()
     pair.measuring.first(1)
     path = results_of(pair.run(0), pair.journals[0], tmp_path / "base.json")
@@ -293,12 +336,16 @@ def test_what_a_stored_run_has_graded_is_not_graded_again(
     before = pairs(name="before", suites=(fakes.suite("b", *SUITES[0].eval_set.cases),))
     before.measuring.first(1)
     path = results_of(before.run(1), before.journals[1], tmp_path / "base.json")
-    now = pairs(name="now", suites=(fakes.suite("b", *SUITES[0].eval_set.cases, criteria=criteria),))
+    now = pairs(
+        name="now", suites=(fakes.suite("b", *SUITES[0].eval_set.cases, criteria=criteria),)
+    )
     reuse.take_results(file.read_results(path), now.tasks(1, 1), now.sides[1])
     now.measuring.first(1)
     assert len(now.graded) == grades_made
     assert [trial.grades for trial in now.run(1).trials] == [
-        dict.fromkeys(criteria, grade) for trial in before.run(1).trials for grade in trial.grades.values()
+        dict.fromkeys(criteria, grade)
+        for trial in before.run(1).trials
+        for grade in trial.grades.values()
     ]
 
 
@@ -319,7 +366,9 @@ def test_a_stored_trial_of_a_broken_agent_is_run_again(tmp_path: Path, pairs: Pa
 
 
 @pytest.mark.parametrize("phase", ["first", "rerun"])
-def test_a_run_that_is_interrupted_in_any_phase_is_incomplete_on_both_sides(pairs: Pairs, phase: str) -> None:
+def test_a_run_that_is_interrupted_in_any_phase_is_incomplete_on_both_sides(
+    pairs: Pairs, phase: str
+) -> None:
     pair = pairs()
 
     def interrupt(key: TrialKey, turn: int) -> None:

@@ -49,7 +49,11 @@ def test_until_the_user_stops(ended_by):
     agent, user = Echo(), Says(message("a"), message("b"), Stop(ended_by=ended_by))
     transcript = trials.talk(agent, user, [], Stopwatch())
     assert [turn.user_content for turn in transcript.invocations] == agent.sent
-    assert (transcript.final_state, transcript.ended_by, agent.finished) == ({"turns": 2}, ended_by, 1)
+    assert (transcript.final_state, transcript.ended_by, agent.finished) == (
+        {"turns": 2},
+        ended_by,
+        1,
+    )
     assert user.seen == [0, 1, 2]  # every turn is sent once
 
 

@@ -15,7 +15,14 @@ from evalgate.agents.conversation import Stopwatch
 from evalgate.config.settings import Settings
 from evalgate.formats import fingerprints
 from evalgate.judges.rate_limit import Pace
-from evalgate.model import AgentFailure, Case, FailureKind, Transcript, TrialKey, trial as model_trial
+from evalgate.model import (
+    AgentFailure,
+    Case,
+    FailureKind,
+    Transcript,
+    TrialKey,
+    trial as model_trial,
+)
 from evalgate.runner import trials
 from evalgate.runner.trials import Task, TrialRunner
 from evalgate.simulation import user
@@ -49,13 +56,16 @@ def test_no_more_is_under_way_than_there_are_threads() -> None:
             finished += 1
         return number
 
-    results = trials.map_bounded(work, source(), threads=3, stop=threading.Event(), abort=lambda: None)
+    results = trials.map_bounded(
+        work, source(), threads=3, stop=threading.Event(), abort=lambda: None
+    )
     assert sorted(results) == list(range(1000))
     assert highest <= 3
 
 
 def test_a_ctrl_c_that_another_thread_took_ends_the_wait() -> None:
-    """The system may give a signal to any thread; while the main one waits, nothing else wakes it."""
+    """The system may give a signal to any thread; while the main one waits, nothing else wakes
+    it."""
     stop, ended_early = threading.Event(), []
 
     def work(_: int) -> None:
@@ -77,7 +87,11 @@ def test_an_exception_aborts_and_nothing_runs_on() -> None:
         return number
 
     with pytest.raises(ValueError, match="broken"):
-        list(trials.map_bounded(work, range(10**9), threads=4, stop=stop, abort=lambda: aborted.append(True)))
+        list(
+            trials.map_bounded(
+                work, range(10**9), threads=4, stop=stop, abort=lambda: aborted.append(True)
+            )
+        )
     assert stop.is_set()
     assert aborted == [True]
 
@@ -94,15 +108,24 @@ class Patience(threading.Event):
         return False
 
 
-@pytest.mark.parametrize(("asked_s", "least_s"), [(None, 0.0), (17.0, 17.0), (3600.0, trials.BACKOFF_CEILING_S)])
+@pytest.mark.parametrize(
+    ("asked_s", "least_s"), [(None, 0.0), (17.0, 17.0), (3600.0, trials.BACKOFF_CEILING_S)]
+)
 def test_a_retry_waits_as_long_as_the_provider_asks(asked_s: float | None, least_s: float) -> None:
     def refuse(*_: object) -> None:
-        raise AgentFailed(AgentFailure(kind=FailureKind.RATE_LIMITED, message="429", retry_after_s=asked_s))
+        raise AgentFailed(
+            AgentFailure(kind=FailureKind.RATE_LIMITED, message="429", retry_after_s=asked_s)
+        )
 
     suite, patience = fakes.suite("s", fakes.case("c")), Patience()
     agents = {fingerprints.agent_key(suite.agent): fakes.FakeAgent(refuse)}
-    runner = TrialRunner(retries=1, stop=patience, say=lambda _: None, simulate=WRITTEN, pace=AT_ONCE)
-    trial = runner.run(Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0]), agents)
+    runner = TrialRunner(
+        retries=1, stop=patience, say=lambda _: None, simulate=WRITTEN, pace=AT_ONCE
+    )
+    trial = runner.run(
+        Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0]),
+        agents,
+    )
     assert isinstance(trial.outcome, AgentFailure)
     assert trial.outcome.retry_after_s == asked_s  # known to the end
     assert trial.attempts == 2
@@ -117,8 +140,12 @@ class Lingering(fakes.FakeAgent):
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[fakes.FakeConversation]:
         with super().converse(case, key) as conversation:
-            answered = tuple(conversation.send(turn.user_content) for turn in case.conversation or ())
-            raise AgentFailed(AgentFailure(kind=FailureKind.TIMEOUT, message="still ending", partial=answered))
+            answered = tuple(
+                conversation.send(turn.user_content) for turn in case.conversation or ()
+            )
+            raise AgentFailed(
+                AgentFailure(kind=FailureKind.TIMEOUT, message="still ending", partial=answered)
+            )
             yield conversation
 
 
@@ -139,7 +166,8 @@ class Clock:
 
 
 class SlowAgent(fakes.FakeAgent):
-    """A free worker comes after 100 s, a turn takes 3 s (and is refused the first time), the farewell 20 s."""
+    """A free worker comes after 100 s, a turn takes 3 s (and is refused the first time), the
+    farewell 20 s."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -166,10 +194,13 @@ def test_waiting_for_a_worker_is_no_time_of_the_agent(monkeypatch: pytest.Monkey
     trial, _ = run(SlowAgent(clock), "one", "two")
     assert isinstance(trial.outcome, Transcript)
     assert trial.attempts == 2
-    assert trial.seconds == 3.0 + 2 * 3.0  # the try that was refused, and the two turns of the other
+    # the try that was refused, and the two turns of the other
+    assert trial.seconds == 3.0 + 2 * 3.0
 
 
-def run(agent: fakes.FakeAgent, *turns: str, retries: int = 2) -> tuple[model_trial.Trial, list[str]]:
+def run(
+    agent: fakes.FakeAgent, *turns: str, retries: int = 2
+) -> tuple[model_trial.Trial, list[str]]:
     suite = fakes.suite("s", fakes.case("c", *turns))
     said: list[str] = []
     runner = TrialRunner(

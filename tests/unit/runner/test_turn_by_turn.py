@@ -1,4 +1,5 @@
-"""Cases whose turns stand alone: what each session begins after, and what becomes of failures and other agents."""
+"""Cases whose turns stand alone: what each session begins after, and what becomes of failures and
+other agents."""
 
 from __future__ import annotations
 
@@ -38,11 +39,14 @@ def said(text: str) -> Content:
 
 def expected(text: str, *parts: ToolCall | ToolResponse) -> Invocation:
     events = tuple(Event(author="agent", content=Content(parts=(part,))) for part in parts)
-    return Invocation(user_content=said(text), final_response=said(f"{text}, as expected"), events=events)
+    return Invocation(
+        user_content=said(text), final_response=said(f"{text}, as expected"), events=events
+    )
 
 
 class Agent:
-    """Answers every turn, fails in the turn with the text `fails`, keeps the cases of its sessions."""
+    """Answers every turn, fails in the turn with the text `fails`, keeps the cases of its
+    sessions."""
 
     def __init__(self, *, takes_history: bool = True, fails: str = "") -> None:
         self.takes_history = takes_history
@@ -63,7 +67,11 @@ class Agent:
         return {"sessions": len(self.opened)}
 
 
-CALLS = (ToolCall(name="find", args={"id": 1}), ToolCall(name="renew"), ToolResponse(name="renew", response={"ok": 1}))
+CALLS = (
+    ToolCall(name="find", args={"id": 1}),
+    ToolCall(name="renew"),
+    ToolResponse(name="renew", response={"ok": 1}),
+)
 TURNS = (expected("one", *CALLS), expected("two"), expected("three"))
 SETUPS = (TurnSetup(state={"a": 1}), TurnSetup(), TurnSetup(state={"b": 2}))
 CASE = Case(case_id="c", conversation=TURNS, setups=SETUPS, isolated=True)
@@ -71,7 +79,9 @@ CASE = Case(case_id="c", conversation=TURNS, setups=SETUPS, isolated=True)
 
 def converse(agent: Agent, told: list[str] | None = None) -> Transcript:
     task = Task(key=KEY, suite=suite(CASE), case=CASE)
-    found = trials.converse(agent, task, StaticUser(TURNS), Stopwatch(), say=[].append if told is None else told.append)
+    found = trials.converse(
+        agent, task, StaticUser(TURNS), Stopwatch(), say=[].append if told is None else told.append
+    )
     assert isinstance(found, Transcript)
     return found
 
@@ -81,9 +91,15 @@ def test_each_session_begins_after_what_is_expected_before() -> None:
     found = converse(agent)
     assert [len(case.history) for case in agent.opened] == [0, 1, 2]
     assert [case.setups for case in agent.opened] == [(setup,) for setup in SETUPS]
-    assert [turn.user_content for turn in found.invocations] == [said("one"), said("two"), said("three")]
+    assert [turn.user_content for turn in found.invocations] == [
+        said("one"),
+        said("two"),
+        said("three"),
+    ]
     # the state of each turn is that of its own session
-    assert [turn.state for turn in found.invocations] == [{"sessions": number} for number in (1, 2, 3)]
+    assert [turn.state for turn in found.invocations] == [
+        {"sessions": number} for number in (1, 2, 3)
+    ]
     assert found.final_state == {"sessions": 3}
 
 
@@ -92,7 +108,12 @@ def test_every_call_before_has_an_answer_behind_it_with_the_same_id() -> None:
     converse(agent)
     (before, _) = agent.opened[2].history
     calls, responses = before.tool_calls, before.tool_responses
-    assert [type(part) for part in before.parts()] == [ToolCall, ToolResponse, ToolCall, ToolResponse]
+    assert [type(part) for part in before.parts()] == [
+        ToolCall,
+        ToolResponse,
+        ToolCall,
+        ToolResponse,
+    ]
     assert [each.response for each in responses] == [{}, {"ok": 1}]
     assert [each.id for each in calls] == [each.id for each in responses]
     assert len({each.id for each in calls}) == 2

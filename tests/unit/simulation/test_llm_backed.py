@@ -1,4 +1,5 @@
-"""The user that a model plays: what it asks, how it ends, and every way in which it can fail to say anything."""
+"""The user that a model plays: what it asks, how it ends, and every way in which it can fail to say
+anything."""
 
 from __future__ import annotations
 
@@ -10,12 +11,23 @@ from builders.judging import ScriptedJudge, panel
 
 from evalgate.judges import cache
 from evalgate.judges.base import JudgeFailureKind, JudgeReply
-from evalgate.model import Case, Content, ConversationScenario, Ending, Invocation, Persona, SimulatorUse, Text
+from evalgate.model import (
+    Case,
+    Content,
+    ConversationScenario,
+    Ending,
+    Invocation,
+    Persona,
+    SimulatorUse,
+    Text,
+)
 from evalgate.model.deviations import under
 from evalgate.simulation import user as simulation_user
 from evalgate.simulation.user import Message, SimulatorFailure, Stop
 
-SCENARIO = ConversationScenario(starting_prompt="Hello.", conversation_plan="Book a table for two at seven.")
+SCENARIO = ConversationScenario(
+    starting_prompt="Hello.", conversation_plan="Book a table for two at seven."
+)
 CASE = Case(case_id="c", scenario=SCENARIO)
 
 
@@ -28,14 +40,20 @@ def turn(user: str, answer: str = "Sure.") -> Invocation:
 
 def _scripted(said: str) -> str | JudgeReply:
     """A failure kind in angle brackets, else what the model says."""
-    return said if said.strip("<>") in set(JudgeFailureKind) else JudgeReply(parts=(Text(text=said),))
+    return (
+        said if said.strip("<>") in set(JudgeFailureKind) else JudgeReply(parts=(Text(text=said),))
+    )
 
 
 def begin(*said: str, case: Case = CASE, adk_compat: bool = False, draw: int = 0, **use: object):
     replies = iter(said)
     judge = ScriptedJudge(lambda _: _scripted(next(replies)))
     user = simulation_user.begin(
-        case, SimulatorUse(**use), panel=panel(judge), draw=draw, deviations=under(adk_compat=adk_compat)
+        case,
+        SimulatorUse(**use),
+        panel=panel(judge),
+        draw=draw,
+        deviations=under(adk_compat=adk_compat),
     )
     return user, judge
 
@@ -80,7 +98,9 @@ def test_the_stop_signal(said, ends, ends_in_adk):
 def test_another_stop_signal():
     user, judge = begin("</finished>", "That is ALL FOLKS.", stop_signal="all folks")
     assert text_of(user.next_message([turn("Hello.")])) == "</finished>"
-    assert user.next_message([turn("Hello."), turn("</finished>")]) == Stop(ended_by=Ending.STOP_SIGNAL)
+    assert user.next_message([turn("Hello."), turn("</finished>")]) == Stop(
+        ended_by=Ending.STOP_SIGNAL
+    )
     assert "all folks" in judge.requests[0].system
 
 
@@ -104,7 +124,9 @@ def test_a_user_without_a_word_is_a_failure_of_its_own(said, words):
 
 def test_thoughts_are_no_message():
     parts = (Text(text="I should stop: </finished>", thought=True), Text(text="At seven."))
-    user = simulation_user.begin(CASE, SimulatorUse(), panel=panel(ScriptedJudge(lambda _: JudgeReply(parts=parts))))
+    user = simulation_user.begin(
+        CASE, SimulatorUse(), panel=panel(ScriptedJudge(lambda _: JudgeReply(parts=parts)))
+    )
     assert text_of(user.next_message([turn("Hello.")])) == "At seven."
 
 
@@ -139,7 +161,8 @@ def test_the_address_of_a_question_holds_everything_that_a_reply_depends_on():
 
     def address(history=(), **given):
         case = Case(
-            case_id=given.pop("case_id", "c"), scenario=dataclasses.replace(SCENARIO, **given.pop("scenario", {}))
+            case_id=given.pop("case_id", "c"),
+            scenario=dataclasses.replace(SCENARIO, **given.pop("scenario", {})),
         )
         user, judge = begin("Yes.", case=case, draw=given.pop("draw", 0), **given)
         user.next_message(list(history) or [turn("Hello.")])
@@ -153,7 +176,8 @@ def test_the_address_of_a_question_holds_everything_that_a_reply_depends_on():
         address(scenario={"persona": Persona(persona_id="EXPERT")}),
         address(model="gpt-4.1"),
         address(config={"temperature": 0.0}),
-        address(config={"system_instruction": "Be brief."}),  # added to the script, not instead of it
+        # added to the script, not instead of it
+        address(config={"system_instruction": "Be brief."}),
         address(draw=1),
         address(stop_signal="END"),
         address(custom_instructions="{{ conversation_plan }}"),
@@ -191,7 +215,9 @@ def test_each_question_tells_the_whole_conversation_so_far():
 
 def test_a_template_takes_the_place_of_our_words():
     template = "END={{ stop_signal }}|{{ conversation_plan }}|{{ conversation_history }}|{{ persona.description }}"
-    case = Case(case_id="c", scenario=dataclasses.replace(SCENARIO, persona=Persona(persona_id="NOVICE")))
+    case = Case(
+        case_id="c", scenario=dataclasses.replace(SCENARIO, persona=Persona(persona_id="NOVICE"))
+    )
     user, judge = begin("Yes.", case=case, custom_instructions=template)
     user.next_message([turn("Hello.", "When?")])
     (asked,) = judge.requests
@@ -201,14 +227,18 @@ def test_a_template_takes_the_place_of_our_words():
     )
 
 
-@pytest.mark.parametrize("template", ["{% if %}", "{{ 1 / 0 }}", "{{ conversation_plan.nothing.more }}"])
+@pytest.mark.parametrize(
+    "template", ["{% if %}", "{{ 1 / 0 }}", "{{ conversation_plan.nothing.more }}"]
+)
 def test_a_template_that_fails_is_a_failure_of_the_simulated_user(template):
     user, _ = begin("Yes.", custom_instructions=template)
     assert isinstance(user.next_message([turn("Hello.")]), SimulatorFailure)
 
 
 def test_a_template_cannot_leave_its_sandbox():
-    user, judge = begin("Yes.", custom_instructions="{{ ''.__class__.__mro__[1].__subclasses__() }}")
+    user, judge = begin(
+        "Yes.", custom_instructions="{{ ''.__class__.__mro__[1].__subclasses__() }}"
+    )
     said = user.next_message([turn("Hello.")])
     assert isinstance(said, SimulatorFailure) or "subprocess" not in judge.requests[0].prompt
 
@@ -216,5 +246,8 @@ def test_a_template_cannot_leave_its_sandbox():
 def test_a_user_whose_turns_are_written_down():
     case = Case(case_id="c", conversation=(turn("one"), turn("two")))
     user = simulation_user.begin(case, SimulatorUse())
-    assert [text_of(user.next_message([turn("x")] * number)) for number in range(2)] == ["one", "two"]
+    assert [text_of(user.next_message([turn("x")] * number)) for number in range(2)] == [
+        "one",
+        "two",
+    ]
     assert user.next_message([turn("x")] * 2) == Stop(ended_by=None)

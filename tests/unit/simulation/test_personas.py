@@ -26,7 +26,10 @@ def test_every_habit_says_how_it_is_lived_and_how_it_is_broken(persona):
 
 
 def test_only_the_expert_corrects_and_helps_out_and_only_the_novice_answers_everything():
-    habits = {name: {each.name for each in persona.behaviors} for name, persona in personas.BUILT_IN.items()}
+    habits = {
+        name: {each.name for each in persona.behaviors}
+        for name, persona in personas.BUILT_IN.items()
+    }
     expert, novice, evaluator = habits["EXPERT"], habits["NOVICE"], habits["EVALUATOR"]
     assert expert - novice - evaluator == {
         "Corrects mistakes",
@@ -49,9 +52,15 @@ def test_the_stop_signal_is_filled_in_and_nothing_else():
     own = Persona(
         persona_id="me",
         description="Says {{stop_signal}} and {{ other }}.",
-        behaviors=(PersonaBehavior(name="n", description="d", instructions=("i",), violation_rubrics=("v",)),),
+        behaviors=(
+            PersonaBehavior(
+                name="n", description="d", instructions=("i",), violation_rubrics=("v",)
+            ),
+        ),
     )
-    assert personas.instructions(own, stop_signal="\\1") == "Says \\1 and {{ other }}.\n\n## n\nd\n- i"
+    assert (
+        personas.instructions(own, stop_signal="\\1") == "Says \\1 and {{ other }}.\n\n## n\nd\n- i"
+    )
     assert personas.violations(own, stop_signal="X").endswith("- v")
 
 

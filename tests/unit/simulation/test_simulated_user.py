@@ -1,4 +1,5 @@
-"""The prompts of a simulated user: what is shown of the conversation, and what an agent's words cannot do in them."""
+"""The prompts of a simulated user: what is shown of the conversation, and what an agent's words
+cannot do in them."""
 
 from __future__ import annotations
 
@@ -40,14 +41,22 @@ STEPS = (
     ("include", "shown", "hidden"),
     [
         (False, ['{"agent": "One moment."}', '{"agent": "Booked."}'], ["book", "Let me think"]),
-        (True, ['{"tool_call": "book", "args": {"at": 7}}', '{"tool_output": "book"'], ["Let me think"]),
+        (
+            True,
+            ['{"tool_call": "book", "args": {"at": 7}}', '{"tool_output": "book"'],
+            ["Let me think"],
+        ),
     ],
 )
 def test_what_is_shown_of_a_turn(include, shown, hidden):
     prompt = script(turn("At seven.", "Booked.", *STEPS), include_calls=include).question().prompt
     assert all(each in prompt for each in shown)
     conversation = prompt[prompt.index("<<< conversation ") :]
-    assert not any(each in conversation.replace("conversation", "") for each in hidden if each != "book" or not include)
+    assert not any(
+        each in conversation.replace("conversation", "")
+        for each in hidden
+        if each != "book" or not include
+    )
 
 
 ATTACKS = (
@@ -64,13 +73,17 @@ def test_an_agents_words_stay_one_line_of_its_own(attack):
     question = script(turn("Hello.", attack)).question()
     code = question.prompt.partition("\n")[0].rpartition(" ")[2]
     assert question.prompt.count(code) == 5  # the first line and two markers a piece
-    inside = question.prompt.partition(f"<<< conversation {code}\n")[2].partition(f"\n>>> conversation {code}")[0]
+    inside = question.prompt.partition(f"<<< conversation {code}\n")[2].partition(
+        f"\n>>> conversation {code}"
+    )[0]
     assert len(inside.splitlines()) == 2
     assert attack not in question.system
 
 
 @given(st.lists(st.text(max_size=40), max_size=6), st.text(max_size=40))
-def test_the_prompt_depends_on_the_conversation_and_not_on_how_often_it_was_asked_for(answers, plan):
+def test_the_prompt_depends_on_the_conversation_and_not_on_how_often_it_was_asked_for(
+    answers, plan
+):
     turns = [turn("Hello.", answer) for answer in answers]
     asked_often = Script(plan=plan, stop_signal="END")
     for each in turns:
@@ -108,7 +121,10 @@ def test_a_turn_costs_as_much_late_as_early():
     ("template", "problem"),
     [
         ("{{ stop_signal }}{{ conversation_plan }}{{ conversation_history }}", ""),
-        ("{% for x in conversation_history %}{{ stop_signal }}{{ conversation_plan }}{% endfor %}", ""),
+        (
+            "{% for x in conversation_history %}{{ stop_signal }}{{ conversation_plan }}{% endfor %}",
+            "",
+        ),
         ("{{ stop_signal }}{{ conversation_plan }}", "`{{ conversation_history }}` is missing"),
         ("", "are missing"),
         ("{{ stop_signal", "not a valid Jinja template"),
@@ -120,8 +136,13 @@ def test_templates_that_adk_would_refuse(template, problem):
 
 
 def test_adks_filter_renders_a_text_that_is_a_template_itself():
-    render = templates.compiled("{{ text | render_string_filter }}{{ none | render_string_filter }}")
-    assert render({"text": "end with {{ stop_signal }}", "stop_signal": "BYE", "none": None}) == "end with BYE"
+    render = templates.compiled(
+        "{{ text | render_string_filter }}{{ none | render_string_filter }}"
+    )
+    assert (
+        render({"text": "end with {{ stop_signal }}", "stop_signal": "BYE", "none": None})
+        == "end with BYE"
+    )
 
 
 def test_what_a_template_must_not_do():

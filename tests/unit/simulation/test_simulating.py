@@ -1,4 +1,5 @@
-"""Who plays the users of a suite, what evalgate.yml says above its criteria, and what a user's faults mean."""
+"""Who plays the users of a suite, what evalgate.yml says above its criteria, and what a user's
+faults mean."""
 
 from __future__ import annotations
 
@@ -68,8 +69,14 @@ def test_a_suite_without_scenarios_stays_as_it_is(tmp_path):
         ({"config": {}}, "", "gemini-2.5-flash", {}),
         ({"model": "gpt-4.1"}, "", "gpt-4.1", {}),  # only Gemini takes ADK's thinking budget
         ({}, "judge: {client: openai, base_url: 'http://127.0.0.1:1/v1'}", "gemini-2.5-flash", {}),
-        ({}, "judge: {replay: r.jsonl}", "gemini-2.5-flash", user.ADK_CONFIG),  # as when it was recorded
-        ({"model": "gpt-4.1"}, "simulator: {model: gemini-2.5-pro}", "gemini-2.5-pro", user.ADK_CONFIG),
+        # as when it was recorded
+        ({}, "judge: {replay: r.jsonl}", "gemini-2.5-flash", user.ADK_CONFIG),
+        (
+            {"model": "gpt-4.1"},
+            "simulator: {model: gemini-2.5-pro}",
+            "gemini-2.5-pro",
+            user.ADK_CONFIG,
+        ),
         (
             {"config": {"temperature": 0, "seed": 1}},
             "simulator: {config: {temperature: 1}}",
@@ -86,7 +93,12 @@ def test_who_plays_the_user(tmp_path, written, gate_file, model, config):
 @pytest.mark.parametrize(("limit", "turns"), [("", 7), ("3", 3), ("-1", None)])
 def test_the_turn_limit(tmp_path, limit, turns):
     gate_file = f"simulator: {{max_allowed_invocations: {limit}}}" if limit else ""
-    assert settled(tmp_path, suite(LED, simulator=SimulatorUse(max_turns=7)), gate_file).simulator.max_turns == turns
+    assert (
+        settled(
+            tmp_path, suite(LED, simulator=SimulatorUse(max_turns=7)), gate_file
+        ).simulator.max_turns
+        == turns
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +106,12 @@ def test_the_turn_limit(tmp_path, limit, turns):
     [
         ("", False, True, (1.0, False, False)),
         ("simulator: {on_turn_limit: not_measured}", False, True, (1.0, False, True)),
-        ("simulator: {on_turn_limit: pass, on_poor_quality: fail}", False, False, (None, True, False)),
+        (
+            "simulator: {on_turn_limit: pass, on_poor_quality: fail}",
+            False,
+            False,
+            (None, True, False),
+        ),
         (
             "simulator: {on_turn_limit: fail}",
             True,
@@ -112,7 +129,10 @@ def test_what_faults_mean(tmp_path, gate_file, compat, poor, ended):
 
 def test_the_quality_is_judged_by_the_users_own_stop_signal(tmp_path):
     simulator = SimulatorUse(stop_signal="END")
-    assert settled(tmp_path, suite(LED, simulator=simulator)).criteria[0].options["stop_signal"] == "END"
+    assert (
+        settled(tmp_path, suite(LED, simulator=simulator)).criteria[0].options["stop_signal"]
+        == "END"
+    )
     own = settled(tmp_path, suite(LED, simulator=simulator, stop_signal="STOP"))
     assert own.criteria[0].options["stop_signal"] == "STOP"
 
@@ -142,6 +162,11 @@ def test_without_a_panel_a_scenario_cannot_be_played_and_a_written_case_can(tmp_
 
 def test_another_user_is_another_task():
     """What the user is counts for the address of a trial, but only where there is one."""
-    uses = [SimulatorUse(), SimulatorUse(model="m"), SimulatorUse(max_turns=3), SimulatorUse(stop_signal="END")]
+    uses = [
+        SimulatorUse(),
+        SimulatorUse(model="m"),
+        SimulatorUse(max_turns=3),
+        SimulatorUse(stop_signal="END"),
+    ]
     assert len({fingerprints.of_task(LED, simulator=use) for use in uses}) == len(uses)
     assert len({fingerprints.of_task(WRITTEN, simulator=use) for use in uses}) == 1

@@ -11,16 +11,28 @@ from evalgate.system.git import Complaint, Git, GitFailed
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("fatal: could not read Username for 'https://github.com': terminal prompts disabled", Complaint.CREDENTIALS),
-        ("fatal: unable to access 'https://x/': The requested URL returned error: 403", Complaint.CREDENTIALS),
+        (
+            "fatal: could not read Username for 'https://github.com': terminal prompts disabled",
+            Complaint.CREDENTIALS,
+        ),
+        (
+            "fatal: unable to access 'https://x/': The requested URL returned error: 403",
+            Complaint.CREDENTIALS,
+        ),
         ("remote: Permission to a/b.git denied to github-actions[bot].", Complaint.CREDENTIALS),
         ("git@github.com: Permission denied (publickey).", Complaint.CREDENTIALS),
         ("fatal: remote error: upload-pack: not our ref 1111", Complaint.MISSING),
         ("fatal: couldn't find remote ref refs/heads/nowhere", Complaint.MISSING),
-        ("remote: Repository not found.\nfatal: repository 'https://x/' not found", Complaint.MISSING),
+        (
+            "remote: Repository not found.\nfatal: repository 'https://x/' not found",
+            Complaint.MISSING,
+        ),
         ("fatal: '/gone' does not appear to be a git repository", Complaint.MISSING),
         ("fatal: unable to access 'https://x/': Could not resolve host: x", Complaint.NETWORK),
-        ("fatal: unable to access 'https://x/': The requested URL returned error: 502", Complaint.NETWORK),
+        (
+            "fatal: unable to access 'https://x/': The requested URL returned error: 502",
+            Complaint.NETWORK,
+        ),
         ("fatal: the remote end hung up unexpectedly", Complaint.NETWORK),
         ("error: unable to write file a: No space left on device", Complaint.OTHER),
         ("", Complaint.OTHER),
@@ -36,8 +48,13 @@ def test_every_complaint_has_its_next_step() -> None:
 
 def test_no_secret_is_shown() -> None:
     runner = Git(environment={}, secrets={"token": "ghs_0123456789"})
-    said = "fatal: https://ada:short@example.com/x refused ghs_0123456789; ada@example.com is a person"
-    assert runner.redacted(said) == "fatal: https://***@example.com/x refused ***; ada@example.com is a person"
+    said = (
+        "fatal: https://ada:short@example.com/x refused ghs_0123456789; ada@example.com is a person"
+    )
+    assert (
+        runner.redacted(said)
+        == "fatal: https://***@example.com/x refused ***; ada@example.com is a person"
+    )
     assert "ghs_" not in repr(runner)
 
 
@@ -88,5 +105,8 @@ def test_a_count_of_settings_that_is_none(count: str) -> None:
 def test_a_token_replaces_headers_of_its_server() -> None:
     assert git.token_settings("t", server="https://github.example/") == [
         ("http.https://github.example/.extraheader", ""),
-        ("http.https://github.example/.extraheader", "Authorization: Basic eC1hY2Nlc3MtdG9rZW46dA=="),
+        (
+            "http.https://github.example/.extraheader",
+            "Authorization: Basic eC1hY2Nlc3MtdG9rZW46dA==",
+        ),
     ]

@@ -14,9 +14,15 @@ from evalgate.system import inputs
 from evalgate.system.inputs import Snapshot
 from evalgate.worker import inputs as worker_inputs
 
-NAME = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8)
-BYTES_NAME = st.binary(min_size=1, max_size=8).filter(lambda name: not {0, 47} & {*name}).map(os.fsdecode)
-PARTS = st.lists((NAME | BYTES_NAME).filter(lambda name: name not in (".", "..")), min_size=1, max_size=4)
+NAME = st.text(
+    st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8
+)
+BYTES_NAME = (
+    st.binary(min_size=1, max_size=8).filter(lambda name: not {0, 47} & {*name}).map(os.fsdecode)
+)
+PARTS = st.lists(
+    (NAME | BYTES_NAME).filter(lambda name: name not in (".", "..")), min_size=1, max_size=4
+)
 
 
 @given(st.sampled_from(["file", "name", "folder", "entries", "module", "packages", "pyc"]), PARTS)
@@ -58,13 +64,20 @@ PLACE = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map("/".join)
 def plant(top: Path, files: dict[str, str]) -> None:
     for place, text in files.items():
         path = top / place
-        if all(not parent.is_file() for parent in path.parents if parent != top) and not path.is_dir():
+        if (
+            all(not parent.is_file() for parent in path.parents if parent != top)
+            and not path.is_dir()
+        ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
 
 
 def files_of(top: Path) -> dict[str, str]:
-    return {path.relative_to(top).as_posix(): path.read_text() for path in top.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(top).as_posix(): path.read_text()
+        for path in top.rglob("*")
+        if path.is_file()
+    }
 
 
 def folders_of(top: Path) -> set[str]:
@@ -79,13 +92,19 @@ def expected(top: Path, kind: str, path: str) -> object:
     if kind == "name":
         return place.is_file(), place.is_dir()
     if kind == "folder":
-        return sorted((p.name, p.is_dir()) for p in place.iterdir()) if place.is_dir() else place.exists()
+        return (
+            sorted((p.name, p.is_dir()) for p in place.iterdir())
+            if place.is_dir()
+            else place.exists()
+        )
     if kind == "module":
         near = list(place.parent.iterdir()) if place.parent.is_dir() else []
         fitting = [p for p in near if p.name in (place.name, f"{place.name}.py")]
         return sorted((p.name, p.is_dir()) for p in fitting)
     names = folders_of(top) | files_of(top).keys()
-    return sorted((name, (top / name).is_dir()) for name in names), files_of(top) if kind == "everything" else None
+    return sorted((name, (top / name).is_dir()) for name in names), files_of(
+        top
+    ) if kind == "everything" else None
 
 
 @given(
@@ -94,7 +113,10 @@ def expected(top: Path, kind: str, path: str) -> object:
     st.sets(PLACE, max_size=2),
 )
 def test_an_answer_changes_where_what_is_asked_changes(
-    tmp_path_factory: pytest.TempPathFactory, before: dict[str, str], added: dict[str, str], removed: set[str]
+    tmp_path_factory: pytest.TempPathFactory,
+    before: dict[str, str],
+    added: dict[str, str],
+    removed: set[str],
 ) -> None:
     old, new = tmp_path_factory.mktemp("old"), tmp_path_factory.mktemp("new")
     plant(old, before)
@@ -103,7 +125,10 @@ def test_an_answer_changes_where_what_is_asked_changes(
     one, other = Snapshot(old), Snapshot(new)
     places = {*before, *added, *removed, "nowhere"}
     kinds = ("file", "name", "folder", "module")
-    questions = {(kind, place) for place in places for kind in kinds} | {("folder", "."), ("file", ".")}
+    questions = {(kind, place) for place in places for kind in kinds} | {
+        ("folder", "."),
+        ("file", "."),
+    }
     questions |= {("module", place.removesuffix(".py")) for place in places}
     for kind, place in sorted(questions):
         same = expected(old, kind, place) == expected(new, kind, place)
@@ -124,7 +149,15 @@ def test_what_changes_later_has_no_answer_and_what_appears_later_is_absent(tmp_p
     (tmp_path / "rewritten").write_text("1")
     (tmp_path / "removed").unlink()
     (tmp_path / "later").write_text("1")
-    questions = ["file same", "file later", "name later", "name removed", "folder .", "module later", "names"]
+    questions = [
+        "file same",
+        "file later",
+        "name later",
+        "name removed",
+        "folder .",
+        "module later",
+        "names",
+    ]
     assert tree.first_difference(tree.answers(questions)) is None
     assert tree.answer("file later") == tree.answer("name later") == "absent"
     for asked in ("file rewritten", "file removed", "everything", "entries ."):
@@ -165,10 +198,24 @@ def furnished(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "place",
-    [".git/index", ".venv/lib/more.py", "report/more.json", "code/__pycache__/agent.cpython-311.pyc", "module/.git"],
+    [
+        ".git/index",
+        ".venv/lib/more.py",
+        "report/more.json",
+        "code/__pycache__/agent.cpython-311.pyc",
+        "module/.git",
+    ],
 )
 def test_what_is_no_part_of_the_checkout_changes_no_names(furnished: Path, place: str) -> None:
-    questions = ["names", "everything", "folder .", "folder code", "name .venv", "name .git", "module agent"]
+    questions = [
+        "names",
+        "everything",
+        "folder .",
+        "folder code",
+        "name .venv",
+        "name .git",
+        "module agent",
+    ]
     before = Snapshot(furnished, apart=["report"]).answers(questions)
     plant(furnished, {place: "0" * 20})
     after = Snapshot(furnished, apart=[str(furnished / "report")])
@@ -176,7 +223,9 @@ def test_what_is_no_part_of_the_checkout_changes_no_names(furnished: Path, place
     assert after.environments == [".venv"]
 
 
-@pytest.mark.parametrize("asked", ["file .git/HEAD", "file .venv/lib/tool.py", "folder report", "file module/.git"])
+@pytest.mark.parametrize(
+    "asked", ["file .git/HEAD", "file .venv/lib/tool.py", "folder report", "file module/.git"]
+)
 def test_what_is_left_out_has_no_answer(furnished: Path, asked: str) -> None:
     tree = Snapshot(furnished, apart=["report"])
     assert tree.first_difference(tree.answers([asked])) == asked
@@ -233,7 +282,9 @@ def test_bytecode_counts_where_it_may_run_in_place_of_its_source(
     source.write_text("A = 1")
     asked = "pyc __pycache__/a.pyc"
     before = Snapshot(tmp_path).answers([asked, "names", "everything"])
-    py_compile.compile(str(source), cfile=str(tmp_path / "__pycache__/a.pyc"), invalidation_mode=mode)
+    py_compile.compile(
+        str(source), cfile=str(tmp_path / "__pycache__/a.pyc"), invalidation_mode=mode
+    )
     after = Snapshot(tmp_path)
     assert (after.first_difference(before) is None) is is_source
     assert (after.answer(asked) == "source") is is_source
@@ -276,7 +327,10 @@ GLOBS = inputs.question("glob", "src/**\n*.md\n!README.md")
     ],
 )
 def test_globs_ask_for_the_files_that_match(tmp_path: Path, place: str, *, is_same: bool) -> None:
-    plant(tmp_path, dict.fromkeys(("src/a/agent.py", "docs/guide.md", "README.md", "data/rows.csv"), "text"))
+    plant(
+        tmp_path,
+        dict.fromkeys(("src/a/agent.py", "docs/guide.md", "README.md", "data/rows.csv"), "text"),
+    )
     answers = Snapshot(tmp_path).answers([GLOBS])
     plant(tmp_path, {place: "other"})
     assert (Snapshot(tmp_path).first_difference(answers) is None) is is_same
@@ -287,7 +341,10 @@ def test_an_evaluation_file_that_comes_is_no_name_and_is_among_everything(tmp_pa
     answers = Snapshot(tmp_path).answers(["names", "everything"])
     plant(tmp_path, {"a.evalset.json": "{}"})
     tree = Snapshot(tmp_path, is_aside=lambda path: path.endswith(".evalset.json"))
-    assert [tree.answer(asked) == answers[asked] for asked in ("names", "everything")] == [True, False]
+    assert [tree.answer(asked) == answers[asked] for asked in ("names", "everything")] == [
+        True,
+        False,
+    ]
 
 
 def test_no_commit_hides_a_folder_behind_an_environment(tmp_path: Path) -> None:
@@ -303,4 +360,8 @@ def test_no_commit_hides_a_folder_behind_an_environment(tmp_path: Path) -> None:
 def test_what_differs_between_two_checkouts(tmp_path: Path) -> None:
     plant(tmp_path / "one", {"a.py": "1", "b/c.md": "2", "d": "3"})
     plant(tmp_path / "two", {"a.py": "1", "b/c.md": "other", "e": "4"})
-    assert list(Snapshot(tmp_path / "one").differing(Snapshot(tmp_path / "two"))) == ["b/c.md", "d", "e"]
+    assert list(Snapshot(tmp_path / "one").differing(Snapshot(tmp_path / "two"))) == [
+        "b/c.md",
+        "d",
+        "e",
+    ]

@@ -17,7 +17,11 @@ COOKIE = {**HOST, "cookie": f"other=1; evalgate={TOKEN}"}
 
 
 def asked(
-    headers: Mapping[str, str] | list[tuple[str, str]], *, cookie: str, path: str = "/api/state", query: str = ""
+    headers: Mapping[str, str] | list[tuple[str, str]],
+    *,
+    cookie: str,
+    path: str = "/api/state",
+    query: str = "",
 ) -> tuple[int, dict[str, str]]:
     """The status and headers of the answer; 200 is the application's own."""
     sent: list[MutableMapping[str, Any]] = []
@@ -77,7 +81,10 @@ def test_who_is_let_through(headers: Any, by_cookie: int, by_bearer: int) -> Non
 
 def test_the_address_that_is_printed_becomes_a_cookie() -> None:
     status, headers = asked(
-        {**HOST, "sec-fetch-site": "cross-site"}, cookie="evalgate", path="/", query=f"token={TOKEN}"
+        {**HOST, "sec-fetch-site": "cross-site"},
+        cookie="evalgate",
+        path="/",
+        query=f"token={TOKEN}",
     )
     assert (status, headers["location"]) == (303, "/")
     assert headers["set-cookie"] == f"evalgate={TOKEN}; Path=/; HttpOnly; SameSite=Strict"

@@ -27,11 +27,17 @@ HEAD = "[tool.poetry]\npackage-mode = false\n[tool.poetry.dependencies]\npython 
         ("a = '>=1,!=1.5,<2'", ["a (>=1,!=1.5,<2)"]),
         ("google-adk = {version = '^1', extras = ['eval']}", ["google-adk[eval] (>=1,<2)"]),
         # where it comes from
-        ("a = {git = 'https://example.com/a.git', rev = 'abc'}", ["a @ git+https://example.com/a.git@abc"]),
+        (
+            "a = {git = 'https://example.com/a.git', rev = 'abc'}",
+            ["a @ git+https://example.com/a.git@abc"],
+        ),
         ("a = {url = 'https://example.com/a-1.zip'}", ["a @ https://example.com/a-1.zip"]),
         ("a = {path = 'lib', develop = true}", ["a @ file://FOLDER/lib"]),
         # when it applies
-        ("a = {version = '1', markers = \"sys_platform == 'linux'\"}", ['a (==1) ; sys_platform == "linux"']),
+        (
+            "a = {version = '1', markers = \"sys_platform == 'linux'\"}",
+            ['a (==1) ; sys_platform == "linux"'],
+        ),
         ("a = {version = '1', python = '<3.11'}", ['a (==1) ; python_version < "3.11"']),
         (
             "a = [{version = '1', python = '<3.11'}, {version = '2', python = '>=3.11'}]",
@@ -41,7 +47,10 @@ HEAD = "[tool.poetry]\npackage-mode = false\n[tool.poetry.dependencies]\npython 
         ("a = {version = '1', optional = true}", []),
         ("a = {version = '1', optional = true}\n[tool.poetry.extras]\neval = ['a']", ["a (==1)"]),
         ("a = {version = '1', optional = true}\n[tool.poetry.extras]\nui = ['a']", []),
-        ("[tool.poetry.group.dev.dependencies]\nb = '1'\n[tool.poetry.group.docs.dependencies]\nc = '1'", ["b (==1)"]),
+        (
+            "[tool.poetry.group.dev.dependencies]\nb = '1'\n[tool.poetry.group.docs.dependencies]\nc = '1'",
+            ["b (==1)"],
+        ),
         ("[tool.poetry.dev-dependencies]\nb = '1'", ["b (==1)"]),
         # the newer form
         ("[project]\nname = 'p'\nversion = '1'\ndependencies = ['a>=1']", ["a (>=1)"]),
@@ -49,7 +58,9 @@ HEAD = "[tool.poetry]\npackage-mode = false\n[tool.poetry.dependencies]\npython 
 )
 def test_dependencies(tmp_path: Path, dependency: str, expected: list[str]) -> None:
     (tmp_path / "pyproject.toml").write_text(f"{HEAD}{dependency}\n")
-    found = python_needs.poetry_requirements(tmp_path, extras=["eval"], groups=["dev", "no-such-group"])
+    found = python_needs.poetry_requirements(
+        tmp_path, extras=["eval"], groups=["dev", "no-such-group"]
+    )
     assert [line.replace(str(tmp_path), "FOLDER") for line in found] == expected
 
 
@@ -76,13 +87,20 @@ constraints = st.lists(parts, min_size=1, max_size=2, unique=True).map(" || ".jo
 
 
 @given(constraints, st.integers(6, 15), st.integers(0, 3))
-def test_a_specifier_means_what_the_constraint_means(constraint: str, minor: int, patch: int) -> None:
-    """Where parts are joined by "or", only minor versions are kept apart: that is how Poetry itself writes them."""
+def test_a_specifier_means_what_the_constraint_means(
+    constraint: str, minor: int, patch: int
+) -> None:
+    """Where parts are joined by "or", only minor versions are kept apart: that is how Poetry itself
+    writes them."""
     version = f"3.{minor}.{0 if '|' in constraint else patch}"
     specifier = python_needs.poetry_specifier(constraint)
-    assert SpecifierSet(specifier).contains(version) or not parse_constraint(constraint).allows(Version.parse(version))
+    assert SpecifierSet(specifier).contains(version) or not parse_constraint(constraint).allows(
+        Version.parse(version)
+    )
     if "|" not in constraint:
-        assert SpecifierSet(specifier).contains(version) == parse_constraint(constraint).allows(Version.parse(version))
+        assert SpecifierSet(specifier).contains(version) == parse_constraint(constraint).allows(
+            Version.parse(version)
+        )
 
 
 def test_locked_versions(tmp_path: Path) -> None:
@@ -117,7 +135,9 @@ def test_locked_versions(tmp_path: Path) -> None:
         "<<<<<<< HEAD",
     ],
 )
-def test_a_lock_that_says_nothing_of_use_is_an_error_and_never_no_lock(tmp_path: Path, text: str) -> None:
+def test_a_lock_that_says_nothing_of_use_is_an_error_and_never_no_lock(
+    tmp_path: Path, text: str
+) -> None:
     (tmp_path / "poetry.lock").write_text(text)
     with pytest.raises(python_needs.PoetryFailed, match=r"^poetry\.lock: "):
         list(python_needs.poetry_pins(tmp_path))

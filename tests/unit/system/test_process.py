@@ -28,13 +28,17 @@ def test_a_tail_is_the_end_of_all_that_was_fed(chunks: list[bytes], limit: int) 
         (b"caf\xc3", None, "caf\ufffd"),  # cut in the middle of a character
     ],
 )
-def test_the_text_of_a_tail_begins_with_a_whole_line(fed: bytes, limit: int | None, text: str) -> None:
+def test_the_text_of_a_tail_begins_with_a_whole_line(
+    fed: bytes, limit: int | None, text: str
+) -> None:
     tail = Tail(limit=100)
     tail.feed(fed)
     assert tail.text(limit=limit) == text
 
 
-@given(st.lists(st.binary(max_size=10).filter(lambda line: b"\n" not in line), max_size=10), st.data())
+@given(
+    st.lists(st.binary(max_size=10).filter(lambda line: b"\n" not in line), max_size=10), st.data()
+)
 def test_lines_do_not_depend_on_how_they_are_cut(lines: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(line + b"\n" for line in lines) + b"rest"
     splitter = LineSplitter(limit=10)
@@ -47,7 +51,9 @@ def test_lines_do_not_depend_on_how_they_are_cut(lines: list[bytes], data: st.Da
     assert splitter.rest() == b"rest"
 
 
-@pytest.mark.parametrize("chunks", [[b"12345678901"], [b"123456", b"78901"], [b"ok\n12345678901\n"]])
+@pytest.mark.parametrize(
+    "chunks", [[b"12345678901"], [b"123456", b"78901"], [b"ok\n12345678901\n"]]
+)
 def test_a_line_beyond_the_limit_is_refused_and_forgotten(chunks: list[bytes]) -> None:
     splitter = LineSplitter(limit=10)
     with pytest.raises(LineTooLong):

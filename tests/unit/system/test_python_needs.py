@@ -29,32 +29,66 @@ WORKSPACE = PROJECT + '[tool.uv.workspace]\nmembers = ["agents/*"]\n'
         ({"uv.lock": "", "pyproject.toml": PROJECT, "requirements.txt": "x"}, NeedKind.LOCK, ""),
         ({"pyproject.toml": PROJECT, "requirements.txt": "x"}, NeedKind.PROJECT, ""),
         # a pyproject.toml without [project] holds settings of tools
-        ({"agents/a/pyproject.toml": "[tool.ruff]", "agents/requirements.txt": "x"}, NeedKind.REQUIREMENTS, "agents"),
+        (
+            {"agents/a/pyproject.toml": "[tool.ruff]", "agents/requirements.txt": "x"},
+            NeedKind.REQUIREMENTS,
+            "agents",
+        ),
         # a lock without a project is nobody's
         ({"uv.lock": "", "requirements.txt": "x"}, NeedKind.REQUIREMENTS, ""),
         # a member of a workspace follows the workspace's lock
-        ({"agents/a/pyproject.toml": PROJECT, "uv.lock": "", "pyproject.toml": WORKSPACE}, NeedKind.LOCK, "agents/a"),
+        (
+            {"agents/a/pyproject.toml": PROJECT, "uv.lock": "", "pyproject.toml": WORKSPACE},
+            NeedKind.LOCK,
+            "agents/a",
+        ),
         # but a project below another project that is no workspace does not
-        ({"agents/a/pyproject.toml": PROJECT, "uv.lock": "", "pyproject.toml": PROJECT}, NeedKind.PROJECT, "agents/a"),
+        (
+            {"agents/a/pyproject.toml": PROJECT, "uv.lock": "", "pyproject.toml": PROJECT},
+            NeedKind.PROJECT,
+            "agents/a",
+        ),
         # Poetry's own tables, also beside [project], unless uv has locked it
         ({"agents/a/pyproject.toml": POETRY, "requirements.txt": "x"}, NeedKind.POETRY, "agents/a"),
-        ({"pyproject.toml": PROJECT + "[tool.poetry.group.dev.dependencies]\npytest = '*'"}, NeedKind.POETRY, ""),
-        ({"pyproject.toml": PROJECT + "[tool.poetry.group.dev.dependencies]", "uv.lock": ""}, NeedKind.LOCK, ""),
-        ({"pyproject.toml": "[tool.poetry]\npackages = []", "requirements.txt": "x"}, NeedKind.REQUIREMENTS, ""),
+        (
+            {"pyproject.toml": PROJECT + "[tool.poetry.group.dev.dependencies]\npytest = '*'"},
+            NeedKind.POETRY,
+            "",
+        ),
+        (
+            {"pyproject.toml": PROJECT + "[tool.poetry.group.dev.dependencies]", "uv.lock": ""},
+            NeedKind.LOCK,
+            "",
+        ),
+        (
+            {"pyproject.toml": "[tool.poetry]\npackages = []", "requirements.txt": "x"},
+            NeedKind.REQUIREMENTS,
+            "",
+        ),
         # setuptools, where it says what to install
         ({"setup.py": "setup(install_requires=[])"}, NeedKind.SETUP, ""),
         ({"setup.py": "setup()", "setup.cfg": "install_requires =\n  x"}, NeedKind.SETUP, ""),
-        ({"pyproject.toml": "[build-system]", "setup.cfg": "install_requires =\n  x"}, NeedKind.SETUP, ""),
+        (
+            {"pyproject.toml": "[build-system]", "setup.cfg": "install_requires =\n  x"},
+            NeedKind.SETUP,
+            "",
+        ),
         ({"setup.cfg": "install_requires =\n  x"}, None, ""),
         ({"setup.py": "setup()"}, None, ""),
-        ({"setup.py": "setup(install_requires=[])", "requirements.txt": "x"}, NeedKind.REQUIREMENTS, ""),
+        (
+            {"setup.py": "setup(install_requires=[])", "requirements.txt": "x"},
+            NeedKind.REQUIREMENTS,
+            "",
+        ),
         # what is not as it should be is no table
         ({"pyproject.toml": "tool = 1\nproject = 2\ndependency-groups = 3"}, NeedKind.PROJECT, ""),
         # a broken pyproject.toml is the installer's to explain
         ({"agents/a/pyproject.toml": "[[["}, NeedKind.PROJECT, "agents/a"),
     ],
 )
-def test_which_file_is_followed(tmp_path: Path, files: dict[str, str], kind: NeedKind | None, chosen: str) -> None:
+def test_which_file_is_followed(
+    tmp_path: Path, files: dict[str, str], kind: NeedKind | None, chosen: str
+) -> None:
     agent = tmp_path / "agents" / "a"
     agent.mkdir(parents=True)
     for name, text in files.items():
@@ -68,7 +102,9 @@ def test_which_file_is_followed(tmp_path: Path, files: dict[str, str], kind: Nee
 def test_files_above_the_checkout_are_not_looked_at(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("x")
     (tmp_path / "checkout").mkdir()
-    assert python_needs.nearest_needs(str(tmp_path / "checkout"), str(tmp_path / "checkout")) is None
+    assert (
+        python_needs.nearest_needs(str(tmp_path / "checkout"), str(tmp_path / "checkout")) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,7 +119,9 @@ def test_files_above_the_checkout_are_not_looked_at(tmp_path: Path) -> None:
         ("tool @ https://example.com/tool.whl", False),
     ],
 )
-def test_local_packages_belong_to_one_checkout(tmp_path: Path, line: str, depends_on_the_place: bool) -> None:
+def test_local_packages_belong_to_one_checkout(
+    tmp_path: Path, line: str, depends_on_the_place: bool
+) -> None:
     texts = []
     for name in ("base", "head"):
         (tmp_path / name).mkdir()
@@ -104,10 +142,15 @@ LIB = {"lib/pyproject.toml": "[project]\nname='lib'\n", "lib/lib/answer.py": "ri
         ({"requirements.txt": "lib/[fast] ; python_version > '3'"}, "lib/lib/answer.py", True),
         ({"requirements.txt": "lib @ file:./lib"}, "lib/lib/answer.py", True),
         ({"requirements.txt": "lib @ file:///${PROJECT_ROOT}/lib"}, "lib/lib/answer.py", True),
-        ({"requirements.txt": "-r deps/all.txt", "deps/all.txt": "../lib"}, "lib/lib/answer.py", True),
+        (
+            {"requirements.txt": "-r deps/all.txt", "deps/all.txt": "../lib"},
+            "lib/lib/answer.py",
+            True,
+        ),
         ({"requirements.txt": "./wheels/x.whl", "wheels/x.whl": "1"}, "wheels/x.whl", True),
         ({"requirements.txt": "."}, "lib/lib/answer.py", True),  # whatever lies below
-        # what is used in place is what it is; how it is built, and what there is to be found, counts
+        # what is used in place is what it is; how it is built, and what there is to be found,
+        # counts
         ({"requirements.txt": "-e ./lib"}, "lib/lib/answer.py", False),
         ({"requirements.txt": "-e ./lib"}, "lib/pyproject.toml", True),
         ({"requirements.txt": "--editable=lib"}, "lib/lib/another.py", True),
@@ -117,26 +160,43 @@ LIB = {"lib/pyproject.toml": "[project]\nname='lib'\n", "lib/lib/answer.py": "ri
             "lib/lib/answer.py",
             True,
         ),
-        ({"pyproject.toml": "[tool.poetry.dependencies]\nlib = { path = 'lib' }\n"}, "lib/lib/answer.py", True),
         (
-            {"pyproject.toml": "[project]\nname='x'\n", "uv.lock": "[[package]]\nsource = { directory = 'lib' }\n"},
+            {"pyproject.toml": "[tool.poetry.dependencies]\nlib = { path = 'lib' }\n"},
+            "lib/lib/answer.py",
+            True,
+        ),
+        (
+            {
+                "pyproject.toml": "[project]\nname='x'\n",
+                "uv.lock": "[[package]]\nsource = { directory = 'lib' }\n",
+            },
             "lib/lib/answer.py",
             True,
         ),
         # and what it needs itself
         (
-            {"requirements.txt": "./lib", "lib/requirements.txt": "../deep", "deep/deep.py": "right"},
+            {
+                "requirements.txt": "./lib",
+                "lib/requirements.txt": "../deep",
+                "deep/deep.py": "right",
+            },
             "deep/deep.py",
             True,
         ),
         ({"requirements.txt": "./lib"}, "other/answer.py", False),
         ({"requirements.txt": "./lib"}, "lib/lib/__pycache__/answer.pyc", False),
-        ({"requirements.txt": ".", "evalgate-report/.gitignore": "*\n"}, "evalgate-report/results.json", False),
+        (
+            {"requirements.txt": ".", "evalgate-report/.gitignore": "*\n"},
+            "evalgate-report/results.json",
+            False,
+        ),
         ({"requirements.txt": "-e .", ".venv/pyvenv.cfg": ""}, ".venv/lib/x.py", False),
         ({"requirements.txt": "google-adk"}, "lib/lib/answer.py", False),
     ],
 )
-def test_what_is_in_local_packages_counts(tmp_path: Path, files: dict[str, str], change: str, counts: bool) -> None:
+def test_what_is_in_local_packages_counts(
+    tmp_path: Path, files: dict[str, str], change: str, counts: bool
+) -> None:
     for name, text in {**LIB, **files}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -174,21 +234,35 @@ def test_named_requirements_are_files_or_specifiers(tmp_path: Path) -> None:
         (PROJECT, (), ()),
         # what evaluations are run with, and nothing else
         (
-            PROJECT + "[project.optional-dependencies]\neval = []\nlint = []\n[dependency-groups]\ndev = []\ndocs = []",
+            PROJECT
+            + "[project.optional-dependencies]\neval = []\nlint = []\n[dependency-groups]\ndev = []\ndocs = []",
             ("eval",),
             ("dev",),
         ),
         # the ways in which uv has groups by default
         (PROJECT + "[tool.uv]\ndev-dependencies = []", (), ("dev",)),
-        (PROJECT + "[dependency-groups]\na = []\nb = []\n[tool.uv]\ndefault-groups = ['a', 'c']", (), ("a",)),
-        (PROJECT + "[dependency-groups]\na = []\nb = []\n[tool.uv]\ndefault-groups = 'all'", (), ("a", "b")),
+        (
+            PROJECT + "[dependency-groups]\na = []\nb = []\n[tool.uv]\ndefault-groups = ['a', 'c']",
+            (),
+            ("a",),
+        ),
+        (
+            PROJECT + "[dependency-groups]\na = []\nb = []\n[tool.uv]\ndefault-groups = 'all'",
+            (),
+            ("a", "b"),
+        ),
         # Poetry's, old and new
         (
-            POETRY + "[tool.poetry.dev-dependencies]\nx = '*'\n[tool.poetry.extras]\nevaluation = []",
+            POETRY
+            + "[tool.poetry.dev-dependencies]\nx = '*'\n[tool.poetry.extras]\nevaluation = []",
             ("evaluation",),
             ("dev",),
         ),
-        (POETRY + "[tool.poetry.group.eval.dependencies]\nx = '*'\n[tool.poetry.group.lint]", (), ("eval",)),
+        (
+            POETRY + "[tool.poetry.group.eval.dependencies]\nx = '*'\n[tool.poetry.group.lint]",
+            (),
+            ("eval",),
+        ),
         # what is not as it should be
         (PROJECT + "optional-dependencies = 3\n[tool.uv]\ndefault-groups = 3", (), ()),
     ],
@@ -209,9 +283,15 @@ REQUIRES = PROJECT + 'requires-python = ">=3.10,<3.13"\n'
     ("files", "rules"),
     [
         ({"pyproject.toml": PROJECT}, []),
-        ({"pyproject.toml": REQUIRES}, ['>=3.10,<3.13 `requires-python = ">=3.10,<3.13"` (pyproject.toml)']),
+        (
+            {"pyproject.toml": REQUIRES},
+            ['>=3.10,<3.13 `requires-python = ">=3.10,<3.13"` (pyproject.toml)'],
+        ),
         # a lock that says the same, and one that says more
-        ({"pyproject.toml": REQUIRES, "uv.lock": 'requires-python = ">=3.10, <3.13"\n'}, [">=3.10,<3.13"]),
+        (
+            {"pyproject.toml": REQUIRES, "uv.lock": 'requires-python = ">=3.10, <3.13"\n'},
+            [">=3.10,<3.13"],
+        ),
         (
             {"pyproject.toml": REQUIRES, "uv.lock": 'version = 1\nrequires-python = "==3.12.*"\n'},
             [">=3.10,<3.13", '==3.12.* `requires-python = "==3.12.*"` (uv.lock)'],
@@ -225,14 +305,23 @@ REQUIRES = PROJECT + 'requires-python = ">=3.10,<3.13"\n'
             [">=3.10,<4.0", '>=3.11,<3.12 `python-versions = "~3.11"` (poetry.lock)'],
         ),
         # setuptools
-        ({"setup.py": "setup(install_requires=[], python_requires='>=3.9',)"}, [">=3.9 `python_requires"]),
-        ({"setup.py": "install_requires", "setup.cfg": "python_requires = >=3.9  # so far\n"}, [">=3.9 "]),
+        (
+            {"setup.py": "setup(install_requires=[], python_requires='>=3.9',)"},
+            [">=3.9 `python_requires"],
+        ),
+        (
+            {"setup.py": "install_requires", "setup.cfg": "python_requires = >=3.9  # so far\n"},
+            [">=3.9 "],
+        ),
         # the nearest pin, as pyenv and uv write it
         (
             {"agents/a/.python-version": "3.12\n", ".python-version": "3.11"},
             ["==3.12.* `3.12` (agents/a/.python-version)"],
         ),
-        ({".python-version": "# ours\ncpython-3.11.4\n3.10\n"}, ["==3.11.4 `cpython-3.11.4` (.python-version)"]),
+        (
+            {".python-version": "# ours\ncpython-3.11.4\n3.10\n"},
+            ["==3.11.4 `cpython-3.11.4` (.python-version)"],
+        ),
         ({".python-version": "my-environment\n"}, [" `my-environment` (.python-version)"]),
         ({".python-version": ""}, []),
         # the project of the requirements counts, not one above them
@@ -246,7 +335,9 @@ REQUIRES = PROJECT + 'requires-python = ">=3.10,<3.13"\n'
         ),
     ],
 )
-def test_which_python_a_project_asks_for(tmp_path: Path, files: dict[str, str], rules: list[str]) -> None:
+def test_which_python_a_project_asks_for(
+    tmp_path: Path, files: dict[str, str], rules: list[str]
+) -> None:
     agent = tmp_path / "agents" / "a"
     agent.mkdir(parents=True)
     for name, text in files.items():

@@ -22,7 +22,9 @@ from evalgate.text import markdown
         ("HOME", "/home/somebody", False),
     ],
 )
-def test_values_of_variables_that_are_named_like_secrets_are_hidden(name: str, value: str, hidden: bool) -> None:
+def test_values_of_variables_that_are_named_like_secrets_are_hidden(
+    name: str, value: str, hidden: bool
+) -> None:
     hide = redact.redactor({name: value})
     assert hide(f"<{value.strip()}>") == ("<***>" if hidden else f"<{value.strip()}>")
 
@@ -30,8 +32,16 @@ def test_values_of_variables_that_are_named_like_secrets_are_hidden(name: str, v
 @pytest.mark.parametrize(
     ("address", "said", "shown"),
     [
-        ("postgres://desk:s3cret-pass@db/desk", "cannot reach s3cret-pass@db", "cannot reach ***@db"),
-        ("redis://:s3cret-pass@cache amqp://u:0ther-pass@mq", "0ther-pass, s3cret-pass", "***, ***"),
+        (
+            "postgres://desk:s3cret-pass@db/desk",
+            "cannot reach s3cret-pass@db",
+            "cannot reach ***@db",
+        ),
+        (
+            "redis://:s3cret-pass@cache amqp://u:0ther-pass@mq",
+            "0ther-pass, s3cret-pass",
+            "***, ***",
+        ),
         ("postgres://postgres:postgres@db/desk", "postgres is down", "postgres is down"),  # a word
         ("https://proxy:8080/a@b", "8080/a", "8080/a"),  # a port
     ],
@@ -51,7 +61,10 @@ def test_each_long_line_of_a_secret_is_hidden() -> None:
     assert hide("key: MIIEvQIBADANBg") == "key: ***"
 
 
-@given(st.text(min_size=8).filter(lambda value: len(value.strip()) >= 8 and "*" not in value), st.text())
+@given(
+    st.text(min_size=8).filter(lambda value: len(value.strip()) >= 8 and "*" not in value),
+    st.text(),
+)
 def test_no_secret_is_left(secret: str, around: str) -> None:
     hide = redact.redactor({"SOME_SECRET": secret})
     assert secret.strip() not in hide(around + secret.strip() + around)
@@ -64,7 +77,10 @@ PLACE = "/github/workspace/gha-creds.json"
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        (f"asked with {KEY[:20]} ... 900 more characters", "asked with *** ... 900 more characters"),
+        (
+            f"asked with {KEY[:20]} ... 900 more characters",
+            "asked with *** ... 900 more characters",
+        ),
         (f"asked with {KEY[:20]}", "asked with ***"),  # at the end
         (
             f"{KEY[:20]} [... 9 characters left out ...] {KEY[8:]} today",
@@ -82,12 +98,19 @@ def test_what_a_cut_left_of_a_secret_is_hidden(said: str, shown: str) -> None:
 
 
 def test_keys_in_a_service_accounts_file_are_hidden_line_by_line() -> None:
-    account = json.dumps({"client_email": "desk@example.com", "private_key": "-----BEGIN\nMIIEvQIBADANBg\n-----END---"})
+    account = json.dumps(
+        {
+            "client_email": "desk@example.com",
+            "private_key": "-----BEGIN\nMIIEvQIBADANBg\n-----END---",
+        }
+    )
     hide = redact.redactor({"GOOGLE_CREDENTIALS": account})
     assert hide("MIIEvQIBADANBg of desk@example.com") == "*** of desk@example.com"
 
 
-@pytest.mark.parametrize("spelled", ['a/b+c&d"e=f', 'a/b+c&d\\"e=f', "a/b+c&amp;d&quot;e=f", "a/b%2Bc%26d%22e%3Df"])
+@pytest.mark.parametrize(
+    "spelled", ['a/b+c&d"e=f', 'a/b+c&d\\"e=f', "a/b+c&amp;d&quot;e=f", "a/b%2Bc%26d%22e%3Df"]
+)
 def test_a_secret_is_hidden_as_json_html_and_addresses_spell_it(spelled: str) -> None:
     assert redact.redactor_of_files({"A_KEY": 'a/b+c&d"e=f'})(f"<{spelled}>") == "<***>"
 
@@ -110,10 +133,14 @@ def test_many_parts_of_a_secret_take_no_time() -> None:
         "back\\slash_key",
     ],
 )
-@pytest.mark.parametrize("spelled", [markdown.prose, markdown.raw_prose, markdown.code, markdown.cell_code])
+@pytest.mark.parametrize(
+    "spelled", [markdown.prose, markdown.raw_prose, markdown.code, markdown.cell_code]
+)
 def test_our_markdown_hides_no_secret_from_us(secret: str, spelled: Callable[[str], str]) -> None:
     written = spelled(f"the key is {secret}, abc{secret} too")
     shown = redact.redactor_of_files({"API_KEY": secret})(written)
     assert shown.count("***") == 2
     assert not [part for part in (secret[:4], secret[-4:]) if part in shown]
-    assert redact.redactor_of_files({"API_KEY": secret})(spelled("the key is abc")) == spelled("the key is abc")
+    assert redact.redactor_of_files({"API_KEY": secret})(spelled("the key is abc")) == spelled(
+        "the key is abc"
+    )

@@ -99,7 +99,9 @@ LEAVINGS: tuple[tuple[Callable[[Path], object], str], ...] = (
 
 
 @pytest.mark.parametrize(("leave", "difference"), LEAVINGS)
-def test_what_an_earlier_commit_left_is_found(folder: Path, leave: Callable[[Path], object], difference: str) -> None:
+def test_what_an_earlier_commit_left_is_found(
+    folder: Path, leave: Callable[[Path], object], difference: str
+) -> None:
     leave(folder)
     assert seals.compare(folder, key=KEY)[0] == f"differs from what was installed ({difference})"
     assert seals.compare(folder, key=b"")[0] == f"differs from what was installed ({difference})"
@@ -117,7 +119,10 @@ def test_what_foreign_code_could_change_later_is_found(folder: Path) -> None:
 
 
 def test_bytecode_that_python_wrote_is_removed_and_no_difference(folder: Path) -> None:
-    written = [folder / SITE / "shelf/__pycache__/empty.cpython-312.pyc", folder / SITE / "__pycache__/six.pyc"]
+    written = [
+        folder / SITE / "shelf/__pycache__/empty.cpython-312.pyc",
+        folder / SITE / "__pycache__/six.pyc",
+    ]
     for path in written:
         path.parent.mkdir(exist_ok=True)
         path.write_text("which may be anybody's")
@@ -157,7 +162,9 @@ def claim(folder: Path) -> None:
     (folder / SITE / "sitecustomize.py").write_text("evil")
     *_, body = seal_of(folder).read_text().split("\n", 2)
     sealed = json.loads(body)
-    sealed["entries"][f"{SITE}/sitecustomize.py"] = f"file 4 {hashlib.blake2b(b'evil', digest_size=32).hexdigest()}"
+    sealed["entries"][f"{SITE}/sitecustomize.py"] = (
+        f"file 4 {hashlib.blake2b(b'evil', digest_size=32).hexdigest()}"
+    )
     forged(folder, json.dumps(sealed), line=2)
     forged(folder, hashlib.sha256(json.dumps(sealed).encode()).hexdigest(), line=0)
 
@@ -195,7 +202,8 @@ def test_which_seal_is_believed(
 
 
 @pytest.mark.parametrize(
-    "body", ["[]", '{"folder": FOLDER}', '{"folder": FOLDER, "note": 1, "entries": {}}', "[" * 99999]
+    "body",
+    ["[]", '{"folder": FOLDER}', '{"folder": FOLDER, "note": 1, "entries": {}}', "[" * 99999],
 )
 def test_a_list_of_another_shape_is_none(folder: Path, body: str) -> None:
     body = body.replace("FOLDER", json.dumps(str(folder)))
@@ -214,7 +222,9 @@ def test_nothing_is_written_where_a_link_leads(folder: Path, tmp_path: Path) -> 
     assert seals.compare(folder, key=KEY)[0] == ""
 
 
-def test_a_seal_that_cannot_be_written_leaves_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seal_that_cannot_be_written_leaves_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seals.remove(folder)
 
     def refuse(*_: object) -> None:

@@ -96,7 +96,8 @@ def test_sources_of_a_compiled_module(path: str, sources: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["with\nnewline", "\x1b[31m", "a b", "日本", os.fsdecode(b"\xff\xfe"), "x" * 255, "-", "\\"]
+    "name",
+    ["with\nnewline", "\x1b[31m", "a b", "日本", os.fsdecode(b"\xff\xfe"), "x" * 255, "-", "\\"],
 )
 def test_hostile_names(top: Path, name: str) -> None:
     (top / name).mkdir()
@@ -183,7 +184,9 @@ class Inotify(watching.INotify):
 def test_a_watch_that_the_system_refuses(
     top: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: int, why: str
 ) -> None:
-    monkeypatch.setattr(watching, "INotify", type("Few", (Inotify,), {"number": number, "error": error}))
+    monkeypatch.setattr(
+        watching, "INotify", type("Few", (Inotify,), {"number": number, "error": error})
+    )
     with Watch(top) as watch:
         assert why in watch.why_lost
         assert watch.opened() == set()
@@ -197,7 +200,9 @@ def test_a_watch_that_the_system_refuses(
         (errno.ENOSYS, "this system has no inotify"),
     ],
 )
-def test_a_system_without_an_instance(top: Path, monkeypatch: pytest.MonkeyPatch, error: int, why: str) -> None:
+def test_a_system_without_an_instance(
+    top: Path, monkeypatch: pytest.MonkeyPatch, error: int, why: str
+) -> None:
     def refuse() -> None:
         raise OSError(error, os.strerror(error))
 
@@ -219,7 +224,8 @@ def test_a_checkout_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_file_system_that_reports_nothing(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with a folder that has another inode at each look: its watch is on one that nobody opens."""
+    """As with a folder that has another inode at each look: its watch is on one that nobody
+    opens."""
     other = top.parent / "other"
     other.mkdir()
 
@@ -274,7 +280,9 @@ def test_a_thread_that_fails(top: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert watch.why_lost == "the watch failed: ValueError('no event')"
 
 
-def test_a_private_folder_that_is_removed(top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_private_folder_that_is_removed(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with Watch(top) as watch:
         (folder,) = tmp_path.glob("evalgate-watch-*")
@@ -303,11 +311,19 @@ OPENED = frozenset({"a.py", "b.py", "shared.py", "native.db"})
         ),
         # beside one that is not traced: for it all counts, what others claim as well
         ({"a": {"a.py"}}, {"c"}, {"a": OPENED, "c": OPENED}),
-        ({"a": {"a.py"}, "b": {"b.py"}}, {"c"}, {"a": OPENED - {"b.py"}, "b": OPENED - {"a.py"}, "c": OPENED}),
+        (
+            {"a": {"a.py"}, "b": {"b.py"}},
+            {"c"},
+            {"a": OPENED - {"b.py"}, "b": OPENED - {"a.py"}, "c": OPENED},
+        ),
         # traced in part
         ({"a": {"a.py"}}, {"a"}, {"a": OPENED}),
         # a claim that no open confirms only adds
-        ({"a": {"x.py"}, "b": set()}, {"c"}, {"a": OPENED | {"x.py"}, "b": OPENED, "c": OPENED | {"x.py"}}),
+        (
+            {"a": {"x.py"}, "b": set()},
+            {"c"},
+            {"a": OPENED | {"x.py"}, "b": OPENED, "c": OPENED | {"x.py"}},
+        ),
     ],
 )
 def test_whose_opens_they_are(claims, opaque, expected) -> None:
@@ -319,8 +335,14 @@ PATHS = strategies.frozensets(strategies.sampled_from("abcdef"))
 AGENTS = strategies.sampled_from(["one", "two", "three"])
 
 
-@given(opened=PATHS, claims=strategies.dictionaries(AGENTS, PATHS), opaque=strategies.frozensets(AGENTS, min_size=1))
-def test_every_open_counts_for_somebody_and_a_claim_takes_nothing_from_its_agent(opened, claims, opaque) -> None:
+@given(
+    opened=PATHS,
+    claims=strategies.dictionaries(AGENTS, PATHS),
+    opaque=strategies.frozensets(AGENTS, min_size=1),
+)
+def test_every_open_counts_for_somebody_and_a_claim_takes_nothing_from_its_agent(
+    opened, claims, opaque
+) -> None:
     paths = attributed(opened, claims, opaque)
     assert paths.keys() == claims.keys() | opaque
     assert opened <= frozenset().union(*paths.values())

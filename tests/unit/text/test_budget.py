@@ -12,8 +12,14 @@ def items(sizes: list[tuple[int, int]]) -> list[Item]:
     return [Item(line="l" * line, full=lambda size=full: "F" * size) for line, full in sizes]
 
 
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 400))), st.integers(0, 2_000), st.integers(0, 5))
-def test_it_fits_and_nothing_is_lost_silently(sizes: list[tuple[int, int]], room: int, most: int) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 400))),
+    st.integers(0, 2_000),
+    st.integers(0, 5),
+)
+def test_it_fits_and_nothing_is_lost_silently(
+    sizes: list[tuple[int, int]], room: int, most: int
+) -> None:
     filled = markdown.fill(items(sizes), room=room, most=most)
     used = sum(len(each) + 2 for each in filled.full) + sum(len(each) + 1 for each in filled.lines)
     assert used <= room

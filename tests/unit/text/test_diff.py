@@ -12,7 +12,9 @@ TEXT = st.text(st.sampled_from("ab 東京.\n"), max_size=40)
 
 def marked(expected: str, actual: str) -> str:
     spelled = {"=": "{}", "-": "[-{}-]", "+": "{{+{}+}}"}
-    return "".join(spelled[piece.mark].format(piece.text) for piece in diff.compare(expected, actual).pieces)
+    return "".join(
+        spelled[piece.mark].format(piece.text) for piece in diff.compare(expected, actual).pieces
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,9 @@ def test_texts_that_differ_anywhere_show_it(before: str, after: str, one: str, o
     expected, actual = (f"{before * 40}{middle}{after * 40}" for middle in (one, other))
     left, right = diff.excerpts(expected, actual, 40)
     assert (left == right) is (expected == actual)
-    assert any(piece.mark != "=" for piece in diff.compare(expected, actual).pieces) is (expected != actual)
+    assert any(piece.mark != "=" for piece in diff.compare(expected, actual).pieces) is (
+        expected != actual
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,29 @@ ATTACKS = st.lists(
     st.sampled_from(
         [
             *"`|\\*_~[]()<>!#$:@-+=&\n\t ",
-            *("```", "~~~", "@octocat", "#12", "GH-3", "https://x.example", "www.x.example", "a@b.example", "<!--"),
-            *("</details>", "</pre>", "<img src=x>", "![a](b)", "[a](b)", "deadbeef0", "1.", ":tada:", "a", "\u202e"),
+            *(
+                "```",
+                "~~~",
+                "@octocat",
+                "#12",
+                "GH-3",
+                "https://x.example",
+                "www.x.example",
+                "a@b.example",
+                "<!--",
+            ),
+            *(
+                "</details>",
+                "</pre>",
+                "<img src=x>",
+                "![a](b)",
+                "[a](b)",
+                "deadbeef0",
+                "1.",
+                ":tada:",
+                "a",
+                "\u202e",
+            ),
         ]
     ),
     max_size=14,
@@ -28,7 +49,8 @@ MENTION = re.compile(r"(?<![\w`])@\w|(?<!\w)#\d|GH-\d|(?<![0-9a-z])[0-9a-f]{7,40
 
 
 class Page(HTMLParser):
-    """Counts elements, and keeps the text that GitHub's filters would look at (none of `code`, `pre`)."""
+    """Counts elements, and keeps the text that GitHub's filters would look at (none of `code`,
+    `pre`)."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -71,13 +93,16 @@ def assert_dead(page: Page, *, allowed: set[str]) -> None:
 
 @given(ATTACKS)
 def test_prose_is_plain_words(text: str) -> None:
-    assert "<!--" not in text_markdown.prose(text) + text_markdown.raw_prose(text) + text_markdown.code(
+    assert "<!--" not in text_markdown.prose(text) + text_markdown.raw_prose(
         text
-    ) + text_markdown.fence(text)
+    ) + text_markdown.code(text) + text_markdown.fence(text)
     page = read(f"Said: {text_markdown.prose(text)}")
     for each in (page, read(text_markdown.prose(text))):  # it may stand first
         assert_dead(each, allowed={"p", "code", "span"})
-    assert unparted(page.all).replace("`", "").split() == f"Said: {plain.one_line(text)}".replace("`", "").split()
+    assert (
+        unparted(page.all).replace("`", "").split()
+        == f"Said: {plain.one_line(text)}".replace("`", "").split()
+    )
 
 
 @given(ATTACKS)
@@ -93,7 +118,9 @@ def test_a_cell_stays_one_cell(text: str) -> None:
     page = read(table)
     assert page.elements.count("td") == 2
     assert set(page.elements) == {"table", "thead", "tbody", "tr", "th", "td", "code"}
-    assert "<td>end</td>" in cmarkgfm.github_flavored_markdown_to_html(table).replace(' align="left"', "")
+    assert "<td>end</td>" in cmarkgfm.github_flavored_markdown_to_html(table).replace(
+        ' align="left"', ""
+    )
 
 
 @given(ATTACKS)
@@ -115,9 +142,15 @@ def test_a_summary_and_a_pre_hold(text: str) -> None:
 
 
 def test_all_hostile_text_at_once() -> None:
-    for shown in (text_markdown.prose(HOSTILE), text_markdown.code(HOSTILE), text_markdown.fence(HOSTILE)):
+    for shown in (
+        text_markdown.prose(HOSTILE),
+        text_markdown.code(HOSTILE),
+        text_markdown.fence(HOSTILE),
+    ):
         page = read(shown)
-        assert not {"a", "img", "script", "table", "h1", "li", "del", "strong", "em"} & set(page.elements)
+        assert not {"a", "img", "script", "table", "h1", "li", "del", "strong", "em"} & set(
+            page.elements
+        )
         assert not MENTION.search(page.live)
 
 
@@ -140,7 +173,12 @@ def test_only_web_addresses_become_links(address: str, shown: str) -> None:
 
 
 def test_a_file_address() -> None:
-    where = text_markdown.file_address(repository="https://h/o/r", commit="c0ffee", path="a b/ü#?.json", line=3)
+    where = text_markdown.file_address(
+        repository="https://h/o/r", commit="c0ffee", path="a b/ü#?.json", line=3
+    )
     assert where == "https://h/o/r/blob/c0ffee/a%20b/%C3%BC%23%3F.json#L3"
     assert text_markdown.file_address(repository="", commit="c", path="a", line=None) == ""
-    assert text_markdown.file_address(repository="r", commit="c", path="\ud800", line=None) == "r/blob/c/%3F"
+    assert (
+        text_markdown.file_address(repository="r", commit="c", path="\ud800", line=None)
+        == "r/blob/c/%3F"
+    )

@@ -42,8 +42,11 @@ def test_visible_text_is_legal_everywhere(text: str) -> None:
     shown = plain.visible(text)
     assert XML_LEGAL.fullmatch(shown)
     shown.encode()
-    hidden = {each for each in shown if unicodedata.category(each) in ("Cc", "Cf", "Cs")} - set("\n\t\u200c\u200d")
-    assert not {each for each in hidden if unicodedata.bidirectional(each) != "AN"}  # Arabic number signs are visible
+    hidden = {each for each in shown if unicodedata.category(each) in ("Cc", "Cf", "Cs")} - set(
+        "\n\t\u200c\u200d"
+    )
+    # Arabic number signs are visible
+    assert not {each for each in hidden if unicodedata.bidirectional(each) != "AN"}
     assert plain.visible(shown) == shown
 
 
@@ -77,7 +80,10 @@ def test_clipping_keeps_both_ends_and_counts_the_rest() -> None:
         ),
         # one line may be all that there is room for, above and below
         ("x" * 500 + "\ny\nend", f"{'x' * 15} [... 480 characters left out ...] {'x' * 5}\ny\nend"),
-        ("begin\ny\n" + "x" * 500, f"begin\ny\n{'x' * 15} [... 480 characters left out ...] {'x' * 5}"),
+        (
+            "begin\ny\n" + "x" * 500,
+            f"begin\ny\n{'x' * 15} [... 480 characters left out ...] {'x' * 5}",
+        ),
         ("", ""),
     ],
 )
@@ -85,7 +91,11 @@ def test_both_ends_of_a_log(text: str, shown: str) -> None:
     assert plain.ends(text, lines=4, limit=40) == shown
 
 
-@given(text=st.text(st.sampled_from("ab\n"), max_size=300), lines=st.integers(2, 9), limit=st.integers(20, 99))
+@given(
+    text=st.text(st.sampled_from("ab\n"), max_size=300),
+    lines=st.integers(2, 9),
+    limit=st.integers(20, 99),
+)
 def test_both_ends_of_a_log_are_bounded(text: str, lines: int, limit: int) -> None:
     shown = plain.ends(text, lines=lines, limit=limit).split("\n")
     assert len(shown) <= lines + 1
@@ -93,7 +103,10 @@ def test_both_ends_of_a_log_are_bounded(text: str, lines: int, limit: int) -> No
     assert "".join(shown).startswith(text.strip("\n")[:1])
 
 
-@given(text=st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=200), start=st.integers(0, 9))
+@given(
+    text=st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=200),
+    start=st.integers(0, 9),
+)
 def test_wrapped_lines_fit_and_lose_only_blanks(text: str, start: int) -> None:
     rows = plain.wrap(text, 10, start=start)
     assert all(plain.columns(row) <= 10 for row in rows)

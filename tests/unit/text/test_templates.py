@@ -21,7 +21,9 @@ def test_markdown_is_escaped_unless_a_filter_spells_it() -> None:
     assert rendered("{{ x }}", kind="md") == markdown.prose(EVIL)
     assert rendered("{{ x|code(99) }}", kind="md") == markdown.code(EVIL)
     assert rendered("{{ x|cell(99) }}", kind="md") == markdown.cell_code(EVIL)
-    assert rendered("{% macro m(x) %}{{ x }}{% endmacro %}{{ m(x) }}", kind="md") == markdown.prose(EVIL)
+    assert rendered("{% macro m(x) %}{{ x }}{% endmacro %}{{ m(x) }}", kind="md") == markdown.prose(
+        EVIL
+    )
 
 
 def test_a_text_that_was_cut_after_it_was_escaped_is_escaped_again() -> None:
@@ -64,7 +66,9 @@ def test_blank_lines_are_tidied_outside_of_fences(text: str, tidied: str) -> Non
     assert markdown.tidy(text) == tidied
 
 
-def test_bytecode_is_kept_and_is_made_anew_for_another_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytecode_is_kept_and_is_made_anew_for_another_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "letters/templates").mkdir(parents=True)
     (tmp_path / "letters/__init__.py").touch()
     text = tmp_path / "letters/templates/a.md.j2"
@@ -74,7 +78,9 @@ def test_bytecode_is_kept_and_is_made_anew_for_another_text(tmp_path: Path, monk
     compiled: list[str] = []
     compile_text = jinja2.Environment.compile
     monkeypatch.setattr(
-        jinja2.Environment, "compile", lambda self, *given: compiled.append(given[0]) or compile_text(self, *given)
+        jinja2.Environment,
+        "compile",
+        lambda self, *given: compiled.append(given[0]) or compile_text(self, *given),
     )
     for words, again in (("one", True), ("one", False), ("another", True)):
         source = f"{{% macro told() %}}{words} {{{{ name }}}}{{% endmacro %}}"
@@ -82,7 +88,8 @@ def test_bytecode_is_kept_and_is_made_anew_for_another_text(tmp_path: Path, monk
             text.write_text(source)
         compiled.clear()
         assert (
-            templates.load("a.md.j2", package="letters", template_globals={"name": "*x*"}).told() == rf"{words} \*x\*"
+            templates.load("a.md.j2", package="letters", template_globals={"name": "*x*"}).told()
+            == rf"{words} \*x\*"
         )
         assert compiled == [source] * again
     assert list(text.parent.glob("__pycache__/a.md.*.pyc"))

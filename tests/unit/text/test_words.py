@@ -48,7 +48,9 @@ def test_a_score_reads(value: float | None, beside: float | None, shown: str) ->
 
 
 @given(value=SCORES, threshold=st.floats(min_value=-10, max_value=10))
-def test_a_score_never_reads_as_the_other_side_of_its_threshold(value: float, threshold: float) -> None:
+def test_a_score_never_reads_as_the_other_side_of_its_threshold(
+    value: float, threshold: float
+) -> None:
     assume(value != threshold)
     shown = float(words.score(value, beside=threshold))
     assert shown != threshold
@@ -61,7 +63,8 @@ def test_a_score_alone_never_reads_as_perfect(value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(None, "-"), (0.8, "0.80"), (1, "1.00"), (0.8765, "0.8765"), (1500.0, "1,500"), (0.5, "0.50")]
+    ("value", "shown"),
+    [(None, "-"), (0.8, "0.80"), (1, "1.00"), (0.8765, "0.8765"), (1500.0, "1,500"), (0.5, "0.50")],
 )
 def test_a_threshold_reads_as_it_was_written(value: float | None, shown: str) -> None:
     assert words.threshold(None if value is None else float(value)) == shown
@@ -85,7 +88,9 @@ def test_a_threshold_reads_as_it_was_written(value: float | None, shown: str) ->
         (0.0, 1e30, ("0", f"{1e30:,.0f}", f"{1e30:,.0f}")),
     ],
 )
-def test_two_numbers_and_their_difference_agree(base: float, head: float, shown: tuple[str, str, str]) -> None:
+def test_two_numbers_and_their_difference_agree(
+    base: float, head: float, shown: tuple[str, str, str]
+) -> None:
     assert words.change(base, head, delta=head - base) == shown
 
 
@@ -111,7 +116,9 @@ def test_a_difference_shown_is_that_of_the_numbers_shown(base: float, head: floa
         (0.5, None, True, "0.50"),
     ],
 )
-def test_a_score_against_its_threshold(value: float | None, limit: float | None, met: bool, shown: str) -> None:
+def test_a_score_against_its_threshold(
+    value: float | None, limit: float | None, met: bool, shown: str
+) -> None:
     assert words.against(value, limit, met=met) == shown
 
 
@@ -131,20 +138,37 @@ def test_a_share_reads(share: float, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "shown"),
-    [(0, "0"), (999, "999"), (1000, "1.0k"), (12_345, "12.3k"), (123_456, "123k"), (999_600, "1.0M"), (4.1e8, "410M")],
+    [
+        (0, "0"),
+        (999, "999"),
+        (1000, "1.0k"),
+        (12_345, "12.3k"),
+        (123_456, "123k"),
+        (999_600, "1.0M"),
+        (4.1e8, "410M"),
+    ],
 )
 def test_tokens_read(count: int, shown: str) -> None:
     assert words.tokens(int(count)) == shown
 
 
-@pytest.mark.parametrize(("value", "shown"), [(None, "-"), (435.0, "435"), (2.5, "2.50"), (12345.0, "12,345")])
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, "-"), (435.0, "435"), (2.5, "2.50"), (12345.0, "12,345")]
+)
 def test_a_quantity_that_is_no_score(value: float | None, shown: str) -> None:
     assert words.amount(value) == shown
 
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (59.7, "1 min 00 s"), (200, "3 min 20 s"), (3900, "1 h 05 min")],
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (12.4, "12 s"),
+        (59.7, "1 min 00 s"),
+        (200, "3 min 20 s"),
+        (3900, "1 h 05 min"),
+    ],
 )
 def test_seconds_read(value: float, shown: str) -> None:
     assert words.seconds(value) == shown

@@ -33,9 +33,9 @@ def runner_reads(line: str) -> tuple[str, dict[str, str], str] | None:
 
 
 def test_a_command() -> None:
-    assert workflow_commands.render_command("error", "50% of\nit", file="a,b:c.json", line=3, title=None) == (
-        "::error file=a%2Cb%3Ac.json,line=3::50%25 of%0Ait"
-    )
+    assert workflow_commands.render_command(
+        "error", "50% of\nit", file="a,b:c.json", line=3, title=None
+    ) == ("::error file=a%2Cb%3Ac.json,line=3::50%25 of%0Ait")
     assert workflow_commands.render_command("notice", "x") == "::notice::x"
 
 
@@ -45,7 +45,10 @@ def test_a_command() -> None:
         # nowhere
         (None, "::warning::odd [not-written]"),
         # in the repository: beside the line
-        (Place(file="a.json", line=3, column=4), "::warning file=a.json,line=3,col=4::odd [not-written]"),
+        (
+            Place(file="a.json", line=3, column=4),
+            "::warning file=a.json,line=3,col=4::odd [not-written]",
+        ),
         # outside of it, where no annotation is shown: in words
         (Place(file="/out/a.json", line=3), "::warning::/out/a.json:3: odd [not-written]"),
     ],
@@ -67,7 +70,14 @@ def test_a_command_is_one_line_and_reads_back(message: str, title: str) -> None:
 
 @pytest.mark.parametrize(
     "attack",
-    ["::error::x", "  ::set-output name=a::b", "a\r::error::x", "x ##[error]y", "\x1b[0m::error::x", "\u2028::a::"],
+    [
+        "::error::x",
+        "  ::set-output name=a::b",
+        "a\r::error::x",
+        "x ##[error]y",
+        "\x1b[0m::error::x",
+        "\u2028::a::",
+    ],
 )
 def test_others_commands_are_disarmed(attack: str) -> None:
     for line in workflow_commands.disarm(attack).splitlines():

@@ -12,7 +12,9 @@ from evalgate.worker import adk, modules
 from evalgate.worker.adk import Absent
 
 
-def test_a_module_that_is_known_to_be_absent_gives_the_error_that_it_gave(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_is_known_to_be_absent_gives_the_error_that_it_gave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     error = ModuleNotFoundError("No module named 'a2a'", name="a2a")
     monkeypatch.setattr(sys, "meta_path", [Absent("evalgate_absent_module", error), *sys.meta_path])
     raised = []
@@ -25,8 +27,11 @@ def test_a_module_that_is_known_to_be_absent_gives_the_error_that_it_gave(monkey
     assert importlib.import_module("colorsys").__name__ == "colorsys"
 
 
-def test_an_old_google_adk_is_run_without_what_it_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before 1.7 there are no plugins, before 1.14 no one place that calls functions, before 1.18 no model_version."""
+def test_an_old_google_adk_is_run_without_what_it_does_not_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before 1.7 there are no plugins, before 1.14 no one place that calls functions, before 1.18
+    no model_version."""
     tool = type("FunctionTool", (), {})
     monkeypatch.setitem(sys.modules, "google.adk.plugins.base_plugin", None)
     function_tool = ModuleType("google.adk.tools.function_tool")
@@ -41,5 +46,7 @@ def test_an_old_google_adk_is_run_without_what_it_does_not_have(monkeypatch: pyt
     home = modules.Home(name="bot", file=None, folder=None, roots=(), aliases=())
     found = adk.FoundAgent(root_agent="agent", app=None, home=home, closing=None)
     assert adk._target(found, (), "bot") == {"app_name": "bot", "agent": "agent"}
-    event = SimpleNamespace(author="bot", content=None, usage_metadata=None, is_final_response=lambda: True)
+    event = SimpleNamespace(
+        author="bot", content=None, usage_metadata=None, is_final_response=lambda: True
+    )
     assert adk._event(event) == {"author": "bot", "final": True}

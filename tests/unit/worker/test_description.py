@@ -26,7 +26,10 @@ class Declares:
     name, description = "search", "Searches."
 
     def _get_declaration(self) -> Any:
-        schema = {"properties": {"q": {"type": "STRING"}, "n": {"type": "integer"}}, "required": ["q"]}
+        schema = {
+            "properties": {"q": {"type": "STRING"}, "n": {"type": "integer"}},
+            "required": ["q"],
+        }
         return SimpleNamespace(parameters_json_schema=schema)
 
 
@@ -39,7 +42,9 @@ def agent(**more: Any) -> Any:
     return SimpleNamespace(**{"name": "desk", **more})
 
 
-def connect(api_key: str = "sk-live-1", dsn: str = "pg://u:pw@db", auth: str = "x", how: str = "fast") -> None:
+def connect(
+    api_key: str = "sk-live-1", dsn: str = "pg://u:pw@db", auth: str = "x", how: str = "fast"
+) -> None:
     """Connects."""
 
 
@@ -59,7 +64,12 @@ def connect(api_key: str = "sk-live-1", dsn: str = "pg://u:pw@db", auth: str = "
         (
             connect,
             "connect",
-            {"api_key": "str = ...", "dsn": "str = ...", "auth": "str = ...", "how": "str = 'fast'"},
+            {
+                "api_key": "str = ...",
+                "dsn": "str = ...",
+                "auth": "str = ...",
+                "how": "str = 'fast'",
+            },
         ),
         (Hostile(), "Hostile", {}),
         # a toolset, which may have to ask a server
@@ -83,7 +93,11 @@ def test_a_tool(tool: Any, name: str, parameters: dict[str, str]) -> None:
         ({"instruction": "Be kind."}, "instruction", "Be kind."),
         ({"instruction": refund}, "instruction", "(made by refund())"),
         ({"instruction": "b", "global_instruction": "a"}, "instruction", "a\n\nb"),
-        ({"static_instruction": SimpleNamespace(parts=[SimpleNamespace(text="a")])}, "instruction", "a"),
+        (
+            {"static_instruction": SimpleNamespace(parts=[SimpleNamespace(text="a")])},
+            "instruction",
+            "a",
+        ),
         ({"instruction": "x" * 100_000}, "instruction", "x" * description.INSTRUCTION),
         (
             {"generate_content_config": SimpleNamespace(temperature=0.2, http_options="secret")},
@@ -112,7 +126,9 @@ def test_every_agent_is_told_once() -> None:
 
 def test_a_huge_tree_is_bounded() -> None:
     found = description.of_tree(
-        agent(sub_agents=[agent(name=str(number)) for number in range(1_000)], tools=[refund] * 9_999)
+        agent(
+            sub_agents=[agent(name=str(number)) for number in range(1_000)], tools=[refund] * 9_999
+        )
     )
     assert len(found) == description.MOST_AGENTS
 
@@ -140,10 +156,13 @@ class OwnClient(SimpleNamespace):
     ],
 )
 def test_models_that_are_asked_with_keys_of_the_environment(model: Any, names: list[str]) -> None:
-    assert description.models(agent(model="my-own", sub_agents=[agent(model=model)])) == ["my-own", *names]
+    assert description.models(agent(model="my-own", sub_agents=[agent(model=model)])) == [
+        "my-own",
+        *names,
+    ]
 
 
 def test_no_model_breaks_it() -> None:
-    assert description.models(agent(model=Hostile(), tools=[SimpleNamespace(agent=agent(model="its-own"))])) == [
-        "its-own"
-    ]
+    assert description.models(
+        agent(model=Hostile(), tools=[SimpleNamespace(agent=agent(model="its-own"))])
+    ) == ["its-own"]

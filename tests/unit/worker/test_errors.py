@@ -78,7 +78,9 @@ def test_kinds(error: BaseException, kind: str, code: int | None) -> None:
 
 def with_headers(**headers: str) -> BaseException:
     error = StatusError(429)
-    error.response = httpx.Response(429, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    error.response = httpx.Response(
+        429, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
     return error
 
 
@@ -94,7 +96,8 @@ def with_retry_info(delay: str) -> BaseException:
     [
         (with_headers(retry_after="17"), 17.0),
         (with_headers(Retry_After="0.5"), 0.5),
-        (with_headers(retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), None),  # rare, and it is only a hint
+        # rare, and it is only a hint
+        (with_headers(retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), None),
         (with_headers(retry_after="-1"), None),
         (with_headers(retry_after="9" * 400), None),
         (with_headers(), None),
@@ -212,7 +215,8 @@ class Manager:
     ("given", "server"),
     [
         (SimpleNamespace(url="https://key@maps.example:8443/mcp?key=secret"), "maps.example:8443"),
-        (SimpleNamespace(server_params=SimpleNamespace(command="npx")), "npx"),  # StdioConnectionParams
+        # StdioConnectionParams
+        (SimpleNamespace(server_params=SimpleNamespace(command="npx")), "npx"),
         (SimpleNamespace(command="npx"), "npx"),
         (None, "of a toolset"),
     ],
@@ -220,7 +224,10 @@ class Manager:
 def test_an_mcp_server_that_cannot_be_reached(given: Any, server: str) -> None:
     """google-adk's module, as far as a traceback shows it."""
     module: dict[str, Any] = {"CancelledError": asyncio.CancelledError}
-    exec(compile(MANAGER, "/site-packages/google/adk/tools/mcp_tool/mcp_session_manager.py", "exec"), module)
+    exec(
+        compile(MANAGER, "/site-packages/google/adk/tools/mcp_tool/mcp_session_manager.py", "exec"),
+        module,
+    )
     with pytest.raises(asyncio.CancelledError) as caught:
         module["Manager"](given).create_session()
     found = errors.describe(caught.value)

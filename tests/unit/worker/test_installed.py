@@ -38,34 +38,63 @@ def test_versions_are_told_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("before", "after", "is_same"),
     [
         ({"a-1.0.dist-info": ""}, {"a-1.0.dist-info": ""}, True),
-        ({"a-1.0.dist-info": ""}, {"a-1.1.dist-info": ""}, False),  # `a` without a version, some day later
+        # `a` without a version, some day later
+        ({"a-1.0.dist-info": ""}, {"a-1.1.dist-info": ""}, False),
         ({"a-1.0.dist-info": ""}, {"a-1.0.dist-info": "", "b-2.dist-info": ""}, False),
-        ({"a-1.0.dist-info": GIT % "1"}, {"a-1.0.dist-info": GIT % "2"}, False),  # a branch that moved
+        # a branch that moved
+        ({"a-1.0.dist-info": GIT % "1"}, {"a-1.0.dist-info": GIT % "2"}, False),
         # a folder of the checkout, which lies elsewhere each time
         (
             {"a-1.0.dist-info": '{"url": "file:///x", "dir_info": {}}'},
             {"a-1.0.dist-info": '{"url": "file:///y"}'},
             True,
         ),
-        # what was installed of a folder, or of a wheel in it, under the same version; what is used in place
-        ({"a-1.0.dist-info": (FOLDER, RECORD % "x")}, {"a-1.0.dist-info": (FOLDER, RECORD % "y")}, False),
-        ({"a-1.0.dist-info": (WHEEL, RECORD % "x")}, {"a-1.0.dist-info": (WHEEL, RECORD % "y")}, False),
-        ({"a-1.0.dist-info": (IN_PLACE, RECORD % "x")}, {"a-1.0.dist-info": (IN_PLACE, RECORD % "y")}, True),
+        # what was installed of a folder, or of a wheel in it, under the same version; what is used
+        # in place
+        (
+            {"a-1.0.dist-info": (FOLDER, RECORD % "x")},
+            {"a-1.0.dist-info": (FOLDER, RECORD % "y")},
+            False,
+        ),
+        (
+            {"a-1.0.dist-info": (WHEEL, RECORD % "x")},
+            {"a-1.0.dist-info": (WHEEL, RECORD % "y")},
+            False,
+        ),
+        (
+            {"a-1.0.dist-info": (IN_PLACE, RECORD % "x")},
+            {"a-1.0.dist-info": (IN_PLACE, RECORD % "y")},
+            True,
+        ),
         # of an index: the version says it
         ({"a-1.0.dist-info": ("", RECORD % "x")}, {"a-1.0.dist-info": ("", RECORD % "y")}, True),
         # what an installer writes, at another place and another time, and in another order
         (
             {"a-1.0.dist-info": (FOLDER, RECORD % "x" + ADDED % ("1", "1", "1"))},
-            {"a-1.0.dist-info": (FOLDER.replace("///x", "///y"), ADDED % ("2", "2", "2") + RECORD % "x")},
+            {
+                "a-1.0.dist-info": (
+                    FOLDER.replace("///x", "///y"),
+                    ADDED % ("2", "2", "2") + RECORD % "x",
+                )
+            },
             True,
         ),
         # without a RECORD, or with no JSON
         ({"a-1.0.dist-info": FOLDER}, {"a-1.0.dist-info": FOLDER}, True),
-        ({"a-1.0.dist-info": ("[1]", RECORD % "x")}, {"a-1.0.dist-info": ("{", RECORD % "y")}, True),
+        (
+            {"a-1.0.dist-info": ("[1]", RECORD % "x")},
+            {"a-1.0.dist-info": ("{", RECORD % "y")},
+            True,
+        ),
     ],
 )
 def test_other_packages_are_another_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: Packages, after: Packages, *, is_same: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: Packages,
+    after: Packages,
+    *,
+    is_same: bool,
 ) -> None:
     told = []
     for number, packages in enumerate((before, after)):

@@ -77,7 +77,9 @@ def test_what_is_not_there_raises(root: Path, path: str) -> None:
         modules.locate(path, str(root))
 
 
-def test_roots_go_before_packages_and_behind_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_roots_go_before_packages_and_behind_the_standard_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "path", ["/lib/python", "/lib/python/site-packages"])
     modules.add_folders(("/checkout", "/lib/python"))
     assert sys.path == ["/lib/python", "/checkout", "/lib/python/site-packages"]

@@ -80,7 +80,10 @@ def test_a_streamed_answer_is_one_call(clock: Clock) -> None:
     clock.now = 10.0
     watch.model_answers("k")
     assert watch.timings()["model_s"] == 4.0
-    assert [(each["at"], each["seconds"]) for each in watch.timings()["calls"]] == [(0.0, 3.0), (9.0, 1.0)]
+    assert [(each["at"], each["seconds"]) for each in watch.timings()["calls"]] == [
+        (0.0, 3.0),
+        (9.0, 1.0),
+    ]
 
 
 def test_an_end_without_a_beginning_is_nothing(clock: Clock) -> None:
@@ -122,11 +125,17 @@ def test_the_first_request_of_each_author_is_told() -> None:
     watch = TurnWatch()
 
     def request(text: str) -> SimpleNamespace:
-        return SimpleNamespace(config=SimpleNamespace(system_instruction=text, tools=[{"function_declarations": []}]))
+        return SimpleNamespace(
+            config=SimpleNamespace(system_instruction=text, tools=[{"function_declarations": []}])
+        )
 
     watch.model_begins("1", "root", request("first"))
     watch.model_begins("2", "root", request("second"))
     watch.model_begins("3", "unheard", request("x"))
     assert watch.agents(["tool", "root", "root"]) == [
-        {"name": "root", "instructions": "first", "tool_declarations": [{"function_declarations": []}]}
+        {
+            "name": "root",
+            "instructions": "first",
+            "tool_declarations": [{"function_declarations": []}],
+        }
     ]

@@ -1,4 +1,5 @@
-"""Asking about a tool call in a worker: what is said, what is done with the answer, and who is let go."""
+"""Asking about a tool call in a worker: what is said, what is done with the answer, and who is let
+go."""
 
 from __future__ import annotations
 
@@ -53,7 +54,10 @@ async def add_async(a: int, b: int = 1) -> int:
         # one call, however it is written: by name, with its defaults
         (lambda tools: tools.wrap(add)(1), {"a": 1, "b": 1, "more": [], "named": {}}),
         (lambda tools: tools.wrap(add)(b=1, a=1), {"a": 1, "b": 1, "more": [], "named": {}}),
-        (lambda tools: tools.wrap(add)(1, 2, 3, x=4), {"a": 1, "b": 2, "more": [3], "named": {"x": 4}}),
+        (
+            lambda tools: tools.wrap(add)(1, 2, 3, x=4),
+            {"a": 1, "b": 2, "more": [3], "named": {"x": 4}},
+        ),
         (lambda tools: tools.call("add", {"a": 1}, add), {"a": 1}),
         (lambda tools: tools.call("add"), {}),
         (lambda tools: asyncio.run(tools.wrap(add_async, name="add")(1)), {"a": 1, "b": 1}),
@@ -139,10 +143,13 @@ def test_a_recorded_exception_is_raised_again(error: Exception, caught_as: type[
         Gate(told).tools.wrap(fail)()
     assert str(again.value) == str(first.value)
     assert errors.sentence(again.value) == errors.sentence(error)
-    assert errors.describe(again.value)["kind"] == "raised"  # a lost connection in a cassette is none to wait for
+    # a lost connection in a cassette is none to wait for
+    assert errors.describe(again.value)["kind"] == "raised"
 
 
-@pytest.mark.parametrize("name", ["nowhere.at.all.OddError", "OddError", "print", "KeyboardInterrupt"])
+@pytest.mark.parametrize(
+    "name", ["nowhere.at.all.OddError", "OddError", "print", "KeyboardInterrupt"]
+)
 def test_an_exception_that_is_not_known_here_keeps_its_name(name: str) -> None:
     error = tools.named_error(name, "said")
     assert (type(error).__name__, str(error)) == (name.rpartition(".")[2], "said")

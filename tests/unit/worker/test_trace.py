@@ -26,7 +26,9 @@ class Told:
 
 
 def request(*texts: str, **config: str) -> Any:
-    made = type("Config", (SimpleNamespace,), {"model_fields": dict.fromkeys(config)})(tools=None, **config)
+    made = type("Config", (SimpleNamespace,), {"model_fields": dict.fromkeys(config)})(
+        tools=None, **config
+    )
     return SimpleNamespace(model="m", config=made, contents=list(texts))
 
 
@@ -40,12 +42,18 @@ def test_credentials_that_an_agent_asks_for_are_not_recorded() -> None:
     actions = Model(requested_auth_configs=secret, state_delta={"paid": True})
     told = Told()
     recorder = trace.Recorder(0.0, told)
-    recorder.event(SimpleNamespace(author="desk", id="e", content=Model(parts=[]), actions=actions), at=0.1)
-    assert told.entries[0]["actions"] == {"requested_auth_configs": "***", "state_delta": {"paid": True}}
+    recorder.event(
+        SimpleNamespace(author="desk", id="e", content=Model(parts=[]), actions=actions), at=0.1
+    )
+    assert told.entries[0]["actions"] == {
+        "requested_auth_configs": "***",
+        "state_delta": {"paid": True},
+    }
 
 
 def test_a_request_is_told_at_once_and_again_as_it_was_sent() -> None:
-    """What callbacks and google-adk change in each request after it was told is no news of the next one."""
+    """What callbacks and google-adk change in each request after it was told is no news of the next
+    one."""
     told = Told()
     recorder = trace.Recorder(0.0, told)
     for texts in (("hello",), ("hello", "five")):
@@ -55,7 +63,11 @@ def test_a_request_is_told_at_once_and_again_as_it_was_sent() -> None:
         asked.config.instruction = "be brief, labelled"
         recorder.end("model", "key", response="yes")
     first, second = (entry["request"] for entry in told.entries)
-    assert first == {"model": "m", "config": {"instruction": "be brief, labelled"}, "contents": ["hello"]}
+    assert first == {
+        "model": "m",
+        "config": {"instruction": "be brief, labelled"},
+        "contents": ["hello"],
+    }
     assert second == {"same": 1, "contents": ["five"]}
 
 
@@ -69,7 +81,10 @@ def test_requests_of_one_agent_side_by_side_are_each_told_by_the_one_before() ->
     for name in "ab":
         recorder.end("model", name, response=name)
     first, second = told.entries
-    assert [*first["request"]["contents"][: second["request"]["same"]], *second["request"]["contents"]] == [
+    assert [
+        *first["request"]["contents"][: second["request"]["same"]],
+        *second["request"]["contents"],
+    ] == [
         "hello",
         "two",
     ]

@@ -1,4 +1,5 @@
-"""Runs that an assistant starts: one after another in the background, with progress and an outcome to be asked for."""
+"""Runs that an assistant starts: one after another in the background, with progress and an outcome
+to be asked for."""
 
 from __future__ import annotations
 
@@ -61,10 +62,15 @@ class Operation:
         }
         if self.ended_at:
             metadata["endTime"] = self.ended_at
-        outcome = {key: value for key, value in (("response", self.response), ("error", self.error)) if value}
+        outcome = {
+            key: value
+            for key, value in (("response", self.response), ("error", self.error))
+            if value
+        }
         return {"name": self.name, "done": self.over.is_set(), "metadata": metadata, **outcome}
 
-    # --- config.context.Watcher ----------------------------------------------------------------------------
+    # --- config.context.Watcher
+    # ----------------------------------------------------------------------------
 
     def begin(self, *, trials: int, done: int, reason: str = "") -> None:  # noqa: ARG002 - the shape of Watcher
         """See Watcher; reruns come on top."""
@@ -98,8 +104,14 @@ class Operations:
             message = "name what is to be run: `evaluations` or `evalCases`"
             raise Refused("INVALID_ARGUMENT", message, [("evaluations", "missing")])
         if not 1 <= runs <= MOST_RUNS:
-            raise Refused("INVALID_ARGUMENT", f"runCount: 1 to {MOST_RUNS}", [("runCount", f"1 to {MOST_RUNS}")])
-        over = [operation.name for operation in self._operations.values() if operation.over.is_set()]
+            raise Refused(
+                "INVALID_ARGUMENT",
+                f"runCount: 1 to {MOST_RUNS}",
+                [("runCount", f"1 to {MOST_RUNS}")],
+            )
+        over = [
+            operation.name for operation in self._operations.values() if operation.over.is_set()
+        ]
         if len(self._operations) - len(over) >= MOST_WAITING:
             raise Refused("RESOURCE_EXHAUSTED", f"{MOST_WAITING} runs are waiting already")
         for old in over[: max(len(self._operations) - MOST_KEPT + 1, 0)]:
@@ -116,7 +128,9 @@ class Operations:
     def get(self, name: str) -> Operation:
         """An operation by its name. Raises Refused."""
         if name not in self._operations:
-            raise Refused("NOT_FOUND", f"no operation {name[:100]!r}: they last as long as the server")
+            raise Refused(
+                "NOT_FOUND", f"no operation {name[:100]!r}: they last as long as the server"
+            )
         return self._operations[name]
 
     def _work(self) -> None:
@@ -128,7 +142,14 @@ class Operations:
                 operation.state = "COMPLETED"
             except EvalgateError as error:
                 message = " ".join(
-                    filter(None, (error.message, error.hint, *(str(problem) for problem in error.problems[:5])))
+                    filter(
+                        None,
+                        (
+                            error.message,
+                            error.hint,
+                            *(str(problem) for problem in error.problems[:5]),
+                        ),
+                    )
                 )
                 operation.error = {
                     "status": _CODES.get(error.exit_code, "INTERNAL"),
@@ -136,7 +157,10 @@ class Operations:
                 }
                 operation.state = "ERROR"
             except Exception as error:  # noqa: BLE001 - the operation must say so, whatever it is
-                operation.error = {"status": "INTERNAL", "message": self._redacted(f"{type(error).__name__}: {error}")}
+                operation.error = {
+                    "status": "INTERNAL",
+                    "message": self._redacted(f"{type(error).__name__}: {error}"),
+                }
                 operation.state = "ERROR"
             operation.ended_at = _now()
             operation.over.set()
@@ -157,7 +181,11 @@ class Operations:
             written = json.loads(Path(path).read_text("utf-8"))
             resources.keep_results(self._root, written)
             response["evaluationRun"] = written["evaluationRuns"][-1]["name"]
-        return {**response, "report": report.files.get("html", ""), "results": report.files.get("results", "")}
+        return {
+            **response,
+            "report": report.files.get("html", ""),
+            "results": report.files.get("results", ""),
+        }
 
     def _redacted(self, text: str) -> str:
         return redact.redactor(self._environ)(text)[:2000]
@@ -174,7 +202,11 @@ def response_of(report: Report) -> JsonObject:
 
 
 def _case(verdict: CaseVerdict) -> JsonObject:
-    summary: JsonObject = {"file": verdict.suite, "evalId": verdict.case_id, "outcome": verdict.kind.value}
+    summary: JsonObject = {
+        "file": verdict.suite,
+        "evalId": verdict.case_id,
+        "outcome": verdict.kind.value,
+    }
     if verdict.reason:
         summary["reason"] = verdict.reason
     criteria = []
@@ -186,5 +218,7 @@ def _case(verdict: CaseVerdict) -> JsonObject:
             "message": criterion.message,
         }
         kind = {"outcome": criterion.kind.value} if criterion.kind else {}
-        criteria.append({**{key: value for key, value in fields.items() if value not in (None, "")}, **kind})
+        criteria.append(
+            {**{key: value for key, value in fields.items() if value not in (None, "")}, **kind}
+        )
     return {**summary, "criteria": criteria}

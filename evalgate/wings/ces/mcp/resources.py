@@ -1,7 +1,8 @@
-"""The CES resources and the ADK evaluation cases of a repository, as an assistant reads and writes them.
+"""The CES resources and the ADK evaluation cases of a repository, as an assistant reads and writes
+them.
 
-By name, with masks, etags and a word on what each change relaxes; of a file only the values change that differ.
-"""
+By name, with masks, etags and a word on what each change relaxes; of a file only the values change
+that differ."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ _PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
 
 @frozen_dataclass
 class Done:
-    """A change that was made, or would be: the resource after it (None: deleted), what differs, what that relaxes, and
-    the difference of the file."""
+    """A change that was made, or would be: the resource after it (None: deleted), what differs,
+    what that relaxes, and the difference of the file."""
 
     resource: JsonObject | None
     changes: tuple[compare.FieldChange, ...] = ()
@@ -58,10 +59,16 @@ class Done:
 
 
 class Resources:
-    """The resources below a root. Every method raises Refused for what is not done, with a code of google.rpc."""
+    """The resources below a root. Every method raises Refused for what is not done, with a code of
+    google.rpc."""
 
     def __init__(
-        self, root: Path, *, app: str = read.LOCAL_APP, read_only: bool = False, no_relaxing: bool = False
+        self,
+        root: Path,
+        *,
+        app: str = read.LOCAL_APP,
+        read_only: bool = False,
+        no_relaxing: bool = False,
     ) -> None:
         """`app`: the app of resources that are written without a name."""
         self.root = root.resolve()
@@ -71,17 +78,28 @@ class Resources:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = filelock.FileLock(folder / f"{digest}.lock", timeout=LOCK_SECONDS)
 
-    # --- reading ----------------------------------------------------------------------------------------
+    # --- reading
+    # ----------------------------------------------------------------------------------------
 
-    def listed(self, kind: Kind, *, parent: str = "", page_size: int = 0, page_token: str = "") -> JsonObject:
+    def listed(
+        self, kind: Kind, *, parent: str = "", page_size: int = 0, page_token: str = ""
+    ) -> JsonObject:
         """One page of the resources of a kind, by name, and the token of the next one."""
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
         start, size = int(page_token or 0), min(page_size or PAGE, MOST_PAGE)
         resources = sorted(self.library().of(kind), key=self.name_of)
         if parent:
-            resources = [resource for resource in resources if self.name_of(resource).startswith(_within(parent, kind))]
-        page = {COLLECTION_OF[kind]: [self.view(resource) for resource in resources[start : start + size]]}
+            resources = [
+                resource
+                for resource in resources
+                if self.name_of(resource).startswith(_within(parent, kind))
+            ]
+        page = {
+            COLLECTION_OF[kind]: [
+                self.view(resource) for resource in resources[start : start + size]
+            ]
+        }
         more = {"nextPageToken": str(start + size)} if start + size < len(resources) else {}
         return {**page, **more}
 
@@ -96,7 +114,11 @@ class Resources:
 
     def name_of(self, resource: Resource) -> str:
         """The name of a resource; one that has none is called after its file."""
-        return resource.name if "/" in resource.name else f"{self._app}/{COLLECTION_OF[resource.kind]}/{resource.id}"
+        return (
+            resource.name
+            if "/" in resource.name
+            else f"{self._app}/{COLLECTION_OF[resource.kind]}/{resource.id}"
+        )
 
     def view(self, resource: Resource) -> JsonObject:
         """A resource as the API shows it; its etag is one of the content."""
@@ -104,7 +126,8 @@ class Resources:
         etag = {"etag": etag_of(resource.message)} if has_etag else {}
         return {**resource.message.json(), "name": self.name_of(resource), **etag}
 
-    # --- writing ----------------------------------------------------------------------------------------
+    # --- writing
+    # ----------------------------------------------------------------------------------------
 
     def create(self, kind: Kind, body: Any, *, parent: str = "", resource_id: str = "") -> Done:
         """Write a new resource to a file of its own."""
@@ -117,7 +140,9 @@ class Resources:
             content["name"] = name
             self._checked(content, kind, library, besides=None)
             file = self.new_file(library, kind, title)
-            resource = self._write(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n", kind)
+            resource = self._write(
+                file, json.dumps(content, indent=2, ensure_ascii=False) + "\n", kind
+            )
         return Done(resource=self.view(resource))
 
     def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
@@ -136,7 +161,10 @@ class Resources:
             old = shapes.comparable(resource.message)
             _check_etag(etag, old, "resource")
             if resource.path:
-                raise Refused("FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that evaluation")
+                raise Refused(
+                    "FAILED_PRECONDITION",
+                    f"it is written out in {resource.file}: edit that evaluation",
+                )
             new = edit.updated(old, content, paths, shape)
             message = self._checked(new, kind, library, besides=resource)
             new = shapes.comparable(message)
@@ -147,7 +175,11 @@ class Resources:
             if not preview:
                 self.insist_not_relaxing(relaxations)
                 resource = self._write(resource.file, text, kind) if changes else resource
-        view = self.view(resource) if not preview else {**message.json(), "name": name, "etag": etag_of(message)}
+        view = (
+            self.view(resource)
+            if not preview
+            else {**message.json(), "name": name, "etag": etag_of(message)}
+        )
         diff = _difference(old_text, text, resource.file)
         return Done(resource=view, changes=changes, relaxations=relaxations, diff=diff)
 
@@ -159,13 +191,21 @@ class Resources:
             resource = self._find(library, kind, name)
             _check_etag(etag, shapes.comparable(resource.message), "resource")
             if resource.path:
-                raise Refused("FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file")
+                raise Refused(
+                    "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
+                )
             relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
             self.insist_not_relaxing(relaxations)
-            users = [user for user in library.of(Kind.DATASET, Kind.EVALUATION) if resource.id in _references(user)]
+            users = [
+                user
+                for user in library.of(Kind.DATASET, Kind.EVALUATION)
+                if resource.id in _references(user)
+            ]
             if users and not force:
                 names = words.listed([self.name_of(user) for user in users])
-                raise Refused("FAILED_PRECONDITION", f"{names} refers to it; `force` drops the references")
+                raise Refused(
+                    "FAILED_PRECONDITION", f"{names} refers to it; `force` drops the references"
+                )
             for user in users:
                 self._drop_reference(user, resource.id)
             path = self.inside(resource.file)
@@ -175,7 +215,8 @@ class Resources:
                     path.parent.rmdir()
         return Done(resource=None, relaxations=relaxations)
 
-    # --- how --------------------------------------------------------------------------------------------
+    # --- how
+    # --------------------------------------------------------------------------------------------
 
     def library(self) -> Library:
         """All CES files below the root, as they are now."""
@@ -198,13 +239,18 @@ class Resources:
             return matches[0]
         if matches:
             raise Refused(
-                "FAILED_PRECONDITION", f"{name!r} stands in {words.listed([match.file for match in matches])}"
+                "FAILED_PRECONDITION",
+                f"{name!r} stands in {words.listed([match.file for match in matches])}",
             )
         names = [self.name_of(resource) for resource in library.of(kind)]
         near = words.nearest(name[:300], names)
         hint = f"; did you mean {near}?" if near else ""
         broken = errors_in(library.problems)
-        more = f" ({words.counted(len(broken), 'error')} in CES files: `evalgate validate`)" if broken else ""
+        more = (
+            f" ({words.counted(len(broken), 'error')} in CES files: `evalgate validate`)"
+            if broken
+            else ""
+        )
         raise Refused("NOT_FOUND", f"no {kind} {name[:300]!r}{hint}{more}")
 
     def _body(self, body: Any, kind: Kind, *, is_partial: bool = False) -> JsonObject:
@@ -214,7 +260,9 @@ class Resources:
             raise _refused(problems, str(kind))
         return shapes.comparable(message)
 
-    def _checked(self, content: Json, kind: Kind, library: Library, *, besides: Resource | None) -> Proto:
+    def _checked(
+        self, content: Json, kind: Kind, library: Library, *, besides: Resource | None
+    ) -> Proto:
         """The resource that is to be written, valid by itself and among the others."""
         message, problems = read.parse_message(dict(content), kind, file="")
         if message is None:
@@ -226,14 +274,22 @@ class Resources:
                 and (besides is None or resource.file != besides.file)
                 and resource.title == title
             ):
-                raise Refused("ALREADY_EXISTS", f"the displayName {title!r} is used by {self.name_of(resource)}")
+                raise Refused(
+                    "ALREADY_EXISTS",
+                    f"the displayName {title!r} is used by {self.name_of(resource)}",
+                )
         return message
 
     def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
         if not ID.fullmatch(resource_id):
-            raise _invalid(f"{kind}Id", "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first")
+            raise _invalid(
+                f"{kind}Id", "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
+            )
         name = _within(parent or self._app, kind) + resource_id
-        if any(self.name_of(resource) == name or resource.id == resource_id for resource in library.of(kind)):
+        if any(
+            self.name_of(resource) == name or resource.id == resource_id
+            for resource in library.of(kind)
+        ):
             raise Refused("ALREADY_EXISTS", f"{name!r} is already there")
         return name
 
@@ -248,13 +304,20 @@ class Resources:
         return file
 
     def _spliced(self, resource: Resource, text: str, old: Any, new: Any) -> str:
-        new_text = edit.spliced(text, old, new, is_json=resource.file.endswith(".json"), path=resource.path)
+        new_text = edit.spliced(
+            text, old, new, is_json=resource.file.endswith(".json"), path=resource.path
+        )
         reading = read.parse(new_text, file=resource.file, kind=resource.kind)
         again = [
-            shapes.comparable(candidate.message) for candidate in reading.resources if candidate.path == resource.path
+            shapes.comparable(candidate.message)
+            for candidate in reading.resources
+            if candidate.path == resource.path
         ]
         if again != [new]:
-            raise Refused("FAILED_PRECONDITION", f"{resource.file} cannot be changed in place: edit it by hand")
+            raise Refused(
+                "FAILED_PRECONDITION",
+                f"{resource.file} cannot be changed in place: edit it by hand",
+            )
         return new_text
 
     def _drop_reference(self, user: Resource, resource_id: str) -> None:
@@ -282,13 +345,23 @@ class Resources:
     def inside(self, file: str) -> Path:
         """The path of a file, which no link leads out of the root."""
         path = self.root / file
-        if ".." in Path(file).parts or path.is_symlink() or not path.parent.resolve().is_relative_to(self.root):
-            raise Refused("PERMISSION_DENIED", f"{file!r} leads out of the root, or is a symbolic link")
+        if (
+            ".." in Path(file).parts
+            or path.is_symlink()
+            or not path.parent.resolve().is_relative_to(self.root)
+        ):
+            raise Refused(
+                "PERMISSION_DENIED", f"{file!r} leads out of the root, or is a symbolic link"
+            )
         return path
 
     def _write(self, file: str, text: str, kind: Kind) -> Resource:
         self.save(file, text)
-        return next(resource for resource in read.parse(text, file=file, kind=kind).resources if not resource.path)
+        return next(
+            resource
+            for resource in read.parse(text, file=file, kind=kind).resources
+            if not resource.path
+        )
 
     def save(self, file: str, text: str) -> None:
         """Replace a file as a whole, or write a new one."""
@@ -318,18 +391,29 @@ class Resources:
     def insist_not_relaxing(self, relaxations: Sequence[Relaxation]) -> None:
         """Raises Refused where a change relaxes under `--no-relaxing`."""
         if self._no_relaxing and relaxations:
-            violations = [(path_text(relaxation.path) or "(whole)", relaxation.why) for relaxation in relaxations]
-            raise Refused("PERMISSION_DENIED", f"the change relaxes: {relaxations[0]} (--no-relaxing)", violations)
+            violations = [
+                (path_text(relaxation.path) or "(whole)", relaxation.why)
+                for relaxation in relaxations
+            ]
+            raise Refused(
+                "PERMISSION_DENIED",
+                f"the change relaxes: {relaxations[0]} (--no-relaxing)",
+                violations,
+            )
 
 
 def keep_results(root: Path, written: Json) -> None:
-    """Keep the runs and results of a `ces-results.json`, each in a file of its own, where they are listed."""
+    """Keep the runs and results of a `ces-results.json`, each in a file of its own, where they are
+    listed."""
     output.make_folder(root / RUNS)
     for kind, key in ((Kind.RUN, "evaluationRuns"), (Kind.RESULT, "evaluationResults")):
         for resource in written[key]:
-            name = "-".join(str(resource["name"]).split("/")[7::2])  # of the evaluation and the result, or of the run
+            # of the evaluation and the result, or of the run
+            name = "-".join(str(resource["name"]).split("/")[7::2])
             text = json.dumps(resource, indent=2, ensure_ascii=False) + "\n"
-            output.write_file(root / RUNS / COLLECTION_OF[kind] / f"{read.file_name(name)}.json", [text])
+            output.write_file(
+                root / RUNS / COLLECTION_OF[kind] / f"{read.file_name(name)}.json", [text]
+            )
 
 
 def etag_of(message: Proto) -> str:
@@ -344,7 +428,9 @@ def _hash(content: Any) -> str:
 
 def _check_etag(etag: Any, content: Any, noun: str) -> None:
     if etag and etag != _hash(content):
-        raise Refused("ABORTED", f"the etag is stale: the {noun} was changed since it was read; get it again")
+        raise Refused(
+            "ABORTED", f"the etag is stale: the {noun} was changed since it was read; get it again"
+        )
 
 
 def _difference(old_text: str, new_text: str, file: str) -> str:
@@ -364,7 +450,8 @@ def _references(resource: Resource) -> set[str]:
 
 
 def _within(parent: str, kind: Kind) -> str:
-    """What the names of a collection begin with. Results lie below an evaluation: `-` stands for any."""
+    """What the names of a collection begin with. Results lie below an evaluation: `-` stands for
+    any."""
     if kind is Kind.RESULT:
         return parent.removesuffix("/evaluations/-") + (
             "/evaluations/" if parent.endswith("/evaluations/-") else "/results/"
@@ -374,7 +461,11 @@ def _within(parent: str, kind: Kind) -> str:
 
 def _made_id(title: str) -> str:
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", title).strip("-")[:36].rstrip("-")
-    return slug if len(slug) > 4 else f"{slug or 'new'}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
+    return (
+        slug
+        if len(slug) > 4
+        else f"{slug or 'new'}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
+    )
 
 
 def _invalid(field: str, message: str) -> Refused:
@@ -391,10 +482,13 @@ def _refused(problems: Sequence[Problem], prefix: str) -> Refused:
     return Refused("INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations)
 
 
-# --- cases of ADK evaluation sets -------------------------------------------------------------------
+# --- cases of ADK evaluation sets
+# -------------------------------------------------------------------
 
 
-FIELDS: Final = tuple(name for name in EvalCaseWire.model_fields if name not in ("eval_id", "creation_timestamp"))
+FIELDS: Final = tuple(
+    name for name in EvalCaseWire.model_fields if name not in ("eval_id", "creation_timestamp")
+)
 """What may be changed of a case."""
 
 _WHAT: Final[Mapping[str, str]] = {
@@ -423,10 +517,17 @@ _FREE: Final = frozenset(
         "conversation.intermediate_data.invocation_events.content.parts.function_response.id",
     }
 )
-"""Fields that neither ask nor expect anything, by the keys on the way: an argument may have the same name."""
+"""Fields that neither ask nor expect anything, by the keys on the way: an argument may have the
+same name."""
 _STATE: Final = "final_session_state"
 _NEW: Final = frozenset(
-    {"rubrics", _STATE, "conversation.final_response", "conversation.intermediate_data", "conversation.rubrics"}
+    {
+        "rubrics",
+        _STATE,
+        "conversation.final_response",
+        "conversation.intermediate_data",
+        "conversation.rubrics",
+    }
 )
 """Fields that expect more where there was nothing before."""
 
@@ -506,7 +607,8 @@ class EvalCases:
         view, diff = _view(file, eval_id, new), _difference(stored_case.source.text, text, file)
         return Done(resource=view, changes=changes, relaxations=relaxed, diff=diff)
 
-    # --- how --------------------------------------------------------------------------------------------
+    # --- how
+    # --------------------------------------------------------------------------------------------
 
     def _read(self, file: str) -> rewrite.Source:
         reason = places.why_not(self._root, file)
@@ -527,17 +629,26 @@ class EvalCases:
         document = json.loads(source.text.lstrip("\ufeff"))
         key = next(spelling for spelling in ("eval_cases", "evalCases") if spelling in document)
         cases = document[key]
-        positions = [at for at, case in enumerate(cases) if eval_id in (case.get("eval_id"), case.get("evalId"))]
+        positions = [
+            at
+            for at, case in enumerate(cases)
+            if eval_id in (case.get("eval_id"), case.get("evalId"))
+        ]
         if len(positions) > 1:
             raise Refused("FAILED_PRECONDITION", f"{file} has {len(positions)} cases {eval_id!r}")
         if not positions:
-            hint = words.suggest(eval_id[:200], [case.case_id for case in reading.eval_set.cases], prefix="; ")
+            hint = words.suggest(
+                eval_id[:200], [case.case_id for case in reading.eval_set.cases], prefix="; "
+            )
             raise Refused("NOT_FOUND", f"{file} has no case {eval_id[:200]!r}{hint}")
         return _Held(file=file, source=source, raw=cases[positions[0]], path=(key, positions[0]))
 
     def _spliced(self, stored_case: _Held, new: Json, canonical_case: Any) -> str:
-        """The file's text with the case as it is wanted. Raises Refused where that would change anything else."""
-        new_text = edit.spliced(stored_case.source.text, stored_case.raw, new, is_json=True, path=stored_case.path)
+        """The file's text with the case as it is wanted. Raises Refused where that would change
+        anything else."""
+        new_text = edit.spliced(
+            stored_case.source.text, stored_case.raw, new, is_json=True, path=stored_case.path
+        )
         key, at = stored_case.path
         try:
             old_document, new_document = (
@@ -589,24 +700,30 @@ def _updated(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
 def _canonical(raw: Any) -> JsonObject:
     """A case as ADK reads it. Raises Refused where it cannot."""
     try:
-        case: JsonObject = json.loads(json.dumps(case_json(EvalCaseWire.model_validate(raw).noun())))
+        case: JsonObject = json.loads(
+            json.dumps(case_json(EvalCaseWire.model_validate(raw).noun()))
+        )
     except ValidationError as error:
         violations = []
         for detail in error.errors()[:20]:
             field = ".".join(str(step) for step in detail["loc"])
             violations.append((f"evalCase.{field}" if field else "evalCase", words.fault(detail)))
-        raise Refused("INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations) from error
+        raise Refused(
+            "INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations
+        ) from error
     return case
 
 
 def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[Relaxation]:
-    """Those of the changes of a case after which less may be asked or expected: whatever is removed, replaced or added
-    to. A new expectation where there was none is none."""
+    """Those of the changes of a case after which less may be asked or expected: whatever is
+    removed, replaced or added to. A new expectation where there was none is none."""
     for change in changes:
         keys = [step for step in change.path if isinstance(step, str)]
         is_item, field_path = isinstance(change.path[-1], int), ".".join(keys)
         is_new = (
-            change.old is MISSING and not is_item and (field_path in _NEW or (len(keys) == 2 and keys[0] == _STATE))
+            change.old is MISSING
+            and not is_item
+            and (field_path in _NEW or (len(keys) == 2 and keys[0] == _STATE))
         )
         if field_path in _FREE or is_new:
             continue

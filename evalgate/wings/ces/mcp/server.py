@@ -1,4 +1,5 @@
-"""The tools over stdio, or over HTTP on the loopback interface for whoever has the token of this start."""
+"""The tools over stdio, or over HTTP on the loopback interface for whoever has the token of this
+start."""
 
 from __future__ import annotations
 
@@ -45,7 +46,11 @@ def server_of(resources: Resources) -> Server[Any]:
         "preview first."
     )
     return Server(
-        "evalgate", version=__version__, instructions=instructions, on_list_tools=list_tools, on_call_tool=call_tool
+        "evalgate",
+        version=__version__,
+        instructions=instructions,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
     )
 
 
@@ -76,8 +81,11 @@ def _called(
     except Refused as refused:
         error = error_of(refused)
         texts = [f"{refused.code}: {refused.message}", json.dumps(error, ensure_ascii=False)]
-        return types.CallToolResult(content=[_text(text) for text in texts], structured_content=error, is_error=True)
-    except (ValueError, RecursionError) as problem:  # half a character, NUL in a path, values within values
+        return types.CallToolResult(
+            content=[_text(text) for text in texts], structured_content=error, is_error=True
+        )
+    # half a character, NUL in a path, values within values
+    except (ValueError, RecursionError) as problem:
         message = f"INVALID_ARGUMENT: {type(problem).__name__}: {problem}"[:500]
         return types.CallToolResult(content=[_text(message)], is_error=True)
     except OSError as problem:
@@ -92,7 +100,9 @@ async def _watched(context: Any, operation: Operation) -> None:
         progress = (operation.done, operation.lines[-1] if operation.lines else operation.state)
         if progress != last_progress:
             last_progress = progress
-            await context.session.report_progress(operation.done, operation.total or None, progress[1])
+            await context.session.report_progress(
+                operation.done, operation.total or None, progress[1]
+            )
         await anyio.sleep(0.1)
 
 
@@ -101,7 +111,9 @@ def _result(answer: ToolAnswer) -> types.CallToolResult:
         _text(json.dumps(answer.content, ensure_ascii=False, indent=1)),
         *map(_text, answer.notes),
     ]
-    return types.CallToolResult(content=content, structured_content=answer.content, _meta=answer.meta or None)
+    return types.CallToolResult(
+        content=content, structured_content=answer.content, _meta=answer.meta or None
+    )
 
 
 def _text(text: str) -> types.TextContent:
@@ -123,7 +135,8 @@ def http_app(resources: Resources, *, port: int, token: str) -> App:
     """The tools under /mcp, for requests from this machine that carry the token."""
     # whom it answers is the guard's to say
     inner = server_of(resources).streamable_http_app(
-        host=HOST, transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        host=HOST,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return Guard(inner, port=port, token=token)
 
@@ -134,4 +147,6 @@ def run_http(resources: Resources, *, port: int) -> None:
     address = f"http://{HOST}:{port}/mcp"
     sys.stderr.write(plain.visible(f"{address}\nAuthorization: Bearer {token}\n"))
     sys.stderr.flush()
-    uvicorn.run(http_app(resources, port=port, token=token), host=HOST, port=port, log_level="warning")
+    uvicorn.run(
+        http_app(resources, port=port, token=token), host=HOST, port=port, log_level="warning"
+    )

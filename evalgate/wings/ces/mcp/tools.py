@@ -1,4 +1,5 @@
-"""The tools: what they are called, what they take and give, and which change of the resources each is."""
+"""The tools: what they are called, what they take and give, and which change of the resources each
+is."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ CHANGES: Final = "evalgate/changes"
 
 @frozen_dataclass
 class ToolAnswer:
-    """What a tool says: the resource or the list, and beside it what the change was. `awaited`: a run whose end the
-    caller wants to wait for."""
+    """What a tool says: the resource or the list, and beside it what the change was. `awaited`: a
+    run whose end the caller wants to wait for."""
 
     content: JsonObject
     awaited: Operation | None = None
@@ -65,13 +66,23 @@ class Tool:
         for key, value in arguments.items():
             if key not in properties:
                 hint = words.suggest(key[:100], properties, prefix="; ")
-                raise Refused("INVALID_ARGUMENT", f"unknown argument `{key[:100]}`{hint}", [(key[:100], "unknown")])
+                raise Refused(
+                    "INVALID_ARGUMENT",
+                    f"unknown argument `{key[:100]}`{hint}",
+                    [(key[:100], "unknown")],
+                )
             kind = properties[key].get("type")
-            expected = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}.get(
-                kind or "", object
-            )
+            expected = {
+                "string": str,
+                "integer": int,
+                "boolean": bool,
+                "object": dict,
+                "array": list,
+            }.get(kind or "", object)
             if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-                raise Refused("INVALID_ARGUMENT", f"`{key}`: expected {kind}", [(key, f"expected {kind}")])
+                raise Refused(
+                    "INVALID_ARGUMENT", f"`{key}`: expected {kind}", [(key, f"expected {kind}")]
+                )
         for key in self.takes.get("required", ()):
             if key not in arguments:
                 raise Refused("INVALID_ARGUMENT", f"`{key}` is missing", [(key, "missing")])
@@ -80,13 +91,16 @@ class Tool:
 
 def error_of(refused: Refused) -> JsonObject:
     """An error as google.rpc.Status has it, with a BadRequest for its fields."""
-    violations = [{"field": path, "description": description} for path, description in refused.violations]
+    violations = [
+        {"field": path, "description": description} for path, description in refused.violations
+    ]
     bad = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
     status = {"code": CODES[refused.code], "status": refused.code, "message": refused.message}
     return {"error": {**status, **({"details": [bad]} if violations else {})}}
 
 
-# --- schemas ------------------------------------------------------------------------------------------
+# --- schemas
+# ------------------------------------------------------------------------------------------
 
 
 def schema_of(shape: type[Proto], *, writable: bool) -> JsonObject:
@@ -118,7 +132,12 @@ def _drop_unused(schema: JsonObject) -> None:
 
 
 def _object(required: tuple[str, ...], **properties: JsonObject) -> JsonObject:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
 
 
 def _holds(*required: str, **properties: str) -> JsonObject:
@@ -131,14 +150,21 @@ def _text(description: str) -> JsonObject:
     return {"type": "string", "description": description}
 
 
-def _with(key: str, shape: type[Proto], description: str, required: tuple[str, ...], **more: JsonObject) -> JsonObject:
-    """An object of which one property is a message; its definitions move to the top, where `$ref` finds them."""
+def _with(
+    key: str, shape: type[Proto], description: str, required: tuple[str, ...], **more: JsonObject
+) -> JsonObject:
+    """An object of which one property is a message; its definitions move to the top, where `$ref`
+    finds them."""
     inner = schema_of(shape, writable=True)
     definitions = inner.pop("$defs", {})
-    return {**_object(required, **{key: {**inner, "description": description}}, **more), "$defs": definitions}
+    return {
+        **_object(required, **{key: {**inner, "description": description}}, **more),
+        "$defs": definitions,
+    }
 
 
-# --- the table ----------------------------------------------------------------------------------------
+# --- the table
+# ----------------------------------------------------------------------------------------
 
 _NAME: Final = _text("Its full name, as the list gives it.")
 _MASK: Final[JsonObject] = {
@@ -169,11 +195,22 @@ def _listing(kind: Kind) -> Callable[[Resources, JsonObject], ToolAnswer]:
     def call(resources: Resources, arguments: JsonObject) -> ToolAnswer:
         for key in ("evaluationFilter", "evaluationRunFilter", "filter"):
             if arguments.get(key):
-                raise Refused("UNIMPLEMENTED", f"`{key}`: files are listed whole", [(key, "not supported")])
+                raise Refused(
+                    "UNIMPLEMENTED", f"`{key}`: files are listed whole", [(key, "not supported")]
+                )
         if arguments.get("orderBy", "") not in ("", "name", "name asc"):
-            raise Refused("UNIMPLEMENTED", "`orderBy`: files are ordered by name", [("orderBy", "not supported")])
-        page = {"page_size": arguments.get("pageSize", 0), "page_token": arguments.get("pageToken", "")}
-        return ToolAnswer(content=resources.listed(kind, parent=arguments.get("parent", ""), **page))
+            raise Refused(
+                "UNIMPLEMENTED",
+                "`orderBy`: files are ordered by name",
+                [("orderBy", "not supported")],
+            )
+        page = {
+            "page_size": arguments.get("pageSize", 0),
+            "page_token": arguments.get("pageToken", ""),
+        }
+        return ToolAnswer(
+            content=resources.listed(kind, parent=arguments.get("parent", ""), **page)
+        )
 
     return call
 
@@ -214,10 +251,15 @@ def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
     listed = {"type": "array", "items": {"type": "object"}}
     page = {"pageSize": {"type": "integer"}, "pageToken": _text("Of the page before.")}
     filters = {
-        key: _text("Not supported: files are listed whole.") for key in ("evaluationFilter",) if kind is Kind.EVALUATION
+        key: _text("Not supported: files are listed whole.")
+        for key in ("evaluationFilter",)
+        if kind is Kind.EVALUATION
     }
     takes = _object((), parent=_PARENT, **page, orderBy=_text("`name`, nothing else."), **filters)
-    gives = {"type": "object", "properties": {COLLECTION_OF[kind]: listed, "nextPageToken": {"type": "string"}}}
+    gives = {
+        "type": "object",
+        "properties": {COLLECTION_OF[kind]: listed, "nextPageToken": {"type": "string"}},
+    }
     return (
         Tool(
             name=f"list_{one}s",
@@ -232,7 +274,9 @@ def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
             description=f"Gets one {one.replace('_', ' ')}, with the etag of its content.",
             takes=_object(("name",), name=_NAME),
             gives=schema_of(shape, writable=False),
-            call=lambda resources, arguments: ToolAnswer(content=resources.get(kind, arguments["name"])),
+            call=lambda resources, arguments: ToolAnswer(
+                content=resources.get(kind, arguments["name"])
+            ),
             read_only=True,
         ),
     )
@@ -243,12 +287,18 @@ def _deleter(kind: Kind, one: str) -> Tool:
         name=f"delete_{one}",
         description=f"Deletes the specified {one.replace('_', ' ')}.{_TELLS}",
         takes=_object(
-            ("name",), name=_NAME, etag=_ETAG, force={"type": "boolean", "description": "Drop references to it."}
+            ("name",),
+            name=_NAME,
+            etag=_ETAG,
+            force={"type": "boolean", "description": "Drop references to it."},
         ),
         gives={"type": "object"},
         call=lambda resources, arguments: _changed(
             resources.delete(
-                kind, arguments["name"], etag=arguments.get("etag", ""), force=arguments.get("force", False)
+                kind,
+                arguments["name"],
+                etag=arguments.get("etag", ""),
+                force=arguments.get("force", False),
             )
         ),
         destructive=True,
@@ -277,7 +327,10 @@ def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
             gives=gives,
             call=lambda resources, arguments: _changed(
                 resources.create(
-                    kind, arguments[key], parent=arguments.get("parent", ""), resource_id=arguments.get(f"{key}Id", "")
+                    kind,
+                    arguments[key],
+                    parent=arguments.get("parent", ""),
+                    resource_id=arguments.get(f"{key}Id", ""),
                 )
             ),
         ),
@@ -296,14 +349,17 @@ def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
             takes=takes_update,
             gives=_PREVIEW,
             call=lambda resources, arguments: _previewed(
-                resources.update(kind, arguments[key], mask=arguments.get("updateMask"), preview=True)
+                resources.update(
+                    kind, arguments[key], mask=arguments.get("updateMask"), preview=True
+                )
             ),
             read_only=True,
         ),
     )
 
 
-# --- ADK evaluation sets --------------------------------------------------------------------------------
+# --- ADK evaluation sets
+# --------------------------------------------------------------------------------
 
 _FILE: Final = _text("The evaluation file, as list_eval_sets gives it.")
 _EVAL_ID: Final = _text("The id of the case.")
@@ -311,26 +367,41 @@ _EVAL_ID: Final = _text("The id of the case.")
 
 def _of_cases() -> tuple[Tool, ...]:
     view = _holds(file="string", evalId="string", evalCase="object", etag="string")
-    case = {"type": "object", "description": "ADK's EvalCase, or the fields of it that change, in the file's spelling."}
+    case = {
+        "type": "object",
+        "description": "ADK's EvalCase, or the fields of it that change, in the file's spelling.",
+    }
     takes = _object(
         ("file", "evalId", "evalCase"),
         file=_FILE,
         evalId=_EVAL_ID,
         evalCase=case,
-        updateMask={**_MASK, "description": "Fields of the case, such as `conversation,rubrics`; as for evaluations."},
+        updateMask={
+            **_MASK,
+            "description": "Fields of the case, such as `conversation,rubrics`; as for evaluations.",
+        },
         etag=_ETAG,
     )
 
     def update(resources: Resources, arguments: JsonObject, *, preview: bool) -> Done:
-        more = {"mask": arguments.get("updateMask"), "etag": arguments.get("etag", ""), "preview": preview}
-        return EvalCases(resources).update(arguments["file"], arguments["evalId"], arguments["evalCase"], **more)
+        more = {
+            "mask": arguments.get("updateMask"),
+            "etag": arguments.get("etag", ""),
+            "preview": preview,
+        }
+        return EvalCases(resources).update(
+            arguments["file"], arguments["evalId"], arguments["evalCase"], **more
+        )
 
     return (
         Tool(
             name="list_eval_sets",
             description="Lists ADK's evaluation sets with the ids of their cases.",
             takes=_object(()),
-            gives={"type": "object", "properties": {"evalSets": {"type": "array", "items": {"type": "object"}}}},
+            gives={
+                "type": "object",
+                "properties": {"evalSets": {"type": "array", "items": {"type": "object"}}},
+            },
             call=lambda resources, arguments: ToolAnswer(content=EvalCases(resources).listed()),  # noqa: ARG005 - none
             read_only=True,
         ),
@@ -356,13 +427,16 @@ def _of_cases() -> tuple[Tool, ...]:
             description="Tells what update_eval_case would change and relax, with the file's difference; no write.",
             takes=takes,
             gives=_PREVIEW,
-            call=lambda resources, arguments: _previewed(update(resources, arguments, preview=True)),
+            call=lambda resources, arguments: _previewed(
+                update(resources, arguments, preview=True)
+            ),
             read_only=True,
         ),
     )
 
 
-# --- runs -------------------------------------------------------------------------------------------------
+# --- runs
+# -------------------------------------------------------------------------------------------------
 
 _OPERATION: Final = _holds(
     *("name", "done", "metadata"),
@@ -382,7 +456,9 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
             names += resources.get(Kind.DATASET, dataset).get("evaluations", ())
         paths = [*(resources.selection(name) for name in names), *_texts(arguments, "evalCases")]
         operation = operations.start(paths, runs=arguments.get("runCount", 1))
-        return ToolAnswer(content=operation.json(), awaited=operation if arguments.get("wait") else None)
+        return ToolAnswer(
+            content=operation.json(), awaited=operation if arguments.get("wait") else None
+        )
 
     return (
         Tool(
@@ -393,9 +469,15 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
                 (),
                 evaluations={**_TEXTS, "description": "Names of evaluations."},
                 evaluationDataset=_text("Or of a dataset: its evaluations."),
-                evalCases={**_TEXTS, "description": "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`."},
+                evalCases={
+                    **_TEXTS,
+                    "description": "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`.",
+                },
                 runCount={"type": "integer", "description": "How often each is run; 1 without it."},
-                wait={"type": "boolean", "description": "Answer when it is done, and tell of progress meanwhile."},
+                wait={
+                    "type": "boolean",
+                    "description": "Answer when it is done, and tell of progress meanwhile.",
+                },
             ),
             gives=_OPERATION,
             call=run,
@@ -406,7 +488,9 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
             description="Tells how far a run is, and what came of it.",
             takes=_object(("name",), name=_text("Of the operation, as run_evaluation gives it.")),
             gives=_OPERATION,
-            call=lambda resources, arguments: ToolAnswer(content=operations.get(arguments["name"]).json()),  # noqa: ARG005 - of runs
+            call=lambda resources, arguments: ToolAnswer(  # noqa: ARG005 - of runs
+                content=operations.get(arguments["name"]).json()
+            ),
             read_only=True,
         ),
     )
@@ -415,7 +499,11 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
 def _texts(arguments: JsonObject, key: str) -> list[str]:
     texts = arguments.get(key, [])
     if not all(isinstance(text, str) for text in texts):
-        raise Refused("INVALID_ARGUMENT", f"`{key}`: expected a list of texts", [(key, "expected a list of texts")])
+        raise Refused(
+            "INVALID_ARGUMENT",
+            f"`{key}`: expected a list of texts",
+            [(key, "expected a list of texts")],
+        )
     return list(texts)
 
 

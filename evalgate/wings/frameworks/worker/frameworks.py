@@ -1,4 +1,5 @@
-"""Agents of frameworks that are not ADK: what their adapters share. Each has a module of its own beside this one."""
+"""Agents of frameworks that are not ADK: what their adapters share. Each has a module of its own
+beside this one."""
 
 from __future__ import annotations
 
@@ -28,13 +29,19 @@ THREADS = 64  # a tool that blocks holds one of them, and no other conversation
 
 
 class FrameworkSession(ABC):
-    """One conversation. The framework says how a turn is run; what happens meanwhile is told here, from any thread.
+    """One conversation. The framework says how a turn is run; what happens meanwhile is told here,
+    from any thread.
 
-    `agent`: as it was found. `context`: what its tools are given. `state`: of the session, from its first to its last.
-    """
+    `agent`: as it was found. `context`: what its tools are given. `state`: of the session, from its
+    first to its last."""
 
     def __init__(
-        self, agent: Any, options: Message, start: Message, session_tools: tools.SessionTools | None, context: Any
+        self,
+        agent: Any,
+        options: Message,
+        start: Message,
+        session_tools: tools.SessionTools | None,
+        context: Any,
     ) -> None:
         self.agent = agent
         self.options = options
@@ -58,7 +65,9 @@ class FrameworkSession(ABC):
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
         """See server.Session."""
         if any(not isinstance(part.get("text"), str) for part in content.get("parts") or ()):
-            raise ValueError("the user's turn holds more than text, and agents of this framework are given texts only")
+            raise ValueError(
+                "the user's turn holds more than text, and agents of this framework are given texts only"
+            )
         self.watch, self._emit, self._held, self._instructions = server.TurnWatch(), emit, {}, {}
         server.CURRENT.set(self.watch)
         CURRENT.set(self)
@@ -78,7 +87,9 @@ class FrameworkSession(ABC):
 
     # --- what happens in a turn ---
 
-    def model_begins(self, key: Any, author: str = "agent", instructions: str | None = None) -> None:
+    def model_begins(
+        self, key: Any, author: str = "agent", instructions: str | None = None
+    ) -> None:
         """An agent asks its model, and has told it its instructions."""
         self.watch.model_begins(key, author, None)
         self.instructed(author, instructions)
@@ -89,9 +100,17 @@ class FrameworkSession(ABC):
             self._instructions.setdefault(author, instructions)
 
     def model_said(
-        self, key: Any, text: str, usage: Message | None, *, model: Any = "", calls: Any = (), author: str = "agent"
+        self,
+        key: Any,
+        text: str,
+        usage: Message | None,
+        *,
+        model: Any = "",
+        calls: Any = (),
+        author: str = "agent",
     ) -> None:
-        """A model has answered; it is told with the first tool that it calls, or as the answer, or by itself."""
+        """A model has answered; it is told with the first tool that it calls, or as the answer, or
+        by itself."""
         self.watch.model_answers(key, model if isinstance(model, str) else "")
         fields: Message = {"usage_metadata": usage} if usage else {}
         if isinstance(model, str) and model:
@@ -103,7 +122,8 @@ class FrameworkSession(ABC):
 
     @contextmanager
     def tool(self, name: str, args: Any, number: str | None = None) -> Iterator[Message]:
-        """Around a tool that runs: its call is told, and the `response` that is put into what this yields."""
+        """Around a tool that runs: its call is told, and the `response` that is put into what this
+        yields."""
         call = self.tool_begins(name, args, number)
         outcome: Message = {}
         try:
@@ -115,8 +135,11 @@ class FrameworkSession(ABC):
             if "response" in outcome:
                 self.tool_ends(call, name, outcome["response"])
 
-    def tool_begins(self, name: str, args: Any, number: str | None = None, *, late: bool = False) -> str:
-        """A tool is called; the name of the call. `late`: the model has said something else since."""
+    def tool_begins(
+        self, name: str, args: Any, number: str | None = None, *, late: bool = False
+    ) -> str:
+        """A tool is called; the name of the call. `late`: the model has said something else
+        since."""
         with self._lock:
             self._issued += 1
             number = number or f"call-{self._issued}"
@@ -125,7 +148,9 @@ class FrameworkSession(ABC):
                 pending_answer, self._held = self._held, {}
         call = {"function_call": {"id": number, "name": name, "args": pipe.plain(dict(args or {}))}}
         parts = [{"text": pending_answer["text"]}, call] if pending_answer.get("text") else [call]
-        self._event(parts, author=pending_answer.get("author") or "agent", fields=pending_answer.get("told"))
+        self._event(
+            parts, author=pending_answer.get("author") or "agent", fields=pending_answer.get("told")
+        )
         self.watch.tool_begins(number, name)
         return number
 
@@ -137,11 +162,19 @@ class FrameworkSession(ABC):
         self._event([{"function_response": {"id": number, "name": name, "response": answer}}])
 
     async def run_tool(
-        self, name: str, args: Any, run: Callable[[], Awaitable[Any]], *, number: str = "", kind: str = "tool"
+        self,
+        name: str,
+        args: Any,
+        run: Callable[[], Awaitable[Any]],
+        *,
+        number: str = "",
+        kind: str = "tool",
     ) -> Any:
         """Run a tool, asked about where that is wanted, and tell of it."""
         with self.tool(name, args, number) as outcome:
-            result = await (run() if self.asked is None else self.asked.ask(name, args, kind).settle(run))
+            result = await (
+                run() if self.asked is None else self.asked.ask(name, args, kind).settle(run)
+            )
             outcome["response"] = result
             return result
 
@@ -170,16 +203,24 @@ class FrameworkSession(ABC):
             self._tell(pending_answer)
 
     def _tell(self, pending_answer: Message) -> None:
-        """An answer of a model that no tool followed: its text, or the calls that were none of a tool."""
+        """An answer of a model that no tool followed: its text, or the calls that were none of a
+        tool."""
         text = pending_answer and (
             pending_answer["text"]
             or (json.dumps(pipe.plain(pending_answer["calls"])) if pending_answer["calls"] else "")
         )
         if text:
-            self._event([{"text": text}], author=pending_answer["author"], fields=pending_answer["told"])
+            self._event(
+                [{"text": text}], author=pending_answer["author"], fields=pending_answer["told"]
+            )
 
     def _event(
-        self, parts: list[Message], *, author: str = "agent", final: bool = False, fields: Message | None = None
+        self,
+        parts: list[Message],
+        *,
+        author: str = "agent",
+        final: bool = False,
+        fields: Message | None = None,
     ) -> None:
         content = {"role": "model", "parts": parts}
         self._emit({"author": author, "content": content, "final": final, **(fields or {})})
@@ -197,8 +238,11 @@ def answer_text(answer: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def usage_of(prompt_tokens: Any, answered: Any, *, cached: Any = None, thoughts: Any = None) -> Message | None:
-    """Token counts as ADK has them, where thoughts are apart from the answer; None where nothing was counted."""
+def usage_of(
+    prompt_tokens: Any, answered: Any, *, cached: Any = None, thoughts: Any = None
+) -> Message | None:
+    """Token counts as ADK has them, where thoughts are apart from the answer; None where nothing
+    was counted."""
     if not prompt_tokens and not answered:
         return None
     counts = {
@@ -214,7 +258,8 @@ def usage_of(prompt_tokens: Any, answered: Any, *, cached: Any = None, thoughts:
 
 
 class FrameworkHost(server.Host, ABC):
-    """See server.Host. `package`: its name in an index, with the versions that are supported, `low` <= it < `high`."""
+    """See server.Host. `package`: its name in an index, with the versions that are supported, `low`
+    <= it < `high`."""
 
     asks = True
     package: ClassVar[str]
@@ -240,9 +285,15 @@ class FrameworkHost(server.Host, ABC):
         self.options = options
         call = str(options.get("call") or "")
         version = self._version()
-        roots = [os.path.abspath(options.get("path") or "."), os.getcwd(), *(options.get("import_roots") or ())]
+        roots = [
+            os.path.abspath(options.get("path") or "."),
+            os.getcwd(),
+            *(options.get("import_roots") or ()),
+        ]
         modules.add_folders(tuple(dict.fromkeys(roots)))
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="agent"))
+        asyncio.get_running_loop().set_default_executor(
+            ThreadPoolExecutor(THREADS, thread_name_prefix="agent")
+        )
         try:
             self._found = python.attribute(call)
             if options.get("context"):
@@ -300,7 +351,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 async def made(maker: Any, state: Message) -> Any:
-    """What a function or class makes, given the session's state where it takes an argument; other objects as they are.
+    """What a function or class makes, given the session's state where it takes an argument; other
+    objects as they are.
 
     A plain function runs in a thread: it may block.
     """

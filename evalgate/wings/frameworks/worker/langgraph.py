@@ -33,7 +33,8 @@ class Session(FrameworkSession):
         self._seen: set[str] = set()
 
     async def ask(self, text: str) -> Any:
-        """The text of the last message, or what the state holds under `output`; or what the graph stopped to ask."""
+        """The text of the last message, or what the state holds under `output`; or what the graph
+        stopped to ask."""
         from langchain_core.messages import HumanMessage
         from langgraph.types import Command
 
@@ -44,26 +45,41 @@ class Session(FrameworkSession):
             "callbacks": [_watcher(self)],
         }
         message_count = len(self._values.get("messages") or ())
-        await self._graph.ainvoke(Command(resume=text) if self._interrupted else graph_input, config, **self._context)
+        await self._graph.ainvoke(
+            Command(resume=text) if self._interrupted else graph_input, config, **self._context
+        )
         self._first = {}
         snapshot = await self._graph.aget_state(config)
-        self._values = snapshot.values if isinstance(snapshot.values, dict) else {output: snapshot.values}
+        self._values = (
+            snapshot.values if isinstance(snapshot.values, dict) else {output: snapshot.values}
+        )
         self._tell_refused((self._values.get("messages") or [])[message_count:])
         asks = [interrupt.value for task in snapshot.tasks for interrupt in task.interrupts]
         self._interrupted = bool(asks)
         if asks:
             return asks[0]
         if output not in self._values:
-            raise KeyError(f"the graph's state has no {output!r}: name the key of the answer with the option `output`")
+            raise KeyError(
+                f"the graph's state has no {output!r}: name the key of the answer with the option `output`"
+            )
         answer = self._values[output]
-        return _text(answer[-1]) if isinstance(answer, list) and answer and _is_message(answer[-1]) else answer
+        return (
+            _text(answer[-1])
+            if isinstance(answer, list) and answer and _is_message(answer[-1])
+            else answer
+        )
 
     async def end(self) -> Message:
         """The graph's state without its messages."""
-        return {"state": {key: pipe.plain(value) for key, value in self._values.items() if key != "messages"}}
+        return {
+            "state": {
+                key: pipe.plain(value) for key, value in self._values.items() if key != "messages"
+            }
+        }
 
     def called(self, tool: Any) -> Message:
-        """What to tell of a call that is running: with the arguments of the model, without what the graph adds."""
+        """What to tell of a call that is running: with the arguments of the model, without what the
+        graph adds."""
         number, arguments = CALL.get()
         self._seen.add(number)
         parameters = tool.args
@@ -73,11 +89,20 @@ class Session(FrameworkSession):
         return {"name": tool.name, "args": args, "number": number, "kind": _kind(tool)}
 
     def _tell_refused(self, messages: list[Any]) -> None:
-        """Calls of a model that were answered with an error before any tool ran: mostly of one that is not there."""
-        calls = {call["id"]: call for message in messages for call in getattr(message, "tool_calls", None) or ()}
+        """Calls of a model that were answered with an error before any tool ran: mostly of one that
+        is not there."""
+        calls = {
+            call["id"]: call
+            for message in messages
+            for call in getattr(message, "tool_calls", None) or ()
+        }
         for message in messages:
             number = str(getattr(message, "tool_call_id", ""))
-            if getattr(message, "status", "") == "error" and number in calls and number not in self._seen:
+            if (
+                getattr(message, "status", "") == "error"
+                and number in calls
+                and number not in self._seen
+            ):
                 call = calls[number]
                 self.tool_begins(call["name"], call["args"], number, late=True)
                 if self.asked is None:
@@ -93,7 +118,11 @@ def _text(message: Any) -> str:
     if isinstance(content, str):
         return content
     return "".join(
-        block if isinstance(block, str) else str(block.get("text") or "") if block.get("type") == "text" else ""
+        block
+        if isinstance(block, str)
+        else str(block.get("text") or "")
+        if block.get("type") == "text"
+        else ""
         for block in content
     )
 
@@ -109,7 +138,9 @@ def _watcher(session: Session) -> Any:
         def __init__(self) -> None:
             self.authors: dict[Any, str] = {}
 
-        def on_chat_model_start(self, _: Any, messages: Any, *, run_id: Any, metadata: Any = None, **__: Any) -> None:
+        def on_chat_model_start(
+            self, _: Any, messages: Any, *, run_id: Any, metadata: Any = None, **__: Any
+        ) -> None:
             details = metadata or {}
             author = str(details.get("lc_agent_name") or details.get("langgraph_node") or "agent")
             self.authors[run_id] = author
@@ -176,7 +207,8 @@ def tell_of_tools() -> None:
 
 
 def _guard(kind: type) -> None:
-    """Put what the tools of a class do behind the conversation; where one method calls another, the first is told."""
+    """Put what the tools of a class do behind the conversation; where one method calls another, the
+    first is told."""
     for base in kind.__mro__:
         for name, guard in (("_run", _guarded), ("_arun", _guarded_async)):
             real = vars(base).get(name)
@@ -187,7 +219,8 @@ def _guard(kind: type) -> None:
 
 
 def _conversation_of(tool: Any) -> Session | None:
-    """The conversation that a call is to be told in; None where it has been, or where there is none."""
+    """The conversation that a call is to be told in; None where it has been, or where there is
+    none."""
     session = frameworks.CURRENT.get()
     return session if isinstance(session, Session) and RUNNING.get() is not tool else None
 
@@ -200,7 +233,9 @@ def _guarded(real: Any) -> Any:
             return real(self, *args, **options)
         token = RUNNING.set(self)
         try:
-            result = session.run_tool_here(**session.called(self), run=lambda: real(self, *args, **options))
+            result = session.run_tool_here(
+                **session.called(self), run=lambda: real(self, *args, **options)
+            )
         finally:
             RUNNING.reset(token)
         return _as_returned(self, result, session)
@@ -216,7 +251,9 @@ def _guarded_async(real: Any) -> Any:
             return await real(self, *args, **options)
         token = RUNNING.set(self)
         try:
-            result = await session.run_tool(**session.called(self), run=lambda: real(self, *args, **options))
+            result = await session.run_tool(
+                **session.called(self), run=lambda: real(self, *args, **options)
+            )
         finally:
             RUNNING.reset(token)
         return _as_returned(self, result, session)
@@ -226,7 +263,9 @@ def _guarded_async(real: Any) -> Any:
 
 def _kind(tool: Any) -> str:
     """A handoff is a step of the graph itself."""
-    handoff = tool.name.startswith("transfer_to_") or "__handoff_destination" in (tool.metadata or {})
+    handoff = tool.name.startswith("transfer_to_") or "__handoff_destination" in (
+        tool.metadata or {}
+    )
     return "agent" if handoff else "tool"
 
 

@@ -13,8 +13,8 @@ LOCAL = frozenset({"ComputerTool", "LocalShellTool", "ShellTool", "ApplyPatchToo
 
 
 class Session(FrameworkSession):
-    """The items so far and the agent that spoke last; the session's state is the run's `context`, unless `context`
-    names another object."""
+    """The items so far and the agent that spoke last; the session's state is the run's `context`,
+    unless `context` names another object."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -36,7 +36,9 @@ class Session(FrameworkSession):
             for interruption in getattr(result, "interruptions", ())
         ]
         if waiting:
-            raise RuntimeError(f"the run stopped for an approval of {', '.join(waiting)}, which nobody gives here")
+            raise RuntimeError(
+                f"the run stopped for an approval of {', '.join(waiting)}, which nobody gives here"
+            )
         self._items = result.to_input_list()
         self.agent = result.last_agent
         return result.final_output
@@ -52,11 +54,19 @@ def _hooks(session: Session) -> Any:
         def __init__(self) -> None:
             self.calls: list[Any] = []
 
-        async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:  # noqa: ARG002 - the SDK's names
+        async def on_llm_start(
+            self,
+            context: Any,  # noqa: ARG002 - the SDK's names
+            agent: Any,
+            system_prompt: Any,
+            input_items: Any,  # noqa: ARG002 - the SDK's names
+        ) -> None:
             session.model_begins("model", agent.name, system_prompt)
 
         async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002 - as above
-            self.calls = [item for item in response.output if getattr(item, "type", "") == "function_call"]
+            self.calls = [
+                item for item in response.output if getattr(item, "type", "") == "function_call"
+            ]
             texts = [
                 part.text
                 for item in response.output
@@ -71,13 +81,20 @@ def _hooks(session: Session) -> Any:
                 cached=getattr(usage.input_tokens_details, "cached_tokens", 0) or None,
                 thoughts=getattr(usage.output_tokens_details, "reasoning_tokens", 0),
             )
-            model = agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
+            model = (
+                agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
+            )
             calls = [{"name": call.name, "args": _arguments(call.arguments)} for call in self.calls]
-            session.model_said("model", "\n".join(texts), counts, model=model, calls=calls, author=agent.name)
+            session.model_said(
+                "model", "\n".join(texts), counts, model=model, calls=calls, author=agent.name
+            )
 
         async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:  # noqa: ARG002 - as above
             name = Handoff.default_tool_name(to_agent)
-            call = next((call for call in self.calls if call.name == name), self.calls[0] if self.calls else None)
+            call = next(
+                (call for call in self.calls if call.name == name),
+                self.calls[0] if self.calls else None,
+            )
             if call is not None:
                 session.tool_begins(call.name, _arguments(call.arguments), call.call_id)
 
@@ -131,10 +148,18 @@ def _guard(tool: Any) -> None:
         number = getattr(ctx, "tool_call_id", "")
         try:
             return await session.run_tool(
-                tool.name, _arguments(arguments), lambda: real(ctx, arguments), number=number, kind=kind
+                tool.name,
+                _arguments(arguments),
+                lambda: real(ctx, arguments),
+                number=number,
+                kind=kind,
             )
         except Exception as error:
-            answer = await _as_told(tool, ctx, error) if getattr(error, "simulated_tool_error", False) else None
+            answer = (
+                await _as_told(tool, ctx, error)
+                if getattr(error, "simulated_tool_error", False)
+                else None
+            )
             if answer is None:
                 raise
             return answer
@@ -144,7 +169,8 @@ def _guard(tool: Any) -> None:
 
 
 async def _as_told(tool: Any, ctx: Any, error: Exception) -> Any:
-    """What the agent is told of an error of a rule, as it would be of the tool's own; None where it is raised."""
+    """What the agent is told of an error of a rule, as it would be of the tool's own; None where it
+    is raised."""
     import agents.tool
 
     handle = getattr(agents.tool, "maybe_invoke_function_tool_failure_error_function", None)
@@ -171,5 +197,7 @@ class Host(frameworks.FrameworkHost):
         """None where the agent's code says itself what all models are asked with."""
         from agents.models import _openai_shared
 
-        has_own = _openai_shared.get_default_openai_client() or _openai_shared.get_default_openai_key()
+        has_own = (
+            _openai_shared.get_default_openai_client() or _openai_shared.get_default_openai_key()
+        )
         return [] if has_own else super().models()

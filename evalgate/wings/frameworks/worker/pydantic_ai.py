@@ -14,7 +14,8 @@ RUNNING: ContextVar[Any] = ContextVar("evalgate_tool_call", default=None)
 
 
 class Session(FrameworkSession):
-    """The messages so far; the session's state is what tools get as `deps`, unless `context` names another object."""
+    """The messages so far; the session's state is what tools get as `deps`, unless `context` names
+    another object."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -49,7 +50,9 @@ class Session(FrameworkSession):
         output = run.result.output
         if type(output).__name__ == "DeferredToolRequests":
             waiting = ", ".join(repr(call.tool_name) for call in [*output.calls, *output.approvals])
-            raise RuntimeError(f"the run stopped for {waiting}, which somebody else has to run or to approve")
+            raise RuntimeError(
+                f"the run stopped for {waiting}, which somebody else has to run or to approve"
+            )
         return output
 
     def _model_said(self, response: Any, author: str) -> None:
@@ -67,10 +70,13 @@ class Session(FrameworkSession):
             thoughts=(usage.details or {}).get("reasoning_tokens"),
         )
         self._model = response.model_name or self._model
-        self.model_said("model", "\n".join(texts), counts, model=response.model_name, calls=calls, author=author)
+        self.model_said(
+            "model", "\n".join(texts), counts, model=response.model_name, calls=calls, author=author
+        )
 
     def _happened(self, event: Any) -> None:
-        """Calls of tools; those that were refused (a tool that is not there, arguments that do not fit) as well."""
+        """Calls of tools; those that were refused (a tool that is not there, arguments that do not
+        fit) as well."""
         if event.event_kind == "function_tool_call":
             part = event.part
             self.calls[part.tool_call_id] = part.tool_name, part.args_as_dict()
@@ -80,7 +86,11 @@ class Session(FrameworkSession):
             name = part.tool_name or self.calls.get(part.tool_call_id, ("", {}))[0]
             refused = part.part_kind == "retry-prompt"
             if self.asked is None or name in self.asked.asked:
-                self.tool_ends(part.tool_call_id, name, {"error": part.model_response()} if refused else part.content)
+                self.tool_ends(
+                    part.tool_call_id,
+                    name,
+                    {"error": part.model_response()} if refused else part.content,
+                )
 
 
 def _instructions(request: Any) -> str:
@@ -89,7 +99,8 @@ def _instructions(request: Any) -> str:
 
 
 def ask_before_tools() -> None:
-    """From now on, ask about every tool of every toolset; where one toolset calls another, the first is asked about."""
+    """From now on, ask about every tool of every toolset; where one toolset calls another, the
+    first is asked about."""
     from pydantic_ai.toolsets import AbstractToolset
 
     for kind in _below(AbstractToolset):
@@ -108,13 +119,20 @@ def _asking(real: Any) -> Any:
     @wraps(real)
     async def call_tool(self: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> Any:
         session = frameworks.CURRENT.get()
-        here = (id(ctx.messages), ctx.tool_call_id)  # an agent within a tool has messages of its own
+        # an agent within a tool has messages of its own
+        here = (id(ctx.messages), ctx.tool_call_id)
         is_output = getattr(tool.tool_def, "kind", "function") == "output"
-        if not isinstance(session, Session) or session.asked is None or is_output or RUNNING.get() == here:
+        if (
+            not isinstance(session, Session)
+            or session.asked is None
+            or is_output
+            or RUNNING.get() == here
+        ):
             return await real(self, name, tool_args, ctx, tool)
         token = RUNNING.set(here)
         try:
-            _, args = session.calls.get(ctx.tool_call_id or "", (name, tool_args))  # as the model gave them
+            # as the model gave them
+            _, args = session.calls.get(ctx.tool_call_id or "", (name, tool_args))
             call = session.asked.ask(name, args)
             return await call.settle(lambda: real(self, name, tool_args, ctx, tool))
         finally:

@@ -21,14 +21,21 @@ class Session(FrameworkSession):
     """The agent's own memory; the session's state is what it is given as additional arguments."""
 
     def __init__(
-        self, agent: Any, options: Message, start: Message, session_tools: tools.SessionTools | None, context: Any
+        self,
+        agent: Any,
+        options: Message,
+        start: Message,
+        session_tools: tools.SessionTools | None,
+        context: Any,
     ) -> None:
         super().__init__(agent, options, start, session_tools, context)
         self._first = True
         for member in _team(agent):
             if session_tools is not None and getattr(member, "executor_type", "local") != "local":
                 message = f"the tools of {type(member).__name__} run in its {member.executor_type} executor"
-                raise RuntimeError(f"{message}, where nobody can ask before: run this agent with `tools: live`")
+                raise RuntimeError(
+                    f"{message}, where nobody can ask before: run this agent with `tools: live`"
+                )
             member.stream_outputs = False
             _tell_of_model(member.model)
             if hasattr(member, "python_executor"):
@@ -45,7 +52,9 @@ class Session(FrameworkSession):
         self._first = False
         error = getattr(self.agent.memory.steps[-1], "error", None)
         if type(error).__name__ == "AgentMaxStepsError":
-            raise RuntimeError(f"the agent had no final answer within {self.agent.max_steps} steps (max_steps)")
+            raise RuntimeError(
+                f"the agent had no final answer within {self.agent.max_steps} steps (max_steps)"
+            )
         return getattr(answer, "output", answer) if type(answer).__name__ == "RunResult" else answer
 
     async def end(self) -> Message:
@@ -67,7 +76,9 @@ class Session(FrameworkSession):
 
             return call
 
-        executor.send_tools = lambda tools: send(executor, {name: bound(tool) for name, tool in tools.items()})
+        executor.send_tools = lambda tools: send(
+            executor, {name: bound(tool) for name, tool in tools.items()}
+        )
 
 
 def _team(agent: Any) -> Iterator[Any]:
@@ -91,7 +102,11 @@ def _tell_of_model(model: Any) -> None:
         session.model_begins(key, instructions=_system(messages))
         message = real(messages, *args, **options)
         usage = getattr(message, "token_usage", None)
-        counts = frameworks.usage_of(usage.input_tokens, usage.output_tokens) if usage is not None else None
+        counts = (
+            frameworks.usage_of(usage.input_tokens, usage.output_tokens)
+            if usage is not None
+            else None
+        )
         calls = [
             {"name": call.function.name, "args": call.function.arguments}
             for call in getattr(message, "tool_calls", None) or ()
@@ -109,7 +124,11 @@ def _system(messages: Any) -> str:
     for message in messages:
         content = getattr(message, "content", None)
         if getattr(message, "role", None) == "system":
-            texts += [content] if isinstance(content, str) else [part.get("text") or "" for part in content or ()]
+            texts += (
+                [content]
+                if isinstance(content, str)
+                else [part.get("text") or "" for part in content or ()]
+            )
     return "\n".join(texts)
 
 
@@ -131,7 +150,9 @@ def tell_of_tools() -> None:
     def execute_tool_call(self: Any, tool_name: str, arguments: Any) -> Any:
         session = frameworks.CURRENT.get()
         if session is not None and tool_name not in {**self.tools, **self.managed_agents}:
-            number = session.tool_begins(tool_name, arguments if isinstance(arguments, dict) else {"input": arguments})
+            number = session.tool_begins(
+                tool_name, arguments if isinstance(arguments, dict) else {"input": arguments}
+            )
             if session.asked is None:
                 session.tool_ends(number, tool_name, {"error": "there is no such tool"})
         return execute(self, tool_name, arguments)
@@ -146,9 +167,17 @@ def _told(real: Any, kind: str) -> Any:
         if session is None or self.name == ANSWER:
             return real(self, *args, **options)
         arguments = _arguments(
-            self, args, {key: argument for key, argument in options.items() if key != "sanitize_inputs_outputs"}
+            self,
+            args,
+            {
+                key: argument
+                for key, argument in options.items()
+                if key != "sanitize_inputs_outputs"
+            },
         )
-        return session.run_tool_here(self.name, arguments, lambda: real(self, *args, **options), kind=kind)
+        return session.run_tool_here(
+            self.name, arguments, lambda: real(self, *args, **options), kind=kind
+        )
 
     call.tells = True  # type: ignore[attr-defined]  # marks it
     return call
@@ -157,13 +186,19 @@ def _told(real: Any, kind: str) -> Any:
 def _arguments(tool: Any, args: tuple[Any, ...], options: Message) -> Message:
     """By name, also where they came as one dict."""
     parameters = list(getattr(tool, "inputs", None) or ("task",))
-    if len(args) == 1 and not options and isinstance(args[0], dict) and all(key in parameters for key in args[0]):
+    if (
+        len(args) == 1
+        and not options
+        and isinstance(args[0], dict)
+        and all(key in parameters for key in args[0])
+    ):
         return dict(args[0])
     return {**dict(zip(parameters, args)), **options}  # noqa: B905 - the tool complains of what is left over
 
 
 class Host(frameworks.FrameworkHost):
-    """See frameworks.FrameworkHost. An agent that is one object for all holds one conversation at a time."""
+    """See frameworks.FrameworkHost. An agent that is one object for all holds one conversation at a
+    time."""
 
     package, low, high = "smolagents", "1.20", "2"
     session = Session
@@ -188,7 +223,8 @@ class Host(frameworks.FrameworkHost):
         self._fresh = {id(member): copy.deepcopy(member.state) for member in _team(agent)}
 
     async def open(self, start: Message, session_tools: tools.SessionTools | None) -> Any:
-        """A fresh session; what the last one left in the agent's state and in its Python is gone."""
+        """A fresh session; what the last one left in the agent's state and in its Python is
+        gone."""
         for member in _team(self._found) if self._fresh else ():
             member.state = copy.deepcopy(self._fresh[id(member)])
             if hasattr(member, "python_executor"):

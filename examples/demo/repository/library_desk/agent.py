@@ -12,5 +12,11 @@ root_agent = LlmAgent(
     description="Helps readers at the desk of a public library.",
     model=ScriptedModel(model="scripted"),
     instruction=Path(__file__).with_name("instruction.txt").read_text(encoding="utf-8"),
-    tools=[desk.search_catalogue, desk.check_availability, desk.place_hold, desk.renew_loan, desk.opening_hours],
+    tools=[
+        desk.search_catalogue,
+        desk.check_availability,
+        desk.place_hold,
+        desk.renew_loan,
+        desk.opening_hours,
+    ],
 )

@@ -5,9 +5,27 @@ from typing import Any
 from google.adk.tools import ToolContext
 
 BOOKS: dict[str, dict[str, Any]] = {
-    "B-101": {"title": "The Salt Road", "author": "Mira Quill", "shelf": "F QUI", "copies_in": 2, "waiting": 0},
-    "B-102": {"title": "Clockmaker's Orchard", "author": "Tomas Vell", "shelf": "F VEL", "copies_in": 0, "waiting": 3},
-    "B-103": {"title": "Birds of the Estuary", "author": "Ada Finch", "shelf": "598 FIN", "copies_in": 0, "waiting": 0},
+    "B-101": {
+        "title": "The Salt Road",
+        "author": "Mira Quill",
+        "shelf": "F QUI",
+        "copies_in": 2,
+        "waiting": 0,
+    },
+    "B-102": {
+        "title": "Clockmaker's Orchard",
+        "author": "Tomas Vell",
+        "shelf": "F VEL",
+        "copies_in": 0,
+        "waiting": 3,
+    },
+    "B-103": {
+        "title": "Birds of the Estuary",
+        "author": "Ada Finch",
+        "shelf": "598 FIN",
+        "copies_in": 0,
+        "waiting": 0,
+    },
 }
 
 LOANS: dict[tuple[str, str], str] = {
@@ -43,7 +61,12 @@ def check_availability(book_id: str) -> dict[str, Any]:
         book_id: The book's number, as the catalogue gives it.
     """
     book = BOOKS[book_id]
-    return {"book_id": book_id, "shelf": book["shelf"], "copies_in": book["copies_in"], "waiting": book["waiting"]}
+    return {
+        "book_id": book_id,
+        "shelf": book["shelf"],
+        "copies_in": book["copies_in"],
+        "waiting": book["waiting"],
+    }
 
 
 def place_hold(book_id: str, card_number: str, tool_context: ToolContext) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""A stand-in for a language model: it follows the instruction by rules, needs no account, always says the same.
+"""A stand-in for a language model: it follows the instruction by rules, needs no account, always
+says the same.
 
-It reads what a real model would be sent (instruction, conversation, tool results) and answers with a tool call or a
-text. Whether it checks the waiting list before a renewal depends on the instruction alone, as it would for a real one.
-"""
+It reads what a real model would be sent (instruction, conversation, tool results) and answers with
+a tool call or a text. Whether it checks the waiting list before a renewal depends on the
+instruction alone, as it would for a real one."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -26,7 +27,8 @@ class Heard:
     topic: str = ""  # hold or renew, once asked for
     title: str = ""
     card: str = ""
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)  # tool results since the reader spoke
+    # tool results since the reader spoke
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
     book: dict[str, Any] = field(default_factory=dict)  # the book found last
     searched: bool = False
 
@@ -42,7 +44,9 @@ class ScriptedModel(BaseLlm):
         part = types.Part(text=move) if isinstance(move, str) else types.Part(function_call=move)
         prompt_tokens = sum(len(str(content)) for content in llm_request.contents) // 4
         usage = types.GenerateContentResponseUsageMetadata(
-            prompt_token_count=prompt_tokens, candidates_token_count=20, total_token_count=prompt_tokens + 20
+            prompt_token_count=prompt_tokens,
+            candidates_token_count=20,
+            total_token_count=prompt_tokens + 20,
         )
         content = types.Content(role="model", parts=[part])
         yield LlmResponse(content=content, usage_metadata=usage, model_version="scripted-1")
@@ -113,7 +117,9 @@ def about_shelf(heard: Heard) -> str | types.FunctionCall:
     """Whether a book can be had."""
     found = heard.results.get("check_availability")
     if found is None:
-        return types.FunctionCall(name="check_availability", args={"book_id": heard.book["book_id"]})
+        return types.FunctionCall(
+            name="check_availability", args={"book_id": heard.book["book_id"]}
+        )
     name = f'"{heard.book["title"]}" by {heard.book["author"]}'
     if found["copies_in"]:
         return f"Yes, {name} is in: {found['copies_in']} copies at {found['shelf']}."
@@ -139,5 +145,7 @@ def about_renewal(heard: Heard) -> str | types.FunctionCall:
         return f'I cannot renew "{title}": {queue["waiting"]} readers are waiting for it. Please bring it back.'
     renewed = heard.results.get("renew_loan")
     if renewed is None:
-        return types.FunctionCall(name="renew_loan", args={"book_id": book_id, "card_number": heard.card})
+        return types.FunctionCall(
+            name="renew_loan", args={"book_id": book_id, "card_number": heard.card}
+        )
     return f'Done: "{title}" is renewed until {renewed["due"]}.'

@@ -38,7 +38,9 @@ class Desk:
         self.tools = ConversationTools(
             mode=mode,
             rules=MockRules(
-                MockFile.model_validate({"tools": mocks or {}}), key=TrialKey(suite="s", case_id="c"), seed=0
+                MockFile.model_validate({"tools": mocks or {}}),
+                key=TrialKey(suite="s", case_id="c"),
+                seed=0,
             ),
             entries=entries,
             cassette="tool-cassettes/s/c.json",
@@ -47,12 +49,16 @@ class Desk:
         )
         self._number = 0
 
-    def call(self, tool: str, args: dict[str, Any], kind: CallKind = CallKind.TOOL) -> tuple[AskedCall, ToolAnswer]:
+    def call(
+        self, tool: str, args: dict[str, Any], kind: CallKind = CallKind.TOOL
+    ) -> tuple[AskedCall, ToolAnswer]:
         self._number += 1
         call = AskedCall(number=self._number, tool=tool, args=args, kind=kind)
         return call, self.tools.answer(call)
 
-    def ask(self, tool: str = "weather", *, kind: CallKind = CallKind.TOOL, **args: Any) -> ToolAnswer:
+    def ask(
+        self, tool: str = "weather", *, kind: CallKind = CallKind.TOOL, **args: Any
+    ) -> ToolAnswer:
         return self.call(tool, args, kind)[1]
 
     def message(self, tool: str = "weather", **args: Any) -> str:
@@ -89,7 +95,11 @@ def test_a_replay_answers_equal_calls_in_their_order() -> None:
                 "argument `unit` differs"
             ),
         ),
-        ([], {"city": "Oslo"}, 'called `weather(city="Oslo")`, no tool call was recorded for this case'),
+        (
+            [],
+            {"city": "Oslo"},
+            'called `weather(city="Oslo")`, no tool call was recorded for this case',
+        ),
         (
             None,
             {"city": "Oslo"},
@@ -115,11 +125,17 @@ def test_one_call_too_many_says_how_many_there_were() -> None:
     desk = Desk(ToolMode.REPLAY, entries=[recorded("Oslo"), recorded("Oslo", 2)])
     desk.ask(city="Oslo")
     desk.ask(city="Oslo")
-    assert desk.message(city="Oslo") == 'called `weather(city="Oslo")` for the 3rd time; it was recorded 2 times'
+    assert (
+        desk.message(city="Oslo")
+        == 'called `weather(city="Oslo")` for the 3rd time; it was recorded 2 times'
+    )
 
 
 def test_a_rule_comes_before_the_cassette() -> None:
-    mocks = {"weather": [{"args": {"city": "Rome"}, "error": "down"}], "calculator": [{"run": True}]}
+    mocks = {
+        "weather": [{"args": {"city": "Rome"}, "error": "down"}],
+        "calculator": [{"run": True}],
+    }
     desk = Desk(ToolMode.REPLAY, entries=[recorded("Oslo"), recorded("Rome")], mocks=mocks)
     rome = desk.ask(city="Rome")
     assert isinstance(rome, Replied)
@@ -138,7 +154,9 @@ def test_steps_of_the_agent_itself_run_in_every_mode_unless_a_rule_answers() -> 
 def test_the_list_of_a_servers_tools_is_recorded_and_replayed_and_runs_under_mocks() -> None:
     assert Desk(ToolMode.RECORD).ask("list_tools", kind=CallKind.LISTING) == RunTool(report=True)
     assert Desk(ToolMode.MOCK).ask("list_tools", kind=CallKind.LISTING) == RunTool(report=False)
-    assert isinstance(Desk(ToolMode.REPLAY, entries=[]).ask("list_tools", kind=CallKind.LISTING), Unmatched)
+    assert isinstance(
+        Desk(ToolMode.REPLAY, entries=[]).ask("list_tools", kind=CallKind.LISTING), Unmatched
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,7 +164,12 @@ def test_the_list_of_a_servers_tools_is_recorded_and_replayed_and_runs_under_moc
     [
         ({}, 'called `weather(city="Oslo")`, but there is no mock rule for `weather`'),
         (
-            {"weather": [{"args": {"city": "Rome"}, "response": 1}, {"args": {"x": 1, "y": 1}, "response": 1}]},
+            {
+                "weather": [
+                    {"args": {"city": "Rome"}, "response": 1},
+                    {"args": {"x": 1, "y": 1}, "response": 1},
+                ]
+            },
             (
                 'called `weather(city="Oslo")`, but none of the 2 mock rules for `weather` matches; '
                 'the nearest is for `weather(city="Rome")`'
@@ -162,7 +185,9 @@ def test_what_is_recorded_is_kept_when_the_conversation_has_ended_and_holds_no_s
     desk = Desk(ToolMode.RECORD, secret="hunter22")
     call, answer = desk.call("login", {"key": "hunter22"})
     assert answer == RunTool(report=True)
-    reply = ToolReply(response={"token for hunter22": ["hunter22"]}, effects={"state_delta": {"k": "hunter22"}})
+    reply = ToolReply(
+        response={"token for hunter22": ["hunter22"]}, effects={"state_delta": {"k": "hunter22"}}
+    )
     desk.tools.keep(call, reply)
     failed, _ = desk.call("login", {"key": "hunter22"})
     desk.tools.keep(failed, ToolReply(error=ToolError(type="E", message="hunter22 is wrong")))
@@ -179,22 +204,35 @@ def test_what_is_recorded_is_kept_when_the_conversation_has_ended_and_holds_no_s
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 CALLS = st.lists(
-    st.tuples(st.sampled_from("ab"), st.dictionaries(st.sampled_from("xy"), JSON, max_size=2), JSON), max_size=8
+    st.tuples(
+        st.sampled_from("ab"), st.dictionaries(st.sampled_from("xy"), JSON, max_size=2), JSON
+    ),
+    max_size=8,
 )
 
 
 @settings(max_examples=40, deadline=None)
 @given(CALLS)
-def test_a_replay_of_a_recording_gives_every_answer_again(calls: list[tuple[str, dict[str, Any], Any]]) -> None:
+def test_a_replay_of_a_recording_gives_every_answer_again(
+    calls: list[tuple[str, dict[str, Any], Any]],
+) -> None:
     recorder = Desk(ToolMode.RECORD)
     for tool, args, result in calls:
         call, _ = recorder.call(tool, args)
         recorder.tools.keep(call, ToolReply(response=result))
     recorder.tools.finish()
     replay = Desk(ToolMode.REPLAY, entries=list(recorder.kept[0]))
-    assert [response(replay.ask(tool, **args)) for tool, args, _ in calls] == [result for _, _, result in calls]
+    assert [response(replay.ask(tool, **args)) for tool, args, _ in calls] == [
+        result for _, _, result in calls
+    ]

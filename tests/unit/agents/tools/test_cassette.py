@@ -14,7 +14,11 @@ from evalgate.agents.tools import cassette
 from evalgate.agents.tools.cassette import CassetteError, RecordedCall
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -37,7 +41,9 @@ ENTRIES = st.lists(
 
 
 def call(city: str, nth: int = 1, response: Any = None) -> RecordedCall:
-    return RecordedCall(tool="weather", args={"city": city}, nth=nth, reply=ToolReply(response=response))
+    return RecordedCall(
+        tool="weather", args={"city": city}, nth=nth, reply=ToolReply(response=response)
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -45,12 +51,16 @@ def call(city: str, nth: int = 1, response: Any = None) -> RecordedCall:
 def test_what_is_written_is_read_back(entries: list[RecordedCall]) -> None:
     text = cassette.render_cassette(entries, suite="s", case="c")
     again = cassette.parse_cassette(text)
-    assert {entry.address: entry.reply for entry in again} == {entry.address: entry.reply for entry in entries}
+    assert {entry.address: entry.reply for entry in again} == {
+        entry.address: entry.reply for entry in entries
+    }
 
 
 @settings(max_examples=40, deadline=None)
 @given(ENTRIES, st.randoms(use_true_random=False))
-def test_the_order_of_calls_does_not_change_the_file(entries: list[RecordedCall], shuffle: random.Random) -> None:
+def test_the_order_of_calls_does_not_change_the_file(
+    entries: list[RecordedCall], shuffle: random.Random
+) -> None:
     text = cassette.render_cassette(entries, suite="s", case="c")
     shuffled = list(entries)
     shuffle.shuffle(shuffled)
@@ -60,14 +70,18 @@ def test_the_order_of_calls_does_not_change_the_file(entries: list[RecordedCall]
 
 def test_a_file_for_people() -> None:
     entry = RecordedCall(
-        tool="weather", args={"unit": "C", "city": "Köln"}, nth=1, reply=ToolReply(response={"t": 1, "a": 2})
+        tool="weather",
+        args={"unit": "C", "city": "Köln"},
+        nth=1,
+        reply=ToolReply(response={"t": 1, "a": 2}),
     )
     text = cassette.render_cassette([entry], suite="w.evalset.json", case="rain")
     assert "Köln" in text
     assert text.endswith("}\n")
     told = json.loads(text)["calls"][0]
     assert list(told["args"]) == ["city", "unit"]  # ordered: only their values count
-    assert list(told["response"]) == ["t", "a"]  # as the tool gave them: a model reads them in this order
+    # as the tool gave them: a model reads them in this order
+    assert list(told["response"]) == ["t", "a"]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +94,14 @@ def test_a_file_for_people() -> None:
         ('{"evalgate_cassette": 1, "calls": [{"args": {}, "response": 1}]}', "calls.0.tool"),
         # an answer that is missing is no null
         ('{"evalgate_cassette": 1, "calls": [{"tool": "t"}]}', "either `response`"),
-        ('{"evalgate_cassette": 1, "calls": [{"tool": "t", "response": 1, "error": {"type": "E"}}]}', "either"),
-        ('{"evalgate_cassette": 1, "calls": [{"tool": "t", "response": 1, "reponse": 2}]}', "reponse"),
+        (
+            '{"evalgate_cassette": 1, "calls": [{"tool": "t", "response": 1, "error": {"type": "E"}}]}',
+            "either",
+        ),
+        (
+            '{"evalgate_cassette": 1, "calls": [{"tool": "t", "response": 1, "reponse": 2}]}',
+            "reponse",
+        ),
         # two answers for one call
         (
             (
@@ -99,7 +119,9 @@ def test_what_is_no_cassette_says_why(text: str, words: str) -> None:
 
 
 def test_of_two_recordings_of_a_call_the_first_given_counts() -> None:
-    merged = cassette.merge([call("Oslo", response=1)], [call("Oslo", response=2), call("Oslo", 2, 3)])
+    merged = cassette.merge(
+        [call("Oslo", response=1)], [call("Oslo", response=2), call("Oslo", 2, 3)]
+    )
     assert [entry.reply.response for entry in merged] == [1, 3]
 
 

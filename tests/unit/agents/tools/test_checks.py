@@ -69,20 +69,46 @@ def test_a_rule_that_cannot_be_read(tmp_path: Path, gate_file: str, words: str, 
     ("gate_file", "driver", "files", "code", "words"),
     [
         # where the tools run nobody can ask: never silently live
-        ("tools: replay", "http", ["tool-cassettes/x"], "tools-unseen", "is not possible with the driver `http`"),
+        (
+            "tools: replay",
+            "http",
+            ["tool-cassettes/x"],
+            "tools-unseen",
+            "is not possible with the driver `http`",
+        ),
         ("tools: record", "http", [], "tools-unseen", "`tools: record`"),
         ("tools: {mode: mock, mocks: m.yml}", "http", ["m.yml"], "tools-unseen", "`http`"),
         # nothing to answer from
-        ("tools: replay", "command", [], "tool-cassette", "the cassette folder `tool-cassettes` does not exist"),
+        (
+            "tools: replay",
+            "command",
+            [],
+            "tool-cassette",
+            "the cassette folder `tool-cassettes` does not exist",
+        ),
         ("tools: mock", "command", [], "tool-mocks", "needs a file of rules"),
-        ("tools: {mode: mock, mocks: tolls.yml}", "command", ["tools.yml"], "tool-mocks", "no file `tolls.yml`"),
+        (
+            "tools: {mode: mock, mocks: tolls.yml}",
+            "command",
+            ["tools.yml"],
+            "tool-mocks",
+            "no file `tolls.yml`",
+        ),
         # outside the repository
         ("tools: {mode: replay, cassettes: ../x}", "command", [], "tools-place", "`../x`"),
         ("tools: {mode: mock, mocks: /etc/passwd}", "command", [], "tools-place", "`/etc/passwd`"),
-        ("tools: {mode: mock, mocks: .git/config}", "command", [], "tools-place", "`.git/config` leads into `.git`"),
+        (
+            "tools: {mode: mock, mocks: .git/config}",
+            "command",
+            [],
+            "tools-place",
+            "`.git/config` leads into `.git`",
+        ),
     ],
 )
-def test_what_stops_a_run(tmp_path: Path, gate_file: str, driver: str, files: list[str], code: str, words: str) -> None:
+def test_what_stops_a_run(
+    tmp_path: Path, gate_file: str, driver: str, files: list[str], code: str, words: str
+) -> None:
     for name in files:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
@@ -110,7 +136,9 @@ def test_what_does_not(tmp_path: Path, gate_file: str, driver: str) -> None:
 
 
 def test_rules_for_a_tool_that_is_nearly_expected_are_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "m.yml").write_text("tools:\n  get_wether: run\n  quite_different: run\n  get_weather: run\n")
+    (tmp_path / "m.yml").write_text(
+        "tools:\n  get_wether: run\n  quite_different: run\n  get_weather: run\n"
+    )
     listed = suite("command", build.turn("hi", build.call("get_weather")))
     (problem,) = checked(chosen(tmp_path, "tools: {mode: mock, mocks: m.yml}"), [listed])
     assert (problem.severity, problem.code, problem.hint) == (

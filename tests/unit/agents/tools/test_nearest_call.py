@@ -17,7 +17,11 @@ from evalgate.agents.tools import cassette
         ({"a": 1, "b": 2}, {"a": 2, "b": 1}, "arguments `a` and `b` differ"),
         ({"a": 1, "b": 2}, {"a": 1}, "argument `b` is new"),
         ({}, {"a": 1, "b": 2}, "arguments `a` and `b` are missing"),
-        ({"a": 1, "c": 1}, {"a": 2, "b": 1}, "argument `a` differs; argument `c` is new; argument `b` is missing"),
+        (
+            {"a": 1, "c": 1},
+            {"a": 2, "b": 1},
+            "argument `a` differs; argument `c` is new; argument `b` is missing",
+        ),
         # within an object the place is named
         (
             {"filter": {"date": "today", "n": 1}},
@@ -33,7 +37,10 @@ def test_which_argument_differs(actual: Any, recorded: Any, words: str) -> None:
 
 def test_the_nearest_recorded_call_has_the_fewest_differences() -> None:
     recorded = [{"city": "Rome", "unit": "C"}, {"city": "Paris", "unit": "C"}, {"city": "Paris"}]
-    assert cassette.nearest_args({"city": "Paris", "unit": "F"}, recorded) == {"city": "Paris", "unit": "C"}
+    assert cassette.nearest_args({"city": "Paris", "unit": "F"}, recorded) == {
+        "city": "Paris",
+        "unit": "C",
+    }
     assert cassette.nearest_args({"city": "Paris"}, []) is None
 
 
@@ -54,7 +61,9 @@ ARGS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3),
 
 @settings(max_examples=40, deadline=None)
 @given(ARGS, ARGS)
-def test_there_is_a_difference_exactly_where_arguments_differ(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_there_is_a_difference_exactly_where_arguments_differ(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
     if any("***" in value for value in other.values() if isinstance(value, str)):
         return
     assert any(cassette.changed_args(one, other)) is (one != other)

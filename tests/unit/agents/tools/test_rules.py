@@ -49,19 +49,33 @@ def ask(some: MockRules, tool: str = "t", nth: int = 1, **args: Any) -> Any:
         ({"args": {"n": 1.0}, "where": {"m": {"regex": "x"}}}, {"n": 1, "m": "y"}, False),
     ],
 )
-def test_for_which_calls_a_rule_is_meant(rule: dict[str, Any], args: dict[str, Any], held: bool) -> None:
+def test_for_which_calls_a_rule_is_meant(
+    rule: dict[str, Any], args: dict[str, Any], held: bool
+) -> None:
     assert MockRule.model_validate({**rule, "response": 1}).match(args) is held
 
 
 def test_the_first_rule_that_holds_answers_and_the_default_comes_last() -> None:
-    some = at_work({"t": [{"args": {"a": 1}, "response": "one"}, {"args": {"a": 2}, "error": "two"}, {"run": True}]})
+    some = at_work(
+        {
+            "t": [
+                {"args": {"a": 1}, "response": "one"},
+                {"args": {"a": 2}, "error": "two"},
+                {"run": True},
+            ]
+        }
+    )
     assert [ask(some, a=1), ask(some, a=2), ask(some, a=3)] == ["one", "two", "runs"]
     assert ask(some, "other") is None
 
 
 def test_own_rules_come_before_those_of_a_pattern() -> None:
     some = at_work(
-        {"*": [{"response": "any"}], "get_*": [{"response": "get"}], "get_x": [{"args": {"a": 1}, "response": "x"}]}
+        {
+            "*": [{"response": "any"}],
+            "get_*": [{"response": "get"}],
+            "get_x": [{"args": {"a": 1}, "response": "x"}],
+        }
     )
     assert [ask(some, "get_x", a=1), ask(some, "get_y"), ask(some, "put")] == ["x", "any", "any"]
     assert ask(some, "get_x", a=2) == "any"  # patterns in the order of the file

@@ -16,7 +16,9 @@ from evalgate.errors import UnavailableError
 from evalgate.model import TrialKey
 
 
-def made(root: Path, mode: ToolMode = ToolMode.RECORD, *, goes_on: bool = False, own: Path | None = None) -> Toolbox:
+def made(
+    root: Path, mode: ToolMode = ToolMode.RECORD, *, goes_on: bool = False, own: Path | None = None
+) -> Toolbox:
     return Toolbox(
         mode=mode,
         mocks=MockFile(),
@@ -43,23 +45,36 @@ def file(root: Path, case: str = "c") -> Path:
 
 
 def held(root: Path, case: str = "c") -> dict[str, Any]:
-    return {call["args"]["city"]: call["response"] for call in json.loads(file(root, case).read_text())["calls"]}
+    return {
+        call["args"]["city"]: call["response"]
+        for call in json.loads(file(root, case).read_text())["calls"]
+    }
 
 
 def test_what_is_recorded_is_replayed(tmp_path: Path) -> None:
     record(made(tmp_path), ("Oslo", 1), ("Rome", 2))
-    tools = made(tmp_path, ToolMode.REPLAY).open(TrialKey(suite="s.evalset.json", case_id="c", number=3))
+    tools = made(tmp_path, ToolMode.REPLAY).open(
+        TrialKey(suite="s.evalset.json", case_id="c", number=3)
+    )
     answer = tools.answer(AskedCall(number=1, tool="weather", args={"city": "Rome"}))
     assert isinstance(answer, Replied)
     assert answer.reply.response == 2
-    other = made(tmp_path, ToolMode.REPLAY).open(TrialKey(suite="s.evalset.json", case_id="another"))
-    assert isinstance(other.answer(AskedCall(number=1, tool="weather", args={"city": "Rome"})), Unmatched)
+    other = made(tmp_path, ToolMode.REPLAY).open(
+        TrialKey(suite="s.evalset.json", case_id="another")
+    )
+    assert isinstance(
+        other.answer(AskedCall(number=1, tool="weather", args={"city": "Rome"})), Unmatched
+    )
 
 
 def test_a_base_finds_what_was_recorded_for_it_and_for_head(tmp_path: Path) -> None:
     record(made(tmp_path / "head"), ("Oslo", "head"), ("Rome", "head"))
     record(made(tmp_path / "base"), ("Oslo", "base"))
-    for own, expected in (("base", ["base", "head"]), ("nowhere", ["head", "head"]), ("head", ["head", "head"])):
+    for own, expected in (
+        ("base", ["base", "head"]),
+        ("nowhere", ["head", "head"]),
+        ("head", ["head", "head"]),
+    ):
         box = made(tmp_path / "head", ToolMode.REPLAY, own=tmp_path / own)
         tools = box.open(TrialKey(suite="s.evalset.json", case_id="c"))
         found = []

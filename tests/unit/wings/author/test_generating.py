@@ -40,11 +40,22 @@ def test_an_unknown_persona_is_left_out():
 
 
 def test_what_is_asked():
-    agents = [AgentDetails(name="desk", instructions="Book tables.", tool_declarations=({"name": "book"},))]
+    agents = [
+        AgentDetails(
+            name="desk", instructions="Book tables.", tool_declarations=({"name": "book"},)
+        )
+    ]
     have = [ConversationScenario(starting_prompt="Another one.", conversation_plan="p")]
     question = generate.render_question(
         agents=agents, introduction="I book.", instruction="Dinners.", count=3, have=have
     )
-    for part in ("Book tables.", '"book"', "I book.", "Dinners.", "Another one.", "3 new scenarios"):
+    for part in (
+        "Book tables.",
+        '"book"',
+        "I book.",
+        "Dinners.",
+        "Another one.",
+        "3 new scenarios",
+    ):
         assert part in question.prompt
         assert part not in question.system

@@ -1,4 +1,5 @@
-"""OpenTelemetry traces as conversations. tests/data/spans: one agent, asked twice, as real instrumentation wrote it."""
+"""OpenTelemetry traces as conversations. tests/data/spans: one agent, asked twice, as real
+instrumentation wrote it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ WITH_CONTENT = ("adk-1.18.otlp.json", "adk-2.13.spans.jsonl", "openinference.otl
 
 
 def spoken(content: Content | None) -> str:
-    return "".join(part.text for part in (content.parts if content else ()) if isinstance(part, Text))
+    return "".join(
+        part.text for part in (content.parts if content else ()) if isinstance(part, Text)
+    )
 
 
 def summary(reading: RecordingReading) -> list[Any]:
@@ -71,7 +74,8 @@ def test_real_traces_are_read_alike(name: str) -> None:
     [
         lambda spans: "".join(json.dumps(span) + "\n" for span in reversed(spans)),  # in any order
         json.dumps,  # as a list
-        lambda spans: "\n".join(json.dumps(span, indent=4) for span in spans),  # as the console exporter prints them
+        # as the console exporter prints them
+        lambda spans: "\n".join(json.dumps(span, indent=4) for span in spans),
         lambda spans: json.dumps(spans + spans),  # a span that was exported twice
     ],
 )
@@ -87,7 +91,15 @@ def test_traces_one_a_line() -> None:
     traces = {span["traceId"] for span in scope["spans"]}
     lines = [
         json.dumps(
-            {"resourceSpans": [{"scopeSpans": [{"spans": [s for s in scope["spans"] if s["traceId"] == trace]}]}]}
+            {
+                "resourceSpans": [
+                    {
+                        "scopeSpans": [
+                            {"spans": [s for s in scope["spans"] if s["traceId"] == trace]}
+                        ]
+                    }
+                ]
+            }
         )
         for trace in sorted(traces)
     ]
@@ -96,9 +108,15 @@ def test_traces_one_a_line() -> None:
 
 
 def test_spans_without_content_say_what_to_set() -> None:
-    reading = parse_recordings((DATA / "adk-2.13-without-content.spans.jsonl").read_text(), file="t.jsonl")
+    reading = parse_recordings(
+        (DATA / "adk-2.13-without-content.spans.jsonl").read_text(), file="t.jsonl"
+    )
     assert not reading.recordings
-    told = [problem for problem in reading.problems if "says nothing of what the user said" in problem.message]
+    told = [
+        problem
+        for problem in reading.problems
+        if "says nothing of what the user said" in problem.message
+    ]
     assert len(told) == 1
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in (told[0].hint or "")
     assert any(problem.severity is Severity.ERROR for problem in reading.problems)
@@ -160,7 +178,8 @@ TOOL = {"gen_ai__operation__name": "execute_tool"}
             ],
             [("hi", [], [], "hello")],
         ),
-        # a tool that no model call announces; what it asks of agents of its own is not said to the user
+        # a tool that no model call announces; what it asks of agents of its own is not said to the
+        # user
         (
             [
                 span("a", 0, openinference__span__kind="CHAIN", input__value="hi", output__value="done"),
@@ -181,7 +200,8 @@ TOOL = {"gen_ai__operation__name": "execute_tool"}
             ],
             [("hi", [("look", {})], [None], "done")],
         ),
-        # the schema of a tool beside what it was given, as OpenAI's Agents SDK and smolagents have it, and AG2
+        # the schema of a tool beside what it was given, as OpenAI's Agents SDK and smolagents have
+        # it, and AG2
         (
             [
                 span("a", 0, openinference__span__kind="AGENT", input__value="hi", output__value="done"),
@@ -210,7 +230,8 @@ TOOL = {"gen_ai__operation__name": "execute_tool"}
                 )
             ],
         ),
-        # a tool that tells its arguments otherwise than the model asked; one that nobody asked for is a call more
+        # a tool that tells its arguments otherwise than the model asked; one that nobody asked for
+        # is a call more
         (
             [
                 span("a", 0, openinference__span__kind="AGENT", input__value="hi", output__value="done"),
@@ -221,7 +242,8 @@ TOOL = {"gen_ai__operation__name": "execute_tool"}
             ],
             [("hi", [("look", {"n": 1}), ("look", {"n": 2}), ("look", {"n": 3})], [None] * 3, "done")],
         ),
-        # one span for all calls of a model, which keeps what the last one asked for (OpenInference on google-adk 2.13)
+        # one span for all calls of a model, which keeps what the last one asked for (OpenInference
+        # on google-adk 2.13)
         (
             [
                 span("a", 0, openinference__span__kind="AGENT", input__value="hi", output__value="done"),
@@ -284,13 +306,18 @@ def test_turns(spans: list[dict[str, Any]], turns: list[Any]) -> None:
         (
             [
                 span("m", 1, "a", **CHAT, gen_ai__output__messages=calls("third", {})),
-                *(span(name, at, "m", **TOOL, gen_ai__tool__name=name) for at, name in ((2, "first"), (3, "second"))),
+                *(
+                    span(name, at, "m", **TOOL, gen_ai__tool__name=name)
+                    for at, name in ((2, "first"), (3, "second"))
+                ),
             ],
             "has calls of tools that have no span",
         ),
     ],
 )
-def test_an_order_of_calls_that_nobody_can_know_is_refused(spans: list[dict[str, Any]], why: str) -> None:
+def test_an_order_of_calls_that_nobody_can_know_is_refused(
+    spans: list[dict[str, Any]], why: str
+) -> None:
     top = span("a", 0, openinference__span__kind="AGENT", input__value="hi", output__value="done")
     reading = parse_recordings(json.dumps([top, *spans]), file="t.json")
     assert not reading.recordings
@@ -298,7 +325,10 @@ def test_an_order_of_calls_that_nobody_can_know_is_refused(spans: list[dict[str,
     assert "session t: span 'a' does not tell in which order its calls were made" in told.message
     assert why in told.message
     # a single call has no order
-    assert parse_recordings(json.dumps([top, spans[0]]), file="t.json").recordings or spans[0]["name"] == "m"
+    assert (
+        parse_recordings(json.dumps([top, spans[0]]), file="t.json").recordings
+        or spans[0]["name"] == "m"
+    )
 
 
 ODD: list[dict[str, Any]] = [  # what stands in a span of OTLP
@@ -315,10 +345,23 @@ ODD: list[dict[str, Any]] = [  # what stands in a span of OTLP
 
 @pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
 def test_numbers_that_are_none_are_left_out(odd: dict[str, Any]) -> None:
-    said = [{"key": key, "value": {"stringValue": value}} for key, value in (
-        ("gen_ai.operation.name", "invoke_agent"), ("input.value", "hi"), ("output.value", "hello"))]  # fmt: skip
-    whole = {"traceId": "t", "spanId": "a", **odd, "attributes": [*said, *odd.get("attributes", ())]}
-    reading = parse_recordings(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [whole]}]}]}), file="t.json")
+    said = [
+        {"key": key, "value": {"stringValue": value}}
+        for key, value in (
+            ("gen_ai.operation.name", "invoke_agent"),
+            ("input.value", "hi"),
+            ("output.value", "hello"),
+        )
+    ]
+    whole = {
+        "traceId": "t",
+        "spanId": "a",
+        **odd,
+        "attributes": [*said, *odd.get("attributes", ())],
+    }
+    reading = parse_recordings(
+        json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [whole]}]}]}), file="t.json"
+    )
     assert summary(reading) == [("t", [("hi", [], [], "hello")])]
 
 
@@ -346,7 +389,9 @@ def test_reading_takes_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> No
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just("{"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 NAMES = st.sampled_from([
@@ -362,7 +407,9 @@ NAMES = st.sampled_from([
         st.fixed_dictionaries(
             {
                 "name": st.sampled_from(["invocation", "call_llm", "x"]),
-                "context": st.fixed_dictionaries({"trace_id": st.just("t"), "span_id": st.sampled_from("abc")}),
+                "context": st.fixed_dictionaries(
+                    {"trace_id": st.just("t"), "span_id": st.sampled_from("abc")}
+                ),
                 "parent_id": st.sampled_from([None, "a", "b", "c"]),
                 "start_time": JSON,
                 "attributes": st.dictionaries(

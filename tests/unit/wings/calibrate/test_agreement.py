@@ -17,7 +17,9 @@ COUNTS = st.integers(0, 30)
 
 
 def matrix(yes_yes: int, yes_no: int, no_yes: int, no_no: int) -> Confusion:
-    return Confusion(true_positive=yes_yes, false_negative=yes_no, false_positive=no_yes, true_negative=no_no)
+    return Confusion(
+        true_positive=yes_yes, false_negative=yes_no, false_positive=no_yes, true_negative=no_no
+    )
 
 
 @pytest.mark.parametrize(
@@ -26,7 +28,8 @@ def matrix(yes_yes: int, yes_no: int, no_yes: int, no_no: int) -> Confusion:
         ((20, 5, 10, 15), 0.4),  # grant proposals, the textbook example
         ((45, 15, 25, 15), 0.1304),  # equal agreement, unlike kappas: the textbook's two tables
         ((25, 35, 5, 35), 0.2593),
-        ((40, 9, 6, 45), 0.6995),  # Feinstein and Cicchetti 1990, the first paradox: 85 % agreement both times
+        # Feinstein and Cicchetti 1990, the first paradox: 85 % agreement both times
+        ((40, 9, 6, 45), 0.6995),
         ((80, 10, 5, 5), 0.3182),
         ((10, 0, 0, 10), 1.0),
         ((0, 10, 10, 0), -1.0),
@@ -39,7 +42,8 @@ def test_published_kappas(cells: tuple[int, int, int, int], kappa: float) -> Non
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
 def test_kappa_is_agreement_beyond_that_of_every_pair(a: int, b: int, c: int, d: int) -> None:
-    """Expected agreement by brute force: the person's label of one item beside the judge's of another."""
+    """Expected agreement by brute force: the person's label of one item beside the judge's of
+    another."""
     people = [True] * (a + b) + [False] * (c + d)
     judged = [True] * a + [False] * b + [True] * c + [False] * d
     total = len(people)
@@ -58,7 +62,9 @@ def test_kappa_is_agreement_beyond_that_of_every_pair(a: int, b: int, c: int, d:
 
 def test_an_undecided_label_is_no_disagreement() -> None:
     verdicts = labelled("y/y*6 n/n*5 y/? n/?*3 y/n")
-    assert agreement.confusion(verdicts) == dataclasses.replace(matrix(6, 1, 0, 5), undecided=4, clusters=16)
+    assert agreement.confusion(verdicts) == dataclasses.replace(
+        matrix(6, 1, 0, 5), undecided=4, clusters=16
+    )
     rate = agreement.agreement_rate(verdicts)
     assert rate is not None
     assert rate.value == 11 / 12
@@ -67,7 +73,10 @@ def test_an_undecided_label_is_no_disagreement() -> None:
 
 def test_rates_are_shares_of_what_people_say() -> None:
     verdicts = labelled("y/y*9 y/n*1 n/y*2 n/n*6")
-    tpr, tnr = agreement.agreement_rate(verdicts, of=True), agreement.agreement_rate(verdicts, of=False)
+    tpr, tnr = (
+        agreement.agreement_rate(verdicts, of=True),
+        agreement.agreement_rate(verdicts, of=False),
+    )
     assert tpr is not None
     assert tnr is not None
     assert (tpr.value, tnr.value) == (0.9, 0.75)
@@ -92,11 +101,16 @@ def test_agreeing_on_a_few_is_no_certainty() -> None:
 
 
 def test_labels_of_one_case_count_for_less() -> None:
-    spread = [each for number in range(4) for each in labelled("y/y*10" if number % 2 else "y/n*10")]
-    four_cases = [dataclasses.replace(each, cluster=str(number // 10)) for number, each in enumerate(spread)]
+    spread = [
+        each for number in range(4) for each in labelled("y/y*10" if number % 2 else "y/n*10")
+    ]
+    four_cases = [
+        dataclasses.replace(each, cluster=str(number // 10)) for number, each in enumerate(spread)
+    ]
     clustered = agreement.agreement_rate(four_cases)
     assert clustered is not None
-    assert clustered.interval == rates.wilson(2, 4)  # forty labels of four cases that never differ inside
+    # forty labels of four cases that never differ inside
+    assert clustered.interval == rates.wilson(2, 4)
 
 
 @pytest.mark.parametrize(
@@ -112,18 +126,23 @@ def test_kappas_interval_holds_the_truth_as_often_as_it_says(
     held = known = 0
     for _ in range(250):
         drawn = random.choices(["y/y", "y/n", "n/y", "n/n"], weights=cells, k=total)
-        rate = agreement.kappa_rate(labelled(" ".join(drawn)), seed=random.randrange(10**6), draws=200)
+        rate = agreement.kappa_rate(
+            labelled(" ".join(drawn)), seed=random.randrange(10**6), draws=200
+        )
         if rate is not None:
             known += 1
             held += rate.interval.low <= truth <= rate.interval.high
-    assert held / known > 0.88  # 0.95 but for chance; the bootstrap holds it in 65 % to 78 % of the first two
+    # 0.95 but for chance; the bootstrap holds it in 65 % to 78 % of the first two
+    assert held / known > 0.88
 
 
 # --- the same judge ------------------------------------------------------------------------------
 
 
 def test_what_changed_about_the_judge_is_said() -> None:
-    other = dataclasses.replace(JUDGE, model="gemini-3-pro", prompt_version="3", config={"temperature": 0})
+    other = dataclasses.replace(
+        JUDGE, model="gemini-3-pro", prompt_version="3", config={"temperature": 0}
+    )
     assert agreement.judge_changes(other, JUDGE) == (
         "model gemini-2.5-flash -> gemini-3-pro",
         "prompt version 2 -> 3",

@@ -1,4 +1,5 @@
-"""Whether a run may rely on its judges: what evalgate.yml asks for, beside what people's labels say."""
+"""Whether a run may rely on its judges: what evalgate.yml asks for, beside what people's labels
+say."""
 
 from __future__ import annotations
 
@@ -28,14 +29,20 @@ def chosen(root: Path, judge: str, **given: object) -> Settings:
 
 
 def problems(choice: Settings, *names: str) -> list[tuple[str, Severity]]:
-    uses = tuple(criteria.with_facts(CriterionUse(name=name, threshold=0.5)) for name in names or (MATCH,))
+    uses = tuple(
+        criteria.with_facts(CriterionUse(name=name, threshold=0.5)) for name in names or (MATCH,)
+    )
     own = dataclasses.replace(suite(case("c", turn("x", answer="y"))), criteria=uses)
-    settled = judges.settle_suites([own, dataclasses.replace(own, key="another.json")], judges.defaults_of(choice))
+    settled = judges.settle_suites(
+        [own, dataclasses.replace(own, key="another.json")], judges.defaults_of(choice)
+    )
     return [(each.code, each.severity) for each in apply.check(choice, settled)]
 
 
 def write(root: Path, *calibrations: object) -> None:
-    made = Calibration(evalgate="1", made_at="2026", labels_file="my.jsonl", source="asked", criteria=calibrations)  # type: ignore[arg-type]  # each is one
+    made = Calibration(
+        evalgate="1", made_at="2026", labels_file="my.jsonl", source="asked", criteria=calibrations
+    )  # type: ignore[arg-type]  # each is one
     (root / "calibration.json").write_text(calibration_file.render(made))
 
 
@@ -53,11 +60,18 @@ def write(root: Path, *calibrations: object) -> None:
         # without a minimum the same are notices
         ("calibration: calibration.json", None, [("calibration-missing", Severity.NOTE)]),
         ("calibration: calibration.json", (POOR,), []),
-        ("calibration: calibration.json, model: m", (GOOD,), [("calibration-of-another-judge", Severity.NOTE)]),
+        (
+            "calibration: calibration.json, model: m",
+            (GOOD,),
+            [("calibration-of-another-judge", Severity.NOTE)],
+        ),
     ],
 )
 def test_what_stops_a_run(
-    tmp_path: Path, judge: str, calibrations: tuple[object, ...] | None, expected: list[tuple[str, Severity]]
+    tmp_path: Path,
+    judge: str,
+    calibrations: tuple[object, ...] | None,
+    expected: list[tuple[str, Severity]],
 ) -> None:
     if calibrations is not None:
         write(tmp_path, *calibrations)
@@ -67,11 +81,15 @@ def test_what_stops_a_run(
 def test_a_broken_file_is_told_and_nobody_judging_needs_none(tmp_path: Path) -> None:
     (tmp_path / "calibration.json").write_text("{")
     assert problems(chosen(tmp_path, BOTH)) == [("calibration-unreadable", Severity.ERROR)]
-    assert problems(chosen(tmp_path, "calibration: calibration.json")) == [("calibration-unreadable", Severity.WARNING)]
+    assert problems(chosen(tmp_path, "calibration: calibration.json")) == [
+        ("calibration-unreadable", Severity.WARNING)
+    ]
     assert problems(chosen(tmp_path, BOTH, skip_judged=True)) == []
 
 
-def test_criteria_that_say_no_yes_or_no_are_told_and_those_that_ask_nobody_pass(tmp_path: Path) -> None:
+def test_criteria_that_say_no_yes_or_no_are_told_and_those_that_ask_nobody_pass(
+    tmp_path: Path,
+) -> None:
     found = problems(chosen(tmp_path, BOTH), "safety_v1", "response_match_score")
     assert found == [("label-without-verdict", Severity.NOTE)]
 
@@ -83,5 +101,8 @@ def test_the_hint_names_the_labels_and_the_file(tmp_path: Path) -> None:
         suite(case("c")), criteria=(criteria.with_facts(CriterionUse(name=MATCH, threshold=0.5)),)
     )
     (problem,) = apply.check(choice, judges.settle_suites([own], judges.defaults_of(choice)))
-    assert problem.hint == "Run `evalgate calibrate my.jsonl` and commit calibration.json (docs/calibration.md)."
+    assert (
+        problem.hint
+        == "Run `evalgate calibrate my.jsonl` and commit calibration.json (docs/calibration.md)."
+    )
     assert JUDGE.model in problem.message

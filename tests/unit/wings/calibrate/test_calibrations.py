@@ -8,7 +8,13 @@ import pytest
 from builders.labels import JUDGE, MATCH, calibrated, labelled
 from hypothesis import given, settings, strategies as st
 
-from evalgate.model import AskedJudge, Calibration, ConfusionKind, CriterionCalibration, JudgeIdentity
+from evalgate.model import (
+    AskedJudge,
+    Calibration,
+    ConfusionKind,
+    CriterionCalibration,
+    JudgeIdentity,
+)
 from evalgate.wings.calibrate import agreement, calibration_file
 
 OTHER = dataclasses.replace(JUDGE, model="gemini-3-pro")
@@ -18,7 +24,9 @@ POOR = calibrated("y/y*30 y/n*10 n/n*10 n/y*10")
 
 
 def of(*criteria: CriterionCalibration) -> Calibration:
-    return Calibration(evalgate="1", made_at="2026-01-02", labels_file="l", source="asked", criteria=criteria)
+    return Calibration(
+        evalgate="1", made_at="2026-01-02", labels_file="l", source="asked", criteria=criteria
+    )
 
 
 @pytest.mark.parametrize(
@@ -27,7 +35,13 @@ def of(*criteria: CriterionCalibration) -> Calibration:
         (of(GOOD), JUDGE, 0.6, "", ""),
         (None, JUDGE, 0.6, "calibration-missing", "`gemini-2.5-flash` (prompt 2)"),
         (None, JUDGE, None, "calibration-missing", "no label"),
-        (of(dataclasses.replace(GOOD, criterion="another")), JUDGE, 0.6, "calibration-missing", "no label"),
+        (
+            of(dataclasses.replace(GOOD, criterion="another")),
+            JUDGE,
+            0.6,
+            "calibration-missing",
+            "no label",
+        ),
         (of(GOOD), OTHER, 0.6, "calibration-of-another-judge", "gemini-2.5-flash -> gemini-3-pro"),
         (
             of(GOOD),
@@ -47,7 +61,11 @@ def of(*criteria: CriterionCalibration) -> Calibration:
     ],
 )
 def test_what_a_run_may_rely_on(
-    calibration: Calibration | None, judge: JudgeIdentity, least: float | None, code: str, words: str
+    calibration: Calibration | None,
+    judge: JudgeIdentity,
+    least: float | None,
+    code: str,
+    words: str,
 ) -> None:
     fault = agreement.fault_of(MATCH, judge, calibration, min_kappa=least)
     found, message = fault or ("", "")
@@ -68,7 +86,10 @@ def test_doubts_are_told() -> None:
     ("words", "told"),
     [
         ("y/y*60 n/n*55 n/y*3 y/n*2", ""),
-        ("y/y*6 n/n*5 n/y", "too few labels: kappa may be anything from 0.29 to 0.96; about 61 labels are needed"),
+        (
+            "y/y*6 n/n*5 n/y",
+            "too few labels: kappa may be anything from 0.29 to 0.96; about 61 labels are needed",
+        ),
         ("y/y*50", "every label and every verdict is yes"),
         ("n/n*50", "every label and every verdict is no"),
         ("y/y*45 y/n*5", "no label is a no"),
@@ -89,11 +110,17 @@ def test_examples_of_each_confusion_are_kept_and_clipped() -> None:
     assert [kinds.count(kind) for kind in ConfusionKind] == [agreement.EXAMPLES, 2, 1]
     assert max(len(example.shown) for example in made.examples) < 500
     undecided = made.examples[-1]
-    assert (undecided.human, undecided.judge, undecided.rationale) == ("valid", "", "the judge was out of reach")
+    assert (undecided.human, undecided.judge, undecided.rationale) == (
+        "valid",
+        "",
+        "the judge was out of reach",
+    )
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.sampled_from(["y/y", "y/n", "n/y", "n/n", "y/?", "n/?"]), min_size=1, max_size=25))
+@given(
+    st.lists(st.sampled_from(["y/y", "y/n", "n/y", "n/n", "y/?", "n/?"]), min_size=1, max_size=25)
+)
 def test_a_file_is_read_back_as_it_was_written(words: list[str]) -> None:
     made = agreement.calibrate(ASKED, labelled(" ".join(words)), seed=0)
     read = calibration_file.parse(calibration_file.render(of(made)))

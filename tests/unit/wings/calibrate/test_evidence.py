@@ -1,4 +1,5 @@
-"""From labels to evidence and stored grades: the gate's own criteria, the right turn, and every place that is none."""
+"""From labels to evidence and stored grades: the gate's own criteria, the right turn, and every
+place that is none."""
 
 from __future__ import annotations
 
@@ -63,12 +64,17 @@ def verdict(label: str, score: float | None, at: int, of: str = "") -> Finding:
 
 GRADES = {
     MATCH: Score(value=0.5, findings=(verdict("valid", 1.0, 1), verdict("invalid", 0.0, 2))),
-    ANSWER: Score(value=0.5, findings=(verdict("yes", 1.0, 1, "It is kind."), verdict("no", 0.0, 1, "It is short."))),
+    ANSWER: Score(
+        value=0.5,
+        findings=(verdict("yes", 1.0, 1, "It is kind."), verdict("no", 0.0, 1, "It is short.")),
+    ),
 }
 
 
 def stored(*uses: CriterionUse) -> Stored:
-    own = dataclasses.replace(suite(Case(case_id="loan", conversation=TURNS), key=KEY), criteria=uses or USES)
+    own = dataclasses.replace(
+        suite(Case(case_id="loan", conversation=TURNS), key=KEY), criteria=uses or USES
+    )
     good, bad = TrialKey(suite=KEY, case_id="loan"), TrialKey(suite=KEY, case_id="loan", number=1)
     failure = AgentFailure(kind=FailureKind.RAISED, message="KeyError")
     transcripts = InMemoryTranscripts({good: Transcript(invocations=TURNS)})
@@ -97,7 +103,9 @@ class Found(NamedTuple):
     problems: list[Problem]
 
 
-def evidence_of(*lines: dict[str, Any], suites: dict[str, tuple[CriterionUse, ...]] | None = None) -> Found:
+def evidence_of(
+    *lines: dict[str, Any], suites: dict[str, tuple[CriterionUse, ...]] | None = None
+) -> Found:
     by_name: dict[str, dict[str, CriterionUse]] = {}
     for key, uses in (suites or {KEY: USES}).items():
         for each in uses:
@@ -117,9 +125,13 @@ def test_a_whole_conversation_is_asked_about_whole() -> None:
 
 
 def test_a_known_rubric_is_asked_with_the_others_and_a_new_one_alone() -> None:
-    known, new = evidence_of(placed(ANSWER, turn=1, rubric="kind"), placed(ANSWER, turn=1, rubric="It rhymes.")).asked
+    known, new = evidence_of(
+        placed(ANSWER, turn=1, rubric="kind"), placed(ANSWER, turn=1, rubric="It rhymes.")
+    ).asked
     assert len(known.use.options["rubrics"]) == 2  # exactly what the gate asks
-    assert [each["rubric_content"]["text_property"] for each in new.use.options["rubrics"]] == ["It rhymes."]
+    assert [each["rubric_content"]["text_property"] for each in new.use.options["rubrics"]] == [
+        "It rhymes."
+    ]
     assert (known.subject, new.subject) == ("It is kind.", "It rhymes.")
 
 
@@ -148,20 +160,36 @@ def test_texts_are_judged_as_the_suites_do_it_where_they_agree() -> None:
     [
         (placed(MATCH), "label-place-unknown", "set `turn`"),
         (placed(MATCH, turn=3), "label-place-unknown", "the conversation has 2 turns"),
-        (placed(MATCH, turn=2, answer="another"), "label-of-another-answer", "differs from the labeled one"),
+        (
+            placed(MATCH, turn=2, answer="another"),
+            "label-of-another-answer",
+            "differs from the labeled one",
+        ),
         (placed(MATCH, turn=1, repeat=1), "label-place-unknown", "the agent failed in it"),
         (placed(MATCH, turn=1, repeat=7), "label-place-unknown", "no repeat 7"),
         ({**placed(MATCH, turn=1), "case": "lone"}, "label-place-unknown", "Did you mean `loan`?"),
-        ({**placed(MATCH, turn=1), "suite": "evals/desks.json"}, "label-place-unknown", "Did you mean"),
+        (
+            {**placed(MATCH, turn=1), "suite": "evals/desks.json"},
+            "label-place-unknown",
+            "Did you mean",
+        ),
         (placed(ANSWER, turn=1), "label-subject-unknown", "Rubrics: kind and short"),
-        (placed(SUCCESS, rubric="goal_reached"), "label-subject-unknown", "Did you mean `goals_reached`?"),
+        (
+            placed(SUCCESS, rubric="goal_reached"),
+            "label-subject-unknown",
+            "Did you mean `goals_reached`?",
+        ),
     ],
 )
 def test_a_place_that_is_none(line: dict[str, Any], code: str, words: str) -> None:
     found = evidence_of(line, TEXTS)
     assert len(found.asked) == 1  # the other label is good
     (problem,) = found.problems
-    assert (problem.code, problem.severity, problem.place and problem.place.line) == (code, Severity.ERROR, 1)
+    assert (problem.code, problem.severity, problem.place and problem.place.line) == (
+        code,
+        Severity.ERROR,
+        1,
+    )
     assert words in f"{problem.message} {problem.hint}"
 
 
@@ -180,13 +208,19 @@ def test_labels_of_one_question_ask_once_and_each_gets_its_verdict() -> None:
     def script(request: JudgeRequest) -> str:
         if "properties" not in request.prompt:
             return json.dumps({"rationale": "so", "verdict": "valid"})
-        said = [{"id": f"P{n}", "rationale": "so", "verdict": word} for n, word in ((1, "yes"), (2, "no"))]
+        said = [
+            {"id": f"P{n}", "rationale": "so", "verdict": word}
+            for n, word in ((1, "yes"), (2, "no"))
+        ]
         return json.dumps({"verdicts": said})
 
     judge = ScriptedJudge(script)
     held = panel(judge)
     asked = evidence_of(
-        placed(ANSWER, turn=1, rubric="kind"), placed(ANSWER, turn=1, rubric="short"), placed(MATCH, turn=2), TEXTS
+        placed(ANSWER, turn=1, rubric="kind"),
+        placed(ANSWER, turn=1, rubric="short"),
+        placed(MATCH, turn=2),
+        TEXTS,
     ).asked
     try:
         verdicts = calibrate.ask(asked, held, deviations=OURS)
@@ -227,18 +261,29 @@ def test_ctrl_c_waits_for_no_judge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_stored_verdicts_are_found_and_equal_those_that_would_be_asked() -> None:
-    lines = (placed(MATCH, turn=2), placed(ANSWER, turn=1, rubric="short"), placed(ANSWER, turn=1, rubric="kind"))
+    lines = (
+        placed(MATCH, turn=2),
+        placed(ANSWER, turn=1, rubric="short"),
+        placed(ANSWER, turn=1, rubric="kind"),
+    )
     verdicts, _ = evidence.find_verdicts(read(*lines, TEXTS), stored())
     assert [each.passed for each in verdicts] == [False, False, True]
     grades = [GRADES[name] for name in (MATCH, ANSWER, ANSWER)]
-    asked = [evidence.verdict_of(each, grade) for each, grade in zip(evidence_of(*lines).asked, grades, strict=True)]
-    assert [(each.cluster, each.shown) for each in asked] == [(each.cluster, each.shown) for each in verdicts]
+    asked = [
+        evidence.verdict_of(each, grade)
+        for each, grade in zip(evidence_of(*lines).asked, grades, strict=True)
+    ]
+    assert [(each.cluster, each.shown) for each in asked] == [
+        (each.cluster, each.shown) for each in verdicts
+    ]
 
 
 def test_a_run_with_another_answer_leaves_the_label_out_and_says_so() -> None:
     verdicts, problems = evidence.find_verdicts(read(placed(MATCH, turn=2, answer="two")), stored())
     assert verdicts == []
-    assert [(each.code, each.severity) for each in problems] == [("label-of-another-answer", Severity.WARNING)]
+    assert [(each.code, each.severity) for each in problems] == [
+        ("label-of-another-answer", Severity.WARNING)
+    ]
 
 
 def test_a_criterion_that_the_run_did_not_grade() -> None:
@@ -272,7 +317,12 @@ def test_a_draft_is_a_plain_sample() -> None:
 
 
 def test_a_judge_that_gives_no_yes_or_no_is_not_drafted() -> None:
-    assert labels.draft(stored(use("safety_v1"), use("response_evaluation_score", judge="llm")), most=5, seed=0) == []
+    assert (
+        labels.draft(
+            stored(use("safety_v1"), use("response_evaluation_score", judge="llm")), most=5, seed=0
+        )
+        == []
+    )
 
 
 # --- the version of the prompt --------------------------------------------------------------------
@@ -284,16 +334,21 @@ def test_a_judge_that_gives_no_yes_or_no_is_not_drafted() -> None:
         (final_response_match_v2.VERSION, []),
         (
             "0",
-            [f"with prompt 0, the current one is {final_response_match_v2.VERSION}: this calibration applies"],
+            [
+                f"with prompt 0, the current one is {final_response_match_v2.VERSION}: this calibration applies"
+            ],
         ),
         ("", ["lack the prompt version"]),
     ],
 )
-def test_stored_verdicts_are_of_the_prompt_that_the_run_asked_with(stored_version: str, notes: list[str]) -> None:
+def test_stored_verdicts_are_of_the_prompt_that_the_run_asked_with(
+    stored_version: str, notes: list[str]
+) -> None:
     read = stored()
     (suite,) = read.run.suites
     asked = tuple(
-        dataclasses.replace(use, prompt_version=stored_version if use.name == MATCH else "") for use in suite.criteria
+        dataclasses.replace(use, prompt_version=stored_version if use.name == MATCH else "")
+        for use in suite.criteria
     )
     suites = (dataclasses.replace(suite, criteria=asked),)
     run = dataclasses.replace(read, run=dataclasses.replace(read.run, suites=suites))

@@ -37,16 +37,24 @@ CALLED = ces_evidence.did("seven", ToolCall(name="look"))
 OF_CES = {
     "ces_semantic_similarity": ces_evidence.evidence(GOLDEN, CALLED),
     "ces_hallucination": ces_evidence.evidence(
-        {**GOLDEN, "evaluationMetricsThresholdOverride": {"goldenHallucinationMetricBehavior": "ENABLED"}}, CALLED
+        {
+            **GOLDEN,
+            "evaluationMetricsThresholdOverride": {"goldenHallucinationMetricBehavior": "ENABLED"},
+        },
+        CALLED,
     ),
     "ces_evaluation_expectations": ces_evidence.evidence(
-        {"golden": {**GOLDEN["golden"], "evaluationExpectations": ["one"]}}, CALLED, prompts={"one": "Polite?"}
+        {"golden": {**GOLDEN["golden"], "evaluationExpectations": ["one"]}},
+        CALLED,
+        prompts={"one": "Polite?"},
     ),
     "ces_user_goal": ces_evidence.evidence(
         {"scenario": {"task": "x", "userGoalBehavior": "USER_GOAL_SATISFIED"}}, CALLED
     ),
     "ces_goals": ces_evidence.evidence({"scenario": {"task": "x"}}, CALLED, goals=("a",)),
-    "ces_rubrics": ces_evidence.evidence({"scenario": {"task": "x", "rubrics": ["It is kind."]}}, CALLED),
+    "ces_rubrics": ces_evidence.evidence(
+        {"scenario": {"task": "x", "rubrics": ["It is kind."]}}, CALLED
+    ),
 }
 ABLE = [name for name, spec in criteria.CRITERIA.items() if spec.verdicts is not None]
 WORDS = Verdicts(labels={"yes": True, "no": False}, prompt_version="1")
@@ -67,7 +75,8 @@ def by_model(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("adk_compat", [False, True])
 @pytest.mark.parametrize("name", ABLE)
 def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat: bool) -> None:
-    """A prompt whose version changes without the criterion's saying so would inherit a calibration."""
+    """A prompt whose version changes without the criterion's saying so would inherit a
+    calibration."""
     use = CriterionUse(name=name, threshold=0.5, options=by_model(name))
     judge = judges.judge_of(use)
     assert judge is not None
@@ -82,14 +91,17 @@ def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat:
         evidence = OF_CES.get(name) or TrialView(
             case=asked, actual=(said, said), expected=None if asked.scenario else (said, said)
         )
-        criteria.build(use, CriterionServices(judge=held, deviations=under(adk_compat=adk_compat)))(evidence)
+        criteria.build(use, CriterionServices(judge=held, deviations=under(adk_compat=adk_compat)))(
+            evidence
+        )
     finally:
         held.close()
     assert scripted.requests
     for request in scripted.requests:
         assert request.model == judge.model == "gemini-9"
         version = judge.prompt_version
-        assert version == request.version or version.startswith(f"{request.version}.")  # what else a verdict hangs on
+        # what else a verdict hangs on
+        assert version == request.version or version.startswith(f"{request.version}.")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +112,9 @@ def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat:
         ("safety_v1", {}),  # Google Cloud's service
     ],
 )
-def test_without_a_yes_or_no_there_is_no_judge_to_calibrate(name: str, options: dict[str, Any]) -> None:
+def test_without_a_yes_or_no_there_is_no_judge_to_calibrate(
+    name: str, options: dict[str, Any]
+) -> None:
     use = CriterionUse(name=name, threshold=0.5, options=options)
     assert judges.judge_of(use) is None
     code = dataclasses.replace(use, name="final_response_match_v2", code="my.metric", options={})
@@ -108,7 +122,9 @@ def test_without_a_yes_or_no_there_is_no_judge_to_calibrate(name: str, options: 
 
 
 def test_every_criterion_with_a_judge_model_can_be_labelled_but_the_graded_one() -> None:
-    asking = {name for name, spec in criteria.CRITERIA.items() if spec.needs & {Need.JUDGE, Need.VERTEX}}
+    asking = {
+        name for name, spec in criteria.CRITERIA.items() if spec.needs & {Need.JUDGE, Need.VERTEX}
+    }
     assert asking - set(ABLE) == {"response_evaluation_score"}
     for name in ABLE:
         verdicts = criteria.CRITERIA[name].verdicts
@@ -118,10 +134,14 @@ def test_every_criterion_with_a_judge_model_can_be_labelled_but_the_graded_one()
 
 def opined(label: str, score: float | None, *, of: str = "", at: int | None = 1) -> Finding:
     opinion = Opinion(sample=0, label=label)
-    return Finding(text="because", turn=at, label=label, score=score, subject=of, opinions=(opinion,))
+    return Finding(
+        text="because", turn=at, label=label, score=score, subject=of, opinions=(opinion,)
+    )
 
 
-TWO = Score(value=0.5, findings=(opined("yes", 1.0, of="It is kind."), opined("no", 0.0, of="It is short.")))
+TWO = Score(
+    value=0.5, findings=(opined("yes", 1.0, of="It is kind."), opined("no", 0.0, of="It is short."))
+)
 
 WHOLE = Score(value=1.0, findings=(opined("yes", 1.0, of="It is kind.", at=None),))
 UNREAD = NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message="m", findings=(opined("", None),))
@@ -149,7 +169,12 @@ UNREAD = NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message="m", findings=(opi
     ],
 )  # fmt: skip
 def test_the_verdict_in_a_grade(
-    grade: Score | NotEvaluated, verdicts: Verdicts, turn: int | None, subject: str, passed: bool | None, words: str
+    grade: Score | NotEvaluated,
+    verdicts: Verdicts,
+    turn: int | None,
+    subject: str,
+    passed: bool | None,
+    words: str,
 ) -> None:
     found, _, message = calibration_evidence.said_of(grade, verdicts, turn=turn, subject=subject)
     assert found is passed
@@ -167,15 +192,22 @@ def test_rubrics_are_known_by_id_and_by_text() -> None:
 
 def test_one_turn_is_asked_about_alone() -> None:
     first, second = turn("one", answer="1"), turn("two", answer="2")
-    whole = TrialView(case=case("c", first, second), actual=(first, second), expected=(first, second))
+    whole = TrialView(
+        case=case("c", first, second), actual=(first, second), expected=(first, second)
+    )
     only = calibration_evidence.only_turn(whole, 2)
     assert (only.actual, only.expected, only.case.conversation) == ((second,), (second,), (second,))
-    assert calibration_evidence.only_turn(dataclasses.replace(whole, expected=None), 1).expected is None
+    assert (
+        calibration_evidence.only_turn(dataclasses.replace(whole, expected=None), 1).expected
+        is None
+    )
 
 
 def test_ids_and_times_do_not_make_another_turn() -> None:
     said = turn("how much?", call("look", of="x"), answer="seven")
     again = dataclasses.replace(said, invocation_id="e-42")
     assert calibration_evidence.content(said) == calibration_evidence.content(again)
-    assert calibration_evidence.content(said) != calibration_evidence.content(turn("how much?", answer="seven"))
+    assert calibration_evidence.content(said) != calibration_evidence.content(
+        turn("how much?", answer="seven")
+    )
     assert json.dumps(calibration_evidence.content(Invocation(user_content=said.user_content)))

@@ -1,4 +1,5 @@
-"""labels.jsonl: every spelling of a yes and a no, every bad line with its place, nothing read wrongly in silence."""
+"""labels.jsonl: every spelling of a yes and a no, every bad line with its place, nothing read
+wrongly in silence."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ from evalgate.wings.calibrate.labels import LabelsReading
 MATCH, RUBRICS = "final_response_match_v2", "rubric_based_final_response_quality_v1"
 TOOLS, WORDS = "rubric_based_tool_use_quality_v1", "hallucinations_v1"
 TEXTS = {"user": "how much?", "answer": "seven", "reference": "7"}
-TURN = {"user_content": {"parts": [{"text": "how much?"}]}, "final_response": {"parts": [{"text": "seven"}]}}
+TURN = {
+    "user_content": {"parts": [{"text": "how much?"}]},
+    "final_response": {"parts": [{"text": "seven"}]},
+}
 
 
 def line(**keys: Any) -> dict[str, Any]:
@@ -52,7 +56,10 @@ def test_a_yes_and_a_no_in_many_spellings(word: object, human: bool) -> None:
 
 
 def test_a_judges_own_words_are_understood() -> None:
-    found = [read({"criterion": WORDS, "label": word, **TEXTS}) for word in ("Not applicable", "disputed")]
+    found = [
+        read({"criterion": WORDS, "label": word, **TEXTS})
+        for word in ("Not applicable", "disputed")
+    ]
     assert [each.labels[0].human for each in found] == [True, False]
 
 
@@ -107,7 +114,8 @@ def test_a_conversation_and_a_place_in_results() -> None:
 def test_texts_that_are_not_all_leave_the_place_to_tell() -> None:
     placed = {"suite": "a.json", "case": "c", "user": "how much?", "answer": "seven"}
     without_reference, without_steps = read(
-        {"criterion": MATCH, "label": "yes", **placed}, {"criterion": TOOLS, "label": "yes", "rubric": "r", **placed}
+        {"criterion": MATCH, "label": "yes", **placed},
+        {"criterion": TOOLS, "label": "yes", "rubric": "r", **placed},
     ).labels
     assert (without_reference.evidence, without_steps.evidence) == (None, None)
 
@@ -117,14 +125,38 @@ def test_texts_that_are_not_all_leave_the_place_to_tell() -> None:
     [
         (line(label="vallid"), "unknown-label", "Did you mean `valid`?"),
         (line(label="blue"), "unknown-label", "valid, invalid, yes, no, pass, fail"),
-        (line(criterion="final_respnse_match_v2"), "unknown-criterion", "Did you mean `final_response_match_v2`?"),
-        (line(criterion="response_evaluation_score"), "label-without-verdict", "does not answer yes or no"),
-        ({"criterion": MATCH, "label": "valid"}, "label-without-evidence", "does not identify what was judged"),
+        (
+            line(criterion="final_respnse_match_v2"),
+            "unknown-criterion",
+            "Did you mean `final_response_match_v2`?",
+        ),
+        (
+            line(criterion="response_evaluation_score"),
+            "label-without-verdict",
+            "does not answer yes or no",
+        ),
+        (
+            {"criterion": MATCH, "label": "valid"},
+            "label-without-evidence",
+            "does not identify what was judged",
+        ),
         ({**line(), "reference": None}, "label-without-evidence", "expected answer"),
-        ({"criterion": MATCH, "label": "yes", "conversation": [TURN]}, "label-without-evidence", "`expected`"),
-        ({"criterion": TOOLS, "label": "yes", **TEXTS}, "label-without-evidence", "do not show tool use"),
+        (
+            {"criterion": MATCH, "label": "yes", "conversation": [TURN]},
+            "label-without-evidence",
+            "`expected`",
+        ),
+        (
+            {"criterion": TOOLS, "label": "yes", **TEXTS},
+            "label-without-evidence",
+            "do not show tool use",
+        ),
         (line(rubric="kind"), "label-subject-unknown", "no verdict on a rubric"),
-        ({"criterion": RUBRICS, "label": "no", "sentence": "x", **TEXTS}, "label-subject-unknown", "a sentence"),
+        (
+            {"criterion": RUBRICS, "label": "no", "sentence": "x", **TEXTS},
+            "label-subject-unknown",
+            "a sentence",
+        ),
         (
             {"criterion": RUBRICS, "label": "no", "rubric": "r", "conversation": [TURN], "turn": 2},
             "label-place-unknown",
@@ -149,7 +181,13 @@ def test_a_bad_line_is_told_with_its_place(bad: Any, code: str, words: str) -> N
     assert words in f"{problem.message} {problem.hint}"
 
 
-@given(st.lists(st.one_of(st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists).map(json.dumps))))
+@given(
+    st.lists(
+        st.one_of(
+            st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists).map(json.dumps)
+        )
+    )
+)
 def test_any_text_gives_labels_or_problems(lines: list[str]) -> None:
     found = labels.parse_labels("\n".join(lines), file="f")
     written = [each for each in "\n".join(lines).removeprefix("\ufeff").split("\n") if each.strip()]
@@ -157,7 +195,10 @@ def test_any_text_gives_labels_or_problems(lines: list[str]) -> None:
 
 
 @given(
-    st.dictionaries(st.sampled_from([*labels.LabelLine.model_fields, "lable"]), st.none() | st.text() | st.integers())
+    st.dictionaries(
+        st.sampled_from([*labels.LabelLine.model_fields, "lable"]),
+        st.none() | st.text() | st.integers(),
+    )
 )
 def test_any_object_gives_labels_or_problems(raw: dict[str, Any]) -> None:
     found = read(raw)

@@ -40,7 +40,9 @@ def test_the_ends_solve_the_score_equation(total: int, data: st.DataObject) -> N
     z = NormalDist().inv_cdf(0.975)
     for end in (found.low, found.high):
         if 0 < end < 1:
-            assert abs(successes / total - end) / math.sqrt(end * (1 - end) / total) == pytest.approx(z)
+            assert abs(successes / total - end) / math.sqrt(
+                end * (1 - end) / total
+            ) == pytest.approx(z)
 
 
 def test_ten_alike_in_each_cluster_are_one_observation() -> None:
@@ -49,12 +51,18 @@ def test_ten_alike_in_each_cluster_are_one_observation() -> None:
 
 def test_independent_ones_cost_nothing() -> None:
     assert rates.design_effect([(1, 1), (0, 1), (1, 1)]) == 1
-    assert rates.design_effect([(5, 10), (5, 10)]) == 1  # less than chance would spread: not below 1
-    assert rates.design_effect([(10, 10), (10, 10)]) == 1  # all alike everywhere: nothing to tell it from
+    # less than chance would spread: not below 1
+    assert rates.design_effect([(5, 10), (5, 10)]) == 1
+    # all alike everywhere: nothing to tell it from
+    assert rates.design_effect([(10, 10), (10, 10)]) == 1
     assert rates.design_effect([]) == 1
 
 
-@given(st.lists(st.integers(1, 12).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), max_size=12))
+@given(
+    st.lists(
+        st.integers(1, 12).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), max_size=12
+    )
+)
 def test_the_effect_lies_between_none_and_whole_clusters(clusters: list[tuple[int, int]]) -> None:
     effect = rates.design_effect(clusters)
     assert 1 <= effect <= max([1, *(total for _, total in clusters)])

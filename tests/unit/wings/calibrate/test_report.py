@@ -14,7 +14,9 @@ HOSTILE = "::error::x\n##[group]\x1b[31m`</details><script>@everyone #1 | ![](ht
 
 
 def of(*criteria: CriterionCalibration) -> Calibration:
-    return Calibration(evalgate="1", made_at="2026-01-02", labels_file="l", source="asked", criteria=criteria)
+    return Calibration(
+        evalgate="1", made_at="2026-01-02", labels_file="l", source="asked", criteria=criteria
+    )
 
 
 def test_the_table() -> None:
@@ -52,5 +54,10 @@ def test_hostile_labels_and_answers_command_neither_terminal_nor_runner() -> Non
     shown = agreement.render(calibration, notes=["x"])
     assert "\x1b" not in shown
     assert "\u202e" not in shown
-    assert not [line for line in shown.split("\n") if line.lstrip().startswith("::") or "##[" in line]
-    assert calibration_file.parse(calibration_file.render(calibration)).criteria[0].examples == made.examples
+    assert not [
+        line for line in shown.split("\n") if line.lstrip().startswith("::") or "##[" in line
+    ]
+    assert (
+        calibration_file.parse(calibration_file.render(calibration)).criteria[0].examples
+        == made.examples
+    )

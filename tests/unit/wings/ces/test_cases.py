@@ -16,7 +16,9 @@ APP = "projects/p/locations/l/apps/desk"
 
 
 def made(*files: dict[str, Any], app: dict[str, Any] | None = None) -> list[Case]:
-    texts = {f"evaluations/e{number}/e{number}.json": json.dumps(raw) for number, raw in enumerate(files)}
+    texts = {
+        f"evaluations/e{number}/e{number}.json": json.dumps(raw) for number, raw in enumerate(files)
+    }
     if app:
         texts["app.json"] = json.dumps({"displayName": "desk", **app})
     found = read.library(texts)
@@ -41,7 +43,9 @@ def call(name: str, number: str = "", **args: Any) -> dict[str, Any]:
     return expects(toolCall={"tool": f"{APP}/tools/{name}", "id": number, "args": args})
 
 
-def gives(name: str, response: Any, number: str = "", kind: str = "mockToolResponse") -> dict[str, Any]:
+def gives(
+    name: str, response: Any, number: str = "", kind: str = "mockToolResponse"
+) -> dict[str, Any]:
     return expects(**{kind: {"tool": f"{APP}/tools/{name}", "id": number, "response": response}})
 
 
@@ -61,13 +65,16 @@ def test_the_examples() -> None:
     first, second, third = golden_case.setups
     assert first.state == {"patron_id": "P-2041", "branch": "riverside"}
     assert second.mocks
-    assert second.tools["find_loan"] == ({"response": {"loan_id": "L-77", "due": "2027-03-04", "renewals_left": 1}},)
+    assert second.tools["find_loan"] == (
+        {"response": {"loan_id": "L-77", "due": "2027-03-04", "renewals_left": 1}},
+    )
     # of the stable method what is expected of a tool is what it answers, and no more than that
     assert not third.mocks
     assert {"renew_loan", "circulation_renew_loan"} <= set(third.tools)
     said = [turn.user_content.parts for turn in golden_case.conversation or ()]
     assert said[0] == (Text(text="<event>welcome</event>"),)
-    # what was said before has all that happened, what a mock answered and what is not evaluated among it
+    # what was said before has all that happened, what a mock answered and what is not evaluated
+    # among it
     _, before, last = golden_case.conversation or ()
     assert [type(part) for part in before.parts()] == [ToolCall, ToolCall, ToolResponse]
     assert last.final_response is not None
@@ -101,9 +108,13 @@ def test_what_a_mock_answers(response: Any, rule: Any) -> None:
     assert case.setups[0].tools == {"find": (rule,)}
 
 
-def test_mocks_answer_the_call_that_they_are_for_else_in_order_and_the_last_one_all_others() -> None:
+def test_mocks_answer_the_call_that_they_are_for_else_in_order_and_the_last_one_all_others() -> (
+    None
+):
     first, second = gives("find", {"output": 1}, "a"), gives("find", {"output": 2}, "b")
-    (case,) = made(golden(says("x"), call("find", "a", id=1), call("find", "b", id=2), first, second))
+    (case,) = made(
+        golden(says("x"), call("find", "a", id=1), call("find", "b", id=2), first, second)
+    )
     assert case.setups[0].tools["find"] == (
         {"args": {"id": 1}, "response": 1},
         {"args": {"id": 2}, "response": 2},
@@ -114,7 +125,8 @@ def test_mocks_answer_the_call_that_they_are_for_else_in_order_and_the_last_one_
 
 FAKE = {"goldenRunMethod": "NAIVE", "goldenEvaluationToolCallBehaviour": "FAKE"}
 METHODS = [
-    # settings of the app; whether each turn stands alone, real tools may run, an expected response is answered
+    # settings of the app; whether each turn stands alone, real tools may run, an expected response
+    # is answered
     ({}, True, False, True),
     ({"goldenRunMethod": "STABLE"}, True, False, True),
     ({"goldenRunMethod": "NAIVE"}, False, False, False),
@@ -129,14 +141,25 @@ def test_methods(settings: dict[str, Any], isolated: bool, fakes: bool, answers:
     turn = {"steps": [says("x"), call("find"), response]}
     raw = {"displayName": "g", "golden": {"turns": [turn, turn]}}
     (case,) = made(raw, app={"evaluationSettings": settings})
-    assert (case.isolated, case.setups[0].fakes, bool(case.setups[0].tools)) == (isolated, fakes, answers)
+    assert (case.isolated, case.setups[0].fakes, bool(case.setups[0].tools)) == (
+        isolated,
+        fakes,
+        answers,
+    )
 
 
 def test_what_a_user_gives() -> None:
     image = {"image": {"mimeType": "image/png", "data": "aGk="}}
-    tool = {"toolResponses": {"toolResponses": [{"tool": "pick", "id": "1", "response": {"output": 1}}]}}
-    steps = [{"userInput": each} for each in ({"variables": {"a": 1}}, {"variables": {"b": 2}}, image, tool)]
-    (case,) = made(golden(*steps, says("Hi"), {"agentTransfer": {"targetAgent": f"{APP}/agents/loans"}}))
+    tool = {
+        "toolResponses": {"toolResponses": [{"tool": "pick", "id": "1", "response": {"output": 1}}]}
+    }
+    steps = [
+        {"userInput": each}
+        for each in ({"variables": {"a": 1}}, {"variables": {"b": 2}}, image, tool)
+    ]
+    (case,) = made(
+        golden(*steps, says("Hi"), {"agentTransfer": {"targetAgent": f"{APP}/agents/loans"}})
+    )
     (turn,) = case.conversation or ()
     assert (dict(case.setups[0].state), case.setups[0].agent) == ({"a": 1, "b": 2}, "loans")
     assert turn.user_content.parts == (
@@ -156,14 +179,23 @@ def answers(text: str, **more: Any) -> dict[str, Any]:
 
 SKIPPED = {"expectation": {**answers("y")["expectation"], "skipEvaluation": True}}
 TOOLSET = expects(toolCall={"toolsetTool": {"toolset": f"{APP}/toolsets/s", "toolId": "find"}})
-IGNORED = {"a": {"$matchType": "ignore"}, "b": {"$matchType": "semantic", "$originalValue": "y"}, "c": 1}
+IGNORED = {
+    "a": {"$matchType": "ignore"},
+    "b": {"$matchType": "semantic", "$originalValue": "y"},
+    "c": 1,
+}
 HISTORIES = [
-    # what is expected; who does what on the way (None: nothing is said of calls), and what is said in the end
+    # what is expected; who does what on the way (None: nothing is said of calls), and what is said
+    # in the end
     ([], None, None),
     ([answers("y")], None, "y"),
     ([SKIPPED], None, "y"),
     ([answers("y"), expects(noToolCalls=True)], [], "y"),
-    ([answers("x", role="loans"), answers("y"), call("find")], [("loans", "x"), ("agent", ("find", {}))], "y"),
+    (
+        [answers("x", role="loans"), answers("y"), call("find")],
+        [("loans", "x"), ("agent", ("find", {}))],
+        "y",
+    ),
     ([answers("x", role="user"), answers("y")], [("agent", "x")], "y"),
     # a payload is no answer
     ([answers("y"), expects(agentResponse={"chunks": [{"payload": {"a": 1}}]})], None, "y"),
@@ -194,9 +226,19 @@ def test_what_was_said_and_done_before_a_turn(
 ) -> None:
     (case,) = made(golden(says("hi"), *expected))
     (turn,) = case.conversation or ()
-    done = [(each.author, part) for each in turn.events or () if each.content for part in each.content.parts]
+    done = [
+        (each.author, part)
+        for each in turn.events or ()
+        if each.content
+        for part in each.content.parts
+    ]
     shown = [
-        (who, (part.name, part.args) if isinstance(part, ToolCall) else getattr(part, "text", None) or part.response)
+        (
+            who,
+            (part.name, part.args)
+            if isinstance(part, ToolCall)
+            else getattr(part, "text", None) or part.response,
+        )
         for who, part in done
     ]
     assert (None if turn.events is None else shown) == events
@@ -206,9 +248,20 @@ def test_what_was_said_and_done_before_a_turn(
 
 CRITERIA = [
     (golden(says("x"), expects(agentResponse={"chunks": [{"text": "y"}]})), {cases.SIMILARITY}),
-    (golden(says("x"), expects(agentResponse={"chunks": [{"text": "y"}]}, skipEvaluation=True)), set()),
-    (golden(says("x"), expects(agentResponse={"chunks": [{"text": "y"}]}, comparisonType="EQUALS")), set()),
-    (golden(says("x"), call("find", a={"$matchType": "semantic", "$originalValue": "y"})), {cases.SIMILARITY}),
+    (
+        golden(says("x"), expects(agentResponse={"chunks": [{"text": "y"}]}, skipEvaluation=True)),
+        set(),
+    ),
+    (
+        golden(
+            says("x"), expects(agentResponse={"chunks": [{"text": "y"}]}, comparisonType="EQUALS")
+        ),
+        set(),
+    ),
+    (
+        golden(says("x"), call("find", a={"$matchType": "semantic", "$originalValue": "y"})),
+        {cases.SIMILARITY},
+    ),
     (golden(says("x"), call("find", a={"$matchType": "ignore"})), set()),
 ]
 
@@ -224,10 +277,15 @@ def scenario(**more: Any) -> dict[str, Any]:
 
 
 def test_personas_initiator_and_limits() -> None:
-    personas = [{"name": f"{APP}/evaluationPersonas/{n}", "displayName": n, "personality": f"Is {n}."} for n in "ab"]
+    personas = [
+        {"name": f"{APP}/evaluationPersonas/{n}", "displayName": n, "personality": f"Is {n}."}
+        for n in "ab"
+    ]
     settings = {"scenarioConversationInitiator": "AGENT"}
     (case,) = made(scenario(), app={"evaluationPersonas": personas, "evaluationSettings": settings})
-    (again,) = made(scenario(), app={"evaluationPersonas": personas[::-1], "evaluationSettings": settings})
+    (again,) = made(
+        scenario(), app={"evaluationPersonas": personas[::-1], "evaluationSettings": settings}
+    )
     assert case.scenario is not None
     assert case.scenario.persona is not None
     assert case.scenario.persona.description == f"Is {case.scenario.persona.persona_id}."
@@ -309,8 +367,14 @@ TALK = {"displayName": "s", "scenario": {"task": "t"}}
 RELAXED = [
     # the older one, the newer one with its app, and what it asks for less
     (golden(says("x")), golden(says("x"), changes("a")), {}, []),
-    (golden(says("x")), golden(says("x"), call("find")), {}, ["the expectation is added"]),  # no extra call any more
-    (TALK, TALK, {"evaluationSettings": {"scenarioConversationInitiator": "AGENT"}}, ["the user begins with"]),
+    # no extra call any more
+    (golden(says("x")), golden(says("x"), call("find")), {}, ["the expectation is added"]),
+    (
+        TALK,
+        TALK,
+        {"evaluationSettings": {"scenarioConversationInitiator": "AGENT"}},
+        ["the user begins with"],
+    ),
     (golden(says("x"), call("find")), golden(says("x")), {}, ["the expectation is removed"]),
     (golden(says("x")), golden(says("y")), {}, ["the user input is replaced by another"]),
     (
@@ -334,7 +398,9 @@ RELAXED = [
 ]
 
 
-ANGRY, CALM = ({"displayName": name, "personality": f"You are {name}."} for name in ("angry", "calm"))
+ANGRY, CALM = (
+    {"displayName": name, "personality": f"You are {name}."} for name in ("angry", "calm")
+)
 PERSONAS = [
     # the app's personas before, and after; each scenario has one of them
     ([ANGRY], [ANGRY], []),
@@ -346,14 +412,20 @@ PERSONAS = [
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), PERSONAS)
-def test_another_user_may_be_easier_to_please(before: list[Any], after: list[Any], expected: list[str]) -> None:
-    (older,), (newer,) = (made(scenario(), app={"evaluationPersonas": each}) for each in (before, after))
+def test_another_user_may_be_easier_to_please(
+    before: list[Any], after: list[Any], expected: list[str]
+) -> None:
+    (older,), (newer,) = (
+        made(scenario(), app={"evaluationPersonas": each}) for each in (before, after)
+    )
     assert cases.relaxed(older, newer) == expected
 
 
 def test_a_turn_less_is_no_other_method() -> None:
     turn = {"steps": [says("x")]}
-    (older,), (newer,) = (made({"displayName": "a", "golden": {"turns": [turn] * count}}) for count in (2, 1))
+    (older,), (newer,) = (
+        made({"displayName": "a", "golden": {"turns": [turn] * count}}) for count in (2, 1)
+    )
     assert older.isolated
     assert cases.relaxed(older, newer) == ["golden.turns[1]: the turn is removed"]
 

@@ -1,4 +1,5 @@
-"""CES evaluations at the terminal: shown, checked, compared, and never green because they are not run."""
+"""CES evaluations at the terminal: shown, checked, compared, and never green because they are not
+run."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ DATA = Path(__file__).parents[3] / "data/ces"
 GOLDEN = "evaluations/golden_library_renewal/golden_library_renewal.json"
 SET = {
     "eval_set_id": "s",
-    "eval_cases": [{"eval_id": "c", "conversation": [{"user_content": {"role": "user", "parts": [{"text": "hi"}]}}]}],
+    "eval_cases": [
+        {
+            "eval_id": "c",
+            "conversation": [{"user_content": {"role": "user", "parts": [{"text": "hi"}]}}],
+        }
+    ],
 }
 
 
@@ -43,7 +49,9 @@ def test_list_shows_what_is_there(app: Path) -> None:
 
 
 def test_list_shows_each_file_once(app: Path) -> None:
-    (app / "evalgate.yml").write_text("agents: [{driver: command, command: ./agent}]\njudge: {replay: said.jsonl}\n")
+    (app / "evalgate.yml").write_text(
+        "agents: [{driver: command, command: ./agent}]\njudge: {replay: said.jsonl}\n"
+    )
     lines = called("list").output.splitlines()
     assert lines.count(GOLDEN) == 1
     assert "  CES       evaluation (no agent)" not in lines
@@ -52,7 +60,9 @@ def test_list_shows_each_file_once(app: Path) -> None:
 
 def test_judges_without_credentials_are_one_error_for_each_file(app: Path) -> None:
     (app / "evalgate.yml").write_text("agents: [{driver: command, command: ./agent}]\n")
-    told = [line for line in called("validate").output.splitlines() if "credentials-missing" in line]
+    told = [
+        line for line in called("validate").output.splitlines() if "credentials-missing" in line
+    ]
     assert len(told) == 2
     assert (
         "`ces_semantic_similarity`, `ces_hallucination` and `ces_evaluation_expectations` can never"
@@ -62,11 +72,17 @@ def test_judges_without_credentials_are_one_error_for_each_file(app: Path) -> No
 
 def test_validate_counts_and_tells(app: Path) -> None:
     done = called("validate")
-    assert (done.exit_code, done.output) == (0, "0 suites, 0 cases, 2 CES evaluations: 0 errors, 0 warnings\n")
+    assert (done.exit_code, done.output) == (
+        0,
+        "0 suites, 0 cases, 2 CES evaluations: 0 errors, 0 warnings\n",
+    )
     (app / GOLDEN).write_text((app / GOLDEN).read_text().replace("comparisonType", "comparisonTyp"))
     done = called("validate")
     assert done.exit_code == 2
-    assert f"{GOLDEN}:15:13 (golden.turns[0].steps[2].expectation.comparisonTyp): error: unknown key" in done.output
+    assert (
+        f"{GOLDEN}:15:13 (golden.turns[0].steps[2].expectation.comparisonTyp): error: unknown key"
+        in done.output
+    )
     # a selection is of these files; what they refer to may be elsewhere
     assert called("validate", "evaluations/scenario_lost_card").exit_code == 0
     assert called("validate", "evaluations").exit_code == 2
@@ -76,7 +92,9 @@ def test_validate_counts_and_tells(app: Path) -> None:
 
 
 @pytest.mark.parametrize("selection", [(), ("evaluations",), (GOLDEN,)])
-def test_without_an_agent_ces_evaluations_are_not_a_pass(app: Path, selection: tuple[str, ...]) -> None:
+def test_without_an_agent_ces_evaluations_are_not_a_pass(
+    app: Path, selection: tuple[str, ...]
+) -> None:
     done = called("run", *selection)
     assert done.exit_code == 2
     assert "no agent" in done.output
@@ -122,16 +140,26 @@ def test_diff_marks_what_relaxes(app: Path) -> None:
     path = app / "new/golden_library_renewal/golden_library_renewal.json"
     raw = json.loads(path.read_text())
     raw["description"] = "else"
-    raw["golden"]["turns"][2]["turnLevelMetricsThresholdsOverride"]["semanticSimilaritySuccessThreshold"] = 1
+    raw["golden"]["turns"][2]["turnLevelMetricsThresholdsOverride"][
+        "semanticSimilaritySuccessThreshold"
+    ] = 1
     path.write_text(json.dumps(raw))
     done = called("diff", "evaluations", "new")
     assert done.exit_code == 0
-    assert "semanticSimilaritySuccessThreshold: 2 -> 1 (relaxes: the threshold is lowered from 2 to 1)" in done.output
+    assert (
+        "semanticSimilaritySuccessThreshold: 2 -> 1 (relaxes: the threshold is lowered from 2 to 1)"
+        in done.output
+    )
     assert "2 differences, 1 of them relaxing" in done.output
     (app / "evaluations/app.json").write_text('{"evaluationSettings": {}}')
-    (app / "new/app.yaml").write_text("evaluationSettings:\n  goldenEvaluationToolCallBehaviour: FAKE\n")
+    (app / "new/app.yaml").write_text(
+        "evaluationSettings:\n  goldenEvaluationToolCallBehaviour: FAKE\n"
+    )
     told = "(relaxes: goldenEvaluationToolCallBehaviour becomes FAKE, was unspecified)"
     assert told in called("diff", "evaluations", "new").output
     path.unlink()
-    assert "evaluation renew_loan_happy_path: removed (relaxes)" in called("diff", "evaluations", "new").output
+    assert (
+        "evaluation renew_loan_happy_path: removed (relaxes)"
+        in called("diff", "evaluations", "new").output
+    )
     assert called("diff", "evaluations", "evaluations", "--exit-code").exit_code == 0

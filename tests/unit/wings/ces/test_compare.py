@@ -83,7 +83,8 @@ RELAXES = [  # what is changed, to what, and what is said of it
     (SCENARIO, ("scenario", "rubrics", 0), "Whatever", "the rubric is replaced"),
     (SCENARIO, ("scenario", "task"), "Say hello", "the task is replaced"),
     (SCENARIO, ("scenario", "maxTurns"), ..., "limit of turns"),
-    # added: what failed as unexpected is expected, or is not looked at; more is said to the agent; its tools are faked
+    # added: what failed as unexpected is expected, or is not looked at; more is said to the agent;
+    # its tools are faked
     (GOLDEN, (*FIRST, 4), SKIPPED, "the expectation is added"),
     (GOLDEN, (*LAST, "steps", 9), {"expectation": {"toolCall": {"tool": "x"}}}, "the expectation is added"),
     (GOLDEN, (*FIRST, 4), {"expectation": {"mockToolResponse": {"tool": "x", "response": {"a": 1}}}}, "is added"),
@@ -109,9 +110,17 @@ TIGHTENS = [
     (GOLDEN, (*FIRST, 4), {"expectation": {"updatedVariables": {"a": 1}}}),  # a further expectation
     (GOLDEN, (*FIRST, 4), {"expectation": {"agentTransfer": {"targetAgent": "x"}}}),
     (GOLDEN, (*TURNS, 3), {"steps": [{"userInput": {"text": "And?"}}]}),  # behind all others
-    (SCENARIO, ("scenario", "scenarioExpectations", 9), {"agentResponse": {"chunks": [{"text": "x"}]}}),
+    (
+        SCENARIO,
+        ("scenario", "scenarioExpectations", 9),
+        {"agentResponse": {"chunks": [{"text": "x"}]}},
+    ),
     (SCENARIO, ("scenario", "rubrics", 2), "Is polite"),
-    (SCENARIO, ("evaluationMetricsThresholdOverride", "goldenHallucinationMetricBehavior"), "ENABLED"),
+    (
+        SCENARIO,
+        ("evaluationMetricsThresholdOverride", "goldenHallucinationMetricBehavior"),
+        "ENABLED",
+    ),
     (GOLDEN, METRICS, ...),  # switched on as by default
     (GOLDEN, (*METRICS, "toolCorrectnessMetricsConfig"), ...),
 ]
@@ -138,9 +147,16 @@ def test_what_relaxes(raw: dict[str, Any], path: tuple[Any, ...], value: Any, sa
 
 @pytest.mark.parametrize(("raw", "path", "value", "said"), RELAXES)
 def test_an_assistant_is_refused_what_relaxes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: dict[str, Any], path: tuple[Any, ...], value: Any, said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    raw: dict[str, Any],
+    path: tuple[Any, ...],
+    value: Any,
+    said: str,
 ) -> None:
-    monkeypatch.setattr(gate_resources.platformdirs, "user_cache_dir", lambda _: str(tmp_path / "cache"))
+    monkeypatch.setattr(
+        gate_resources.platformdirs, "user_cache_dir", lambda _: str(tmp_path / "cache")
+    )
     file = tmp_path / "repository/evaluations/e/e.json"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(raw))
@@ -151,7 +167,9 @@ def test_an_assistant_is_refused_what_relaxes(
         assert told.value.code == "INVALID_ARGUMENT"  # an evaluation of neither kind
     else:
         assert told.value.code == "PERMISSION_DENIED"
-        assert any(said in why or said in str(told.value.message) for _, why in told.value.violations)
+        assert any(
+            said in why or said in str(told.value.message) for _, why in told.value.violations
+        )
     assert json.loads(file.read_text()) == raw
 
 
@@ -165,13 +183,26 @@ def test_what_does_not(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -
 PERSONA = {"displayName": "p", "personality": "curt"}
 APPS = [  # what an app says, what it says then, and what is told of it
     ({}, {"evaluationSettings": {"goldenEvaluationToolCallBehaviour": "FAKE"}}, ["becomes FAKE"]),
-    ({"evaluationSettings": {}}, {"evaluationSettings": {"goldenRunMethod": "NAIVE"}}, ["becomes NAIVE"]),
+    (
+        {"evaluationSettings": {}},
+        {"evaluationSettings": {"goldenRunMethod": "NAIVE"}},
+        ["becomes NAIVE"],
+    ),
     ({}, {"evaluationSettings": {"goldenRunMethod": "STABLE"}}, []),
-    ({}, {"evaluationSettings": {"metricsConfig": changed({}, METRICS[1:], {SIMILARITY[-1]: {}})}}, ["switched off"]),
+    (
+        {},
+        {"evaluationSettings": {"metricsConfig": changed({}, METRICS[1:], {SIMILARITY[-1]: {}})}},
+        ["switched off"],
+    ),
     ({}, {"evaluationSettings": {"scenarioConversationInitiator": "AGENT"}}, ["becomes AGENT"]),
-    ({"evaluationPersonas": [PERSONA]}, {"evaluationPersonas": [{**PERSONA, "personality": "kind"}]}, ["replaced"]),
+    (
+        {"evaluationPersonas": [PERSONA]},
+        {"evaluationPersonas": [{**PERSONA, "personality": "kind"}]},
+        ["replaced"],
+    ),
     ({}, {"evaluationPersonas": [PERSONA]}, ["the persona is added"]),
-    ({"llmCriteria": {}}, {"llmCriteria": {"polite": "Is it polite?"}}, []),  # one more prompt, by its name
+    # one more prompt, by its name
+    ({"llmCriteria": {}}, {"llmCriteria": {"polite": "Is it polite?"}}, []),
 ]
 
 

@@ -1,5 +1,6 @@
 # ruff: noqa: E501 - a row is a line
-"""What an update makes of a resource, by its mask; and of the text of its file, where only the value changes."""
+"""What an update makes of a resource, by its mask; and of the text of its file, where only the
+value changes."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ DATA = Path(__file__).parents[3] / "data/ces"
 TURN = {"steps": [{"userInput": {"text": "hi"}}]}
 OTHER = {"steps": [{"userInput": {"text": "ho"}}]}
 LEVEL = {"turnLevelMetricsThresholds": {"semanticSimilaritySuccessThreshold": 2}}
-THRESHOLDS = {"goldenEvaluationMetricsThresholds": LEVEL, "goldenHallucinationMetricBehavior": "ENABLED"}
+THRESHOLDS = {
+    "goldenEvaluationMetricsThresholds": LEVEL,
+    "goldenHallucinationMetricBehavior": "ENABLED",
+}
 GOLDEN = {
     "name": "n",
     "displayName": "a",
@@ -117,7 +121,9 @@ INVALID = [  # mask, what is said
 
 
 @pytest.mark.parametrize(("stored", "body", "mask", "result"), ROWS)
-def test_masks(stored: dict[str, Any], body: dict[str, Any], mask: Any, result: dict[str, Any]) -> None:
+def test_masks(
+    stored: dict[str, Any], body: dict[str, Any], mask: Any, result: dict[str, Any]
+) -> None:
     content = shapes.comparable(Evaluation.model_validate(body))
     before = json.dumps(stored)
     assert edit.updated(stored, content, edit.mask_of(mask, body, Evaluation), Evaluation) == result
@@ -137,16 +143,29 @@ def test_there_are_enough_rows() -> None:
     assert len(ROWS) >= 30
 
 
-# --- the text of a file ---------------------------------------------------------------------------------
+# --- the text of a file
+# ---------------------------------------------------------------------------------
 
 TEXTS = [  # text, what becomes of the value, the text after it
     ('{\n  "a": 1,\n  "b": [1, 2]\n}\n', {"a": 2, "b": [1, 2]}, '{\n  "a": 2,\n  "b": [1, 2]\n}\n'),
-    ('{\n  "a": 1,\n  "b": [1, 2]\n}\n', {"a": 1, "b": [1, 3, 2]}, '{\n  "a": 1,\n  "b": [1, 3, 2]\n}\n'),
+    (
+        '{\n  "a": 1,\n  "b": [1, 2]\n}\n',
+        {"a": 1, "b": [1, 3, 2]},
+        '{\n  "a": 1,\n  "b": [1, 3, 2]\n}\n',
+    ),
     ('{\n  "a": 1,\n  "b": 2\n}\n', {"b": 2}, '{\n  "b": 2\n}\n'),
     ('{\n  "a": 1,\n  "b": 2\n}\n', {"a": 1}, '{\n  "a": 1\n}\n'),
-    ('{\n  "a": 1\n}\n', {"a": 1, "c": {"d": [1]}}, '{\n  "a": 1,\n  "c": {\n    "d": [\n      1\n    ]\n  }\n}\n'),
+    (
+        '{\n  "a": 1\n}\n',
+        {"a": 1, "c": {"d": [1]}},
+        '{\n  "a": 1,\n  "c": {\n    "d": [\n      1\n    ]\n  }\n}\n',
+    ),
     ('{"a":1,"b":2}', {"a": 1, "b": 3, "c": 4}, '{"a":1,"b":3, "c": 4}'),
-    ('{\n\t"a": {},\n\t"b": "é"\n}', {"a": {"x": 1}, "b": "é"}, '{\n\t"a": {\n\t\t"x": 1\n\t},\n\t"b": "é"\n}'),
+    (
+        '{\n\t"a": {},\n\t"b": "é"\n}',
+        {"a": {"x": 1}, "b": "é"},
+        '{\n\t"a": {\n\t\t"x": 1\n\t},\n\t"b": "é"\n}',
+    ),
     # the keys of the file keep their spelling
     ('{"display_name": "a"}', {"displayName": "b"}, '{"display_name": "b"}'),
 ]
@@ -174,7 +193,9 @@ def value_of(text: str, *, is_json: bool) -> Any:
 @pytest.mark.parametrize(("text", "new", "after"), [*TEXTS, *YAMLS])
 def test_only_the_value_changes(text: str, new: Any, after: str) -> None:
     is_json = text.startswith("{")
-    old = json.loads(json.dumps(value_of(text, is_json=is_json)).replace("display_name", "displayName"))
+    old = json.loads(
+        json.dumps(value_of(text, is_json=is_json)).replace("display_name", "displayName")
+    )
     assert edit.spliced(text, old, new, is_json=is_json) == after
 
 
@@ -184,7 +205,10 @@ VALUE = st.recursive(
     | st.integers(-9, 9)
     | st.text(max_size=4)
     | st.sampled_from(["yes", "2027-01-01", "# x", "- a"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "c d"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "b", "c d"]), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 OBJECT = st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUE, min_size=1, max_size=3)

@@ -13,7 +13,12 @@ from google.protobuf import json_format
 from evalgate.model import Content, Event, Invocation, Text, ToolCall, ToolResponse
 from evalgate.wings.ces import outcomes
 from evalgate.wings.ces.outcomes import Kind, Plan, Verdict
-from evalgate.wings.ces.shapes import Evaluation, EvaluationMetricsConfig, EvaluationMetricsThresholds, Outcome
+from evalgate.wings.ces.shapes import (
+    Evaluation,
+    EvaluationMetricsConfig,
+    EvaluationMetricsThresholds,
+    Outcome,
+)
 
 DATA = Path(__file__).parents[3] / "data" / "ces"
 APP = "projects/p/locations/l/apps/desk"
@@ -21,7 +26,10 @@ PASS, FAIL, SKIPPED, ERROR = Outcome.PASS, Outcome.FAIL, Outcome.SKIPPED, None
 
 
 def did(
-    said: str | None = None, *calls: ToolCall | ToolResponse | str, state: Any = None, recorded: bool = True
+    said: str | None = None,
+    *calls: ToolCall | ToolResponse | str,
+    state: Any = None,
+    recorded: bool = True,
 ) -> Invocation:
     """What the agent did in a turn; a text among the calls is said on the way."""
     events = []
@@ -46,11 +54,19 @@ def called(name: str, **args: Any) -> ToolCall:
 
 
 def match(kind: str, value: Any = None) -> dict[str, Any]:
-    return {"$matchType": kind, **({} if value is None else {"$originalValue": value}), "$matchValue": ""}
+    return {
+        "$matchType": kind,
+        **({} if value is None else {"$originalValue": value}),
+        "$matchValue": "",
+    }
 
 
 def golden(
-    *expected: dict[str, Any], turn: Any = None, thresholds: Any = None, config: Any = None, app: Any = None
+    *expected: dict[str, Any],
+    turn: Any = None,
+    thresholds: Any = None,
+    config: Any = None,
+    app: Any = None,
 ) -> Plan:
     """A golden of one turn."""
     steps = [{"userInput": {"text": "Hi"}}, *({"expectation": each} for each in expected)]
@@ -77,11 +93,19 @@ def parameters(value: float) -> dict[str, Any]:
 
 
 def of_parameters(value: float) -> dict[str, Any]:
-    return {"goldenEvaluationMetricsThresholds": {"expectationLevelMetricsThresholds": parameters(value)}}
+    return {
+        "goldenEvaluationMetricsThresholds": {
+            "expectationLevelMetricsThresholds": parameters(value)
+        }
+    }
 
 
 def extra(value: str) -> dict[str, Any]:
-    return {"goldenEvaluationMetricsThresholds": {"toolMatchingSettings": {"extraToolCallBehavior": value}}}
+    return {
+        "goldenEvaluationMetricsThresholds": {
+            "toolMatchingSettings": {"extraToolCallBehavior": value}
+        }
+    }
 
 
 ANSWER = says("Hello", comparisonType="EQUALS")
@@ -104,11 +128,35 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
     ),
     ("equal to what is said on the way", golden(ANSWER), did("Bye", "Hello"), FAIL, {}),
     ("equal at last", golden(ANSWER), did("Hello", "One moment."), PASS, {}),
-    ("contained across messages", golden(says("o\nB", comparisonType="CONTAINS")), did("Bye", "Hello"), FAIL, {}),
-    ("contained in another case", golden(says("ELL", comparisonType="CONTAINS")), did("Hello"), FAIL, {}),
+    (
+        "contained across messages",
+        golden(says("o\nB", comparisonType="CONTAINS")),
+        did("Bye", "Hello"),
+        FAIL,
+        {},
+    ),
+    (
+        "contained in another case",
+        golden(says("ELL", comparisonType="CONTAINS")),
+        did("Hello"),
+        FAIL,
+        {},
+    ),
     ("no answer", golden(ANSWER), did(), FAIL, {}),
-    ("an answer that nothing expects", golden(tool("find")), did("Hello", called("find")), FAIL, {}),
-    ("nothing is expected and nothing said", golden(tool("find")), did(None, called("find")), PASS, {}),
+    (
+        "an answer that nothing expects",
+        golden(tool("find")),
+        did("Hello", called("find")),
+        FAIL,
+        {},
+    ),
+    (
+        "nothing is expected and nothing said",
+        golden(tool("find")),
+        did(None, called("find")),
+        PASS,
+        {},
+    ),
     (
         "a skipped answer expects any",
         golden(FIND, says("x", skipEvaluation=True)),
@@ -117,20 +165,43 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
         {},
     ),
     ("all is skipped", golden(says("x", skipEvaluation=True)), did("y"), SKIPPED, {}),
-    ("an answer without words", golden({"agentResponse": {"chunks": [{"payload": {"a": 1}}]}}), did("y"), SKIPPED, {}),
+    (
+        "an answer without words",
+        golden({"agentResponse": {"chunks": [{"payload": {"a": 1}}]}}),
+        did("y"),
+        SKIPPED,
+        {},
+    ),
     # answers by meaning: 0 to 4
     ("similar enough", golden(says("Hi")), did("Hello"), PASS, {("answer", 1): 3}),
     ("not similar enough", golden(says("Hi")), did("Hello"), FAIL, {("answer", 1): 2}),
-    ("named as such", golden(says("Hi", comparisonType="SEMANTIC_SIMILARITY")), did("Hello"), FAIL, {("answer", 1): 2}),
+    (
+        "named as such",
+        golden(says("Hi", comparisonType="SEMANTIC_SIMILARITY")),
+        did("Hello"),
+        FAIL,
+        {("answer", 1): 2},
+    ),
     ("no verdict is an error", golden(says("Hi")), did("Hello"), ERROR, {("answer", 1): None}),
     ("nobody asked is an error", golden(says("Hi")), did("Hello"), ERROR, {}),
     ("silence needs no judge", golden(says("Hi")), did(), FAIL, {}),
     ("an error stays one beside a failure", golden(says("Hi"), FIND), did("Hello"), ERROR, {}),
-    ("switched off", golden(says("Hi"), config={"semanticSimilarityMetricsConfig": {}}), did("x"), SKIPPED, {}),
+    (
+        "switched off",
+        golden(says("Hi"), config={"semanticSimilarityMetricsConfig": {}}),
+        did("x"),
+        SKIPPED,
+        {},
+    ),
     (
         "switched on for one",
         golden(
-            says("Hi", agentResponseSemanticSimilarityMetricsConfigOverride={"enableSemanticSimilarityMetrics": True}),
+            says(
+                "Hi",
+                agentResponseSemanticSimilarityMetricsConfigOverride={
+                    "enableSemanticSimilarityMetrics": True
+                },
+            ),
             config={"semanticSimilarityMetricsConfig": {}},
         ),
         did("x"),
@@ -139,7 +210,10 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
     ),
     (
         "switched off by the app",
-        golden(says("Hi"), app={"config": {"goldenMetricsConfig": {"semanticSimilarityMetricsConfig": {}}}}),
+        golden(
+            says("Hi"),
+            app={"config": {"goldenMetricsConfig": {"semanticSimilarityMetricsConfig": {}}}},
+        ),
         did("x"),
         SKIPPED,
         {},
@@ -163,7 +237,13 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
         FAIL,
         {("answer", 1): 3},
     ),
-    ("lowered by the app", golden(says("Hi"), app={"thresholds": of_turn(1)}), did("x"), PASS, {("answer", 1): 1}),
+    (
+        "lowered by the app",
+        golden(says("Hi"), app={"thresholds": of_turn(1)}),
+        did("x"),
+        PASS,
+        {("answer", 1): 1},
+    ),
     (
         "0 of the evaluation counts",
         golden(says("Hi"), thresholds=of_turn(0), app={"thresholds": of_turn(4)}),
@@ -175,12 +255,21 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
     ("called", golden(FIND), did(None, called("find", id="a", weeks=3)), PASS, {}),
     ("3 is 3.0", golden(FIND), did(None, called("find", id="a", weeks=3.0)), PASS, {}),
     ("true is not 1", golden(tool("find", all=1)), did(None, called("find", all=True)), FAIL, {}),
-    ("more arguments than expected", golden(FIND), did(None, called("find", id="a", weeks=3, more=1)), PASS, {}),
+    (
+        "more arguments than expected",
+        golden(FIND),
+        did(None, called("find", id="a", weeks=3, more=1)),
+        PASS,
+        {},
+    ),
     ("an argument is another", golden(FIND), did(None, called("find", id="a", weeks=2)), FAIL, {}),
     ("an argument is missing", golden(FIND), did(None, called("find", id="a")), FAIL, {}),
     (
         "half is enough for it",
-        golden({**FIND, "expectationLevelMetricsThresholdsOverride": parameters(0.5)}, thresholds=of_parameters(1)),
+        golden(
+            {**FIND, "expectationLevelMetricsThresholdsOverride": parameters(0.5)},
+            thresholds=of_parameters(1),
+        ),
         did(None, called("find", id="a")),
         PASS,
         {},
@@ -201,10 +290,18 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
     ),
     ("not called", golden(FIND), did(), FAIL, {}),
     ("another is called", golden(FIND), did(None, called("renew", id="a", weeks=3)), FAIL, {}),
-    ("without parameters it is called or not", golden(tool("find")), did(None, called("find", any=1)), PASS, {}),
+    (
+        "without parameters it is called or not",
+        golden(tool("find")),
+        did(None, called("find", any=1)),
+        PASS,
+        {},
+    ),
     (
         "a toolset's tool",
-        golden({"toolCall": {"toolsetTool": {"toolset": f"{APP}/toolsets/desk", "toolId": "find"}}}),
+        golden(
+            {"toolCall": {"toolsetTool": {"toolset": f"{APP}/toolsets/desk", "toolId": "find"}}}
+        ),
         did(None, called("desk_find")),
         PASS,
         {},
@@ -216,7 +313,13 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
         PASS,
         {},
     ),
-    ("one call is not two", golden(tool("find"), tool("find")), did(None, called("find")), FAIL, {}),
+    (
+        "one call is not two",
+        golden(tool("find"), tool("find")),
+        did(None, called("find")),
+        FAIL,
+        {},
+    ),
     ("steps are not recorded", golden(FIND), did(None, recorded=False), ERROR, {}),
     (
         "calls are switched off",
@@ -244,11 +347,35 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
         FAIL,
         {},
     ),
-    ("regexp", golden(tool("find", t=match("regexp", "^P-\\d+$"))), did(None, called("find", t="P-12")), PASS, {}),
-    ("no match", golden(tool("find", t=match("regexp", "^P-\\d+$"))), did(None, called("find", t="P-x")), FAIL, {}),
-    ("no regular expression", golden(tool("find", t=match("regexp", "("))), did(None, called("find", t="(")), FAIL, {}),
+    (
+        "regexp",
+        golden(tool("find", t=match("regexp", "^P-\\d+$"))),
+        did(None, called("find", t="P-12")),
+        PASS,
+        {},
+    ),
+    (
+        "no match",
+        golden(tool("find", t=match("regexp", "^P-\\d+$"))),
+        did(None, called("find", t="P-x")),
+        FAIL,
+        {},
+    ),
+    (
+        "no regular expression",
+        golden(tool("find", t=match("regexp", "("))),
+        did(None, called("find", t="(")),
+        FAIL,
+        {},
+    ),
     ("ignored", golden(tool("find", t=match("ignore"))), did(None, called("find", t=1)), PASS, {}),
-    ("ignored and absent", golden(tool("find", t=match("ignore"))), did(None, called("find")), PASS, {}),
+    (
+        "ignored and absent",
+        golden(tool("find", t=match("ignore"))),
+        did(None, called("find")),
+        PASS,
+        {},
+    ),
     (
         "semantic and equal is not asked",
         golden(tool("find", t=match("semantic", "lost"))),
@@ -397,7 +524,13 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
         FAIL,
         {},
     ),
-    ("no transfer", golden({"agentTransfer": {"targetAgent": f"{APP}/agents/loans"}}), did(), FAIL, {}),
+    (
+        "no transfer",
+        golden({"agentTransfer": {"targetAgent": f"{APP}/agents/loans"}}),
+        did(),
+        FAIL,
+        {},
+    ),
     (
         "it speaks itself",
         golden(ANSWER, {"agentTransfer": {"targetAgent": f"{APP}/agents/desk"}}),
@@ -406,10 +539,34 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
         {},
     ),
     # variables
-    ("a variable", golden(ANSWER, {"updatedVariables": {"a": 1}}), did("Hello", state={"a": 1, "b": 2}), PASS, {}),
-    ("another value", golden(ANSWER, {"updatedVariables": {"a": 1}}), did("Hello", state={"a": 2}), FAIL, {}),
-    ("no variable", golden(ANSWER, {"updatedVariables": {"a": 1}}), did("Hello", state={}), FAIL, {}),
-    ("variables are not known", golden(ANSWER, {"updatedVariables": {"a": 1}}), did("Hello"), ERROR, {}),
+    (
+        "a variable",
+        golden(ANSWER, {"updatedVariables": {"a": 1}}),
+        did("Hello", state={"a": 1, "b": 2}),
+        PASS,
+        {},
+    ),
+    (
+        "another value",
+        golden(ANSWER, {"updatedVariables": {"a": 1}}),
+        did("Hello", state={"a": 2}),
+        FAIL,
+        {},
+    ),
+    (
+        "no variable",
+        golden(ANSWER, {"updatedVariables": {"a": 1}}),
+        did("Hello", state={}),
+        FAIL,
+        {},
+    ),
+    (
+        "variables are not known",
+        golden(ANSWER, {"updatedVariables": {"a": 1}}),
+        did("Hello"),
+        ERROR,
+        {},
+    ),
     # hallucination: counts where it is enabled, of turns with calls
     (
         "made up",
@@ -473,7 +630,13 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
     (
         "enabled for an answer",
         golden(
-            {**ANSWER, "agentResponseHallucinationMetricsConfigOverride": {"enableHallucinationMetrics": True}}, FIND
+            {
+                **ANSWER,
+                "agentResponseHallucinationMetricsConfigOverride": {
+                    "enableHallucinationMetrics": True
+                },
+            },
+            FIND,
         ),
         did("Hello", called("find", id="a", weeks=3)),
         FAIL,
@@ -504,9 +667,13 @@ def verdicts_in(scores: dict[Any, int | None], turn: int = 0) -> dict[Any, Verdi
 
 
 @pytest.mark.parametrize(
-    ("plan", "done", "expected", "scores"), [row[1:] for row in GOLDENS], ids=[row[0] for row in GOLDENS]
+    ("plan", "done", "expected", "scores"),
+    [row[1:] for row in GOLDENS],
+    ids=[row[0] for row in GOLDENS],
 )
-def test_goldens(plan: Plan, done: Invocation, expected: Outcome | None, scores: dict[Any, int | None]) -> None:
+def test_goldens(
+    plan: Plan, done: Invocation, expected: Outcome | None, scores: dict[Any, int | None]
+) -> None:
     verdicts = verdicts_in(scores)
     result = outcomes.golden_result(plan, [done], final_state=None, verdicts=verdicts)
     assert outcomes.status(outcomes.checks(plan, result)) is expected
@@ -521,7 +688,9 @@ def test_goldens(plan: Plan, done: Invocation, expected: Outcome | None, scores:
 def test_metrics_of_a_turn() -> None:
     plan = golden(tool("find", id="a", weeks=3), tool("renew"), says("Hi"))
     done = did("Hello", called("renew"), called("find", id="a", weeks=2))
-    result = outcomes.golden_result(plan, [done], final_state=None, verdicts=verdicts_in({("answer", 3): 4}))
+    result = outcomes.golden_result(
+        plan, [done], final_state=None, verdicts=verdicts_in({("answer", 3): 4})
+    )
     (turn,) = result.turn_replay_results
     find, renew, answer = turn.expectation_outcome
     assert find.tool_invocation_result is not None
@@ -534,20 +703,31 @@ def test_metrics_of_a_turn() -> None:
     assert turn.overall_tool_invocation_result.tool_invocation_score == 1.0
     assert turn.tool_ordered_invocation_score == 0.5  # only one of two in a row
     assert answer.semantic_similarity_result is not None
-    assert (answer.semantic_similarity_result.score, answer.semantic_similarity_result.label) == (4, "Fully Consistent")
+    assert (answer.semantic_similarity_result.score, answer.semantic_similarity_result.label) == (
+        4,
+        "Fully Consistent",
+    )
     assert turn.semantic_similarity_result == answer.semantic_similarity_result
 
 
-# --- scenarios ----------------------------------------------------------------------------------------
+# --- scenarios
+# ----------------------------------------------------------------------------------------
 
 
-def scenario(*expected: dict[str, Any], thresholds: Any = None, config: Any = None, **more: Any) -> Plan:
-    raw = {"displayName": "s", "scenario": {"task": "Block it.", "scenarioExpectations": list(expected), **more}}
+def scenario(
+    *expected: dict[str, Any], thresholds: Any = None, config: Any = None, **more: Any
+) -> Plan:
+    raw = {
+        "displayName": "s",
+        "scenario": {"task": "Block it.", "scenarioExpectations": list(expected), **more},
+    }
     if thresholds:
         raw["evaluationMetricsThresholdOverride"] = thresholds
     if config:
         raw["evaluationMetricsConfigOverride"] = {"scenarioMetricsConfig": config}
-    return Plan(evaluation=Evaluation.model_validate(raw), prompts={"one": "One question at a time?"})
+    return Plan(
+        evaluation=Evaluation.model_validate(raw), prompts={"one": "One question at a time?"}
+    )
 
 
 def expects(name: str, **args: Any) -> dict[str, Any]:
@@ -566,10 +746,38 @@ SCENARIOS: list[tuple[str, Plan, Invocation, Any, bool | None, dict[Any, int | N
     ("not satisfied", scenario(), did("x"), FAIL, False, {GOAL: 0}),
     ("too vague", scenario(), did("x"), FAIL, False, {GOAL: -1}),
     ("no verdict", scenario(), did("x"), ERROR, None, {GOAL: None}),
-    ("to be rejected and satisfied", scenario(userGoalBehavior="USER_GOAL_REJECTED"), did("x"), FAIL, True, {GOAL: 1}),
-    ("to be rejected", scenario(userGoalBehavior="USER_GOAL_REJECTED"), did("x"), PASS, False, {GOAL: 0}),
-    ("to be rejected and vague", scenario(userGoalBehavior="USER_GOAL_REJECTED"), did("x"), FAIL, False, {GOAL: -1}),
-    ("by the deprecated field", scenario(taskCompletionBehavior="TASK_REJECTED"), did("x"), PASS, False, {GOAL: 0}),
+    (
+        "to be rejected and satisfied",
+        scenario(userGoalBehavior="USER_GOAL_REJECTED"),
+        did("x"),
+        FAIL,
+        True,
+        {GOAL: 1},
+    ),
+    (
+        "to be rejected",
+        scenario(userGoalBehavior="USER_GOAL_REJECTED"),
+        did("x"),
+        PASS,
+        False,
+        {GOAL: 0},
+    ),
+    (
+        "to be rejected and vague",
+        scenario(userGoalBehavior="USER_GOAL_REJECTED"),
+        did("x"),
+        FAIL,
+        False,
+        {GOAL: -1},
+    ),
+    (
+        "by the deprecated field",
+        scenario(taskCompletionBehavior="TASK_REJECTED"),
+        did("x"),
+        PASS,
+        False,
+        {GOAL: 0},
+    ),
     (
         "the newer field counts",
         scenario(taskCompletionBehavior="TASK_REJECTED", userGoalBehavior="USER_GOAL_SATISFIED"),
@@ -579,12 +787,40 @@ SCENARIOS: list[tuple[str, Plan, Invocation, Any, bool | None, dict[Any, int | N
         {GOAL: 1},
     ),
     ("ignored", scenario(BLOCK, userGoalBehavior="USER_GOAL_IGNORED"), BLOCKED, PASS, None, {}),
-    ("ignored, and nothing else", scenario(userGoalBehavior="USER_GOAL_IGNORED"), did("x"), SKIPPED, None, {}),
-    ("switched off", scenario(BLOCK, config={"userGoalMetMetricsConfig": {}}), BLOCKED, PASS, None, {}),
+    (
+        "ignored, and nothing else",
+        scenario(userGoalBehavior="USER_GOAL_IGNORED"),
+        did("x"),
+        SKIPPED,
+        None,
+        {},
+    ),
+    (
+        "switched off",
+        scenario(BLOCK, config={"userGoalMetMetricsConfig": {}}),
+        BLOCKED,
+        PASS,
+        None,
+        {},
+    ),
     # expectations
     ("called", scenario(BLOCK), BLOCKED, PASS, True, {GOAL: 1}),
-    ("called with more", scenario(BLOCK), did("x", called("block", id="a", why="lost")), PASS, True, {GOAL: 1}),
-    ("called otherwise", scenario(BLOCK), did("x", called("block", id="b")), FAIL, False, {GOAL: 1}),
+    (
+        "called with more",
+        scenario(BLOCK),
+        did("x", called("block", id="a", why="lost")),
+        PASS,
+        True,
+        {GOAL: 1},
+    ),
+    (
+        "called otherwise",
+        scenario(BLOCK),
+        did("x", called("block", id="b")),
+        FAIL,
+        False,
+        {GOAL: 1},
+    ),
     (
         "the best of several calls",
         scenario(BLOCK),
@@ -596,7 +832,14 @@ SCENARIOS: list[tuple[str, Plan, Invocation, Any, bool | None, dict[Any, int | N
     ("not called", scenario(BLOCK), did("x"), FAIL, False, {GOAL: 1}),
     ("not recorded", scenario(BLOCK), did("x", recorded=False), ERROR, None, {GOAL: 1}),
     ("unexpected calls are let pass", scenario(), BLOCKED, PASS, True, {GOAL: 1}),
-    ("said in these words", scenario(says("we block your card.")), did("We Block  your card."), PASS, True, {GOAL: 1}),
+    (
+        "said in these words",
+        scenario(says("we block your card.")),
+        did("We Block  your card."),
+        PASS,
+        True,
+        {GOAL: 1},
+    ),
     # words amid others say nothing: "we never block your card" has them as well
     (
         "these words amid others",
@@ -606,10 +849,38 @@ SCENARIOS: list[tuple[str, Plan, Invocation, Any, bool | None, dict[Any, int | N
         False,
         {GOAL: 1, ("said", 0): 0},
     ),
-    ("these words amid others, unjudged", scenario(says("card")), did("We block your card."), ERROR, None, {GOAL: 1}),
-    ("said in others", scenario(says("blocked")), did("It is void."), PASS, True, {GOAL: 1, ("said", 0): 1}),
-    ("not said", scenario(says("blocked")), did("It is void."), FAIL, False, {GOAL: 1, ("said", 0): 0}),
-    ("not said for all that is known", scenario(says("blocked")), did("It is void."), ERROR, None, {GOAL: 1}),
+    (
+        "these words amid others, unjudged",
+        scenario(says("card")),
+        did("We block your card."),
+        ERROR,
+        None,
+        {GOAL: 1},
+    ),
+    (
+        "said in others",
+        scenario(says("blocked")),
+        did("It is void."),
+        PASS,
+        True,
+        {GOAL: 1, ("said", 0): 1},
+    ),
+    (
+        "not said",
+        scenario(says("blocked")),
+        did("It is void."),
+        FAIL,
+        False,
+        {GOAL: 1, ("said", 0): 0},
+    ),
+    (
+        "not said for all that is known",
+        scenario(says("blocked")),
+        did("It is void."),
+        ERROR,
+        None,
+        {GOAL: 1},
+    ),
     (
         "switched off expectations",
         scenario(BLOCK, config={"expectationsMetMetricsConfig": {}}),
@@ -619,16 +890,44 @@ SCENARIOS: list[tuple[str, Plan, Invocation, Any, bool | None, dict[Any, int | N
         {GOAL: 1},
     ),
     # hallucination
-    ("made up", scenario(BLOCK, thresholds=ENABLED), BLOCKED, FAIL, False, {GOAL: 1, ("hallucination", 0): 0}),
-    ("justified", scenario(BLOCK, thresholds=ENABLED), BLOCKED, PASS, True, {GOAL: 1, ("hallucination", 0): 1}),
-    ("made up without a verdict", scenario(BLOCK, thresholds=ENABLED), BLOCKED, ERROR, None, {GOAL: 1}),
+    (
+        "made up",
+        scenario(BLOCK, thresholds=ENABLED),
+        BLOCKED,
+        FAIL,
+        False,
+        {GOAL: 1, ("hallucination", 0): 0},
+    ),
+    (
+        "justified",
+        scenario(BLOCK, thresholds=ENABLED),
+        BLOCKED,
+        PASS,
+        True,
+        {GOAL: 1, ("hallucination", 0): 1},
+    ),
+    (
+        "made up without a verdict",
+        scenario(BLOCK, thresholds=ENABLED),
+        BLOCKED,
+        ERROR,
+        None,
+        {GOAL: 1},
+    ),
     ("not enabled", scenario(BLOCK), BLOCKED, PASS, True, {GOAL: 1, ("hallucination", 0): 0}),
     # expectations of the whole conversation
     ("met", scenario(**NAMED), did("x"), PASS, True, {GOAL: 1, ("named", 0): 1}),
     ("not met", scenario(**NAMED), did("x"), FAIL, True, {GOAL: 1, ("named", 0): 0}),
     ("unknown", scenario(**NAMED), did("x"), ERROR, True, {GOAL: 1}),
     # rubrics have no threshold
-    ("a rubric that is not met", scenario(rubrics=["polite"]), did("x"), PASS, True, {GOAL: 1, ("rubrics", 0): 0}),
+    (
+        "a rubric that is not met",
+        scenario(rubrics=["polite"]),
+        did("x"),
+        PASS,
+        True,
+        {GOAL: 1, ("rubrics", 0): 0},
+    ),
 ]
 
 
@@ -644,9 +943,15 @@ def key_of(kind: str, step: int) -> Any:
     ids=[row[0] for row in SCENARIOS],
 )
 def test_scenarios(
-    plan: Plan, done: Invocation, expected: Outcome | None, completed: bool | None, scores: dict[Any, int | None]
+    plan: Plan,
+    done: Invocation,
+    expected: Outcome | None,
+    completed: bool | None,
+    scores: dict[Any, int | None],
 ) -> None:
-    verdicts = {key_of(*key): Verdict(score=score, explanation="So.") for key, score in scores.items()}
+    verdicts = {
+        key_of(*key): Verdict(score=score, explanation="So.") for key, score in scores.items()
+    }
     result = outcomes.scenario_result(plan, [done], verdicts=verdicts)
     assert outcomes.status(outcomes.checks(plan, result)) is expected
     assert result.task_completed is completed
@@ -656,7 +961,10 @@ def test_scenarios(
 
 def test_fail_and_error_are_never_a_pass() -> None:
     """Of every two outcomes of the checks of a result."""
-    every = [outcomes.Check(group=outcomes.Group.EXPECTATION, subject="x", outcome=each) for each in Outcome]
+    every = [
+        outcomes.Check(group=outcomes.Group.EXPECTATION, subject="x", outcome=each)
+        for each in Outcome
+    ]
     for one in every:
         for other in every:
             found = outcomes.status([one, other])

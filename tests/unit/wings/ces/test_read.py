@@ -1,4 +1,5 @@
-"""CES files as people write them: what they are, and what is wrong with them, by place and cause."""
+"""CES files as people write them: what they are, and what is wrong with them, by place and
+cause."""
 
 from __future__ import annotations
 
@@ -60,7 +61,11 @@ KINDS = [  # file, text, kind
     # in an export's layout the folder decides, so that a misspelled key is told of
     ("app/evaluations/a/a.json", '{"displayName": "a", "goldn": {}}', Kind.EVALUATION),
     # also where it is so long that its name is out of sight
-    ("evaluations/a/a.json", json.dumps({"golden": GOLDEN["golden"], "x": "y" * 70_000, "name": "n"}), Kind.EVALUATION),
+    (
+        "evaluations/a/a.json",
+        json.dumps({"golden": GOLDEN["golden"], "x": "y" * 70_000, "name": "n"}),
+        Kind.EVALUATION,
+    ),
     ("evaluationExpectations/a/a.json", '{"displayName": "a"}', Kind.EXPECTATION),
     ("evaluationDatasets/a.yaml", "displayName: a\n", Kind.DATASET),
     ("x.json", '{"displayName": "a", "llmCriteria": {"prompt": "p"}}', Kind.EXPECTATION),
@@ -69,7 +74,8 @@ KINDS = [  # file, text, kind
     ("x.json", '{"goldenResult": {}}', Kind.RESULT),
     ("x.json", '{"evaluationRunSummaries": {}}', Kind.RUN),
     ("some/app.json", '{"displayName": "a", "evaluationMetricsThresholds": {}}', Kind.APP),
-    ("some/app.yaml", '{"displayName": "a", "evaluationMetricsThresholds": {}}', Kind.APP),  # YAML takes JSON
+    # YAML takes JSON
+    ("some/app.yaml", '{"displayName": "a", "evaluationMetricsThresholds": {}}', Kind.APP),
     ("some/app.yaml", '"displayName": a\n"evaluationMetricsThresholds": {}\n', Kind.APP),
     ("evals/a.yaml", CONVERSATIONS, Kind.CONVERSATIONS),
     ("evals/a.yml", SIMULATIONS, Kind.SIMULATIONS),
@@ -194,10 +200,12 @@ def test_places_are_those_of_the_file() -> None:
     place = read.parse(text, file="x.json").problems[0].place
     assert place is not None
     assert (place.line, place.column) == (6, 6)
-    text = (
-        "display_name: x\ngolden:\n  turns:\n  - steps:\n    - user_input:\n        txt: a\n        when: 2027-02-01\n"
-    )
-    places = [each.place for each in read.parse(text, file="x.yaml").problems if each.code == "unknown-key"]
+    text = "display_name: x\ngolden:\n  turns:\n  - steps:\n    - user_input:\n        txt: a\n        when: 2027-02-01\n"
+    places = [
+        each.place
+        for each in read.parse(text, file="x.yaml").problems
+        if each.code == "unknown-key"
+    ]
     assert [(each.line, each.column) for each in places if each] == [(6, 9), (7, 9)]
 
 
@@ -207,7 +215,11 @@ YAML_FAULTS = [
     # YAML's yes is not the word
     ("displayName: x\nscenario: {task: Yes}\n", "wrong-type", "found true"),
     ("displayName: x\nscenario: {task: t, 3: 4}\n", "wrong-type", "text as a key"),
-    ("displayName: x\nscenario: {task: t, variableOverrides: {a: .nan}}\n", "wrong-value", "not finite"),
+    (
+        "displayName: x\nscenario: {task: t, variableOverrides: {a: .nan}}\n",
+        "wrong-value",
+        "not finite",
+    ),
     ("- 3\n", "wrong-type", "an object"),
     ("", "wrong-type", "empty"),
 ]
@@ -231,7 +243,9 @@ def test_yaml_dates_stay_text() -> None:
 
 def test_expectations_that_are_written_out_in_an_evaluation() -> None:
     raw = copy.deepcopy(GOLDEN)
-    raw["golden"]["evaluationExpectations"] = [{"displayName": "polite", "llmCriteria": {"prompt": "Was it polite?"}}]
+    raw["golden"]["evaluationExpectations"] = [
+        {"displayName": "polite", "llmCriteria": {"prompt": "Was it polite?"}}
+    ]
     found = read.library({"evaluations/a/a.json": json.dumps(raw)})
     assert found.problems == ()
     (expectation,) = found.of(Kind.EXPECTATION)
@@ -248,7 +262,9 @@ def test_an_app_has_thresholds_settings_and_personas() -> None:
         "rootAgent": {"anything": 1},
         "evaluationMetricsThresholds": {"goldenHallucinationMetricBehavior": "ENABLED"},
         "evaluationSettings": {"goldenRunMethod": "NAIVE"},
-        "evaluationPersonas": [{"name": "a", "displayName": "Hurried", "personality": "Impatient."}],
+        "evaluationPersonas": [
+            {"name": "a", "displayName": "Hurried", "personality": "Impatient."}
+        ],
     }
     reading = read.parse(json.dumps(raw), file="app.json")
     assert reading.problems == ()
@@ -259,7 +275,8 @@ def test_an_app_has_thresholds_settings_and_personas() -> None:
         ("evaluationPersonas", [{"displayName": "x"}], "evaluationPersonas[0]"),
         ("evaluationPersonas", raw["evaluationPersonas"] * 31, "evaluationPersonas"),
         ("evaluationSettings", {"goldenRunMethod": "STABL"}, "evaluationSettings.goldenRunMethod"),
-        ("evaluationMetricsTresholds", {}, "evaluationMetricsTresholds"),  # else its thresholds would not count
+        # else its thresholds would not count
+        ("evaluationMetricsTresholds", {}, "evaluationMetricsTresholds"),
     ):
         problems = read.parse(json.dumps({**raw, key: value}), file="app.json").problems
         assert any(each.place and each.place.json_path == where for each in problems), problems
@@ -267,14 +284,19 @@ def test_an_app_has_thresholds_settings_and_personas() -> None:
 
 def test_two_files_that_say_what_applies_to_one_app() -> None:
     settings = "evaluationSettings: {goldenRunMethod: NAIVE}\n"
-    texts = {"a/app.json": '{"evaluationSettings": {}}', "a/app.yaml": settings, "b/app.yaml": settings}
+    texts = {
+        "a/app.json": '{"evaluationSettings": {}}',
+        "a/app.yaml": settings,
+        "b/app.yaml": settings,
+    }
     problems = read.library(texts).problems
     assert [str(each).partition("\n")[0] for each in problems] == [
         "a/app.yaml: error: a/app.json says already what applies to the evaluations of this app [ces-duplicate-name]"
     ]
 
 
-# --- what people write for cxas -------------------------------------------------------------------------
+# --- what people write for cxas
+# -------------------------------------------------------------------------
 
 
 def test_a_golden_for_cxas_is_the_evaluation_that_it_becomes() -> None:
@@ -282,12 +304,20 @@ def test_a_golden_for_cxas_is_the_evaluation_that_it_becomes() -> None:
     assert reading.problems == ()
     app = read.LOCAL_APP
     expectations = [
-        f"{app}/evaluationExpectations/{cxas.expectation_id(each)}" for each in ("Is polite", "Names the date")
+        f"{app}/evaluationExpectations/{cxas.expectation_id(each)}"
+        for each in ("Is polite", "Names the date")
     ]
     tool = f"{app}/tools/renew"
-    call = {"id": "call-1", "tool": tool, "args": {"loan": {"$matchType": "semantic", "$originalValue": "x"}}}
+    call = {
+        "id": "call-1",
+        "tool": tool,
+        "args": {"loan": {"$matchType": "semantic", "$originalValue": "x"}},
+    }
     response = {"id": "call-1", "tool": tool, "response": {"output": "ok"}}
-    answers = [{"agentResponse": {"role": "agent", "chunks": [{"text": text}]}} for text in ("Hello", "Done")]
+    answers = [
+        {"agentResponse": {"role": "agent", "chunks": [{"text": text}]}}
+        for text in ("Hello", "Done")
+    ]
     assert reading.resources[0].message.json() == {
         "displayName": "happy",
         "tags": ["P0"],
@@ -317,28 +347,68 @@ def test_a_golden_for_cxas_is_the_evaluation_that_it_becomes() -> None:
 
 
 CXAS_FAULTS = [  # what is written, what is written instead, code, place, hint or message
-    (CONVERSATIONS, ("tool_calls:", "tools:"), "unknown-key", "conversations[0].turns[1].tools", "tool_calls"),
+    (
+        CONVERSATIONS,
+        ("tool_calls:", "tools:"),
+        "unknown-key",
+        "conversations[0].turns[1].tools",
+        "tool_calls",
+    ),
     (CONVERSATIONS, ("action: renew", "tool: renew"), "unknown-key", "tool", "`action`"),
-    (CONVERSATIONS, ('agent: "Hello"', "agent: {text: x}"), "wrong-type", "agent", "a list of texts"),
-    (CONVERSATIONS, ("semantic", "similar"), "ces-match-type", "conversations[0].turns[1]", "expected one of"),
-    (CONVERSATIONS, ("conversation: happy", "tags2: []"), "missing-key", "conversations[0]", "`conversation`"),
-    (SIMULATIONS, ("success_criteria", "succes_criteria"), "unknown-key", "succes_criteria", "success_criteria"),
+    (
+        CONVERSATIONS,
+        ('agent: "Hello"', "agent: {text: x}"),
+        "wrong-type",
+        "agent",
+        "a list of texts",
+    ),
+    (
+        CONVERSATIONS,
+        ("semantic", "similar"),
+        "ces-match-type",
+        "conversations[0].turns[1]",
+        "expected one of",
+    ),
+    (
+        CONVERSATIONS,
+        ("conversation: happy", "tags2: []"),
+        "missing-key",
+        "conversations[0]",
+        "`conversation`",
+    ),
+    (
+        SIMULATIONS,
+        ("success_criteria", "succes_criteria"),
+        "unknown-key",
+        "succes_criteria",
+        "success_criteria",
+    ),
     (SIMULATIONS, ("max_turns: 3", "max_turns: x"), "wrong-type", "max_turns", "whole number"),
     (SIMULATIONS, ("goal: Ask, ", ""), "missing-key", "evals[0].steps[0]", "`goal`"),
     (TOOL_TESTS, ("operator: equals", "operator: equal"), "wrong-value", "operator", "`equals`"),
     (TOOL_TESTS, ("args:", "agrs:"), "unknown-key", "agrs", "`args`"),
-    (TOOL_TESTS, ("args:", "variables: {}\n    context: {}\n    args:"), "ces-oneof", "context", "only one of"),
+    (
+        TOOL_TESTS,
+        ("args:", "variables: {}\n    context: {}\n    args:"),
+        "ces-oneof",
+        "context",
+        "only one of",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("text", "swap", "code", "where", "said"), CXAS_FAULTS)
-def test_faults_of_files_for_cxas(text: str, swap: tuple[str, str], code: str, where: str, said: str) -> None:
+def test_faults_of_files_for_cxas(
+    text: str, swap: tuple[str, str], code: str, where: str, said: str
+) -> None:
     """The anchor reads each of these without a word and drops what is misspelled."""
     kind = read.kind_of(text, file="a.yaml")
     assert read.parse(text, file="a.yaml", kind=kind).problems == ()
     wrong = text.replace(*swap, 1)
     assert wrong != text
-    told = [each for each in read.parse(wrong, file="a.yaml", kind=kind).problems if each.code == code]
+    told = [
+        each for each in read.parse(wrong, file="a.yaml", kind=kind).problems if each.code == code
+    ]
     assert told
     assert told[0].place is not None
     assert where in told[0].place.json_path
@@ -346,17 +416,22 @@ def test_faults_of_files_for_cxas(text: str, swap: tuple[str, str], code: str, w
     assert said in f"{told[0].message} {told[0].hint}"
 
 
-# --- between files ------------------------------------------------------------------------------------
+# --- between files
+# ------------------------------------------------------------------------------------
 
 
 def test_names_are_used_once_and_references_lead_somewhere() -> None:
-    texts = {f"app/evaluations/{path.stem}/{path.stem}.json": path.read_text() for path in DATA.glob("[ges]*.json")}
+    texts = {
+        f"app/evaluations/{path.stem}/{path.stem}.json": path.read_text()
+        for path in DATA.glob("[ges]*.json")
+    }
     assert read.library(texts).problems == ()
     twice = {**texts, "app/evaluations/z/z.json": json.dumps({**GOLDEN, "name": ""})}
     assert [each.code for each in read.library(twice).problems] == ["ces-duplicate-name"]
     golden = "  - conversation: same\n    turns:\n    - user: Hi\n      agent: Hello\n"
     files = {f"{name}.yaml": f"conversations:\n{golden}{golden}" for name in ("a", "b")}
-    assert [each.code for each in read.library(files).problems] == ["ces-duplicate-name"] * 2  # one in each file
+    # one in each file
+    assert [each.code for each in read.library(files).problems] == ["ces-duplicate-name"] * 2
     # another app may use the same names
     other = {
         **texts,
@@ -370,19 +445,28 @@ def test_names_are_used_once_and_references_lead_somewhere() -> None:
     (problem,) = read.library(texts).problems
     assert (problem.code, problem.severity) == ("ces-reference", Severity.ERROR)
     assert "one-question-at-a-time" in problem.hint
-    dataset = {"displayName": "d", "evaluations": ["projects/p/locations/l/apps/a/evaluations/lost"]}
+    dataset = {
+        "displayName": "d",
+        "evaluations": ["projects/p/locations/l/apps/a/evaluations/lost"],
+    }
     texts = {"app/evaluationDatasets/d/d.json": json.dumps(dataset)}
     # nothing else of the app is there to compare with
     assert [each.severity for each in read.library(texts).problems] == [Severity.WARNING]
 
 
 def test_tools_and_agents_are_looked_for_where_the_app_is() -> None:
-    folders = {"app/tools": {"find_loan", "renew_loan"}, "app/agents": {"loan"}, "app/toolsets": {"circulation"}}
+    folders = {
+        "app/tools": {"find_loan", "renew_loan"},
+        "app/agents": {"loan"},
+        "app/toolsets": {"circulation"},
+    }
     texts = {
         "app/evaluations/a/a.json": json.dumps(GOLDEN),
         "app/evaluationExpectations/b/b.json": (DATA / "expectation_one_question.json").read_text(),
     }
     found = read.library(texts, folders=lambda folder: frozenset(folders.get(folder, ())))
-    assert [(each.code, each.severity) for each in found.problems] == [("ces-reference", Severity.WARNING)]
+    assert [(each.code, each.severity) for each in found.problems] == [
+        ("ces-reference", Severity.WARNING)
+    ]
     assert "agents/loans" in found.problems[0].message
     assert "`loan`" in found.problems[0].hint

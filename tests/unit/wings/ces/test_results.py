@@ -28,7 +28,10 @@ def read(shape: type[Proto], name: str) -> Any:
     return shape.model_validate(json.loads((DATA / name).read_text()))
 
 
-GOLDEN, SCENARIO = read(Evaluation, "golden_library_renewal.json"), read(Evaluation, "scenario_lost_card.json")
+GOLDEN, SCENARIO = (
+    read(Evaluation, "golden_library_renewal.json"),
+    read(Evaluation, "scenario_lost_card.json"),
+)
 OF_GOLDEN = read(EvaluationResult, "result_golden.json").golden_result
 OF_SCENARIO = read(EvaluationResult, "result_scenario.json").scenario_result
 
@@ -45,7 +48,10 @@ def asked(
     events = (*(made.events or ()), Event(author="agent", model_version=model))
     timings = Timings(total_s=total, tool_s=tool, model_s=0.25, calls=calls)
     return type(made)(
-        user_content=made.user_content, final_response=made.final_response, events=events, timings=timings
+        user_content=made.user_content,
+        final_response=made.final_response,
+        events=events,
+        timings=timings,
     )
 
 
@@ -55,7 +61,9 @@ def golden(status: Outcome | None = Outcome.PASS, **changed: Any) -> Measured:
 
 
 def scenario(status: Outcome | None = Outcome.PASS) -> Measured:
-    return Measured(evaluation=SCENARIO, status=status, result=OF_SCENARIO, turns=(asked("renew_loan"), asked()))
+    return Measured(
+        evaluation=SCENARIO, status=status, result=OF_SCENARIO, turns=(asked("renew_loan"), asked())
+    )
 
 
 def valid(message: Proto) -> dict[str, Any]:
@@ -104,7 +112,8 @@ CALLS = (
     CallTime(kind="tool", name="renew_loan", at=0.5, seconds=0.125),
     CallTime(kind="tool", name="find", at=0.5, seconds=0.25),
 )
-LATENCIES: list[tuple[Any, list[str], list[str]]] = [  # a turn, the latencies of tools, the kinds of spans
+# a turn, the latencies of tools, the kinds of spans
+LATENCIES: list[tuple[Any, list[str], list[str]]] = [
     (asked("renew_loan"), ["0.500s"], ["TOOL", "LLM"]),
     (asked("renew_loan", "find"), [], ["LLM"]),  # of several calls only the time together is known
     (asked("renew_loan", tool=None, model=None), [], []),
@@ -122,11 +131,19 @@ def test_latencies_of_a_turn(made: Any, tools: list[str], spans: list[str]) -> N
     assert [each["executionLatency"] for each in replay.get("toolCallLatencies", ())] == tools
     assert [each["type"] for each in replay.get("spanLatencies", ())] == spans
     # what the agent did is as it was given
-    assert replay["expectationOutcome"] == OF_GOLDEN.json()["turnReplayResults"][0]["expectationOutcome"]
+    assert (
+        replay["expectationOutcome"]
+        == OF_GOLDEN.json()["turnReplayResults"][0]["expectationOutcome"]
+    )
 
 
 def test_a_run_counts_each_state_once() -> None:
-    measured = [golden(Outcome.PASS), golden(Outcome.FAIL, number=2), failed(FailureKind.RAISED), scenario()]
+    measured = [
+        golden(Outcome.PASS),
+        golden(Outcome.FAIL, number=2),
+        failed(FailureKind.RAISED),
+        scenario(),
+    ]
     run, made = results.run_of(measured, BATCH)
     found = valid(run)
     assert found["progress"] == {
@@ -142,7 +159,9 @@ def test_a_run_counts_each_state_once() -> None:
     assert found["goldenRunMethod"] == "STABLE"
     mixed, _ = results.run_of([golden(), golden(method=NAIVE), scenario()], BATCH)
     assert "goldenRunMethod" not in valid(mixed)  # of two none is that of the run
-    of_dataset = valid(results.run_of([scenario()], BATCH, dataset=f"{APP}/evaluationDatasets/d")[0])
+    of_dataset = valid(
+        results.run_of([scenario()], BATCH, dataset=f"{APP}/evaluationDatasets/d")[0]
+    )
     assert of_dataset["evaluationDataset"] == f"{APP}/evaluationDatasets/d"
     assert "evaluations" not in of_dataset  # one or the other
 
@@ -174,7 +193,9 @@ def test_metrics_by_version() -> None:
     assert base["toolMetrics"] == [{"tool": TOOL, "failCount": 2}]
     assert base["semanticSimilarityMetrics"] == [{"score": 4.0}]
     assert base["turnLatencyMetrics"] == [{"averageLatency": "1.250s"}]
-    assert base["metricsByTurn"][0]["toolCallLatencyMetrics"] == [{"tool": TOOL, "averageLatency": "0.500s"}]
+    assert base["metricsByTurn"][0]["toolCallLatencyMetrics"] == [
+        {"tool": TOOL, "averageLatency": "0.500s"}
+    ]
     # -1, no claim, is in no mean
     claims = [each.score for each in OF_SCENARIO.hallucination_result if each.score != -1]
     (mean,) = head["hallucinationMetrics"]

@@ -1,4 +1,5 @@
-"""Our shapes beside the descriptors of google-cloud-ces: no message, field or enum value is forgotten."""
+"""Our shapes beside the descriptors of google-cloud-ces: no message, field or enum value is
+forgotten."""
 
 from __future__ import annotations
 
@@ -19,11 +20,16 @@ from evalgate.wings.ces.shapes import Proto, ProtoEnum
 
 PACKAGE = "google.cloud.ces.v1beta."
 DATA = Path(__file__).parents[3] / "data/ces"
-ROOTS = (*(shape.__name__ for shape in read.RESOURCES.values()), "EvaluationMetricsThresholds", "EvaluationSettings")
+ROOTS = (
+    *(shape.__name__ for shape in read.RESOURCES.values()),
+    "EvaluationMetricsThresholds",
+    "EvaluationSettings",
+)
 
 
 def descriptors() -> dict[str, Descriptor | EnumDescriptor]:
-    """All messages and enums of CES that can be reached from the resources, by name without the package."""
+    """All messages and enums of CES that can be reached from the resources, by name without the
+    package."""
     found: dict[str, Descriptor | EnumDescriptor] = {}
     pending = [getattr(library, name).pb(getattr(library, name)()).DESCRIPTOR for name in ROOTS]
     while pending:
@@ -33,19 +39,31 @@ def descriptors() -> dict[str, Descriptor | EnumDescriptor]:
             continue
         found[name.removeprefix(PACKAGE)] = each
         for field in each.fields if isinstance(each, Descriptor) else ():
-            pending += [inner for inner in (field.message_type, field.enum_type) if inner is not None]
+            pending += [
+                inner for inner in (field.message_type, field.enum_type) if inner is not None
+            ]
     return found
 
 
 def ours() -> dict[str, type[Proto | ProtoEnum]]:
-    members = [each for each in vars(shapes).values() if isinstance(each, type) and each.__module__ == shapes.__name__]
+    members = [
+        each
+        for each in vars(shapes).values()
+        if isinstance(each, type) and each.__module__ == shapes.__name__
+    ]
     bases = (Proto, shapes.Result, ProtoEnum)
-    listed = [each for each in members if issubclass(each, (Proto, ProtoEnum)) and each not in bases and each.__doc__]
+    listed = [
+        each
+        for each in members
+        if issubclass(each, (Proto, ProtoEnum)) and each not in bases and each.__doc__
+    ]
     return {(each.__doc__ or "").rstrip("."): each for each in listed}
 
 
 THEIRS = {
-    name: each for name, each in descriptors().items() if not (hasattr(each, "fields") and each.GetOptions().map_entry)
+    name: each
+    for name, each in descriptors().items()
+    if not (hasattr(each, "fields") and each.GetOptions().map_entry)
 }
 MESSAGES = [name for name, each in THEIRS.items() if isinstance(each, Descriptor)]
 ENUMS = [name for name, each in THEIRS.items() if isinstance(each, EnumDescriptor)]
@@ -59,7 +77,9 @@ def test_every_message_and_enum_has_its_shape() -> None:
 
 @pytest.mark.parametrize("name", ENUMS)
 def test_values_of_an_enum(name: str) -> None:
-    assert {each.name: each.value for each in ours()[name]} == {each.name: each.number for each in THEIRS[name].values}
+    assert {each.name: each.value for each in ours()[name]} == {
+        each.name: each.number for each in THEIRS[name].values
+    }
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -72,8 +92,14 @@ def test_fields_of_a_message(name: str) -> None:
         message = shapes.message_in(shape, key)
         is_map = bool(theirs.message_type and theirs.message_type.GetOptions().map_entry)
         assert shapes.is_map(shape, key) == is_map, theirs.full_name
-        assert (get_origin(field.annotation) is tuple) == (theirs.is_repeated and not is_map), theirs.full_name
-        inner = theirs.message_type.fields_by_name["value"].message_type if is_map else theirs.message_type
+        assert (get_origin(field.annotation) is tuple) == (theirs.is_repeated and not is_map), (
+            theirs.full_name
+        )
+        inner = (
+            theirs.message_type.fields_by_name["value"].message_type
+            if is_map
+            else theirs.message_type
+        )
         if inner is not None and inner.full_name.startswith(PACKAGE):
             assert message is ours()[inner.full_name.removeprefix(PACKAGE)], theirs.full_name
         if theirs.enum_type is not None:
@@ -83,7 +109,9 @@ def test_fields_of_a_message(name: str) -> None:
             )
         # what is absent is kept apart from a zero where protobuf keeps it apart, and nowhere else
         absent = field.get_default(call_default_factory=True)
-        assert (absent is None) == (theirs.has_presence and not theirs.is_repeated), theirs.full_name
+        assert (absent is None) == (theirs.has_presence and not theirs.is_repeated), (
+            theirs.full_name
+        )
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -95,7 +123,8 @@ def test_oneofs_of_a_message(name: str) -> None:
     }
     shape = ours()[name]
     assert {
-        key: tuple(shapes.key_of(shape, field) for field in fields) for key, fields in shape.oneofs.items()
+        key: tuple(shapes.key_of(shape, field) for field in fields)
+        for key, fields in shape.oneofs.items()
     } == theirs
 
 
@@ -152,7 +181,9 @@ def value_of(field: FieldDescriptor, depth: int) -> st.SearchStrategy:
     if field.message_type is not None:
         name = field.message_type.full_name
         made = {
-            "google.protobuf.Struct": st.dictionaries(st.text(max_size=3), st.integers(-9, 9) | st.text(max_size=3)),
+            "google.protobuf.Struct": st.dictionaries(
+                st.text(max_size=3), st.integers(-9, 9) | st.text(max_size=3)
+            ),
             "google.protobuf.Timestamp": st.just("2027-02-01T10:00:00Z"),
             "google.protobuf.Duration": st.just("1.250s"),
             "google.rpc.Status": st.just({"code": 3}),
@@ -177,13 +208,19 @@ def message_of(theirs: Descriptor, depth: int = 0) -> st.SearchStrategy:
         if depth > 5:
             return {}
         taken, made = set(), {}
-        for field in draw(st.lists(st.sampled_from(list(theirs.fields)), max_size=4, unique_by=lambda each: each.name)):
+        for field in draw(
+            st.lists(
+                st.sampled_from(list(theirs.fields)), max_size=4, unique_by=lambda each: each.name
+            )
+        ):
             oneof = field.containing_oneof
             if oneof is not None and oneof.name in taken:
                 continue
             taken |= {oneof.name} if oneof is not None else set()
             if field.message_type is not None and field.message_type.GetOptions().map_entry:
-                made[field.json_name] = {"k": draw(value_of(field.message_type.fields_by_name["value"], depth))}
+                made[field.json_name] = {
+                    "k": draw(value_of(field.message_type.fields_by_name["value"], depth))
+                }
             elif field.is_repeated:
                 made[field.json_name] = draw(st.lists(value_of(field, depth), max_size=2))
             else:

@@ -34,7 +34,9 @@ from evalgate.wings.frameworks.worker import frameworks
         ),
     ],
 )
-def test_tokens_as_adk_counts_them(given: Any, answered: Any, more: dict[str, Any], counts: Any) -> None:
+def test_tokens_as_adk_counts_them(
+    given: Any, answered: Any, more: dict[str, Any], counts: Any
+) -> None:
     assert frameworks.usage_of(given, answered, **more) == counts
 
 

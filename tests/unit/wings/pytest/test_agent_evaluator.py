@@ -61,7 +61,10 @@ def refusal() -> str:
         (by_mock, "`desk_agent.tools.search` patched by this test"),
         (by_mock_with_a_function, f"`{__name__}.Search.find` patched by this test"),
         (by_decorator, "`evalgate.api.run` patched by this test"),
-        (by_monkeypatch, f"`desk_agent.tools.search` and `{__name__}.Search.find` patched by this test"),
+        (
+            by_monkeypatch,
+            f"`desk_agent.tools.search` and `{__name__}.Search.find` patched by this test",
+        ),
     ],
 )
 def test_what_is_patched_is_named(patched: Callable[[], str], names: str) -> None:
@@ -70,7 +73,9 @@ def test_what_is_patched_is_named(patched: Callable[[], str], names: str) -> Non
     assert refusal() == "There is no eval file no-such-file."
 
 
-def test_what_reaches_the_agent_anyway_is_no_patch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_reaches_the_agent_anyway_is_no_patch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("MODEL", "x")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -91,6 +96,18 @@ def test_it(monkeypatch):
 def test_a_test_of_strangers_is_refused(tmp_path: Path) -> None:
     (tmp_path / "desk.py").write_text("def search(): return 1")
     (tmp_path / "test_desk.py").write_text(STRANGERS)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "ValueError: `desk.search` patched by this test, and the agent runs in a process of its own" in done.stdout
+    assert (
+        "ValueError: `desk.search` patched by this test, and the agent runs in a process of its own"
+        in done.stdout
+    )

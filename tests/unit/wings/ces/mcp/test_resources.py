@@ -37,7 +37,9 @@ golden:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(gate_resources.platformdirs, "user_cache_dir", lambda _: str(tmp_path / "cache"))
+    monkeypatch.setattr(
+        gate_resources.platformdirs, "user_cache_dir", lambda _: str(tmp_path / "cache")
+    )
     place = tmp_path / "repository"
     for path in DATA.glob("*.json"):
         named = {"e": "evaluationExpectations", "r": "results"}.get(path.stem[0], "evaluations")
@@ -62,7 +64,9 @@ def test_listed_by_page_and_found_by_name(root: Path) -> None:
     rest = resources.listed(Kind.EVALUATION, page_size=2, page_token=first["nextPageToken"])
     assert first["evaluations"] + rest["evaluations"] == listed["evaluations"]
     assert "nextPageToken" not in rest
-    assert [each["name"] for each in resources.listed(Kind.EVALUATION, parent=APP)["evaluations"]] == [LOST, RENEW]
+    assert [
+        each["name"] for each in resources.listed(Kind.EVALUATION, parent=APP)["evaluations"]
+    ] == [LOST, RENEW]
     assert resources.get(Kind.EVALUATION, LOST)["displayName"] == "lost_card_scenario"
     assert len(resources.listed(Kind.RESULT, parent=RENEW)["results"]) == 1
     assert len(resources.listed(Kind.RESULT, parent=f"{APP}/evaluations/-")["results"]) == 2
@@ -73,10 +77,16 @@ def test_listed_by_page_and_found_by_name(root: Path) -> None:
 def test_an_update_changes_one_value_of_the_file(root: Path) -> None:
     before = (root / FILE).read_text()
     (root / FILE).chmod(0o640)
-    done = Resources(root).update(Kind.EVALUATION, {"name": RENEW, "description": "Else"}, mask="description")
+    done = Resources(root).update(
+        Kind.EVALUATION, {"name": RENEW, "description": "Else"}, mask="description"
+    )
     assert done.relaxations == ()
     after = (root / FILE).read_text()
-    changed = [pair for pair in zip(before.splitlines(), after.splitlines(), strict=True) if pair[0] != pair[1]]
+    changed = [
+        pair
+        for pair in zip(before.splitlines(), after.splitlines(), strict=True)
+        if pair[0] != pair[1]
+    ]
     assert [new for _, new in changed] == ['  "description": "Else",']
     assert done.resource == Resources(root).get(Kind.EVALUATION, RENEW)
     assert (root / FILE).stat().st_mode & 0o777 == 0o640
@@ -88,7 +98,9 @@ def test_comments_of_yaml_stay(root: Path) -> None:
     turns = [{"steps": [{"userInput": {"text": "Bye"}}, step]}]
     body = {"name": name, "golden": {"turns": turns}, "tags": ["P1"]}
     done = Resources(root).update(Kind.EVALUATION, body, mask="golden.turns,tags")
-    assert (root / "evaluations/bye.yaml").read_text() == YAML.replace('"Goodbye"', "See you") + "tags:\n- P1\n"
+    assert (root / "evaluations/bye.yaml").read_text() == YAML.replace(
+        '"Goodbye"', "See you"
+    ) + "tags:\n- P1\n"
     assert [each.why for each in done.relaxations] == ["the expectation is replaced by another"]
 
 
@@ -138,7 +150,9 @@ REFUSED = [  # body, mask, code, where the fault is
 
 
 @pytest.mark.parametrize(("body", "mask", "code", "where"), REFUSED)
-def test_what_is_refused_is_not_written(root: Path, body: Any, mask: str, code: str, where: str | None) -> None:
+def test_what_is_refused_is_not_written(
+    root: Path, body: Any, mask: str, code: str, where: str | None
+) -> None:
     before = {path: path.read_bytes() for path in root.rglob("*.*") if path.is_file()}
     told = refusal(lambda: Resources(root).update(Kind.EVALUATION, body, mask=mask))
     assert told.code == code
@@ -151,10 +165,21 @@ def test_no_relaxing_and_read_only(root: Path) -> None:
     strict = Resources(root, no_relaxing=True)
     override = {"goldenHallucinationMetricBehavior": "DISABLED"}
     relaxing = [
-        ({"name": RENEW, "golden": {"turns": json.loads(before)["golden"]["turns"][:2]}}, "golden.turns"),
-        ({"name": LOST, "scenario": {"userGoalBehavior": "USER_GOAL_IGNORED"}}, "scenario.userGoalBehavior"),
         (
-            {"name": LOST, "evaluationMetricsThresholdOverride": {"scenarioHallucinationMetricBehavior": "DISABLED"}},
+            {"name": RENEW, "golden": {"turns": json.loads(before)["golden"]["turns"][:2]}},
+            "golden.turns",
+        ),
+        (
+            {"name": LOST, "scenario": {"userGoalBehavior": "USER_GOAL_IGNORED"}},
+            "scenario.userGoalBehavior",
+        ),
+        (
+            {
+                "name": LOST,
+                "evaluationMetricsThresholdOverride": {
+                    "scenarioHallucinationMetricBehavior": "DISABLED"
+                },
+            },
             None,
         ),
         ({"name": LOST, "evaluationMetricsThresholdOverride": override}, None),
@@ -192,7 +217,9 @@ def test_create(root: Path) -> None:
         ({**body, "displayName": "y"}, APP, "abc", "INVALID_ARGUMENT"),
         ({"displayName": "y"}, APP, "", "INVALID_ARGUMENT"),
     ):
-        told = refusal(lambda: resources.create(Kind.EVALUATION, other, parent=parent, resource_id=named))  # noqa: B023 - called at once
+        told = refusal(
+            lambda: resources.create(Kind.EVALUATION, other, parent=parent, resource_id=named)  # noqa: B023 - called at once
+        )
         assert told.code == code
 
 
@@ -218,7 +245,10 @@ def test_links_that_lead_out_are_not_followed(root: Path, tmp_path: Path) -> Non
     before = outside.read_text()
     resources = Resources(root)
     assert (
-        refusal(lambda: resources.update(Kind.EVALUATION, {"name": RENEW, "tags": []}, mask="tags")).code == "NOT_FOUND"
+        refusal(
+            lambda: resources.update(Kind.EVALUATION, {"name": RENEW, "tags": []}, mask="tags")
+        ).code
+        == "NOT_FOUND"
     )
     # nor is a folder of the layout that is one
     shutil.rmtree(root / "evaluations")
