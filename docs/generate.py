@@ -120,7 +120,7 @@ def render_inputs() -> str:
 
 
 def render_inputs_table() -> str:
-    """The README's table of inputs."""
+    """The table of inputs in docs/action.md."""
     rows = ["| Input | What it does | Default |", "| --- | --- | --- |"]
     for name in action_settings():
         default = default_text(name)
@@ -144,7 +144,7 @@ def render_workflow() -> str:
 
 
 def render_outputs_table() -> str:
-    """The README's table of outputs."""
+    """The table of outputs in docs/action.md."""
     rows = ["| Output | What it holds |", "| --- | --- |"]
     rows.extend(f"| `{name}` | {cell(text)} |" for name, text in OUTPUTS.items())
     return "\n".join(rows) + "\n"
@@ -267,12 +267,12 @@ def render_entry_points() -> str:
 def documents() -> dict[Path, str]:
     """Every generated file with the text it should have."""
     pages: Mapping[str, Mapping[str, str]] = {
-        "README.md": {
-            "workflow": render_workflow(),
+        "README.md": {"workflow": render_workflow()},
+        "docs/action.md": {
+            "variables": render_variables_table(),
             "inputs": render_inputs_table(),
             "outputs": render_outputs_table(),
         },
-        "docs/action.md": {"variables": render_variables_table()},
         "docs/settings.md": {"settings": render_settings_table()},
         "docs/criteria/README.md": {"criteria": render_criteria_table()},
         "docs/ces.md": {"fields": render_ces_fields()},
