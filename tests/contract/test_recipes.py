@@ -314,7 +314,6 @@ def test_a_setting(tree: ScratchTree) -> None:
     tree.make_docs()
     action = (tree.root / "action.yml").read_text("utf-8")
     assert "  contact:\n    description: >-\n      Whom to ask about this gate. A name or a channel.\n" in action
-    assert "| `contact` | Whom to ask about this gate. |  |\n" in (tree.root / "docs/action.md").read_text("utf-8")
     assert "| `contact` |  | yes | yes |  |" in (tree.root / "docs/settings.md").read_text("utf-8")
 
     tree.evaluate({"response_match_score": 1.0})
