@@ -1,4 +1,4 @@
-"""action.yml, the settings, docs/action.md and docs/settings.md say the same; the linters of GitHub's files are content."""
+"""action.yml, the settings and the pages about them say the same; the linters of GitHub's files are content."""
 
 import ast
 import importlib.util
