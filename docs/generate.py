@@ -126,19 +126,6 @@ def render_inputs() -> str:
     return block("inputs", inputs, required=True) + secret_inputs()
 
 
-def render_inputs_table() -> str:
-    """The README's table of inputs."""
-    rows = ["| Input | What it does | Default |", "| --- | --- | --- |"]
-    for name in action_settings():
-        default = default_text(name)
-        shown = f"`{default}`" if default else ""
-        rows.append(f"| `{settings.input_name(name)}` | {cell(summary_of(name))} | {shown} |")
-    for name, (text, default) in SECRETS.items():
-        shown = f"`{default}`" if default else ""
-        rows.append(f"| `{name}` | {cell(text.splitlines()[0])} | {shown} |")
-    return "\n".join(rows) + "\n"
-
-
 EXAMPLE_HEAD = (
     "# Copy to .github/workflows/evalgate.yml. Replace OWNER by the owner of the repository that you take the action "
     "from.\n"
@@ -151,7 +138,7 @@ def render_workflow() -> str:
 
 
 def render_outputs_table() -> str:
-    """The README's table of outputs."""
+    """The table of outputs in docs/action.md."""
     rows = ["| Output | What it holds |", "| --- | --- |"]
     rows.extend(f"| `{name}` | {cell(text)} |" for name, text in OUTPUTS.items())
     return "\n".join(rows) + "\n"
@@ -312,12 +299,11 @@ def render_entry_points() -> str:
 def documents() -> dict[Path, str]:
     """Every generated file with the text it should have."""
     pages: Mapping[str, Mapping[str, str]] = {
-        "README.md": {
-            "workflow": render_workflow(),
-            "inputs": render_inputs_table(),
+        "README.md": {"workflow": render_workflow()},
+        "docs/action.md": {
+            "variables": render_variables_table(),
             "outputs": render_outputs_table(),
         },
-        "docs/action.md": {"variables": render_variables_table()},
         "docs/settings.md": {"settings": render_settings_table()},
         "docs/criteria/README.md": {"criteria": render_criteria_table()},
         "docs/ces.md": {"fields": render_ces_fields()},
@@ -354,11 +340,6 @@ def action_settings() -> list[str]:
 def description_of(name: str) -> str:
     """A setting's description, on one line."""
     return " ".join((Settings.model_fields[name].description or "").split())
-
-
-def summary_of(name: str) -> str:
-    """The first line of a setting's description, for a table that fits a screen."""
-    return (Settings.model_fields[name].description or "").partition("\n")[0]
 
 
 def described(name: str) -> str:

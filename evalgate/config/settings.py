@@ -157,8 +157,9 @@ Step = Annotated[Value, WORKFLOW, DOOR, NONE]
 
 
 class Settings(BaseModel):
-    """What a person, a workflow or evalgate.yml can set. The first line of a description is the
-    README's, all of it is shown in action.yml, docs/settings.md and by `--help`.
+    """What a person, a workflow or evalgate.yml can set. The first line of a description is a
+    sentence by itself, which messages quote; all of it is shown in action.yml, docs/settings.md and
+    by `--help`.
 
     Times are seconds, sizes megabytes (10**6 bytes), shares 0..1.
 

@@ -1,5 +1,5 @@
-"""action.yml, the settings, the README and docs/settings.md say the same; the linters of GitHub's
-files are content."""
+"""action.yml, the settings and the pages about them say the same; the linters of GitHub's files are
+content."""
 
 import ast
 import importlib.util
@@ -18,7 +18,7 @@ from evalgate.config.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+ACTION_PAGE = (ROOT / "docs" / "action.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted(
     [*(ROOT / ".github/workflows").glob("*.yml"), *(ROOT / "examples/workflows").glob("*.yml")]
@@ -58,15 +58,23 @@ def test_inputs_are_the_settings_that_a_workflow_can_give() -> None:
     taken = [
         settings.input_name(name) for name in config.names_with(settings.Settings, Door.ACTION)
     ]
-    expected = [*taken, *generator().SECRETS]
-    assert list(ACTION["inputs"]) == expected
-    assert list(table_under("inputs", README)) == expected
+    assert list(ACTION["inputs"]) == [*taken, *generator().SECRETS]
+    in_workflows = [
+        name for name, row in table_under("settings", PAGE).items() if row.split(" | ")[2] == "yes"
+    ]
+    assert in_workflows == taken
+    assert [name for name in generator().SECRETS if f"`{name}`" not in ACTION_PAGE] == []
 
 
-def test_the_table_of_inputs_fits_a_screen() -> None:
-    rows = table_under("inputs", README)
-    assert len(rows) <= 27
-    assert [name for name, row in rows.items() if len(row.rpartition(" | ")[0]) > 80] == []
+def test_inputs_fit_a_screen() -> None:
+    assert len(ACTION["inputs"]) <= 27
+    summaries = {
+        name: (field.description or "").partition("\n")[0]
+        for name, field in Settings.model_fields.items()
+    }
+    assert [
+        name for name in config.names_with(Settings, Door.ACTION) if len(summaries[name]) > 80
+    ] == []
 
 
 def test_every_setting_stands_in_the_settings_page() -> None:
@@ -86,20 +94,17 @@ def test_the_token_is_the_jobs_own_and_nothing_that_a_file_or_a_command_line_cou
     assert "github_token" not in settings.NAMES
 
 
-def test_defaults_of_the_readme_are_the_real_ones() -> None:
-    for name, row in table_under("inputs", README).items():
-        if name in generator().SECRETS:
-            continue
-        shown = re.search(r"\| `([^`]*)`$", row)
-        given = shown[1] if shown else ""
+def test_defaults_of_the_page_are_the_real_ones() -> None:
+    for name, row in table_under("settings", PAGE).items():
+        given = row.split(" | ")[0].strip("`")
         model = Settings.model_validate({name.replace("-", "_"): given} if given else {})
         assert getattr(model, name.replace("-", "_")) == getattr(
             Settings(), name.replace("-", "_")
         ), name
 
 
-def test_outputs_of_the_readme_are_those_of_action_yml() -> None:
-    assert list(table_under("outputs", README)) == list(ACTION["outputs"])
+def test_outputs_of_the_page_are_those_of_action_yml() -> None:
+    assert list(table_under("outputs", ACTION_PAGE)) == list(ACTION["outputs"])
 
 
 def test_descriptions_fit_the_marketplace() -> None:

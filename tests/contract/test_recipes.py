@@ -332,9 +332,6 @@ def test_a_setting(tree: ScratchTree) -> None:
         "  contact:\n    description: >-\n      Whom to ask about this gate. A name or a channel.\n"
         in action
     )
-    assert "| `contact` | Whom to ask about this gate. |  |\n" in (
-        tree.root / "README.md"
-    ).read_text("utf-8")
     assert "| `contact` |  | yes | yes |  |" in (tree.root / "docs/settings.md").read_text("utf-8")
 
     tree.evaluate({"response_match_score": 1.0})
