@@ -13,7 +13,7 @@ import re
 import sys
 import textwrap
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -258,29 +258,43 @@ def render_ces_fields() -> str:
         for each in members
         if issubclass(each, shapes.Proto) and each.model_fields and each.__doc__
     ]
-    rows = ["| Message | " + " | ".join(each.value for each in Handling) + " |", "| --- " * 5 + "|"]
+    fields: dict[str, dict[Handling, list[str]]] = {}
     of_enums: dict[type[shapes.ProtoEnum], set[Handling]] = {}
     for shape in sorted(messages, key=lambda each: each.__doc__ or ""):
-        fields: dict[Handling, list[str]] = {each: [] for each in Handling}
+        row = fields.setdefault((shape.__doc__ or "").rstrip("."), {each: [] for each in Handling})
         for name in shape.model_fields:
-            fields[shapes.handling_of(shape, name)].append(f"`{shapes.key_of(shape, name)}`")
+            row[shapes.handling_of(shape, name)].append(f"`{shapes.key_of(shape, name)}`")
             if (values := shapes.enum_in(shape, name)) is not None:
                 of_enums.setdefault(values, set()).add(shapes.handling_of(shape, name))
-        rows.append(
-            f"| `{(shape.__doc__ or '').rstrip('.')}` | "
-            + " | ".join(map(", ".join, fields.values()))
-            + " |"
-        )
-    rows += ["", "| Enum | Value | |", "| --- | --- | --- |"]
+    values_of: dict[str, dict[Handling, list[str]]] = {}
     for values, handlings in sorted(of_enums.items(), key=lambda each: each[0].__doc__ or ""):
+        row = values_of.setdefault(
+            (values.__doc__ or "").rstrip("."), {each: [] for each in Handling}
+        )
         usual = next(each for each in Handling if each in handlings)
         for value in values:
             is_not_run = value.name in shapes.NOT_RUN_VALUES.get(values.__name__, ())
-            said = Handling.NOT_RUN if is_not_run else usual
-            rows.append(
-                f"| `{(values.__doc__ or '').rstrip('.')}` | `{value.name}` | {said.value} |"
-            )
-    return "\n".join(rows) + "\n"
+            row[Handling.NOT_RUN if is_not_run else usual].append(f"`{value.name}`")
+    return (
+        "\n".join((*handling_table("Message", fields), "", *handling_table("Enum", values_of)))
+        + "\n"
+    )
+
+
+def handling_table(title: str, rows: Mapping[str, Mapping[Handling, list[str]]]) -> Iterator[str]:
+    """A row per name; names whose parts are all handled alike share one."""
+    yield f"| {title} | " + " | ".join(each.value for each in Handling) + " |"
+    yield "|" + " --- |" * (1 + len(Handling))
+    shared: dict[Handling, list[str]] = {}
+    for name, row in rows.items():
+        used = [each for each in Handling if row[each]]
+        if len(used) == 1:
+            shared.setdefault(used[0], []).append(f"`{name}`")
+        else:
+            yield f"| `{name}` | " + " | ".join(map(", ".join, row.values())) + " |"
+    for handling, names in shared.items():
+        cells = ("all" if each is handling else "" for each in Handling)
+        yield f"| {', '.join(names)} | " + " | ".join(cells) + " |"
 
 
 def render_entry_points() -> str:

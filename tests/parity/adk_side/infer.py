@@ -1,8 +1,8 @@
-"""Runs in google-adk's own environment: what LocalEvalService infers for an agent, one case after another.
+"""Runs in google-adk's own environment: what LocalEvalService infers for an agent, one case after
+another.
 
-Usage: infer.py REQUESTS ANSWERS, both one JSON object a line: {"checkout", "agent", "cases": [[user text...]...]} -> a list
-of each case's invocations, or of {"failed": why}.
-"""
+Usage: infer.py REQUESTS ANSWERS, both one JSON object a line: {"checkout", "agent", "cases": [[user
+text...]...]} -> a list of each case's invocations, or of {"failed": why}. """
 
 import asyncio
 import importlib

@@ -1,12 +1,11 @@
-"""Runs in google-adk's own environment: ADK's judged evaluators with a judge that says what it is told to say.
+"""Runs in google-adk's own environment: ADK's judged evaluators with a judge that says what it is
+told to say.
 
-Usage: judged.py REQUESTS ANSWERS, both one JSON object a line.
-{"metric", "criterion", "actual": [...], "expected": [...] | null, "replies": {mark: [reply...]}, "scenario"?,
-"case_rubrics"?} ->
-{"score", "status", "turns", "error"?}. The n-th question that holds a mark last gets the n-th reply to that mark;
-a reply is a list of parts ([text, is_thought]), a whole answer of the Gemini API, "raise" or "nothing"; of Google Cloud's service a number, "nan", null
-or "raise".
-"""
+Usage: judged.py REQUESTS ANSWERS, both one JSON object a line. {"metric", "criterion", "actual":
+[...], "expected": [...] | null, "replies": {mark: [reply...]}, "scenario"?, "case_rubrics"?} ->
+{"score", "status", "turns", "error"?}. The n-th question that holds a mark last gets the n-th reply
+to that mark; a reply is a list of parts ([text, is_thought]), a whole answer of the Gemini API,
+"raise" or "nothing"; of Google Cloud's service a number, "nan", null or "raise". """
 
 import asyncio
 import os

@@ -58,5 +58,6 @@ def _seen(invocation):
 
 
 def _counts(usage):
-    """Token counts; the details by modality are not kept by evalgate (docs/criteria/custom_metric.md)."""
+    """Token counts; the details by modality are not kept by evalgate
+    (docs/criteria/custom_metric.md)."""
     return usage and {key: value for key, value in usage.model_dump().items() if key.endswith("_count")}

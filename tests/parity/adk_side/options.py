@@ -1,7 +1,7 @@
 """Runs in google-adk's own environment: whether it takes a configuration.
 
-Usage: options.py REQUESTS ANSWERS, both one JSON object a line: an EvalConfig -> {"refused": name of the error | null}.
-"""
+Usage: options.py REQUESTS ANSWERS, both one JSON object a line: an EvalConfig -> {"refused": name
+of the error | null}. """
 
 import json
 import sys

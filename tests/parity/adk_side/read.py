@@ -1,4 +1,5 @@
-"""Reads evaluation files with google-adk's own loaders. One JSON object a line: {path} in, {loader, set} out."""
+"""Reads evaluation files with google-adk's own loaders. One JSON object a line: {path} in, {loader,
+set} out."""
 
 import json
 import logging

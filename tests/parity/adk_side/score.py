@@ -1,10 +1,11 @@
-"""Runs in google-adk's own environment: reads evaluation files and scores invocations with ADK's evaluators.
+"""Runs in google-adk's own environment: reads evaluation files and scores invocations with ADK's
+evaluators.
 
-Usage: score.py REQUESTS ANSWERS, both one JSON object a line.
-{"read": PATH} -> {"pairs": [{"actual": [...] | null, "expected": [...]}]}: cases whose every invocation ADK accepts
-{"configs": [EvalConfig...], "actual": [...], "expected": [...] | null} -> {"results": [{metric: result}]} or {"unreadable": why}
-{"metric": the protocol's `metric` message} -> {"answer": what evalgate's worker answers}
-"""
+Usage: score.py REQUESTS ANSWERS, both one JSON object a line. {"read": PATH} -> {"pairs":
+[{"actual": [...] | null, "expected": [...]}]}: cases whose every invocation ADK accepts {"configs":
+[EvalConfig...], "actual": [...], "expected": [...] | null} -> {"results": [{metric: result}]} or
+{"unreadable": why} {"metric": the protocol's `metric` message} -> {"answer": what evalgate's worker
+answers} """
 
 import asyncio
 import functools
@@ -28,7 +29,8 @@ from google.adk.evaluation.metric_evaluator_registry import (
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
-sys.path.append(str(HERE.parents[2] / "evalgate"))  # the worker is no part of an installed package here
+# the worker is no part of an installed package here
+sys.path.append(str(HERE.parents[2] / "evalgate"))
 
 
 def read(path):

@@ -1,8 +1,8 @@
-"""Runs in google-adk's own environment: imports it once, then runs one script after another, each in a fork.
+"""Runs in google-adk's own environment: imports it once, then runs one script after another, each
+in a fork.
 
-A line of standard input names a script of this folder and its arguments, as a JSON list; a line of standard output says
-how it ended, as its exit code.
-"""
+A line of standard input names a script of this folder and its arguments, as a JSON list; a line of
+standard output says how it ended, as its exit code. """
 
 import gc
 import json
