@@ -137,7 +137,7 @@ def _in_force(
                     owner=owner, expires=until, reason=rule.reason
                 )
     if cases and past is None:
-        message = "nobody can tell whether quarantined cases have broken: there is no history of base runs"
+        message = "it is unknown if quarantined cases have broken: there is no history of base runs"
         hint = "Set `baseline-folder` (docs/quarantine.md)."
         problems.append(errors.note(UNWATCHED, message, hint=hint))
     return cases, tuple(problems)

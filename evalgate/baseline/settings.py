@@ -321,7 +321,9 @@ def _replaced(config: Json, base_options: Json) -> Json:
 
 def _other_client(subject: str, base_options: Json, place: Place) -> Problem:
     counts = (
-        "the base's count" if base_options else "there are none on the base, so they do not count"
+        "the base's count"
+        if base_options
+        else "the base has no such variables, so they do not count"
     )
     message = f"the client options (`http_options`) of {subject}: {counts}, not this change's"
     return errors.note(NOT_HEADS, message, place, HINT)

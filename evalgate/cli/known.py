@@ -133,9 +133,7 @@ def history(**values: Any) -> int:
 @click.command("accept")
 @commands.settings_options(*SETTINGS)
 @click.argument("cases", nargs=-1)
-@click.option(
-    "--failed", is_flag=True, help="All cases that failed. [default, where no case is named]"
-)
+@click.option("--failed", is_flag=True, help="All cases that failed. [default without a case]")
 @click.option(
     "--new",
     "only_new",

@@ -171,9 +171,7 @@ class SuiteRule(RuleShape):
 class CompareRule(RuleShape):
     """How one criterion is compared with the base; what is not said is as the criterion has it."""
 
-    gating: bool | None = Field(
-        default=None, description="Whether a drop against the base fails the gate."
-    )
+    gating: bool | None = Field(default=None, description="A drop against the base fails the gate.")
     lower_is_better: bool | None = Field(
         default=None, description="For costs, such as tokens, calls and seconds."
     )

@@ -216,8 +216,9 @@ class Settings(BaseModel):
         default="auto",
         pattern=r"^(auto|rerun|store|none|file:.+)$",
         description="What to compare with: `auto`, `rerun`, `store`, `file:PATH`, `none`.\n"
-        "`rerun`: run the base branch's agent alongside this one. `store`: results of earlier runs. `auto`: stored "
-        "results where they are comparable, a rerun for the rest. `file:PATH`: a results.json. `none`: no comparison.",
+        "`rerun`: run the base branch's agent alongside this one. `store`: results of "
+        "earlier runs. `auto`: stored results if they are comparable, else a rerun. "
+        "`file:PATH`: a results.json. `none`: no comparison.",
     )
     base: Annotated[str, STARTER, COMPARING, DOOR, NONE] = Field(
         default="",
@@ -237,19 +238,18 @@ class Settings(BaseModel):
     reuse_days: Annotated[float, SETTING, COMPARING, DOOR, NONE] = Field(
         default=7,
         ge=0,
-        description="Days for which results are used again, where nothing that the agent read or ran in has changed. "
-        "0: it is always run.",
+        description="Days for which results are reused if nothing that the agent read or ran in has changed. 0: always run it.",
     )
     depends_on: Annotated[Listed, SETTING, COMPARING, DOOR, NONE] = Field(
         default=(),
-        description="Globs of the files that an agent depends on, where nobody sees what it reads (no inotify).\n"
+        description="Globs of the files that an agent depends on, if its reads cannot be traced (no inotify).\n"
         "Default: the whole checkout; of an agent behind a URL nothing stands in without globs.",
     )
     save_baseline: Annotated[
         Literal["auto", "always", "never"], TERMINAL, COMPARING, DOOR, NONE
     ] = Field(
         default="auto",
-        description="Whether to store this run as a baseline in `baseline-folder`. `auto`: on a push to the "
+        description="Store this run as a baseline in `baseline-folder`. `auto`: on a push to the "
         "default branch; workflows always use it.",
         # a change must not have itself kept as what others are compared with
     )
@@ -296,7 +296,7 @@ class Settings(BaseModel):
         default=(),
         description="Environment variables that the agent needs, besides keys and settings of models.\n"
         "Names or globs: `DATABASE_URL, AWS_*`. In addition, the agent gets only harmless ones (PATH, HOME, language, "
-        "proxy, certificates); at a terminal, where nothing is named, all of yours (docs/action.md).",
+        "proxy, certificates); at a terminal, if none is named, all of yours (docs/action.md).",
     )
     python: Annotated[str, INPUT, SELECTING, HEAD, AGENT] = Field(
         default="auto",
@@ -430,13 +430,12 @@ class Settings(BaseModel):
     isolate: Annotated[bool, TERMINAL, RUNNING, DOOR, AGENT | MACHINE] = Field(
         default=False,
         description="Keep the agent's code apart: it sees a copy of the checkout and no other files of yours "
-        "(docs/security.md). Takes bubblewrap, or root. In a workflow it is the default where it is possible; the "
-        "action always does it.",
+        "(docs/security.md). Takes bubblewrap, or root. In a workflow it is the default "
+        "if it is possible; the action always does it.",
     )
     confirm: Annotated[bool, TERMINAL, FAILING, DOOR, MACHINE] = Field(
         default=False,
-        description="Rerun what failed also where there is no base, to see whether it lasts. In a workflow it is "
-        "always done.",
+        description="Rerun failed cases also without a base, to see if the failures last. Workflows always do.",
     )
     resume: Annotated[bool, TERMINAL, RUNNING, DOOR, MACHINE] = Field(
         default=False,

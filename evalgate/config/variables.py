@@ -258,7 +258,7 @@ class AgentVariables:
             empty = f"{first} is set here but empty"
             if is_terminal(self.environ):
                 return f"{empty}{name_it}"
-            return f"{empty}, as secrets are in a fork's pull request and where they do not exist{name_it}"
+            return f"{empty}, as secrets are in a fork's pull request, or if they do not exist{name_it}"
         unset = (
             f"{first} is not set here"
             if len(names) == 1

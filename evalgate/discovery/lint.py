@@ -453,7 +453,7 @@ def lint(suites: Iterable[Suite], *, deviations: Deviations = OURS) -> tuple[Pro
     for set_id, keys in files.items():
         if len(keys) > 1 and set_id:
             message = f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}"
-            hint = "evalgate tells them apart by path; `adk eval` refuses to run them together."
+            hint = "evalgate identifies them by path; `adk eval` refuses to run them together."
             problems.append(
                 errors.warning("duplicate-set-id", message, place=Place(file=keys[1]), hint=hint)
             )

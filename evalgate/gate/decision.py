@@ -103,7 +103,7 @@ def _drift(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
         return
     does = f"passes {words.percent(drift.after)} instead of {words.percent(drift.before)} of runs"
     message = f"since {drift.since[:10]} the unchanged agent of the base branch {does} ({words.evidence(drift.evidence)})"
-    hint = "The model moved, or a judge or a service, and not this change. Results from before are not compared with."
+    hint = "The model, a judge or a service changed; this pull request did not cause it. Older results are ignored."
     yield errors.warning("provider-drift", message, hint=hint)
 
 

@@ -386,8 +386,8 @@ class _Measuring:
             yield errors.warning("price-unknown", message, hint=hint)
         event_tokens, answer_tokens = self._session.budget.untold
         if answer_tokens:
-            message = f"the agent's events tell of {event_tokens:,} tokens, the answers of its models of {answer_tokens:,}"
-            hint = "The larger number counts; agents that tools run, and callbacks that change answers, make them differ."
+            message = f"the agent's events report {event_tokens:,} tokens, its model responses {answer_tokens:,}"
+            hint = "The larger number counts. They differ if tools run agents, or callbacks change responses."
             bounds = self._session.settings.budget
             if bounds.tokens is bounds.usd is None:  # nobody is deceived
                 yield errors.note("tokens-understated", message, hint=hint)

@@ -64,7 +64,7 @@ NEEDED: Final = "Use a results.json that `evalgate run` or the action wrote to i
 TrialEntry: Any = entry(
     "TrialEntry",
     GradedTrial,
-    doc="One run of a case: what it took, what the agent did (absent where it was not kept), its grades by criterion.",
+    doc="One run of a case: what it took, what the agent did (absent if it was not kept), its grades by criterion.",
     without={"key", "failure"},
     purpose=(
         Purpose,
@@ -82,7 +82,9 @@ TrialEntry: Any = entry(
     outcome=(Annotated[JsonObject | None, Described(OutcomeEntry)], None),
     grades=(
         dict[str, AnyGrade],
-        Field(description="By criterion: a score (`value`), or a `reason` why there is none."),
+        Field(
+            description="By criterion: a score (`value`), or the `reason` why there is no score."
+        ),
     ),
 )
 CriterionEntry: Any = entry(
@@ -115,7 +117,7 @@ AgentEntry: Any = entry(
     inputs=(
         str,
         Field(
-            default="", description="Equal where it read the same of its checkout; absent: unknown."
+            default="", description="Equal if it read the same of its checkout; absent: unknown."
         ),
     ),
 )
@@ -298,7 +300,7 @@ ResultsFile: Any = entry(
     ),
     comparison=(
         ComparisonEntry | None,
-        Field(default=None, description="Absent where no base was asked for."),
+        Field(default=None, description="Absent without a base."),
     ),
     edits=(
         Edits,
@@ -308,7 +310,7 @@ ResultsFile: Any = entry(
         Annotated[dict[str, list[JsonObject]], Described(dict[str, list[AgentDetailsWire]])],
         Field(
             default={},
-            description="What agents were told and given; transcripts refer to it by address.",
+            description="Instructions and tools of agents; transcripts refer to them by address.",
         ),
     ),
     problems=(

@@ -58,7 +58,7 @@ CONFIG: Final = ConfigDict(
 )
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 NOT_FINITE: Final = (
-    "Paths of texts (`NaN`, `Infinity`, `-Infinity`) that stand for the numbers that JSON has not."
+    "Paths of texts (`NaN`, `Infinity`, `-Infinity`) for numbers that JSON does not have."
 )
 NAMES: Final = ("NaN", "Infinity", "-Infinity")
 """How numbers are written that JSON has not: pydantic's words, which every float is read from."""
@@ -196,7 +196,7 @@ class OutcomeEntry(Entry):
     ended_by: Ending | None = Field(
         default=None, description="How a conversation with a simulated user ended."
     )
-    isolated: bool = Field(default=False, description="Whether each turn had a session of its own.")
+    isolated: bool = Field(default=False, description="Each turn had a session of its own.")
     agents: list[str] = Field(default_factory=list)
     times: list[list[float]] = Field(
         default_factory=list,

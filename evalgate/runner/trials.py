@@ -249,7 +249,7 @@ class TrialRunner:
             )
 
 
-NAIVELY: Final = "This agent cannot be told what was said before (docs/agent-protocol.md): goldens run in one session (NAIVE)"
+NAIVELY: Final = "This agent cannot receive earlier turns (docs/agent-protocol.md): goldens run in one session (NAIVE)"
 
 
 def converse(

@@ -347,7 +347,7 @@ def _downloaded(request: str, rules_text: str, world: World) -> str:
     folder = _cache(world) / f"python-{key}"
 
     def fill() -> str:
-        reason = f"no Python here fits {rules_text}" if rules_text else "there is none on PATH"
+        reason = f"no Python here fits {rules_text}" if rules_text else "PATH has none"
         world.log(f"downloading Python {request} with uv: {reason}")
         settings = {"UV_PYTHON_INSTALL_DIR": str(folder), "UV_PYTHON_INSTALL_BIN": "0"}
         done = _uv(("python", "install", "--no-config", request), world, cwd="/", settings=settings)

@@ -28,7 +28,7 @@ BATCH = 100
 """Files that a thread takes at a time."""
 
 BLOCK_BYTES = 1024 * 1024
-NO_SEAL = "has no valid seal (its installation was interrupted, or is none of ours)"
+NO_SEAL = "has no valid seal (its installation was interrupted, or evalgate did not make it)"
 
 
 @frozen_dataclass

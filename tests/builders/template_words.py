@@ -64,9 +64,9 @@ def _tree(environment: Environment, name: str) -> nodes.Template:
     return environment.parse(environment.loader.get_source(environment, name)[0])
 
 
-def _load(name: str, *, package: str, known: Mapping[str, Any]) -> Any:
+def _load(name: str, *, package: str, template_globals: Mapping[str, Any]) -> Any:
     environment = _environment(name)
-    environment.globals.update(known)
+    environment.globals.update(template_globals)
     tree = _tree(environment, name)
     _mark(tree)
     return environment.template_class.from_code(

@@ -95,7 +95,7 @@ SECRET = "`DATABASE_URL: ${{ secrets.DATABASE_URL }}` under the step's `env:`"
         (
             ASKS_GEMINI,
             {**WORKFLOW, "GOOGLE_API_KEY": ""},
-            "GOOGLE_API_KEY is set here but empty, as secrets are in a fork's pull request and where they do not exist",
+            "GOOGLE_API_KEY is set here but empty, as secrets are in a fork's pull request, or if they do not exist",
         ),
         # a login, while the agent is imported
         (

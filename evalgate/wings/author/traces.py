@@ -297,9 +297,7 @@ def _steps(models: Sequence[Span], called: Sequence[Span], *, answer: str) -> li
     )
     _insist_on_order([span for span in called if id(span) not in announced])
     if around and len(announced_positions) < len(asked_for):
-        raise _OrderUnknown(
-            "one span stands for several calls of a model, and has calls of tools that have no span"
-        )
+        raise _OrderUnknown("one span is several model calls, and has tool calls without a span")
     steps: list[StepEvent] = []
     for span in sorted([*models, *called], key=lambda span: span.start):
         if id(span) in executed:

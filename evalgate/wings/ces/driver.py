@@ -91,9 +91,7 @@ class CesOptions(DriverOptions):
     entry_agent: str = Field(
         default="", description="The agent that the session begins with. Default: the root agent."
     )
-    tool_fakes: bool = Field(
-        default=False, description="Use the fakes of tools where there are any."
-    )
+    tool_fakes: bool = Field(default=False, description="Use the fakes of tools, if there are any.")
 
     @field_validator("app")
     @classmethod

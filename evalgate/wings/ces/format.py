@@ -234,7 +234,7 @@ class CesFormat(Format):
         for path in sorted({*tree.other_yaml, *tree.other_json} - {*files}):
             is_among = "evaluations" in path.split("/")[:-1] and read.app_folder(path) in homes
             if is_among and not places.matches(path, exclude):
-                message = "it lies among an app's evaluations and is none, so nothing of it is run"
+                message = "it is among an app's evaluations but is not one, so it is not run"
                 hint = "An evaluation `x` is evaluations/x/x.yaml (or .json), with `golden` or `scenario`; or `exclude` it"
                 yield errors.warning("ces-unknown-file", message, Place(file=path), f"{hint}.")
 

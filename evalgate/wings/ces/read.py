@@ -658,7 +658,7 @@ def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
         (expectation, location) for expectation, location in steps if expectation is not None
     ]
     if not any(step.user_input for step in turn.steps):
-        message = "a turn without user input: the agent is told nothing"
+        message = "a turn without user input: the agent gets no message"
         yield Told(code="ces-turn", message=message, path=path, is_error=False)
     if not any(expectation.agent_response for expectation, _ in expectations):
         message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"

@@ -126,7 +126,7 @@ def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
 def _error(measured: Measured) -> EvaluationErrorInfo:
     failure = measured.failure
     if failure is None:
-        message = measured.why or "an outcome could not be told"
+        message = measured.why or "an outcome is unknown"
         return EvaluationErrorInfo(
             error_type=ErrorType.METRIC_CALCULATION_FAILURE, error_message=message
         )

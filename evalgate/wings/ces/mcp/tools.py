@@ -463,8 +463,9 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
     return (
         Tool(
             name="run_evaluation",
-            description="Runs evaluations, or cases of ADK evaluation sets, against the agent of the repository. Gives "
-            "an operation, whose progress and outcome get_operation tells.",
+            description="Runs evaluations, or cases of ADK evaluation sets, against the agent of the "
+            "repository. Returns an operation; get_operation returns its progress and "
+            "outcome.",
             takes=_object(
                 (),
                 evaluations={**_TEXTS, "description": "Names of evaluations."},
@@ -476,7 +477,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
                 runCount={"type": "integer", "description": "How often each is run; 1 without it."},
                 wait={
                     "type": "boolean",
-                    "description": "Answer when it is done, and tell of progress meanwhile.",
+                    "description": "Answer when it is done, and report progress meanwhile.",
                 },
             ),
             gives=_OPERATION,

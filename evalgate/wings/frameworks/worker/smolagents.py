@@ -34,7 +34,7 @@ class Session(FrameworkSession):
             if session_tools is not None and getattr(member, "executor_type", "local") != "local":
                 message = f"the tools of {type(member).__name__} run in its {member.executor_type} executor"
                 raise RuntimeError(
-                    f"{message}, where nobody can ask before: run this agent with `tools: live`"
+                    f"{message}, without approval: run this agent with `tools: live`"
                 )
             member.stream_outputs = False
             _tell_of_model(member.model)
