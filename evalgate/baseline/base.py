@@ -45,15 +45,8 @@ from evalgate.simulation import user
 from evalgate.system import git, python_env
 from evalgate.system.git import Repository
 from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import Environ, frozen_dataclass
-
-ONE_ENDPOINT = (
-    "the agent behind {url} is the same on both sides, so the base cannot be rerun; compare with stored results "
-    "(baseline-folder), or set `baseline: none`"
-)
-WHY_NOT_STORED = "the stored results have no comparable run of this case"
-BORROWED = "the base's agent ran in head's environment ({}); it has none of its own"
-NOT_LENT = "head's environment ({}) is part of its commit, so the base's agent does not run in it"
 
 
 @frozen_dataclass
@@ -187,9 +180,7 @@ def _from_file(
             hint="Download the results in an earlier step, or use `baseline: auto`.",
         )
     stored = file.read_results(settings.root / path, shown_as=path, of="the base")
-    unknown = (
-        "`policy: both`: a results file does not contain all of the base's rules, so head's apply"
-    )
+    unknown = phrase("base_rules_incomplete")
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=stored.run.commit,
@@ -197,7 +188,9 @@ def _from_file(
         notes=(unknown,) if settings.policy == "both" and rule_base is None else (),
     )
     base_project = BaseProject() if rule_base is None else rule_base.project
-    agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
+    agents = dict.fromkeys(
+        (suite.key for suite in suites), opening.absent(phrase("base_not_stored_case"))
+    )
     return Base(
         origin=stores.aged(origin, settings=settings, current_moment=context.now),
         project=dataclasses.replace(base_project, agents=agents),
@@ -243,10 +236,10 @@ def _from_git(
         return base
     stored_baseline = None if store is None else _of_today(store, repo, base.origin.commit, say=say)
     if baseline == "store":
-        unset = "" if lines else "nowhere: baseline-folder is not set"
+        unset = "" if lines else phrase("base_folder_unset")
         location = unset if store is None else store.name
         looked = "; ".join(part for part in (location, *lines) if part)
-        nothing = f"no stored results of {base.origin.commit[:7]} or its ancestors ({looked})"
+        nothing = phrase("base_not_stored", base.origin.commit[:7], looked)
         return _only_stored(settings, suites, context, base, stored_baseline, nothing=nothing)
     if stored_baseline is None or base.root is None:
         return base
@@ -354,11 +347,10 @@ def _checked_out(
             and not base_project.settings.agent
         )
         if lost and (edited := commit.edited_workflow(there.root, settings.root)):
-            problem = f"the base has no agent at `{settings.agent}`, which may come from {edited}, which this change "
-            problem += "edits. Name the agent in evalgate.yml, where each side has its own"
+            problem = phrase("base_agent_edited", settings.agent, edited)
             no_agent = False
     except EvalgateError as error:
-        problem = f"the base's own configuration cannot be read: {_told(error)}"
+        problem = phrase("base_unreadable", _told(error))
         # whose rules were to decide is known there alone: where they must, that they are unknown
         # blocks
         base_failed = settings.policy != "both"
@@ -390,7 +382,9 @@ def _lend(
     for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
         context.say(f"the base's agent uses `{path}` of this checkout, since git does not keep it")
     pythons = opening.wanted_pythons(uses, root=root, lender=settings.root, environ=context.environ)
-    return [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in pythons]
+    return [
+        phrase("base_borrowed" if is_lent else "base_not_lent", name) for name, is_lent in pythons
+    ]
 
 
 def _problem(
@@ -401,17 +395,12 @@ def _problem(
     A base that gates files of its own is not without an agent: else a change would be compared with
     nothing by giving all of its files other names and other questions."""
     if base_project.rules is not None and base_project.rules.is_empty():
-        return "the base has none of the selected cases", True
+        return phrase("base_no_cases"), True
     uses = [base_project.agents[suite.key] for suite in suites]
     if not all(opening.is_missing(use) for use in uses):
         return "" if all(use.is_absent for use in uses) else there.problem, False
     files = base_project.own_files()
-    if not files:
-        return "the base has no agent for these evaluation files or its own", True
-    return (
-        f"the base has no agent for these evaluation files; its own are {words.listed(files)}. Rename the files "
-        f"or change their questions in a separate pull request"
-    ), False
+    return phrase("base_no_agent", files), not files
 
 
 def _told(error: EvalgateError) -> str:
@@ -465,9 +454,7 @@ def _is_there(agent: str, root: Path) -> bool:
 def first_of(problems: Sequence[Problem]) -> str:
     """The first of several problems with its place, and how many more there are."""
     first = problems[0]
-    location = f"{first.place}: " if first.place is not None else ""
-    more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
-    return f"{location}{first.message}{more}"
+    return phrase("first_problem", first.place or "", first.message, len(problems))
 
 
 def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[str, str]:
@@ -520,18 +507,16 @@ def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
     if beside is not None and agents_module.is_remote(use):
         driver = agents_module.DRIVERS[use.driver]
         if driver.is_same_place(use.options, beside.options):
-            return opening.absent(ONE_ENDPOINT.format(url=driver.label(use.options)))
+            return opening.absent(phrase("base_one_endpoint", driver.label(use.options)))
     try:
         agents_module.options_of(use)
     except KeyError:
-        return opening.unusable(
-            f"the base's evalgate.yml names a driver that does not exist: {use.driver}"
-        )
+        return opening.unusable(phrase("base_unknown_driver", use.driver))
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(str(step) for step in first["loc"])
-        option = f"agent with driver {use.driver}: {location}"
-        return opening.unusable(f"the base's evalgate.yml: {option}: {words.fault(first)}")
+        problem = phrase("base_driver_options", use.driver, location, words.fault(first))
+        return opening.unusable(problem)
     return use
 
 
@@ -656,7 +641,9 @@ def _only_stored(
             no_agent=base.no_agent,
             base_failed=base.base_failed and base_project.settings is None,
         )
-    agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
+    agents = dict.fromkeys(
+        (suite.key for suite in suites), opening.absent(phrase("base_not_stored_case"))
+    )
     return Base(
         origin=_stored_origin(settings, context, base.origin, stored_baseline),
         project=dataclasses.replace(base_project, agents=agents),
@@ -852,12 +839,10 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
         head_environment = head.agents.get(fingerprints.agent_key(head_suite.agent), {})
         key = fingerprints.agent_key(base_suite.agent)
         if inputs and rerun.inputs.get(key) == inputs:
-            notes += _other_environment(
-                "the same agent ran", rerun.agents.get(key, {}), head_environment
-            )
+            notes += _other_environment(rerun.agents.get(key, {}), head_environment, is_same=True)
         if head_suite.key in reused and head_suite.key in stored_agents:
             notes += _other_environment(
-                "the agent ran", stored_agents[head_suite.key][1], head_environment
+                stored_agents[head_suite.key][1], head_environment, is_same=False
             )
     yield from dict.fromkeys(notes)
 
@@ -912,10 +897,9 @@ def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
 
 
 def _other_environment(
-    clause: str, base_environment: Mapping[str, str], head_environment: Mapping[str, str]
+    base_environment: Mapping[str, str], head_environment: Mapping[str, str], *, is_same: bool
 ) -> Iterator[str]:
     for name in history.ENVIRONMENT:
         base_text, head_text = base_environment.get(name, ""), head_environment.get(name, "")
         if base_text and head_text and base_text != head_text:
-            label = name.replace("_", " ")
-            yield f"{clause} with a different {label} on the base ({base_text}) than on head ({head_text})"
+            yield phrase("other_environment", is_same, name, base_text, head_text)

@@ -41,7 +41,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.system import python_env
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 
 STARTING = frozenset({FailureKind.INSTALL, FailureKind.START})
 """Before any question was asked."""
@@ -133,12 +133,12 @@ class _Causes:
         if self._environments[agent_keys]:
             return self._environments[agent_keys]
         if failure.kind in ANSWERING and not self._is_own_question(suite, key.case_id):
-            return "it asks other questions"
+            return phrase("cause_questions")
         inputs = [
             config_settings.input_name(name) for name in REACHING if name in self._settings.given
         ]
         if inputs and self._workflow:
-            return f"{words.listed(f'`{name}`' for name in inputs)} may come from {self._workflow}, which it edits"
+            return phrase("cause_workflow", inputs, self._workflow)
         return next(self._narrowed(failure), "")
 
     def _is_own_question(self, suite: Suite, case_id: str) -> bool:
@@ -168,7 +168,7 @@ class _Causes:
         all_said = f"{failure.message}\n{failure.detail}"
         lost = [name for name in base_settings.env if name not in head_settings.env]
         if lost:
-            yield f"`env` no longer names {words.listed(lost)}"
+            yield phrase("cause_variables", lost)
         limits: Mapping[str, bool] = {
             "turn_timeout": failure.kind is FailureKind.TIMEOUT,
             "case_timeout": failure.kind is FailureKind.TIMEOUT,
@@ -192,9 +192,9 @@ class _Causes:
             head_value, base_value = getattr(head_settings, name), getattr(base_settings, name)
             texts = [
                 f"{setting:g}" if isinstance(setting, int | float) else setting
-                for setting in (head_value, base_value or "no limit")
+                for setting in (head_value, base_value or "")
             ]
-            yield f"`{config_settings.input_name(name)}` is {texts[0]}, and {texts[1]} on the base"
+            yield phrase("cause_limit", config_settings.input_name(name), *texts)
         if failure.kind in ANSWERING or "`tools: " in all_said:
             assert self._base.root is not None
             rule = head_settings.gate_file.tools
@@ -205,7 +205,7 @@ class _Causes:
             if rule != base_settings.gate_file.tools or (
                 toolbox.mode_of(head_settings) is not ToolMode.LIVE and base_value != head_value
             ):
-                yield "`tools` differs from the base's"
+                yield phrase("cause_tools")
 
     def _environment(self, use: AgentUse, head_agent: AgentUse | None) -> str:
         """What of the base's agent's environment may be head's; "" where it is the base's own.
@@ -213,14 +213,14 @@ class _Causes:
         root, lender = self._base.root, self._settings.root
         assert root is not None
         if interpreter := opening.wanted_python(use, root=root, lender=lender):
-            return f"the base has no environment of its own, but head's ({interpreter.relative_to(lender)})"
+            return phrase("cause_environment", interpreter.relative_to(lender))
         if _is_made(use, root):
             return ""
         shared = head_agent is None or not _is_made(head_agent, lender)
         changed = next(
             _changed(root, lender, base_folders=_own_folders(use, root), shared=shared), ""
         )
-        return f"both sides ran in one environment, and {changed} differs" if changed else ""
+        return phrase("cause_shared", changed) if changed else ""
 
 
 def _is_made(use: AgentUse, root: Path) -> bool:
@@ -304,7 +304,7 @@ def compare(
     assert base is not None
     problem, base_failed = _base_problem(head, base, sides.unpaired)
     if problem:
-        problem += f"; the cause may be this change: {cause}" if cause else ""
+        problem = phrase("with_cause", problem, cause) if cause else problem
         return Comparison(origin=origin, problem=problem, base_failed=base_failed, unread=unread)
     notes = dict.fromkeys(
         (*origin.notes, *_other_models(head, base, is_together=sides.is_together))
@@ -357,7 +357,7 @@ def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) 
         return "", False
     ran = [{trial.key.case for trial in run.trials} for run in (head, base)]
     if not base.trials or (head.truncated and not ran[0] & ran[1]):
-        return "no base result could be compared", False
+        return phrase("base_without_results"), False
     failed = [
         (trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None
     ]
@@ -365,19 +365,8 @@ def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) 
         return "", False
     other_failures = [failure for failure, is_own in failed if not is_own]
     if other_failures:
-        return f"the base's agent did not run: {other_failures[0].why}", False
-    return _base_failed_sentence(failed[0][0]), True
-
-
-def _base_failed_sentence(failure: AgentFailure) -> str:
-    """What keeps all of the base from being measured."""
-    match failure.kind:
-        case FailureKind.INSTALL:
-            return f"the base's environment cannot be made: {failure.why}"
-        case FailureKind.START | FailureKind.NO_RECORDING:
-            return f"the base cannot start: {failure.why}"
-        case _:
-            return f"the base's agent failed in every run: {failure.why}"
+        return phrase("base_did_not_run", other_failures[0].why), False
+    return phrase("base_broken", failed[0][0].kind, failed[0][0].why), True
 
 
 def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]:
@@ -392,5 +381,4 @@ def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]
     ):
         return ()
     base_models, head_models = (", ".join(sorted(run.models)) for run in (base, head))
-    agent = "the same agent" if same else "the agent"
-    return (f"{agent} used other models on the base ({base_models}) than on head ({head_models})",)
+    return (phrase("other_models", same, base_models, head_models),)

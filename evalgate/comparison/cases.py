@@ -18,13 +18,7 @@ from evalgate.model import (
     Suite,
     VerdictKind,
 )
-
-WHY: Mapping[CaseStatus, str] = {
-    CaseStatus.PAIRED: "",
-    CaseStatus.NEW: "not in the base's evaluation files",
-    CaseStatus.CHANGED: "the case changed since the base's results",
-    CaseStatus.REMOVED: "only on the base",
-}
+from evalgate.text.phrases import phrase
 
 
 def of(sides: Sides) -> tuple[CaseComparison, ...]:
@@ -36,7 +30,7 @@ def of(sides: Sides) -> tuple[CaseComparison, ...]:
         if case.scenario is not None
     }
     gone = (
-        CaseComparison(suite=suite, case_id=case_id, status=status, why=WHY[status])
+        CaseComparison(suite=suite, case_id=case_id, status=status, why=_unpaired(status))
         for (suite, case_id), status in sides.unpaired.items()
         if (suite, case_id) not in sides.uses
     )
@@ -73,10 +67,14 @@ def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison
         newly=newly,
         reruns=comparison_book.reruns_of(sides, key),
         evidence=book.factors.get(key, 1.0),
-        why="the base did not run it" if is_lacking else WHY[status],
+        why=phrase("case_not_on_base") if is_lacking else _unpaired(status),
         divergence=None if simulated is None else _divergence(sides, key, simulated),
         quarantined=key in sides.shown,
     )
+
+
+def _unpaired(status: CaseStatus) -> str:
+    return "" if status is CaseStatus.PAIRED else phrase("case_status", status)
 
 
 def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:

@@ -33,7 +33,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 
@@ -231,9 +231,7 @@ def _as_known(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
     passed on the base before; nor of one that crashed and goes on to, or whose fresh runs could not
     be measured."""
     if case.key in allowed.past:
-        reason = (
-            "the base fails it too today, and passed it before: a model, a judge or a service moved"
-        )
+        reason = phrase("case_moved")
         return replace(case, kind=VerdictKind.NOT_MEASURED, beside=None, reason=reason)
     return case
 
@@ -258,9 +256,7 @@ def _judge_cases(
     if unlooked and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
         # a budget that ends before the reruns must not let failures pass that these would have
         # confirmed
-        notice = {
-            VerdictKind.NOT_MEASURED: f"{words.counted(len(unlooked), 'failure')} could not be rerun"
-        }
+        notice = {VerdictKind.NOT_MEASURED: phrase("suite_not_rerun", len(unlooked))}
         return notice | kinds | notice  # the first one, whatever else there is
     return kinds
 

@@ -40,7 +40,7 @@ from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import redact
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 
 
 def decide(
@@ -101,10 +101,7 @@ def _drift(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
     )
     if drift is None:
         return
-    does = f"passes {words.percent(drift.after)} instead of {words.percent(drift.before)} of runs"
-    message = f"since {drift.since[:10]} the unchanged agent of the base branch {does} ({words.evidence(drift.evidence)})"
-    hint = "The model, a judge or a service changed; this pull request did not cause it. Older results are ignored."
-    yield errors.warning("provider-drift", message, hint=hint)
+    yield errors.warning("provider-drift", phrase("drift", drift), hint=phrase("drift_hint"))
 
 
 def _draft(
@@ -174,8 +171,7 @@ def verdict_of(
     verdict = sentences.with_reasons(verdict, run, comparison, policy)
     if not lacking:
         return verdict, ()
-    message = f"the results lack reruns of {words.counted(len(lacking), 'failure')}, so a flaky case may block"
-    hint = "`evalgate run` makes them, `threshold: all` needs none."
+    message, hint = phrase("reruns_missing", len(lacking)), phrase("reruns_missing_hint")
     return verdict, (errors.warning("fresh-runs-missing", message, hint=hint),)
 
 

@@ -33,6 +33,7 @@ from evalgate.runner.session import Session
 from evalgate.system import git, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 HEAD, BASE = 0, 1
@@ -299,14 +300,7 @@ def _store(rules: Rules, context: Context) -> Store | None:
 def told(takeover: TakenOver, *, is_attended: bool) -> Iterator[Problem]:
     """That results are not of today."""
     if takeover.keys:
-        runs = words.counted(sum(key.is_first for key in takeover.keys), "run")
-        since = (
-            f", the oldest of {takeover.since[:16].replace('T', ' ')} UTC" if takeover.since else ""
-        )
-        message = f"{runs} of head are earlier results{since}: nothing that the agent reads or runs in has changed"
-        hint = (
-            "`--fresh` measures all again."
-            if is_attended
-            else "`reuse-days: 0` runs an unchanged agent again."
-        )
+        count = sum(key.is_first for key in takeover.keys)
+        message = phrase("earlier_results", count, takeover.since)
+        hint = phrase("earlier_results_hint", is_attended)
         yield errors.note("earlier-results", message, hint=hint)

@@ -56,6 +56,7 @@ from evalgate.system import inputs, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
 from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 HEAD, BASE = 0, 1
@@ -241,7 +242,7 @@ def _criteria(
 
 
 def _skipped(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Criterion
-    return NotEvaluated(reason=Reason.SKIPPED, message="it was not chosen for this run")
+    return NotEvaluated(reason=Reason.SKIPPED, message=phrase("criterion_not_chosen"))
 
 
 def measure(session: GateSession, context: Context) -> Measurement:
@@ -374,20 +375,16 @@ class _Measuring:
         what it had no room for."""
         yield from gate_earlier.told(self._taken[HEAD], is_attended=self._is_attended)
         if self._others and self._settled:
-            tried = words.counted(self._others, "other agent")
-            needed = words.odds(self._settled[0].settled[0].needed)
-            message = f"this pull request measured {tried} before, so it takes {needed} to block"
-            hint = "Else one of many tries would be called worse by chance (docs/statistics.md)."
-            yield errors.note("agents-tried", message, hint=hint)
+            message = phrase("agents_tried", self._others, self._settled[0].settled[0].needed)
+            yield errors.note("agents-tried", message, hint=phrase("agents_tried_hint"))
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
-            message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
-            hint = "Also limit `tokens` or `agent_calls`."
-            yield errors.warning("price-unknown", message, hint=hint)
+            message = phrase("price_unknown", unpriced)
+            yield errors.warning("price-unknown", message, hint=phrase("price_unknown_hint"))
         event_tokens, answer_tokens = self._session.budget.untold
         if answer_tokens:
-            message = f"the agent's events report {event_tokens:,} tokens, its model responses {answer_tokens:,}"
-            hint = "The larger number counts. They differ if tools run agents, or callbacks change responses."
+            message = phrase("tokens_understated", event_tokens, answer_tokens)
+            hint = phrase("tokens_understated_hint")
             bounds = self._session.settings.budget
             if bounds.tokens is bounds.usd is None:  # nobody is deceived
                 yield errors.note("tokens-understated", message, hint=hint)
@@ -506,11 +503,7 @@ class _Measuring:
             source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)
         notes = [*baseline_base.environments(base, head, self._session.run(side), reused=suites)]
-        notes += (
-            [f"the base's agent failed, and the cause may be this change: {self._cause}"]
-            if self._cause
-            else []
-        )
+        notes += [phrase("base_cause", self._cause)] if self._cause else []
         return replace(
             origin,
             source=source,

@@ -13,9 +13,9 @@ from statistics import fmean
 from evalgate.errors import Problem, Severity
 from evalgate.model import Report, run as model_run
 from evalgate.reports import edits, view, wording
-from evalgate.reports.phrases import phrase
 from evalgate.reports.view import Remark
 from evalgate.text import plain, workflow_commands
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 REASON_LIMIT = 1_000

@@ -13,10 +13,10 @@ from evalgate.model import Finding, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
 from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 LIMIT: Final = 160

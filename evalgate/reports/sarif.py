@@ -14,8 +14,8 @@ from urllib.parse import quote
 from evalgate.model import CriterionVerdict, Finding, Report, Score, VerdictKind
 from evalgate.reports import view
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 from evalgate.values import JsonObject, frozen_dataclass
 
 LIMIT = 5_000

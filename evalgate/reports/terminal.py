@@ -12,10 +12,10 @@ from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, Ve
 from evalgate.reports import agent_changes, cases, causes, edits, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
-from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
 from evalgate.text import diff, plain, words, workflow_commands
+from evalgate.text.phrases import phrase
 
 GROUPS, TOLD_WHOLE, NAMED_CASES, CAUSES = 50, 10, 8, 20
 EDITS_ROOM = 20

@@ -21,8 +21,8 @@ from evalgate.model import (
     call_diff,
 )
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 QUOTE_WIDTH = 160

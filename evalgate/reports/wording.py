@@ -26,10 +26,10 @@ from evalgate.model import (
 )
 from evalgate.reports import cases as reports_cases, edits
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 REASON_LIMIT = 600

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from evalgate.config.settings import AgentBudget
 from evalgate.judges import models
 from evalgate.model import AgentFailure, Invocation, Outcome, Shard, Usage
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 
 
 def share_of(limits: AgentBudget, shard: Shard) -> AgentBudget:
@@ -67,19 +67,18 @@ class Budget:
 
     def _why_ended(self) -> str:
         limits = self._limits
-        calls = words.counted(limits.agent_calls or 0, "agent run")
-        for limit, spent, budget in (
-            (limits.agent_calls, self._calls, f"the budget of {calls}"),
-            (limits.tokens, self._tokens, f"the budget of {limits.tokens or 0:,} agent tokens"),
-            (limits.usd, self._usd, f"the budget of ${limits.usd or 0:g} for agents"),
+        for limit, spent, unit in (
+            (limits.agent_calls, self._calls, "calls"),
+            (limits.tokens, self._tokens, "tokens"),
+            (limits.usd, self._usd, "usd"),
         ):
             if limit is None:
                 continue
             if spent >= limit:
-                return f"{budget} is spent"
+                return phrase("budget_spent", limit, unit)
             kept_back = min(self._kept_back * spent / max(self._calls, 1), limit / 2)
             if self._kept_back and spent + kept_back >= limit:
-                return f"the rest of {budget} is kept to confirm failures"
+                return phrase("budget_kept", limit, unit)
         return ""
 
     def has_room(self, trials: int) -> bool:

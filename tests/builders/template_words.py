@@ -12,8 +12,8 @@ from unittest import mock
 
 from jinja2 import Environment, nodes
 
-from evalgate.reports import comment, phrases
-from evalgate.text import templates
+from evalgate.reports import comment
+from evalgate.text import phrases, templates
 
 UNITS = frozenset(["of", "and", "more", "to", "over", "min", "points"])
 """What text/words.py writes around numbers and between names."""
