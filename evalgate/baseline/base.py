@@ -63,7 +63,7 @@ class BaseRules:
     errors: tuple[Problem, ...] = ()  # what is wrong with these files
 
     def is_empty(self) -> bool:
-        """Whether it is known that there is no case among them."""
+        """True if the rules are known to have no case."""
         return not self.unread and not any(suite.eval_set.cases for suite in self.suites)
 
 
@@ -71,14 +71,14 @@ class BaseRules:
 class BaseProject:
     """What the base's own files say, for the suites of head."""
 
-    # of its evalgate.yml and the doors; None where that is not known
+    # from its evalgate.yml and the doors; None if unknown
     settings: Settings | None = None
     # by head's suite keys; may be absent ones
     agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
     renamed: Mapping[str, str] = dataclasses.field(
         default_factory=dict
-    )  # its name of a file by head's, where they differ
-    # None where they are not known, or it has no evaluation file at all
+    )  # its file names by head's, if they differ
+    # None if they are unknown, or if it has no evaluation file
     rules: BaseRules | None = None
 
     def own_files(self) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class Base:
     root: Path | None = None  # its code on disk; None where only results are at hand
     top: Path | None = None  # of its checkout
     project: BaseProject = BaseProject()
-    stored: Stored | None = None  # results that stand in for suites that cannot be run again
+    stored: Stored | None = None  # results used for suites that cannot be rerun
     reusable: frozenset[str] = frozenset()  # these suites
     problem: str = ""  # why there is nothing to compare with
     # because it has no agent yet, or no case of those that are run, which is nobody's fault
@@ -119,8 +119,8 @@ def opened(
     has_base, baseline = bool(settings.base or context.event_base), settings.baseline
     with ExitStack() as stack:
         rule_base = None
-        # evalgate.yml is part of the change that it judges: the base's own word on `baseline`
-        # counts, or a change could switch the comparison off; where it is not known, head's
+        # evalgate.yml is part of the change: the base's own `baseline` counts, or a change could
+        # switch the comparison off; head's counts if the base's is unknown
         is_asked = "baseline" not in settings.given and has_base and baseline != "auto"
         if is_asked or (
             (has_base or context.is_pull_request) and not _is_of_git(baseline, has_base=has_base)
@@ -140,7 +140,7 @@ def opened(
 
 
 def _is_of_git(baseline: str, *, has_base: bool) -> bool:
-    """Whether what `baseline` asks for begins with the base's commit."""
+    """True if `baseline` requires the base's commit."""
     return baseline in ("rerun", "store") or (baseline == "auto" and has_base)
 
 
@@ -167,9 +167,9 @@ def _from_file(
     path: str,
     rule_base: Base | None,
 ) -> Base:
-    """`rule_base`: the base's commit, where it is known; of its files nothing is run. Raises
-    ConfigError for a file that cannot be read, and for one that is part of the commit in a pull
-    request, or where another CI names the base."""
+    """The base from a results file. `rule_base`: the base's commit, if known; its files are not
+    run. Raises ConfigError if the file cannot be read, or is part of the commit in a pull request
+    or if another CI names the base."""
     # it has no event to tell
     in_other_ci = not (context.is_attended or context.workflow_run) and rule_base is not None
     is_change = context.is_pull_request or in_other_ci
@@ -292,15 +292,15 @@ def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[st
 
 
 def is_both(head: Settings, base: Settings | None) -> bool:
-    """Whether the worse of both rule books counts: one of both evalgate.yml says so, and head's
-    cannot take back the base's."""
+    """True if the worse of both rule books counts: either evalgate.yml asks for it, and head's
+    cannot revoke the base's."""
     return head.policy == "both" or (base is not None and base.policy == "both")
 
 
 def _settings_of_store(head: Settings, base: BaseProject, *, of_change: bool) -> Settings:
-    """Head's settings; in a pull request and where the base's rules decide, with the base's store:
-    another may hold whatever the change likes to be compared with. Where the base's is not known, a
-    pull request has a door's alone."""
+    """Head's settings; in a pull request, and if the base's rules decide, with the base's store:
+    another may hold whatever the change likes to be compared with. If the base's is unknown, a pull
+    request only has a door's."""
     if not of_change and (base.settings is None or not is_both(head, base.settings)):
         return head
     folder = (
@@ -351,8 +351,7 @@ def _checked_out(
             no_agent = False
     except EvalgateError as error:
         problem = phrase("base_unreadable", _told(error))
-        # whose rules were to decide is known there alone: where they must, that they are unknown
-        # blocks
+        # only the base says whose rules decide: if its own must, unknown rules block
         base_failed = settings.policy != "both"
     if not problem:
         root = there.root
@@ -390,10 +389,10 @@ def _lend(
 def _problem(
     base_project: BaseProject, suites: tuple[Suite, ...], there: BaseCheckout
 ) -> tuple[str, bool]:
-    """Why nothing of the base can be run, "" where it can; and whether that is nobody's fault.
+    """Why nothing of the base can be run, "" if it can; and True if that is not a fault.
 
-    A base that gates files of its own is not without an agent: else a change would be compared with
-    nothing by giving all of its files other names and other questions."""
+    A base that gates files of its own is not without an agent: else a change could avoid the
+    comparison by renaming all of its files and changing their questions."""
     if base_project.rules is not None and base_project.rules.is_empty():
         return phrase("base_no_cases"), True
     uses = [base_project.agents[suite.key] for suite in suites]
@@ -410,8 +409,7 @@ def _told(error: EvalgateError) -> str:
 def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) -> BaseProject:
     """What the base at `root` says. Raises ConfigError where its evalgate.yml cannot be read, or
     gives values that cannot be."""
-    # head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is
-    # none
+    # head's doors with the base's own evalgate.yml; a named file that the base lacks is ignored
     raw_settings = {
         **head.given,
         "root": str(root),
@@ -421,7 +419,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     if config and not (root / str(config)).is_file():
         del raw_settings["config"]
     if raw_settings.get("agent") and not _is_there(str(raw_settings["agent"]), root):
-        # it was moved, or is new: where the base has one is its own affair
+        # it was moved or is new: the base names its own agent
         del raw_settings["agent"]
     settings = load.load_settings(raw_settings)
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
@@ -442,7 +440,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
 
 
 def _is_there(agent: str, root: Path) -> bool:
-    """Whether an agent that a door names can be in this checkout."""
+    """True if an agent that a door names can be in this checkout."""
     use = agents_module.rule_use(AgentRule.of_short_form(agent))
     options = {name: value for name, value in use.options.items() if isinstance(value, str)}
     missing = agents_module.DRIVERS[use.driver].missing(
@@ -493,7 +491,7 @@ def _within(root: Path, path: str) -> str:
 
 
 def is_unknown(use: AgentUse) -> bool:
-    """Whether none was found."""
+    """True if none was found."""
     return use.found_by == discovery_agents.UNKNOWN.found_by
 
 
@@ -523,9 +521,8 @@ def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
 def _rules(
     settings: Settings, head_suites: Sequence[Suite], environ: Environ, *, head: Path, tree: Tree
 ) -> BaseRules | None:
-    """The rules of its own files, of which a door may select cases: those that it has none of are
-    rules all the same, where the change asks other cases of them (`head_suites`) or has moved
-    them."""
+    """The rules of the base's files. A door may select cases; files without a selected case still
+    give rules if the change asks other cases of them (`head_suites`) or moved them."""
     try:
         prepared = project.prepare(settings, environ=environ, tree=tree)
         prepared_suites, unread, problems = prepared.suites, prepared.unread, prepared.of_files
@@ -565,10 +562,12 @@ def _rules(
 def _unselected(
     settings: Settings, head_suites: Sequence[Suite], *, head: Path, tree: Tree
 ) -> tuple[tuple[Suite, ...], frozenset[str], tuple[Problem, ...]] | None:
-    """The base's files that are `head_suites`: those of the same names, without cases and by the
-    base's rules for those cases, and those that are gone from `head` and stand there under another
-    name; which of them have simulated users, and what is wrong with their criteria. None where
-    there is no evaluation file at all, whatever is selected."""
+    """The base's files for `head_suites`, those of them with simulated users, and problems of their
+    criteria.
+
+    Files of the same names come without cases and with the base's rules for head's; files that are
+    gone from `head` and have another name there are included. None if there is no evaluation file
+    at all, whatever is selected."""
     try:
         unselected = settings.model_copy(update={"paths": (), "grep": ""})
         discovery = discover.discover(unselected, specs=criteria.CRITERIA, tree=tree)
@@ -620,8 +619,8 @@ def _only_stored(
     *,
     nothing: str,
 ) -> Base:
-    """Nothing is run on the base side; its own rules are known where it could be checked out.
-    Stored results mend no rules that cannot be read, and have nothing of what the base has not."""
+    """A base that is not run; its own rules are known if it could be checked out. Stored results do
+    not repair rules that cannot be read, and have nothing that the base lacks."""
     base_project = base.project
     # whether what is wrong with the base is wrong with its stored results just as well; those of an
     # agent that is not among the base's files can be compared with
@@ -668,8 +667,8 @@ def _stored_origin(
 
 
 def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
-    """Whether both sides name the same agent, in the same environment, and give it the same
-    settings; never of what is behind a URL."""
+    """True if both sides name the same agent, in the same environment, with the same settings;
+    never for an agent behind a URL."""
     head_agent, base_agent, base_settings = (
         suite.agent,
         base.project.agents.get(suite.key),
@@ -746,8 +745,8 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     """Cases that cannot have become worse: the base's files do not have them, or it has no agent
     for their suite.
 
-    Where the base has no evaluation file at all, or its file of them cannot be read, its agent can
-    be asked all the same: these are none."""
+    If the base has no evaluation file at all, or its file cannot be read, its agent can still be
+    asked: these cases are not included."""
     rules, base_cases = base.project.rules, _own_cases(base)
     keys = {suite.key for suite in suites} | set(base.project.renamed.values())
     had = {key for key, _ in base_cases}
@@ -769,7 +768,7 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
 
 
 def _own_cases(base: Base) -> set[CaseKey]:
-    """The base's cases under head's names of their files; none where they are not known."""
+    """The base's cases under head's names of their files; empty if they are not known."""
     suites: tuple[Suite, ...] = ()
     if base.project.rules is not None:
         suites = base.project.rules.suites
@@ -799,8 +798,8 @@ def unpaired(
 def edited(
     base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]
 ) -> tuple[CaseKey, ...]:
-    """Cases of the suites `unchanged`, whose agent is the same on both sides, which the change
-    adds, or of which it changes what is asked, expected or required."""
+    """Cases of the suites `unchanged`, whose agent is the same on both sides, that the change adds
+    or edits (the question, the expectation or a requirement)."""
     rules = base.project.rules
     base_suites = {} if rules is None else {suite.key: suite for suite in rules.suites}
     case_keys: list[CaseKey] = []
@@ -828,10 +827,9 @@ def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
 
 
 def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterator[str]:
-    """A note for each agent that ran in another environment: of one that was rerun, if it is the
-    same agent on both sides, since another one may have changed it; of stored results always, since
-    nobody knows what the time between has changed as well. `reused`: the suites of which stored
-    trials are used."""
+    """A note for each agent that ran in another environment. Reruns: only if it is the same agent
+    on both sides, since another one may have changed it. Stored results: always, since other things
+    may have changed in the meantime. `reused`: the suites whose stored trials are used."""
     notes: list[str] = []
     stored_agents = _stored_agents(base)
     for head_suite, base_suite in zip(head.suites, rerun.suites, strict=True):
@@ -848,8 +846,8 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
 
 
 def told(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
-    """What every agent of the base's run told of its environment, by `agent_key`; what did not run,
-    as it was stored."""
+    """The environment that every agent of the base's run reported, by `agent_key`; the stored one
+    if it did not run."""
     agent_environments = dict(run.agents)
     stored_agents = _stored_agents(base)
     for suite in run.suites:
@@ -861,8 +859,8 @@ def told(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
 
 
 def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
-    """What every agent of the base's run is made of, as `told`; its files are those of the
-    checkout, where there is one."""
+    """The description of every agent of the base's run by `agent_key`; its files are those of its
+    checkout, if any."""
     agent_descriptions, stored_agents = dict(run.descriptions), _stored_agents(base)
     for suite in run.suites:
         key, _ = stored_agents.get(suite.key, ("", {}))
@@ -877,8 +875,8 @@ def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
 
 
 def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
-    """By head's name of a suite, what its agent is called in the stored results, and told when they
-    were measured."""
+    """The key and the environment of each agent in the stored results, by head's name of a
+    suite."""
     if base.stored is None:
         return {}
     stored, head_keys = (

@@ -69,12 +69,12 @@ _DEPENDENCIES = re.compile(
 """Names of files that tell what to install."""
 
 _PACKAGE = re.compile(r"pyproject\.toml|setup\.(py|cfg)")
-"""Those that stand at the top of what can be installed itself."""
+"""File names at the top of a package that can be installed."""
 
 
 def marked(run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]) -> tuple[Run, str]:
-    """The base's run with its agents' own failures told apart; what of the change may have made the
-    first of the others, "" where nothing did. `settings`: those that both sides ran with; `suites`:
+    """The base's run with its agents' own failures marked, and the part of the change that may have
+    caused the first other failure, "" if none. `settings`: those of both sides; `suites`:
     head's."""
     if (
         base.root is None
@@ -113,7 +113,7 @@ class _Causes:
         )
 
     def of(self, failure: AgentFailure, key: TrialKey) -> str | None:
-        """Of one failure: "" where it is the base's own, None where nobody can tell whose it is."""
+        """The cause of one failure: "" if it is the base's own, None if it is unknown."""
         suite = self._own[key.suite]
         if suite.agent.is_absent:
             return "" if opening.is_unusable(suite.agent) else None
@@ -142,8 +142,8 @@ class _Causes:
         return next(self._narrowed(failure), "")
 
     def _is_own_question(self, suite: Suite, case_id: str) -> bool:
-        """Whether the base's own file asks the same; a base without any file, or whose file nobody
-        can read, has nothing that the change could have replaced."""
+        """True if the base's own file asks the same; if it has no file, or one that cannot be read,
+        the change cannot have replaced anything."""
         rules, name = self._base.project.rules, self._base.project.renamed.get(suite.key, suite.key)
         if rules is None or name in rules.unread:
             return True
@@ -208,7 +208,7 @@ class _Causes:
                 yield phrase("cause_tools")
 
     def _environment(self, use: AgentUse, head_agent: AgentUse | None) -> str:
-        """What of the base's agent's environment may be head's; "" where it is the base's own.
+        """The part of the base agent's environment that may be head's; "" if it is its own.
         `head_agent`: head's agent."""
         root, lender = self._base.root, self._settings.root
         assert root is not None
@@ -224,7 +224,7 @@ class _Causes:
 
 
 def _is_made(use: AgentUse, root: Path) -> bool:
-    """Whether the agent has an environment of its own, made of what its checkout says."""
+    """True if the agent has its own environment, built as its checkout says."""
     driver = agents.DRIVERS.get(use.driver)
     if driver is None or not issubclass(driver.options, python_process.PythonOptions):
         return False
@@ -232,8 +232,8 @@ def _is_made(use: AgentUse, root: Path) -> bool:
 
 
 def _own_folders(use: AgentUse, root: Path) -> frozenset[str]:
-    """Where an agent's Python looks before it looks at what is installed, also its program's
-    folder; "" is the root."""
+    """The folders that an agent's Python searches before installed packages, also its program's; ""
+    is the root."""
     folders = [root, folder_of(use.options, root)]
     command = use.options.get("command", ())
     for word in shlex.split(command) if isinstance(command, str) else command:
@@ -247,12 +247,13 @@ def _own_folders(use: AgentUse, root: Path) -> frozenset[str]:
 def _changed(
     root: Path, head: Path, *, base_folders: Collection[str], shared: bool
 ) -> Iterator[str]:
-    """Files that decide what a common environment holds, and that are not the same on both sides:
-    those that say what to install, then the code of packages of the checkout, of which head's may
-    be installed there.
+    """Files that decide what a common environment contains, and that differ between the sides.
+
+    Files that say what to install come first, then the code of packages of the checkout, as head's
+    may be installed there.
 
     `base_folders`: folders whose modules the base's agent finds in its checkout. `shared`: head's
-    agent runs in that environment as well. A change that is the first to say what to install breaks
+    agent runs in that environment too. A change that is the first to say what to install breaks
     nothing."""
     base_files, head_files = (
         dict.fromkeys(discovery_agents.code_files(checkout)) for checkout in (root, head)
@@ -297,9 +298,9 @@ def compare(
     unread: tuple[str, ...] = (),
     cause: str = "",
 ) -> Comparison:
-    """Head beside base, wherever the two come from: measured just now, joined from parts, read from
-    files; where nothing of the base could be measured, a comparison that says so. `edited`,
-    `unread`: see `Comparison`. `cause`: what of the change may have made the base's agent fail."""
+    """Compare head with the base: measured just now, merged from shards, or read from files. If
+    nothing of the base could be measured, the comparison says so. `edited`, `unread`: see
+    `Comparison`. `cause`: the part of the change that may have made the base's agent fail."""
     head, base = sides.head, sides.base
     assert base is not None
     problem, base_failed = _base_problem(head, base, sides.unpaired)
@@ -323,8 +324,8 @@ def again(
     quarantined_cases: Collection[CaseKey],
     lacking: str,
 ) -> Comparison:
-    """What results tell of a comparison, computed from both runs again. `lacking`: what is said
-    where there is no base and the results do not tell why."""
+    """Recompute a comparison of results from both runs. `lacking`: the problem to report if there
+    is no base and the results do not give a reason."""
     if base is None:
         return Comparison(
             origin=comparison.origin,
@@ -349,9 +350,9 @@ def again(
 
 
 def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> tuple[str, bool]:
-    """Why no trial of the base can be used at all, and whether only the base's own failures are
-    why; "" where one can, and where every case is new or changed, so that nothing could be compared
-    whatever became of the base."""
+    """The reason why no trial of the base can be used, and whether it is only the base's own
+    failures; "" if one can, and if every case is new or changed, so that nothing could be compared
+    anyway."""
     keys = pairing.uses_by_case(head)
     if keys and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys):
         return "", False
@@ -370,8 +371,8 @@ def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) 
 
 
 def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]:
-    """A note where other models answered: though the agent is the same, or at another time, when a
-    provider may have moved as well. That difference is not the change's, or not its alone."""
+    """A note if other models answered: though the agent is the same, or at another time, when a
+    provider may have changed too. Then the difference is not, or not only, due to the change."""
     same = dict(head.inputs) == dict(base.inputs) and all(head.inputs.values())
     if (
         not head.models

@@ -195,8 +195,8 @@ def accept(**values: Any) -> int:
 
 
 def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterator[bool | None]:
-    """Whether each was accepted, in order, until somebody quits; None where its file could not be
-    changed."""
+    """In order, True for each accepted proposal, until the user quits; None if its file is not
+    changeable."""
     for number, proposal in enumerate(proposals, 1):
         try:
             edit.apply(proposal)  # before anybody decides

@@ -38,10 +38,10 @@ def of(sides: Sides) -> tuple[CaseComparison, ...]:
 
 
 def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison:
-    """`simulated`: its suite, where the user is."""
+    """`simulated`: suite of a simulated user."""
     (head_side, base_side), book = sides.both, sides.settled[0]
     status = sides.unpaired.get(key, CaseStatus.PAIRED)
-    # what the base made of another question, or has no question for, is no outcome of this case
+    # a base result for another question, or for none, is not an outcome of this case
     head, base = (
         _outcome(head_side, key),
         _outcome(base_side, key) if status is CaseStatus.PAIRED else None,
@@ -94,8 +94,7 @@ def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
 
 
 def _divergence(sides: Sides, key: CaseKey, suite: Suite) -> Divergence | None:
-    """Where the conversations of a simulated user part, in the first repeat that both sides
-    have."""
+    """The divergence of a simulated user's conversations, in the first repeat of both sides."""
     for trial in sides.both[0].trials.get(key, ()):
         head, base = (side.run.transcripts.find(trial.key) for side in sides.both)
         if head is not None and base is not None:

@@ -39,11 +39,11 @@ class Counts:
     allowed: int
 
     def reaches(self, cases: int, *, min_measured: float) -> bool:
-        """Whether so many cases are the share that was asked for."""
+        """True if this many cases are the share that is required."""
         return cases >= round(self.total * min_measured, 9) - 1e-9
 
     def enough(self, *, required: float, min_measured: float) -> bool:
-        """Whether what was measured is enough, and passes."""
+        """True if enough was measured, and it passes."""
         measured = self.measured
         is_enough = measured > 0 and self.reaches(measured, min_measured=min_measured)
         return is_enough and self.passed >= needed(measured, required)
@@ -75,13 +75,13 @@ def count(
 
 
 def judge(counts: Counts, *, required: float, min_measured: float) -> dict[VerdictKind, str]:
-    """What a suite's cases come to, and why; where they do not pass, each kind that keeps them from
-    it, the one that counts first.
+    """The kinds of verdict for a suite's cases, and why; if they do not pass, each kind that
+    prevents it, the most important first.
 
-    What fails for certain, however the unmeasured would have ended, fails: an outage does not hide
-    a failure, nor a failure an outage. Else the pass rate among the measured decides, where enough
-    was measured. Excused failures count as passes. `min_measured` lets cases pass of which nothing
-    is known, never those of which something bad is."""
+    A failure that no unmeasured case could change is a failure: an outage does not hide a failure,
+    nor a failure an outage. Else the pass rate of the measured cases decides, if enough were
+    measured. Excused failures count as passes. `min_measured` tolerates cases without a result,
+    never those with a bad one."""
     total, failed, measured, unrun = counts.total, counts.failed, counts.measured, counts.unrun
     if total == 0:
         return {VerdictKind.NOT_MEASURED: phrase("suite_empty")}
@@ -158,7 +158,7 @@ def judge_case(
 
 
 def _is_broken(trials: Sequence[GradedTrial], verdicts: Iterable[CriterionVerdict]) -> bool:
-    """Whether a run failed, or has no score by a criterion that decides."""
+    """True if a run failed, or has no score by a criterion that decides."""
     names = [verdict.name for verdict in verdicts if verdict.kind is not None]
     scored = all(isinstance(trial.grades.get(name), Score) for trial in trials for name in names)
     return not scored or any(trial.failure is not None for trial in trials)

@@ -143,7 +143,7 @@ SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
 TERMINAL, WORKFLOW = Door.CLI, Door.ACTION
 STARTER, SETTING = TERMINAL | WORKFLOW, TERMINAL | Door.FILE
 INPUT = STARTER | Door.FILE
-"""Where a setting can be given. An input of the action is what differs from one workflow, job or
+"""Ways to give a setting. An input of the action is for what differs from one workflow, job or
 event to the next."""
 SELECTING, RUNNING, COMPARING, FAILING, SHOWING = Heading
 DOOR, BASE, EITHER, HEAD = Decider
@@ -157,15 +157,15 @@ Step = Annotated[Value, WORKFLOW, DOOR, NONE]
 
 
 class Settings(BaseModel):
-    """What a person, a workflow or evalgate.yml can set. The first line of a description is a
+    """Settings of a person, a workflow or evalgate.yml. The first line of a description is a
     sentence by itself, which messages quote; all of it is shown in action.yml, docs/settings.md and
     by `--help`.
 
     Times are seconds, sizes megabytes (10**6 bytes), shares 0..1.
 
-    What has no description is not a setting but comes along (`load`): evalgate.yml's own sections,
-    `places` of what stands in it and `problems` of it, and what a door was `given`, raw, which
-    holds for the base as well. `root` is then absolute."""
+    Fields without a description are not settings; `load` adds them: evalgate.yml's own sections,
+    the `places` in it and its `problems`, and the raw values that a door was `given`, which hold
+    for the base as well. `root` is then absolute."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -455,7 +455,7 @@ class Settings(BaseModel):
         return deviations.under(adk_compat=self.adk_compat)
 
     def place_of(self, name: str, *path: str | int) -> Place | None:
-        """Where evalgate.yml says so, however it is written; None where it says nothing."""
+        """A setting's place in evalgate.yml, in any spelling; None if it is not set."""
         if self.places is None:
             return None
         places = (self.places(spelling, *path) for spelling in (name, name.replace("_", "-")))
@@ -472,7 +472,7 @@ REMOVED: Mapping[str, str] = {
 
 NAMES = tuple(config.rows(Settings))
 OF_AGENTS = {*config.names_with(Settings, AGENT)} - {"agent"}
-"""Which agent it is stands in its own options, however it is named."""
+"""Without `agent`: an agent's own options identify it."""
 
 
 def of_agents(settings: Settings) -> Mapping[str, object]:

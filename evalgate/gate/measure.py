@@ -190,7 +190,7 @@ def _checkouts(
 def isolated(
     settings: Settings, roots: Sequence[Path], context: Context
 ) -> Iterator[Isolation | None]:
-    """Other users for all that is not ours, where the door asks for it; None where it runs as we
+    """Other users for code that is not ours, if `context` asks for them; None if it runs as we
     do."""
     if not context.isolate:
         yield None
@@ -246,18 +246,17 @@ def _skipped(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Crite
 
 
 def measure(session: GateSession, context: Context) -> Measurement:
-    """Carry out all trials that the settings ask for, and compare what they gave by each rule book.
+    """Run all trials that the settings ask for, and compare their results by each rule book.
 
-    Raises UnavailableError where a journal cannot be written.
-    """
+    Raises UnavailableError if a journal cannot be written."""
     with opened(session, context) as trials, session.earlier.kept_after(trials, context):
         return _Measuring(session, trials, context).carry_out()
 
 
 class _Measuring:
-    """The phases of a run, and what they have found until now. `planned`: all that is measured,
-    here or elsewhere; `cause`: what of the change may have made the base's agent fail. `taken`:
-    what was taken over of each side."""
+    """The phases of a run, and their results so far. `planned`: all that is measured, here or
+    elsewhere; `cause`: the part of the change that may have made the base's agent fail. `taken`:
+    the reused results per side."""
 
     def __init__(self, session: GateSession, trials: Session, context: Context) -> None:
         self._gate = session
@@ -306,8 +305,8 @@ class _Measuring:
         )
 
     def _share_unchanged(self) -> None:
-        """Where nothing that head's agent read differs on the base, both are one agent: what it did
-        on either side is chance, and head's runs stand for both."""
+        """Share suites if nothing that head's agent read differs on the base. Both are one agent:
+        any difference is chance, and head's runs count for both."""
         base = self._base
         if base is None or len(self._session.sides) == 1:
             return
@@ -322,7 +321,7 @@ class _Measuring:
 
     @property
     def _is_rerun(self) -> bool:
-        """Whether failures are rerun. At a terminal without a base a failed case is failed."""
+        """True if failures are rerun. At a terminal without a base, a failure is final."""
         return self._base is not None or not self._is_attended or self._session.settings.confirm
 
     def _runs_to_confirm(self) -> int:
@@ -353,7 +352,7 @@ class _Measuring:
                 break
 
     def _open(self, repeats: int) -> Iterator[Task]:
-        """The first trials of both sides, less those of which the results are here already."""
+        """The first trials of both sides, except those that have results already."""
         sides = self._session.sides
         for task in trials.tasks([side.suites for side in sides], trials.first_rounds(repeats)):
             side = sides[task.side]
@@ -453,7 +452,7 @@ class _Measuring:
         return tuple(itertools.islice(unread, MOST_UNREAD))
 
     def _base_run(self, base: Base) -> Run:
-        """The base's run; where nothing of it could be run, with as many repeats as are stored."""
+        """The base's run; if no base could be run, with as many repeats as are stored."""
         side = self._session.sides[BASE]
         run = reuse.marked(self._session.run(side), self._taken[BASE])
         run, self._cause = failures.marked(
@@ -483,7 +482,7 @@ class _Measuring:
         )
 
     def _placed(self, trial: GradedTrial) -> GradedTrial:
-        """A trial of the base, told apart where it did not run beside head's."""
+        """A trial of the base, marked `apart` if it did not run with head's."""
         measured_at = [takeover.keys.get(trial.key, "") for takeover in self._taken]
         is_beside = (
             measured_at[HEAD] == measured_at[BASE]

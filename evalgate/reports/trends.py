@@ -32,7 +32,7 @@ def height(trend: Trend, value: float) -> float:
 
 
 def line(trend: Trend) -> str:
-    """A block a base run, oldest first; a dot where a run has no score."""
+    """A block per base run, oldest first; a dot if a run has no score."""
     top = len(STEPS) - 1
     return "".join(
         GAP if value is None else STEPS[min(int(height(trend, value) * len(STEPS)), top)]

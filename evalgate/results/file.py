@@ -337,19 +337,18 @@ class RawOutcomes(Protocol):
     read."""
 
     def find_json(self, key: TrialKey) -> JsonObject | None:
-        """The outcome of a trial as it was written, None where it is unknown."""
+        """Return the outcome of a trial as written, None if it is unknown."""
 
     def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
-        """What agents were told and given, by the address that outcomes refer to."""
+        """Agents' instructions and tools, by the address that outcomes refer to."""
 
 
 def render_results(
     report: Report, *, outcomes: RawOutcomes, causes: Sequence[FailureCause] = ()
 ) -> Iterator[str]:
-    """The pieces of results.json in order; joined they are one JSON document, one line a case.
+    """The pieces of results.json in order; joined they are one JSON document, one line per case.
 
-    A run of many cases never stands in memory as JSON.
-    """
+    A run of many cases is never in memory as JSON."""
     run, verdict, comparison = report.run, report.verdict, report.comparison
     by_case: dict[tuple[str, str], list[GradedTrial]] = {}
     for trial in (*run.trials, *run.confirmations):
@@ -407,7 +406,7 @@ def render_results(
 
 
 def _is_remarkable(case: CaseComparison) -> bool:
-    """Whether a case did anything but the same on both sides."""
+    """True if a case is not simply the same on both sides."""
     return (
         case.head is None
         or case.head != case.base
@@ -567,7 +566,7 @@ class StoredOutcomes:
         )
 
     def find(self, key: TrialKey) -> Transcript | None:
-        """See `model.Transcripts`; an outcome that cannot be read is none."""
+        """See `model.Transcripts`; an unreadable outcome gives None."""
         raw = self.raw.get(key)
         if raw is None:
             return None
@@ -582,19 +581,18 @@ class StoredOutcomes:
         return self.raw.get(key)
 
     def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
-        """What agents were told and given."""
+        """Agents' instructions and tools."""
         return self._agents
 
 
 @frozen_dataclass
 class Stored:
-    """A results.json that was read: its run, its outcomes, and what the file itself says.
+    """A results.json that was read: its run, its outcomes, and its other contents.
 
     `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be
-    taken over. `comparison`: where the base came from or why there is none, which cases are not
-    paired; what was computed from runs is to be computed from them again. `edits`: what the change
-    edits. `problems`: what was remarked about the evaluation files and the inputs. `file`: where
-    they were read."""
+    reused. `comparison`: the origin of the base or why there is no base, and the unpaired cases;
+    values computed from runs must be computed again. `edits`: what the change edits. `problems`:
+    those with the evaluation files and the inputs. `file`: its path."""
 
     run: Run
     outcomes: StoredOutcomes
@@ -607,7 +605,7 @@ class Stored:
     file: str = ""
 
     def prompt_of(self, suite: str, name: str) -> str:
-        """Version of the question to a criterion's judge, "" where the file does not tell."""
+        """Version of the question to a criterion's judge, "" if the file has none."""
         uses = (
             use
             for stored_suite in self.run.suites
@@ -618,11 +616,10 @@ class Stored:
 
 
 def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
-    """Read a results.json. Raises ConfigError: where it cannot be read, is of another version, or
-    does not fit.
+    """Read a results.json. Raises ConfigError if it cannot be read, has another version, or does
+    not fit.
 
-    `of`: whose results these are (`the base`), for the message.
-    """
+    `of`: whose results these are (`the base`), for the message."""
     place = Place(file=shown_as or str(path))
     return _parse(_read_json(path, place=place, of=of, most_bytes=MOST_BYTES), place=place, of=of)
 
@@ -832,7 +829,7 @@ def read_untrusted(path: Path, *, shown_as: str) -> Stored:
 
 
 def validate_untrusted(raw: Any, place: Place) -> None:
-    """No deep nest, no huge text, no number that is none or that no arithmetic takes. Raises
+    """Refuse deep nesting, huge texts, and numbers that are invalid or too large. Raises
     ConfigError."""
     level: list[Any] = [raw]
     nodes = 0

@@ -50,9 +50,9 @@ GENERATING = ("root", "config", "agent", "python", "requirements", "env", "seed"
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @cli.ends
 def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: bool) -> int:  # noqa: ARG001 - see `ends`
-    """Add the conversations in LOG as cases to FILE, an evaluation set (made where it is not
-    there): what the user said is asked again, and what the agent did is expected. Secrets that the
-    environment holds are written as `***`."""
+    """Add the conversations in LOG as cases to FILE, an evaluation set (created if missing). The
+    user's messages are asked again, and the agent's actions are expected. Secrets from the
+    environment are written as `***`."""
     if not file.name.endswith(ENDINGS):
         raise ConfigError(
             f"{file} would not be found: its name ends in neither {' nor '.join(ENDINGS)}"

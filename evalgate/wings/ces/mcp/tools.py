@@ -153,8 +153,8 @@ def _text(description: str) -> JsonObject:
 def _with(
     key: str, shape: type[Proto], description: str, required: tuple[str, ...], **more: JsonObject
 ) -> JsonObject:
-    """An object of which one property is a message; its definitions move to the top, where `$ref`
-    finds them."""
+    """An object with a message as one property; its definitions move to the top, where `$ref` finds
+    them."""
     inner = schema_of(shape, writable=True)
     definitions = inner.pop("$defs", {})
     return {
@@ -216,7 +216,7 @@ def _listing(kind: Kind) -> Callable[[Resources, JsonObject], ToolAnswer]:
 
 
 def _changed(done: Done) -> ToolAnswer:
-    """A change with what it relaxes, which also stands in words: not every client shows `_meta`."""
+    """A change with its relaxations, also in words: not every client shows `_meta`."""
     relaxes = [str(relaxation) for relaxation in done.relaxations]
     notes = tuple(f"This relaxes: {relaxation}" for relaxation in relaxes)
     meta: JsonObject = {RELAXATIONS: relaxes, CHANGES: [str(change) for change in done.changes]}
