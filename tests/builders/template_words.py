@@ -20,6 +20,8 @@ UNITS = frozenset(["of", "and", "more", "to", "over", "min", "points"])
 FULL_WIDTH = {
     ord(letter): ord(letter) + 0xFEE0 for letter in map(chr, range(0x41, 0x7B)) if letter.isalpha()
 }
+MARKUP = re.compile(r"`[^`]*`|\]\([^)]*\)|</?\w+>|&#?\w+;")
+"""Code, addresses, tags and escaped characters."""
 CODE = re.compile(r"(%[\d.]*[a-z]|\{[^{}]*\}|`[^`]*`)")
 """Placeholders, and names that stay what they are in every language."""
 
@@ -34,6 +36,11 @@ def marked() -> Iterator[None]:
         yield
     for cache in caches:
         cache.cache_clear()
+
+
+def latin(text: str) -> frozenset[str]:
+    """Its words of two Latin letters and more in lower case, markup left out."""
+    return frozenset(re.findall(r"[A-Za-z]{2,}", MARKUP.sub(" ", text).lower()))
 
 
 def macros(name: str) -> frozenset[str]:
