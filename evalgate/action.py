@@ -33,7 +33,7 @@ from evalgate.values import Environ
 
 
 def wants_tracebacks(environ: Environ) -> bool:
-    """Whether the job runs with debug logging."""
+    """True if the job runs with debug logging."""
     return environ.get("RUNNER_DEBUG") == "1"
 
 
@@ -95,8 +95,8 @@ TOKEN = "github-token"  # noqa: S105 - the name of the input
 
 @dataclass(slots=True)
 class _Told:
-    """What the step's outputs say: a verdict, which nothing that goes wrong afterwards takes back,
-    or why there is none. `exit_code`: the one that is written."""
+    """The outputs of the step: a verdict, which no later error takes back, or the reason why it is
+    missing. `exit_code`: the one that is written."""
 
     verdict: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
@@ -104,11 +104,11 @@ class _Told:
 
 
 def main(environ: Environ) -> int:
-    """Run the gate as a step of a workflow; the exit code. Everything that happens is told on
+    """Run the gate as a step of a workflow and return the exit code. Everything is logged on
     stdout.
 
-    A step's outputs are written for every end: `verdict` is `error` where no verdict came to be;
-    `exit-code` is the process's also where something went wrong after the verdict."""
+    The step's outputs are written for every end: `verdict` is `error` if there was no verdict;
+    `exit-code` is the process's, even if something failed after the verdict."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
     process.close_to_others()
@@ -307,11 +307,9 @@ def _post(environ: Environ, settings: Settings, event: EventContext, outcome: _T
 
 @contextmanager
 def _posting(environ: Environ, settings: Settings, event: EventContext) -> Iterator[Posting | None]:
-    """What the pull request is told with; None where there is nobody to tell, or it may not be
-    told.
+    """The `Posting` for the pull request; None if there is nothing to report to or no permission.
 
-    A run that ends without a verdict ends its check run as well.
-    """
+    A run that ends without a verdict ends its check run as well."""
     posting = _opened_posting(environ, settings, event)
     if posting is None:
         yield None
@@ -332,7 +330,7 @@ def _opened_posting(environ: Environ, settings: Settings, event: EventContext) -
     token = token_of(environ)
     if not _has_somebody(settings, event) or not environ.get("GITHUB_REPOSITORY"):
         return None
-    # that a change's evalgate.yml wants nothing told need not count
+    # a change's evalgate.yml that turns reports off may not count
     is_wanted = settings.check_run or settings.comment != "off"
     if not is_wanted and event.number is None:
         return None
@@ -358,8 +356,8 @@ def _opened_posting(environ: Environ, settings: Settings, event: EventContext) -
 
 
 def _has_somebody(settings: Settings, event: EventContext) -> bool:
-    """Whether there is somebody to tell. A part decides nothing: what joins the parts speaks for
-    all."""
+    """True if there is a place for reports. A shard reports nothing; the job that merges them
+    does."""
     somebody = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
     return somebody and bool(event.head.sha) and not settings.shard
 

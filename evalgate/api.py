@@ -40,21 +40,20 @@ def load_settings(root: str | Path = ".", **options: Any) -> Settings:
 
 
 def discover(root: str | Path = ".", **options: Any) -> Project:
-    """What would run, and every problem with it; runs no agent and asks no model. `options` as in
-    `load_settings`.
+    """Find what would run, and every problem with it; runs no agent and asks no model. `options` as
+    in `load_settings`.
 
-    Raises NothingToDo where nothing matches, ConfigError for an option that is not valid.
-    """
+    Raises NothingToDo if nothing matches, ConfigError for an invalid option."""
     return prepare.prepare(load_settings(root, **options), environ=os.environ)
 
 
 def run(settings: Settings, context: Context | None = None) -> Report:
-    """Run the gate, write its reports into `settings.output`, and report. `context` None: this
-    process's environment.
+    """Run the gate, write its reports into `settings.output`, and return the report. `context`
+    None: this process's environment.
 
-    A verdict of any kind is no error (`report.verdict`, `report.exit_code`). Raises EvalgateError
-    where there is none: ConfigError for broken files or settings, NothingToDo, UnavailableError
-    where something cannot be written."""
+    A verdict of any kind is not an error (`report.verdict`, `report.exit_code`). Raises
+    EvalgateError without a verdict: ConfigError for broken files or settings, NothingToDo,
+    UnavailableError if writing fails."""
     return gate_run.run(settings, context or _here(settings))
 
 
@@ -68,8 +67,7 @@ def compare(
     """Compare two results.json by the rules of `settings` (None: those of the working folder); runs
     no agent.
 
-    Writes the reports as `run` does. Raises ConfigError where a file cannot be read.
-    """
+    Writes the reports as `run` does. Raises ConfigError if a file cannot be read."""
     settings = settings or load_settings()
     return compare_files.compare(
         settings, context or _here(settings), base=Path(base), head=Path(head)

@@ -93,12 +93,12 @@ class Problem:
 
 
 def error(code: str, message: str, place: Place | None = None, hint: str = "") -> Problem:
-    """A problem that stops the run, or the suite whose files it stands in."""
+    """A problem that stops the run, or the suite whose files it is in."""
     return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
 
 
 def warning(code: str, message: str, place: Place | None = None, hint: str = "") -> Problem:
-    """A problem that is shown, and stops the run where the user asked for strictness."""
+    """A problem that is shown, and stops the run if the user asked for strictness."""
     return Problem(severity=Severity.WARNING, code=code, message=message, place=place, hint=hint)
 
 
@@ -139,8 +139,8 @@ class ConfigError(EvalgateError):
 
     @classmethod
     def collected(cls, problems: Iterable[Problem]) -> ConfigError:
-        """One error for all `problems`, those of severity error counted in its message; where there
-        is none, `strict` made the warnings count."""
+        """One error for all `problems`. Its message counts those of severity error, or the warnings
+        if only `strict` made them count."""
         all_problems = tuple(problems)
         errors = sum(1 for problem in all_problems if problem.severity is Severity.ERROR)
         warnings = sum(1 for problem in all_problems if problem.severity is Severity.WARNING)
@@ -175,11 +175,10 @@ class NothingToDo(EvalgateError):  # noqa: N818 - the name of the exit code, as 
 
 @contextmanager
 def paths_explained() -> Iterator[None]:
-    """Around all that a door does: a path that no system takes, wherever it was written, is no bug
+    """Catch errors for paths that no system accepts, wherever they were written: they are no bugs
     of ours.
 
-    Raises ConfigError in place of the error of the system.
-    """
+    Raises ConfigError in place of the error of the system."""
     hint = "Look for it in evalgate.yml, in the inputs and in the evaluation files."
     try:
         yield

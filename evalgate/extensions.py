@@ -29,8 +29,8 @@ class EntryPoint:
     value: str
 
     def load(self) -> object:
-        """What the line names. Raises ConfigError where it cannot be had, what is raised there
-        where it is ours."""
+        """The named object. Raises ConfigError if loading fails, or the original error if the
+        package is ours."""
         module, _, path = self.value.partition(":")
         try:
             value: object = importlib.import_module(module)

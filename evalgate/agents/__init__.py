@@ -27,8 +27,7 @@ DRIVERS: Final[Table[AgentDriver]] = Table(
 )
 
 DEFAULT = adk.AdkDriver.name
-"""The driver where none is named: of the agents that are found in the repository, and of `agent:
-some/path`."""
+"""The default driver: for agents that are found in the repository, and for `agent: some/path`."""
 
 
 def rule_use(rule: AgentRule) -> AgentUse:
@@ -67,13 +66,12 @@ def options_of(use: AgentUse) -> BaseModel:
 
 
 def is_asked(use: AgentUse) -> bool:
-    """Whether there is a process or an endpoint to wait for: not a recording, nor an agent that is
-    not there."""
+    """True if there is a process or an endpoint to wait for, not a recording or a missing agent."""
     driver = DRIVERS.get(use.driver)
     return driver is not None and driver.is_asked
 
 
 def is_remote(use: AgentUse) -> bool:
-    """Whether the agent runs where no checkout decides what it is."""
+    """True if the agent runs remotely, and no checkout defines it."""
     driver = DRIVERS.get(use.driver)
     return driver is not None and driver.is_remote(use.options)

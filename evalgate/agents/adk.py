@@ -26,7 +26,7 @@ from evalgate.text import words
 
 
 class AdkOptions(PythonOptions):
-    """Where the agent is, and what it runs in; see docs/agents/adk.md and
+    """Location and environment of the agent; see docs/agents/adk.md and
     docs/agents/environments.md."""
 
     path: str = Field(

@@ -55,7 +55,7 @@ class ErrorWire(ToolFile):
 
 
 class ToolMode(enum.StrEnum):
-    """Where the answers of an agent's tools come from."""
+    """The source of the answers of an agent's tools."""
 
     LIVE = "live"  # the tools run, nothing is asked
     RECORD = "record"  # the tools run, and what they answer is written to cassettes
@@ -68,7 +68,7 @@ class DriverTools(enum.StrEnum):
 
     ASKS = "asks"  # its workers can ask before a tool runs
     RUNS_NONE = "runs none"  # nothing runs at all
-    UNSEEN = "unseen"  # the tools run where nobody can ask
+    UNSEEN = "unseen"  # the tools run without asking us
 
 
 class CallKind(enum.StrEnum):
@@ -138,8 +138,8 @@ ToolAnswer: TypeAlias = Replied | RunTool | Unmatched
 
 
 class TrialTools(Protocol):
-    """The tools of one conversation; used by one thread. `is_optional`: nothing but what the case
-    says answers in their stead, so that they may just run where it says nothing."""
+    """The tools of one conversation; used by one thread. `is_optional`: only the case can answer
+    for them, so they may just run if it says nothing."""
 
     is_optional: bool
 
@@ -161,7 +161,7 @@ class ToolSource(Protocol):
 
     @property
     def mode(self) -> ToolMode:
-        """LIVE: nothing but what cases say of their tools."""
+        """LIVE: only cases answer tool calls."""
 
     def open(self, key: TrialKey, case: Case) -> TrialTools:
         """The tools of one trial of a case."""
@@ -181,8 +181,8 @@ class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carr
 class Conversation(Protocol):
     """One session with an agent: turns go in, invocations come out.
 
-    `takes_history`: it begins after the turns in `Case.history`, where there are any; else it knows
-    nothing of them."""
+    `takes_history`: it begins after the turns in `Case.history`, if any; otherwise it does not know
+    them."""
 
     takes_history: bool
 
@@ -190,12 +190,11 @@ class Conversation(Protocol):
         """Run one turn. Raises AgentFailed."""
 
     def finish(self) -> Json | None:
-        """End the session; its final state, or None where the driver cannot know it. Raises
-        AgentFailed."""
+        """End the session. Return its final state, or None if it is unknown. Raises AgentFailed."""
 
 
 class MetricRunner(Protocol):
-    """Runs a custom metric (ADK's `code_config.name`) where the agent's code lives."""
+    """Runs a custom metric (ADK's `code_config.name`) in the agent's environment."""
 
     def __call__(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
         """Grade the evidence with the function at the dotted path `code`; never raises for what
@@ -204,11 +203,10 @@ class MetricRunner(Protocol):
 
 @frozen_dataclass
 class AgentInputs:
-    """What an agent's processes asked of its checkout (`evalgate.system.inputs`); `is_opaque`: one
-    of them started a child process, or loaded a library, that reports nothing.
+    """The questions that an agent's processes asked of its checkout (`evalgate.system.inputs`).
 
-    What a turn asked is known where it came to its end: of one that timed out, or whose worker
-    died, some may lack."""
+    `is_opaque`: one of them started a child process, or loaded a library, that reports nothing.
+    Questions may be missing for a turn that timed out or whose worker died."""
 
     questions: frozenset[str] = frozenset()
     is_opaque: bool = False
@@ -224,8 +222,8 @@ class Surroundings:
 
 
 class Agent(Protocol):
-    """An opened agent: a pool of workers, or an endpoint, safe to use from many threads. A driver's
-    own inherits what is said here for most."""
+    """An opened agent: a pool of workers, or an endpoint, safe to use from many threads. Drivers
+    inherit the defaults that suit most."""
 
     def converse(self, case: Case, key: TrialKey) -> AbstractContextManager[Conversation]:
         """A fresh session for one trial, isolated from every other. Raises AgentFailed on entry."""
@@ -245,7 +243,7 @@ class Agent(Protocol):
         return {}
 
     def description(self) -> AgentDescription | None:
-        """What it is made of; None before the first start, and where that is not known."""
+        """The description of its parts; None before the first start, or if unknown."""
         return None
 
     def surroundings(self) -> Surroundings | None:
@@ -253,8 +251,8 @@ class Agent(Protocol):
         return None
 
     def inputs(self) -> AgentInputs | None:
-        """What its processes, and those of its metrics, asked of the checkout until now; None where
-        none told."""
+        """The questions that its processes and metrics asked of the checkout so far; None without
+        any report."""
         return None
 
     def close(self) -> None:
@@ -281,16 +279,16 @@ class AgentLimits:
 
 @frozen_dataclass
 class AgentSetting:
-    """Where an agent is opened: in the checkout `root` (an absolute path), in `world`, within its
+    """The setting of an agent: the checkout `root` (an absolute path), its `world` and its
     `limits`.
 
     `world.environment`: the whole environment of the child, already reduced to what is allowed.
-    `seed`: of all that is random in a trial. `inputs`: the absolute top of the checkout whose
-    inputs workers tell; "": they tell none. `tools`: answers the agent's tool calls; None: its
-    tools just run. `trace`: what happens in each turn is recorded, where the driver can. `meeting`:
-    to be held while the agent starts for the first time; it is left when the agents of other sides
-    have started as well. `why_absent`: why a variable is not in the environment, and what to do, in
-    words that follow a colon."""
+    `seed`: for everything random in a trial. `inputs`: the absolute top of the checkout whose
+    inputs workers report; "": they report none. `tools`: answers the agent's tool calls; None: its
+    tools just run. `trace`: record what happens in each turn, if the driver can. `meeting`: held
+    while the agent starts for the first time; left when the agents of other sides have started as
+    well. `why_absent`: why a variable is not in the environment and what to do, as words that
+    follow a colon."""
 
     root: str
     world: World
@@ -367,11 +365,11 @@ class AgentDriver(ABC):
 
     @abstractmethod
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """Open the agent; workers start on first use. Raises AgentFailed where that cannot work at
+        """Open the agent; workers start on first use. Raises AgentFailed if that cannot work at
         all."""
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:  # noqa: ARG002 - for others
-        """What is named in the options that are texts and is not there, as far as that can be told
+        """The missing target of an option that is a text, as far as that can be known
         beforehand."""
         return None
 
@@ -380,11 +378,11 @@ class AgentDriver(ABC):
         return ()
 
     def is_remote(self, options: Json) -> bool:  # noqa: ARG002 - for others
-        """Whether the agent runs where no checkout decides what it is."""
+        """True if the agent runs remotely, and no checkout defines it."""
         return False
 
     def is_same_place(self, options: Json, other_options: Json) -> bool:
-        """Whether two agents of the driver are named by the same text."""
+        """True if two agents of the driver are named by the same text."""
         return bool(options.get(self.argument) == other_options.get(self.argument))
 
     def label(self, options: Json) -> str:
@@ -393,9 +391,10 @@ class AgentDriver(ABC):
 
 
 def folder_of(options: Json, root: Path) -> Path:
-    """Where an agent's code lies, from which upward its requirements and its `.env` are looked for:
-    the nearest folder that is there, at `root` or below. `options`: validated or not; what cannot
-    be in them is told elsewhere."""
+    """The folder of an agent's code: the nearest one that exists, at `root` or below.
+
+    Its requirements and its `.env` are searched from there upward. `options`: validated or not;
+    invalid values are reported elsewhere."""
     text, module = (
         str(options.get("path") or options.get("cwd") or "."),
         str(options.get("call", "")).partition(":")[0],
@@ -411,7 +410,7 @@ def folder_of(options: Json, root: Path) -> Path:
 
 
 def exists(path: Path) -> bool:
-    """Whether a path leads anywhere; one that cannot be a path does not."""
+    """True if a path exists; an invalid path does not."""
     try:
         return path.exists()
     except (OSError, ValueError):  # too long a name, or one that cannot be

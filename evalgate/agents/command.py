@@ -56,7 +56,7 @@ class CommandOptions(DriverOptions):
 
 
 def _launch(options: CommandOptions, setting: AgentSetting) -> Launch:
-    """How the program is started: in the side's sandbox, where there is one."""
+    """Build the launch of the program, in the side's sandbox if it has one."""
     launch = Launch(
         command=options.command,
         cwd=str(Path(setting.root, options.cwd)),

@@ -108,7 +108,7 @@ class ToolCalls:
         return frozenset(call.tool for call in self._asked.values())
 
     def ask(self, tool_call: ToolCallSaid) -> AgentFailure | None:
-        """Decide on a call; its answer is among those that are `due`. A failure where it ends the
+        """Decide on a call; its answer joins those that are `due`. A failure if it ends the
         conversation."""
         if self._tools is None:
             return worker_process.out_of_turn(
@@ -136,7 +136,7 @@ class ToolCalls:
         return None
 
     def tell(self, tool_result: ToolResultSaid) -> AgentFailure | None:
-        """What came of a call; a failure where nobody wanted to know."""
+        """Keep a call's result; a failure if the call is unknown."""
         if self._tools is None or tool_result.call not in self._running:
             return worker_process.out_of_turn(
                 tool_result.type, f"for the unknown call {tool_result.call[:80]!r}"
@@ -146,7 +146,7 @@ class ToolCalls:
         return None
 
     def due_in(self) -> float | None:
-        """Seconds until the next answer is to be sent; None where none waits."""
+        """Seconds until the next answer is due; None if no answer is waiting."""
         return max(self._waiting[0][0] - time.monotonic(), 0.0) if self._waiting else None
 
     def due(self) -> list[Json]:
@@ -163,8 +163,7 @@ class ToolCalls:
             self._tools.turn(number)
 
     def finish(self) -> None:
-        """The conversation came to its end. Raises UnavailableError where what was recorded cannot
-        be kept."""
+        """End the conversation. Raises UnavailableError if its recording cannot be saved."""
         if self._tools is not None:
             self._tools.finish()
 
@@ -199,7 +198,7 @@ class RemoteTurns:
         return case.setup_of(len(self.done))
 
     def limit(self) -> tuple[float, str]:
-        """The seconds that a request may take, and what is to be said where it takes longer."""
+        """The timeout of a request in seconds, and the message if it takes longer."""
         turn_s, case_s = (
             self._limits.turn_timeout_s,
             max(self._limits.case_timeout_s - self.watch.seconds, 0.0),
@@ -251,9 +250,9 @@ def seed_of(key: TrialKey, *, seed: int) -> int:
 class WorkerConversation:
     """A session in a worker.
 
-    A turn that takes too long ends this conversation at once. `on_timeout` is told, because the
+    A turn that takes too long ends this conversation at once and calls `on_timeout`, because the
     worker is not to be trusted with new ones. `takes_history`: the session can begin after turns
-    that nobody asks the agent for."""
+    that the agent is not asked."""
 
     def __init__(
         self,
@@ -369,7 +368,7 @@ class WorkerConversation:
         return invocation
 
     def finish(self) -> Json | None:
-        """End the session; its final state where the worker tells it. Raises AgentFailed."""
+        """End the session. Return its final state, if reported. Raises AgentFailed."""
         self._steps = []
         self._recorded = {}
         self._turn = None  # every turn was answered: what goes wrong from here on is in none
@@ -391,8 +390,7 @@ class WorkerConversation:
             self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
 
     def _insist_on_no_mocks(self) -> None:
-        """Raises AgentFailed where the case says what tools answer: this agent's would run all the
-        same."""
+        """Raise AgentFailed if the case mocks tools: this agent's tools would run all the same."""
         if any(setup.mocks or setup.fakes for setup in self._case.setups):
             text = "the case mocks tools, and this agent runs its tools without asking evalgate (see docs/tools.md)"
             raise AgentFailed(AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=text))
@@ -402,7 +400,7 @@ class WorkerConversation:
         self._box.enter(phase)
 
     def _ends_at(self) -> float:
-        """When its time is up, but for what other conversations take of it."""
+        """The deadline; time that other conversations took does not count."""
         limits, taken_s = self._limits, self._watch.seconds - self._held_s
         return time.monotonic() + min(
             limits.turn_timeout_s, max(limits.case_timeout_s - taken_s, 0.0)
@@ -466,8 +464,7 @@ class WorkerConversation:
             raise self._failed(failure)
 
     def _checked(self, step: StepEvent) -> StepEvent:
-        """Raises AgentFailed (PROTOCOL) where a tool has answered that was never asked for: it ran,
-        then."""
+        """Raise AgentFailed (PROTOCOL) if a tool answered without having been asked for: it ran."""
         if self._checks_tools and step.content is not None:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:

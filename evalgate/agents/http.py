@@ -96,7 +96,7 @@ class EndpointClient(RemoteTurns):
             raise self.refused(f"the answer is not JSON: {answer.excerpt()!r}") from None
 
     def answer(self, method: str, url: str, body: Any = None) -> Answer:
-        """Any answer, whatever its status. Raises AgentFailed where there is none."""
+        """The answer, whatever its status. Raises AgentFailed if none arrives."""
         timeout_s, too_long = self.limit()
         try:
             with self.watch:
@@ -106,7 +106,7 @@ class EndpointClient(RemoteTurns):
             raise self.failed(_KINDS[error.fault], message) from None
 
     def refused(self, message: str) -> AgentFailed:
-        """That an answer, or a case, is not as the protocol has it, ready to be raised."""
+        """The error, to be raised, for an answer or a case that breaks the protocol."""
         return self.failed(FailureKind.PROTOCOL, message)
 
     def close(self) -> None:
@@ -291,11 +291,11 @@ class EndpointConversation:
         return invocation
 
     def finish(self) -> Json | None:
-        """The state that the last answer told, if any."""
+        """The state in the last answer, if any."""
         return self._final_state
 
     def leave(self) -> None:
-        """Nothing to end: the endpoint was told of no session."""
+        """Do nothing: the endpoint knows of no session."""
 
     def _said(self, answer: Any) -> str:
         content = self._found(self._paths["text"], answer)
@@ -344,7 +344,7 @@ class EndpointConversation:
                 self._values["state"] = self._final_state = state
 
     def _found(self, path: ParsedResult, value: Any) -> Any:
-        """What is at the path; None where that is null or nothing."""
+        """The value at the path; None if it is null or missing."""
         try:
             return path.search(value)
         # of a function in it
@@ -360,7 +360,7 @@ class EndpointConversation:
 
 
 def parse_path(text: str) -> ParsedResult:
-    """Read a JMESPath expression. Raises ValueError that says where it stops making sense."""
+    """Parse a JMESPath expression. Raises ValueError with the parser's reason."""
     import jmespath  # noqa: PLC0415 - see above
 
     try:
@@ -392,11 +392,9 @@ def names_in(shape: Any) -> frozenset[str]:
 
 
 def fill(shape: Any, values: Json) -> Any:
-    """The shape with its `{name}`s filled in; a text that is nothing but one becomes the value
-    itself.
+    """Fill in the `{name}`s of the shape; a text that is only one of them becomes the value itself.
 
-    Names that are not among `values` stay as they are: they may be JSON braces of the user's own.
-    """
+    Names that are not in `values` stay as they are: they may be the user's own JSON braces."""
     match shape:
         case str():
             placeholder = _PLACE.fullmatch(shape)
@@ -464,7 +462,7 @@ class ResponseOptions(DriverOptions):
 
 
 class HttpOptions(DriverOptions):
-    """Where the agent is and how to talk to it."""
+    """The agent's address and how to call it."""
 
     url: str = Field(
         description="URL of ADK's API server or of the endpoint; may contain placeholders like {session_id}."
@@ -531,7 +529,7 @@ class HttpAgent(Agent):
     """An endpoint."""
 
     def __init__(self, options: HttpOptions, setting: AgentSetting) -> None:
-        """Raises AgentFailed where a header names an absent variable."""
+        """Raises AgentFailed if a header names an absent variable."""
         self._options = options
         self._setting = setting
         self._headers: dict[str, str] = {}
@@ -576,7 +574,7 @@ class HttpAgent(Agent):
             client.close()
 
     def about(self) -> Mapping[str, str]:
-        """Where it is."""
+        """Its address."""
         return {"url": _USER_INFO.sub("", self._options.url), "flavour": self._options.kind}
 
 
@@ -588,7 +586,7 @@ class HttpDriver(AgentDriver):
     argument = "url"
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """The endpoint; nothing is asked yet. Raises AgentFailed where a header names an absent
+        """The endpoint; no request is sent yet. Raises AgentFailed if a header names an absent
         variable."""
         assert isinstance(options, HttpOptions)
         return HttpAgent(options, setting)

@@ -97,12 +97,12 @@ def opened(
     starting: CommonStart | None = None,
     sandboxes: tuple[Sandbox, Sandbox] | None = None,
 ) -> Iterator[dict[str, Agent]]:
-    """The agents of one side's suites by `fingerprints.agent_key`; closed in the end.
+    """Open the agents of one side's suites by `fingerprints.agent_key`; close them in the end.
 
-    `root`: absolute path of the side's checkout; `settings` are head's, whose recordings of tools
-    answer both sides, a side's own first. `judge_keys`: see `AgentVariables`. `starting`: where the
-    sides wait for each other before they begin. `sandboxes`: those of the side and of the metrics;
-    None: all of it runs as we do."""
+    `root`: absolute path of the side's checkout. `settings`: head's; its tool recordings answer
+    both sides, a side's own first. `judge_keys`: see `AgentVariables`. `starting`: lets the sides
+    wait for each other first. `sandboxes`: those of the side and of the metrics; None: everything
+    runs with our rights."""
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     trials: Counter[str] = Counter()
     for suite in suites:
@@ -200,8 +200,8 @@ def missing() -> AgentUse:
 
 
 def is_missing(use: AgentUse) -> bool:
-    """Whether there simply is none, as before a first agent was written; one that cannot be run is
-    not missing."""
+    """True if there is no agent, as before the first was written; one that cannot run is not
+    missing."""
     return use.is_absent and bool(use.options.get("missing"))
 
 
@@ -211,7 +211,7 @@ def unusable(reason: str) -> AgentUse:
 
 
 def is_unusable(use: AgentUse) -> bool:
-    """Whether its own side's configuration keeps it from being opened."""
+    """True if its own side's configuration prevents opening it."""
     return use.is_absent and bool(use.options.get("unusable"))
 
 
@@ -230,8 +230,7 @@ def wanted_pythons(
 
 
 def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Environ) -> AgentUse:
-    """The agent with head's virtual environment, where it has none of its own and may borrow that
-    one."""
+    """The agent with head's virtual environment, if it has no other and may borrow that one."""
     python = wanted_python(use, root=root, lender=lender)
     if python is None or not _is_lent(python, lender=lender, environ=environ):
         return use
@@ -246,8 +245,8 @@ def _is_lent(python: Path, *, lender: Path, environ: Environ) -> bool:
 
 
 def wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
-    """Head's Python that an agent asks for and its own checkout lacks: one that `python` names, or
-    of the nearest `.venv` where nothing says what to install. None where it needs no help."""
+    """Head's Python that an agent asks for and its own checkout lacks: the one that `python` names,
+    or that of the nearest `.venv` if nothing says what to install. None if not needed."""
     python = use.options.get("python", python_env.AUTO)
     driver = agents.DRIVERS.get(use.driver)
     takes_python = driver is not None and issubclass(driver.options, PythonOptions)
@@ -304,7 +303,7 @@ LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
      ()),
     # google-genai, from 1.0 on and since 1.70; LiteLLM
     (re.compile(r"Missing key inputs argument|No API key was provided|Missing Gemini API key"), _GEMINI),
-    # google-auth, which google-genai asks as well where it is told to use Vertex AI
+    # google-auth, which google-genai also uses for Vertex AI
     (re.compile(r"default credentials were not found|Could not automatically determine credentials"),
      ("GOOGLE_APPLICATION_CREDENTIALS",)),
     # openai and its client for Azure, also as LiteLLM and agent frameworks quote them
@@ -324,13 +323,13 @@ LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
                 r"(?:not set|must be set|required|missing|unset|undefined|not found)"), ()),
     (re.compile(rf"(?i:environment variable|env var|missing|set)s?:? {_NAME}"), ()),
 )  # fmt: skip
-"""What an error says where a variable lacks, and the variables of which one would do; a group is
-the name itself, or that of the provider."""
+"""Messages about a missing variable, and the variables that help (one is enough); a group is the
+name itself, or that of the provider."""
 
 
 def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
-    """The failure with the reason before its message where it smells of a variable that the agent
-    has no value of."""
+    """The failure, with the reason first if it looks like a variable that the agent does not
+    have."""
     for text in _said(failure) if failure.kind in MAY_LACK else ():
         for pattern, names in LACKING:
             match = pattern.search(text)

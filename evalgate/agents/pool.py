@@ -25,7 +25,7 @@ from evalgate.model import (
     TrialView,
 )
 
-LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is told goodbye
+LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is asked to end
 TRIES_TO_START = 2
 TRACES_BYTES = 50 * 10**6
 """Of one agent in one run."""

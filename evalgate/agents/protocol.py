@@ -41,7 +41,7 @@ PROTOCOL = 1
 
 
 class ProtocolError(ValueError):
-    """A line is no message of the protocol; says which and why."""
+    """An invalid line of the protocol; says which and why."""
 
 
 class Said(BaseModel):
@@ -138,8 +138,8 @@ class TurnEnd(Said):
 
 
 class TraceSaid(Said):
-    """What was recorded of the turn: of the entry with this number, counted from 0, fields that are
-    new, or in place of those that were told before."""
+    """Part of the turn's recording: fields of the entry `number`, counted from 0; they are new or
+    replace those that were sent before."""
 
     type: Literal["trace"]
     session: str
@@ -184,7 +184,7 @@ class Resumed(Said):
 
 
 class InputsSaid(Said):
-    """What the worker asked of the checkout and had not told before; see `evalgate.system.inputs`.
+    """What the worker asked of the checkout since its last report; see `evalgate.system.inputs`.
     `opaque`: it started a child process, or loaded a library, that reports nothing."""
 
     type: Literal["inputs"]
@@ -280,8 +280,8 @@ _DESCRIPTION: TypeAdapter[AgentDescription] = TypeAdapter(AgentDescription)
 
 
 def description_of(description: Any, *, redact: Callable[[str], str]) -> AgentDescription | None:
-    """What a worker says that its agent is made of, without secrets and bounded; None where it
-    cannot be read: it is for reports only, and no reason to fail."""
+    """The agent's description by its worker, without secrets and bounded; None if it cannot be
+    read: it is for reports only, and no reason to fail."""
     room = MOST_CHARACTERS
 
     def bounded(value: Any, level: int) -> Any:
@@ -349,8 +349,8 @@ def render_line(message: Json) -> bytes:
 
 
 def hello(options: Json, *, tools: str = "", inputs: str = "") -> JsonObject:
-    """The first message; `tools`: the mode in which tools have to be asked for, "" where they just
-    run; `inputs`: the top of the checkout whose inputs are told, "" where none are."""
+    """The first message. `tools`: the mode in which the worker asks before tools run, "" if they
+    just run. `inputs`: the top of the checkout whose inputs are reported, "" if not."""
     message = {"type": "hello", "protocol": PROTOCOL, "options": dict(options)}
     if inputs:
         message["inputs"] = inputs
@@ -365,8 +365,8 @@ def start(
     history: Sequence[Invocation] = (),
     states: bool = False,
 ) -> JsonObject:
-    """Open a session, after the turns of `history`. `states`: the state is to be told at the end of
-    each turn."""
+    """Open a session after the turns of `history`. `states`: report the state at the end of each
+    turn."""
     more: JsonObject = {"states": True} if states else {}
     if history:
         more["history"] = [adk_shapes.invocation_json(invocation) for invocation in history]

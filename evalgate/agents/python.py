@@ -68,7 +68,7 @@ class PythonDriver(AgentDriver):
         module, colon, _ = options.get("call", "").partition(":")
         parts = module.split(".")
         if not colon or not all(part.isidentifier() for part in parts):
-            return None  # told with the options
+            return None  # the options report it
         for start in (checkout.root / options.get("path", "."), checkout.root):
             place = start.joinpath(*parts)
             if exists(place) or exists(place.with_name(f"{place.name}.py")):

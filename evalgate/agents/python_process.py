@@ -77,7 +77,7 @@ def run_metric(
 
 
 def grade_of(result: MetricResult, *, code: str) -> Grade:
-    """The grade that a metric's answer stands for; a status without a score is no score."""
+    """The grade for a metric's answer; a status without a score gives no score."""
     if result.error is not None:
         return failed(code, result.error)
     score, turns, reason = result.score, tuple(result.turns), ""
@@ -205,8 +205,8 @@ def _path_of(python: str, environment: Environ) -> dict[str, str]:
 
 
 def _refuse_committed(python: str, setting: AgentSetting) -> None:
-    """Raises AgentFailed (INSTALL) where a Python, or the environment that it is of, is part of the
-    commit: the change could have written whatever grades it."""
+    """Raise AgentFailed (INSTALL) if a Python, or its environment, is part of the commit: the
+    change could have written the code that grades it."""
     path = Path(python)
     home = path.parent.parent
     places = [home, path] if (home / "pyvenv.cfg").exists() else [path]

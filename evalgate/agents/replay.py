@@ -55,11 +55,9 @@ NOT_RECORDED = ("*.evalset.json", "*.test.json", "test_config.json")
 
 @frozen_dataclass
 class Record:
-    """A recording of a case: the file that it stands in, the id of its evaluation set where one is
-    named.
+    """A recording of a case: its file, and the id of its evaluation set if one is named.
 
-    `transcript` None: it cannot be understood, and `problem` says why.
-    """
+    `transcript`: None if it cannot be understood; `problem` says why."""
 
     path: Path
     eval_set_id: str | None
@@ -68,11 +66,11 @@ class Record:
 
 
 class RecordedCases:
-    """The recordings of some files: results of `adk eval` newest first, as their names tell, others
-    by name.
+    """The recordings of some files: results of `adk eval` newest first, by their names, others by
+    name.
 
-    What stands in a list of cases is understood when it is asked for. `sought`: where they were
-    looked for, in words."""
+    A case in a list of cases is parsed when it is asked for. `sought`: the searched places, in
+    words."""
 
     def __init__(self, paths: Iterable[Path], *, sought: str = "") -> None:
         self.sought = sought
@@ -142,10 +140,10 @@ def no_recording(
 def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -> Transcript:
     """The recording of one trial. Raises AgentFailed (NO_RECORDING).
 
-    Candidates have the case's id and stand in another file than the suite (whose expectations would
-    be compared with themselves). Where several evaluation sets have a case of that id, the one that
-    is named like the suite's file is meant, else the only one in which the user says the same.
-    Repeat k takes the k-th recording, and a single one stands for all repeats."""
+    Candidates have the case's id and are in another file than the suite (whose expectations would
+    be compared with themselves). If several evaluation sets have a case of that id, the one that is
+    named like the suite's file is used, else the only one in which the user says the same. Repeat k
+    takes the k-th recording; a single one serves all repeats."""
     everything = cases.find(case.case_id)
     candidates = [
         record
@@ -210,7 +208,7 @@ def _same_questions(transcript: Transcript | None, case: Case) -> bool:
 
 
 class RecordedConversation:
-    """A recorded conversation, given again turn by turn while the user says what was said then."""
+    """A recorded conversation, replayed turn by turn while the user says the same as in it."""
 
     takes_history = True
 
@@ -221,8 +219,7 @@ class RecordedConversation:
         self._done: list[Invocation] = []
 
     def send(self, user_content: Content) -> Invocation:
-        """The recorded turn. Raises AgentFailed (NO_RECORDING) where the user says something else
-        than then."""
+        """The recorded turn. Raises AgentFailed (NO_RECORDING) if the user says something else."""
         number = self._after + len(self._done)
         recorded, done = self._transcript.invocations, tuple(self._done)
         if number >= len(recorded):
@@ -237,13 +234,13 @@ class RecordedConversation:
         return invocation
 
     def finish(self) -> Json | None:
-        """The recorded state, where the recording ends here too."""
+        """The recorded state, if the recording ends here too."""
         done = self._after + len(self._done)
         return self._transcript.final_state if done == len(self._transcript.invocations) else None
 
 
 def _said(content: Content) -> tuple[str, tuple[Any, ...]]:
-    """What a user says, however it is cut into parts: the text, and all that is no text."""
+    """A user's message, however it is split into parts: the text, and all other parts."""
     text = "".join(part.text for part in content.parts if isinstance(part, Text))
     return text, tuple(part for part in content.parts if not isinstance(part, Text))
 
@@ -257,7 +254,7 @@ def _difference(
         )
     pairs = enumerate(
         zip(recorded_message[0], user_message[0], strict=False)
-    )  # the shorter text ends where they differ at the latest
+    )  # they differ by the end of the shorter text
     at = next(
         (i for i, (a, b) in pairs if a != b), min(len(recorded_message[0]), len(user_message[0]))
     )
@@ -271,7 +268,7 @@ def _excerpt(text: str, start: int) -> str:
 
 
 class ReplayOptions(DriverOptions):
-    """Where the recordings are."""
+    """Path of the recordings."""
 
     path: str | None = Field(
         default=None,
@@ -281,7 +278,7 @@ class ReplayOptions(DriverOptions):
 
 
 class ReplayAgent(Agent):
-    """Recordings. They are indexed on first use: once, or once a folder where no path is given."""
+    """A replay of recordings, indexed on first use: once, or once per folder without a path."""
 
     def __init__(self, options: ReplayOptions, setting: AgentSetting) -> None:
         self._path = options.path
@@ -297,12 +294,12 @@ class ReplayAgent(Agent):
         yield RecordedConversation(transcript, offset=len(case.history))
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - the shape of Agent
-        """Custom metrics run in an agent's environment, and here is none."""
+        """Not evaluated: a replay has no environment for metrics."""
         message = f"the metric {code} needs the agent's environment, which a replay does not have"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
 
     def about(self) -> Mapping[str, str]:
-        """Where the recordings are."""
+        """Path of the recordings."""
         return {"recordings": self._path or "beside the evaluation files"}
 
     def close(self) -> None:

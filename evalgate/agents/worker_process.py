@@ -195,7 +195,7 @@ class Mailboxes:
         self._stalled_since = time.monotonic()
 
     def open(self, phase: Phase) -> Mailbox:
-        """A box under a new name; where the worker has ended already, its failure is in it."""
+        """A box under a new name; if the worker has already ended, its failure is in it."""
         with self._lock:
             self._issued += 1
             box = Mailbox(f"{'m' if phase is Phase.METRIC else 's'}{self._issued}", phase)
@@ -211,8 +211,8 @@ class Mailboxes:
             self._end_stall(box)
 
     def add(self, message: SessionMessage | MetricResult, *, size: int) -> AgentFailure | None:
-        """Put a message of `size` bytes into its box; a failure where it has no place there, or no
-        room."""
+        """Put a message of `size` bytes into its box; a failure if it is unexpected there or too
+        large."""
         name = message.id if isinstance(message, MetricResult) else message.session
         with self._lock:
             box = self._boxes.get(name)
@@ -236,8 +236,8 @@ class Mailboxes:
             return None
 
     def end(self, failure: AgentFailure) -> None:
-        """Tell every conversation that the worker is gone; where there are several, any of them may
-        be the cause."""
+        """Report the end of the worker to every conversation; if there are several, any may be the
+        cause."""
         with self._lock:
             self._ended = shared_failure = failure
             if len(self._boxes) > 1:
@@ -297,8 +297,7 @@ class Launch:
 
 
 class Questions:
-    """What workers asked of their checkout, as they told it: bounded, and safe to use from many
-    threads."""
+    """The questions that workers asked of their checkout, as reported: bounded, and thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -308,7 +307,7 @@ class Questions:
         self._is_answered = False
 
     def add(self, message: InputsSaid) -> None:
-        """What one of them told; too much of it counts as `everything`."""
+        """Add a worker's questions; too many count as `everything`."""
         with self._lock:
             self._is_answered = True
             self._is_opaque |= message.opaque
@@ -323,7 +322,7 @@ class Questions:
                 self._questions |= fresh
 
     def value(self) -> AgentInputs | None:
-        """All of it; None where none of them told anything."""
+        """All questions; None if no worker reported any."""
         with self._lock:
             if not self._is_answered:
                 return None
@@ -345,8 +344,8 @@ class Worker:
         tools: str = "",
         questions: Questions | None = None,
     ) -> None:
-        """Start it; `tools`: the mode in which it has to ask before a tool runs; `questions`: where
-        what it asks of the checkout is kept. Raises AgentFailed (START)."""
+        """Start the worker. `tools`: the mode in which it asks before a tool runs. `questions`:
+        collects what it asks of the checkout. Raises AgentFailed (START)."""
         self._limits = limits
         self._hello = protocol.hello(launch.hello, tools=tools, inputs=launch.inputs)
         self._questions = questions or Questions()

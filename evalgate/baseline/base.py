@@ -45,15 +45,8 @@ from evalgate.simulation import user
 from evalgate.system import git, python_env
 from evalgate.system.git import Repository
 from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import Environ, frozen_dataclass
-
-ONE_ENDPOINT = (
-    "the agent behind {url} is the same on both sides, so the base cannot be rerun; compare with stored results "
-    "(baseline-folder), or set `baseline: none`"
-)
-WHY_NOT_STORED = "the stored results have no comparable run of this case"
-BORROWED = "the base's agent ran in head's environment ({}); it has none of its own"
-NOT_LENT = "head's environment ({}) is part of its commit, so the base's agent does not run in it"
 
 
 @frozen_dataclass
@@ -70,7 +63,7 @@ class BaseRules:
     errors: tuple[Problem, ...] = ()  # what is wrong with these files
 
     def is_empty(self) -> bool:
-        """Whether it is known that there is no case among them."""
+        """True if the rules are known to have no case."""
         return not self.unread and not any(suite.eval_set.cases for suite in self.suites)
 
 
@@ -78,14 +71,14 @@ class BaseRules:
 class BaseProject:
     """What the base's own files say, for the suites of head."""
 
-    # of its evalgate.yml and the doors; None where that is not known
+    # from its evalgate.yml and the doors; None if unknown
     settings: Settings | None = None
     # by head's suite keys; may be absent ones
     agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
     renamed: Mapping[str, str] = dataclasses.field(
         default_factory=dict
-    )  # its name of a file by head's, where they differ
-    # None where they are not known, or it has no evaluation file at all
+    )  # its file names by head's, if they differ
+    # None if they are unknown, or if it has no evaluation file
     rules: BaseRules | None = None
 
     def own_files(self) -> tuple[str, ...]:
@@ -105,7 +98,7 @@ class Base:
     root: Path | None = None  # its code on disk; None where only results are at hand
     top: Path | None = None  # of its checkout
     project: BaseProject = BaseProject()
-    stored: Stored | None = None  # results that stand in for suites that cannot be run again
+    stored: Stored | None = None  # results used for suites that cannot be rerun
     reusable: frozenset[str] = frozenset()  # these suites
     problem: str = ""  # why there is nothing to compare with
     # because it has no agent yet, or no case of those that are run, which is nobody's fault
@@ -126,8 +119,8 @@ def opened(
     has_base, baseline = bool(settings.base or context.event_base), settings.baseline
     with ExitStack() as stack:
         rule_base = None
-        # evalgate.yml is part of the change that it judges: the base's own word on `baseline`
-        # counts, or a change could switch the comparison off; where it is not known, head's
+        # evalgate.yml is part of the change: the base's own `baseline` counts, or a change could
+        # switch the comparison off; head's counts if the base's is unknown
         is_asked = "baseline" not in settings.given and has_base and baseline != "auto"
         if is_asked or (
             (has_base or context.is_pull_request) and not _is_of_git(baseline, has_base=has_base)
@@ -147,7 +140,7 @@ def opened(
 
 
 def _is_of_git(baseline: str, *, has_base: bool) -> bool:
-    """Whether what `baseline` asks for begins with the base's commit."""
+    """True if `baseline` requires the base's commit."""
     return baseline in ("rerun", "store") or (baseline == "auto" and has_base)
 
 
@@ -174,9 +167,9 @@ def _from_file(
     path: str,
     rule_base: Base | None,
 ) -> Base:
-    """`rule_base`: the base's commit, where it is known; of its files nothing is run. Raises
-    ConfigError for a file that cannot be read, and for one that is part of the commit in a pull
-    request, or where another CI names the base."""
+    """The base from a results file. `rule_base`: the base's commit, if known; its files are not
+    run. Raises ConfigError if the file cannot be read, or is part of the commit in a pull request
+    or if another CI names the base."""
     # it has no event to tell
     in_other_ci = not (context.is_attended or context.workflow_run) and rule_base is not None
     is_change = context.is_pull_request or in_other_ci
@@ -187,9 +180,7 @@ def _from_file(
             hint="Download the results in an earlier step, or use `baseline: auto`.",
         )
     stored = file.read_results(settings.root / path, shown_as=path, of="the base")
-    unknown = (
-        "`policy: both`: a results file does not contain all of the base's rules, so head's apply"
-    )
+    unknown = phrase("base_rules_incomplete")
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=stored.run.commit,
@@ -197,7 +188,9 @@ def _from_file(
         notes=(unknown,) if settings.policy == "both" and rule_base is None else (),
     )
     base_project = BaseProject() if rule_base is None else rule_base.project
-    agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
+    agents = dict.fromkeys(
+        (suite.key for suite in suites), opening.absent(phrase("base_not_stored_case"))
+    )
     return Base(
         origin=stores.aged(origin, settings=settings, current_moment=context.now),
         project=dataclasses.replace(base_project, agents=agents),
@@ -243,10 +236,10 @@ def _from_git(
         return base
     stored_baseline = None if store is None else _of_today(store, repo, base.origin.commit, say=say)
     if baseline == "store":
-        unset = "" if lines else "nowhere: baseline-folder is not set"
+        unset = "" if lines else phrase("base_folder_unset")
         location = unset if store is None else store.name
         looked = "; ".join(part for part in (location, *lines) if part)
-        nothing = f"no stored results of {base.origin.commit[:7]} or its ancestors ({looked})"
+        nothing = phrase("base_not_stored", base.origin.commit[:7], looked)
         return _only_stored(settings, suites, context, base, stored_baseline, nothing=nothing)
     if stored_baseline is None or base.root is None:
         return base
@@ -299,15 +292,15 @@ def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[st
 
 
 def is_both(head: Settings, base: Settings | None) -> bool:
-    """Whether the worse of both rule books counts: one of both evalgate.yml says so, and head's
-    cannot take back the base's."""
+    """True if the worse of both rule books counts: either evalgate.yml asks for it, and head's
+    cannot revoke the base's."""
     return head.policy == "both" or (base is not None and base.policy == "both")
 
 
 def _settings_of_store(head: Settings, base: BaseProject, *, of_change: bool) -> Settings:
-    """Head's settings; in a pull request and where the base's rules decide, with the base's store:
-    another may hold whatever the change likes to be compared with. Where the base's is not known, a
-    pull request has a door's alone."""
+    """Head's settings; in a pull request, and if the base's rules decide, with the base's store:
+    another may hold whatever the change likes to be compared with. If the base's is unknown, a pull
+    request only has a door's."""
     if not of_change and (base.settings is None or not is_both(head, base.settings)):
         return head
     folder = (
@@ -354,13 +347,11 @@ def _checked_out(
             and not base_project.settings.agent
         )
         if lost and (edited := commit.edited_workflow(there.root, settings.root)):
-            problem = f"the base has no agent at `{settings.agent}`, which may come from {edited}, which this change "
-            problem += "edits. Name the agent in evalgate.yml, where each side has its own"
+            problem = phrase("base_agent_edited", settings.agent, edited)
             no_agent = False
     except EvalgateError as error:
-        problem = f"the base's own configuration cannot be read: {_told(error)}"
-        # whose rules were to decide is known there alone: where they must, that they are unknown
-        # blocks
+        problem = phrase("base_unreadable", _told(error))
+        # only the base says whose rules decide: if its own must, unknown rules block
         base_failed = settings.policy != "both"
     if not problem:
         root = there.root
@@ -390,28 +381,25 @@ def _lend(
     for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
         context.say(f"the base's agent uses `{path}` of this checkout, since git does not keep it")
     pythons = opening.wanted_pythons(uses, root=root, lender=settings.root, environ=context.environ)
-    return [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in pythons]
+    return [
+        phrase("base_borrowed" if is_lent else "base_not_lent", name) for name, is_lent in pythons
+    ]
 
 
 def _problem(
     base_project: BaseProject, suites: tuple[Suite, ...], there: BaseCheckout
 ) -> tuple[str, bool]:
-    """Why nothing of the base can be run, "" where it can; and whether that is nobody's fault.
+    """Why nothing of the base can be run, "" if it can; and True if that is not a fault.
 
-    A base that gates files of its own is not without an agent: else a change would be compared with
-    nothing by giving all of its files other names and other questions."""
+    A base that gates files of its own is not without an agent: else a change could avoid the
+    comparison by renaming all of its files and changing their questions."""
     if base_project.rules is not None and base_project.rules.is_empty():
-        return "the base has none of the selected cases", True
+        return phrase("base_no_cases"), True
     uses = [base_project.agents[suite.key] for suite in suites]
     if not all(opening.is_missing(use) for use in uses):
         return "" if all(use.is_absent for use in uses) else there.problem, False
     files = base_project.own_files()
-    if not files:
-        return "the base has no agent for these evaluation files or its own", True
-    return (
-        f"the base has no agent for these evaluation files; its own are {words.listed(files)}. Rename the files "
-        f"or change their questions in a separate pull request"
-    ), False
+    return phrase("base_no_agent", files), not files
 
 
 def _told(error: EvalgateError) -> str:
@@ -421,8 +409,7 @@ def _told(error: EvalgateError) -> str:
 def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) -> BaseProject:
     """What the base at `root` says. Raises ConfigError where its evalgate.yml cannot be read, or
     gives values that cannot be."""
-    # head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is
-    # none
+    # head's doors with the base's own evalgate.yml; a named file that the base lacks is ignored
     raw_settings = {
         **head.given,
         "root": str(root),
@@ -432,7 +419,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     if config and not (root / str(config)).is_file():
         del raw_settings["config"]
     if raw_settings.get("agent") and not _is_there(str(raw_settings["agent"]), root):
-        # it was moved, or is new: where the base has one is its own affair
+        # it was moved or is new: the base names its own agent
         del raw_settings["agent"]
     settings = load.load_settings(raw_settings)
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
@@ -453,7 +440,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
 
 
 def _is_there(agent: str, root: Path) -> bool:
-    """Whether an agent that a door names can be in this checkout."""
+    """True if an agent that a door names can be in this checkout."""
     use = agents_module.rule_use(AgentRule.of_short_form(agent))
     options = {name: value for name, value in use.options.items() if isinstance(value, str)}
     missing = agents_module.DRIVERS[use.driver].missing(
@@ -465,9 +452,7 @@ def _is_there(agent: str, root: Path) -> bool:
 def first_of(problems: Sequence[Problem]) -> str:
     """The first of several problems with its place, and how many more there are."""
     first = problems[0]
-    location = f"{first.place}: " if first.place is not None else ""
-    more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
-    return f"{location}{first.message}{more}"
+    return phrase("first_problem", first.place or "", first.message, len(problems))
 
 
 def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[str, str]:
@@ -506,7 +491,7 @@ def _within(root: Path, path: str) -> str:
 
 
 def is_unknown(use: AgentUse) -> bool:
-    """Whether none was found."""
+    """True if none was found."""
     return use.found_by == discovery_agents.UNKNOWN.found_by
 
 
@@ -520,27 +505,24 @@ def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
     if beside is not None and agents_module.is_remote(use):
         driver = agents_module.DRIVERS[use.driver]
         if driver.is_same_place(use.options, beside.options):
-            return opening.absent(ONE_ENDPOINT.format(url=driver.label(use.options)))
+            return opening.absent(phrase("base_one_endpoint", driver.label(use.options)))
     try:
         agents_module.options_of(use)
     except KeyError:
-        return opening.unusable(
-            f"the base's evalgate.yml names a driver that does not exist: {use.driver}"
-        )
+        return opening.unusable(phrase("base_unknown_driver", use.driver))
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(str(step) for step in first["loc"])
-        option = f"agent with driver {use.driver}: {location}"
-        return opening.unusable(f"the base's evalgate.yml: {option}: {words.fault(first)}")
+        problem = phrase("base_driver_options", use.driver, location, words.fault(first))
+        return opening.unusable(problem)
     return use
 
 
 def _rules(
     settings: Settings, head_suites: Sequence[Suite], environ: Environ, *, head: Path, tree: Tree
 ) -> BaseRules | None:
-    """The rules of its own files, of which a door may select cases: those that it has none of are
-    rules all the same, where the change asks other cases of them (`head_suites`) or has moved
-    them."""
+    """The rules of the base's files. A door may select cases; files without a selected case still
+    give rules if the change asks other cases of them (`head_suites`) or moved them."""
     try:
         prepared = project.prepare(settings, environ=environ, tree=tree)
         prepared_suites, unread, problems = prepared.suites, prepared.unread, prepared.of_files
@@ -580,10 +562,12 @@ def _rules(
 def _unselected(
     settings: Settings, head_suites: Sequence[Suite], *, head: Path, tree: Tree
 ) -> tuple[tuple[Suite, ...], frozenset[str], tuple[Problem, ...]] | None:
-    """The base's files that are `head_suites`: those of the same names, without cases and by the
-    base's rules for those cases, and those that are gone from `head` and stand there under another
-    name; which of them have simulated users, and what is wrong with their criteria. None where
-    there is no evaluation file at all, whatever is selected."""
+    """The base's files for `head_suites`, those of them with simulated users, and problems of their
+    criteria.
+
+    Files of the same names come without cases and with the base's rules for head's; files that are
+    gone from `head` and have another name there are included. None if there is no evaluation file
+    at all, whatever is selected."""
     try:
         unselected = settings.model_copy(update={"paths": (), "grep": ""})
         discovery = discover.discover(unselected, specs=criteria.CRITERIA, tree=tree)
@@ -635,8 +619,8 @@ def _only_stored(
     *,
     nothing: str,
 ) -> Base:
-    """Nothing is run on the base side; its own rules are known where it could be checked out.
-    Stored results mend no rules that cannot be read, and have nothing of what the base has not."""
+    """A base that is not run; its own rules are known if it could be checked out. Stored results do
+    not repair rules that cannot be read, and have nothing that the base lacks."""
     base_project = base.project
     # whether what is wrong with the base is wrong with its stored results just as well; those of an
     # agent that is not among the base's files can be compared with
@@ -656,7 +640,9 @@ def _only_stored(
             no_agent=base.no_agent,
             base_failed=base.base_failed and base_project.settings is None,
         )
-    agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
+    agents = dict.fromkeys(
+        (suite.key for suite in suites), opening.absent(phrase("base_not_stored_case"))
+    )
     return Base(
         origin=_stored_origin(settings, context, base.origin, stored_baseline),
         project=dataclasses.replace(base_project, agents=agents),
@@ -681,8 +667,8 @@ def _stored_origin(
 
 
 def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
-    """Whether both sides name the same agent, in the same environment, and give it the same
-    settings; never of what is behind a URL."""
+    """True if both sides name the same agent, in the same environment, with the same settings;
+    never for an agent behind a URL."""
     head_agent, base_agent, base_settings = (
         suite.agent,
         base.project.agents.get(suite.key),
@@ -759,8 +745,8 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     """Cases that cannot have become worse: the base's files do not have them, or it has no agent
     for their suite.
 
-    Where the base has no evaluation file at all, or its file of them cannot be read, its agent can
-    be asked all the same: these are none."""
+    If the base has no evaluation file at all, or its file cannot be read, its agent can still be
+    asked: these cases are not included."""
     rules, base_cases = base.project.rules, _own_cases(base)
     keys = {suite.key for suite in suites} | set(base.project.renamed.values())
     had = {key for key, _ in base_cases}
@@ -782,7 +768,7 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
 
 
 def _own_cases(base: Base) -> set[CaseKey]:
-    """The base's cases under head's names of their files; none where they are not known."""
+    """The base's cases under head's names of their files; empty if they are not known."""
     suites: tuple[Suite, ...] = ()
     if base.project.rules is not None:
         suites = base.project.rules.suites
@@ -812,8 +798,8 @@ def unpaired(
 def edited(
     base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]
 ) -> tuple[CaseKey, ...]:
-    """Cases of the suites `unchanged`, whose agent is the same on both sides, which the change
-    adds, or of which it changes what is asked, expected or required."""
+    """Cases of the suites `unchanged`, whose agent is the same on both sides, that the change adds
+    or edits (the question, the expectation or a requirement)."""
     rules = base.project.rules
     base_suites = {} if rules is None else {suite.key: suite for suite in rules.suites}
     case_keys: list[CaseKey] = []
@@ -841,10 +827,9 @@ def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
 
 
 def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterator[str]:
-    """A note for each agent that ran in another environment: of one that was rerun, if it is the
-    same agent on both sides, since another one may have changed it; of stored results always, since
-    nobody knows what the time between has changed as well. `reused`: the suites of which stored
-    trials are used."""
+    """A note for each agent that ran in another environment. Reruns: only if it is the same agent
+    on both sides, since another one may have changed it. Stored results: always, since other things
+    may have changed in the meantime. `reused`: the suites whose stored trials are used."""
     notes: list[str] = []
     stored_agents = _stored_agents(base)
     for head_suite, base_suite in zip(head.suites, rerun.suites, strict=True):
@@ -852,19 +837,17 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
         head_environment = head.agents.get(fingerprints.agent_key(head_suite.agent), {})
         key = fingerprints.agent_key(base_suite.agent)
         if inputs and rerun.inputs.get(key) == inputs:
-            notes += _other_environment(
-                "the same agent ran", rerun.agents.get(key, {}), head_environment
-            )
+            notes += _other_environment(rerun.agents.get(key, {}), head_environment, is_same=True)
         if head_suite.key in reused and head_suite.key in stored_agents:
             notes += _other_environment(
-                "the agent ran", stored_agents[head_suite.key][1], head_environment
+                stored_agents[head_suite.key][1], head_environment, is_same=False
             )
     yield from dict.fromkeys(notes)
 
 
 def told(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
-    """What every agent of the base's run told of its environment, by `agent_key`; what did not run,
-    as it was stored."""
+    """The environment that every agent of the base's run reported, by `agent_key`; the stored one
+    if it did not run."""
     agent_environments = dict(run.agents)
     stored_agents = _stored_agents(base)
     for suite in run.suites:
@@ -876,8 +859,8 @@ def told(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
 
 
 def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
-    """What every agent of the base's run is made of, as `told`; its files are those of the
-    checkout, where there is one."""
+    """The description of every agent of the base's run by `agent_key`; its files are those of its
+    checkout, if any."""
     agent_descriptions, stored_agents = dict(run.descriptions), _stored_agents(base)
     for suite in run.suites:
         key, _ = stored_agents.get(suite.key, ("", {}))
@@ -892,8 +875,8 @@ def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
 
 
 def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
-    """By head's name of a suite, what its agent is called in the stored results, and told when they
-    were measured."""
+    """The key and the environment of each agent in the stored results, by head's name of a
+    suite."""
     if base.stored is None:
         return {}
     stored, head_keys = (
@@ -912,10 +895,9 @@ def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
 
 
 def _other_environment(
-    clause: str, base_environment: Mapping[str, str], head_environment: Mapping[str, str]
+    base_environment: Mapping[str, str], head_environment: Mapping[str, str], *, is_same: bool
 ) -> Iterator[str]:
     for name in history.ENVIRONMENT:
         base_text, head_text = base_environment.get(name, ""), head_environment.get(name, "")
         if base_text and head_text and base_text != head_text:
-            label = name.replace("_", " ")
-            yield f"{clause} with a different {label} on the base ({base_text}) than on head ({head_text})"
+            yield phrase("other_environment", is_same, name, base_text, head_text)

@@ -1,5 +1,7 @@
-"""Which commit head is compared with, fetched where the checkout does not have it; and how it is
-checked out beside the user's working tree, in a private folder that goes when the block ends."""
+"""The commit that head is compared with, and its checkout.
+
+It is fetched if the checkout lacks it, and checked out beside the user's working tree in a private
+folder, until the block ends."""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ _TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
 
 @frozen_dataclass
 class CommitObject:
-    """What a commit object says. `parents` are the real ones, also where a shallow checkout does
-    not have them."""
+    """The content of a commit object. `parents`: the real ones, even if a shallow checkout lacks
+    them."""
 
     sha: str
     parents: tuple[str, ...]
@@ -51,12 +53,12 @@ class BaseCommit:
 def pick_base(
     repo: Repository, *, base: str, event_base: str, head: str, environ: Environ | None = None
 ) -> BaseCommit:
-    """The base of `head` ("" for what is checked out), fetched where the checkout does not have it.
+    """The base of `head` ("" for what is checked out), fetched if the checkout does not have it.
 
-    `base`: a SHA or tag, taken as it is, or a branch, whose merge base with head it is. Else, where
+    `base`: a SHA or tag, taken as it is, or a branch, whose merge base with head is used. Else, if
     head is the merge that GitHub tests, its first parent. Else the merge base with `event_base`, a
-    SHA of the event, or locally with the remote's default branch. What a commit says of itself
-    decides nothing: whoever wrote it could choose what it is compared with. Raises GitFailed,
+    SHA of the event, or locally with the remote's default branch. The text of a commit decides
+    nothing: its author could choose what it is compared with. Raises GitFailed,
     UnavailableError."""
     head_sha = _head(repo, head)
     if base:
@@ -98,8 +100,8 @@ def parse_commit(sha: str, data: bytes) -> CommitObject:
 
 
 def is_test_merge(commit: CommitObject) -> bool:
-    """Whether it says that GitHub made it to test a pull request (`refs/pull/N/merge`): its subject
-    names its parents. Anybody can write that."""
+    """True if the subject names the parents, as in GitHub's test merge of a pull request
+    (`refs/pull/N/merge`). Any author can write that."""
     match = _TEST_MERGE.fullmatch(commit.subject)
     return match is not None and commit.parents == (match[2], match[1])
 
@@ -175,8 +177,8 @@ def _default_branch(repo: Repository) -> str:
 
 
 def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseCommit:
-    """The merge base of `tip` and `head`, history fetched as needed; `tip` itself, with a note,
-    where there is none."""
+    """The merge base of `tip` and `head`, with history fetched as needed; `tip`, with a note, if
+    not found."""
     _ensure(repo, tip)
     merge_base = _find_merge_base(repo, tip, head)
     reason = "they have no common ancestor"
@@ -240,7 +242,7 @@ def _ensure_of_event(repo: Repository, sha: str) -> None:
 
 
 def _fetched(repo: Repository, name: str) -> str | None:
-    """The commit of a ref of the remote, fetched; None where the remote has no such ref. Raises
+    """Fetch the commit of a ref of the remote; None if the remote has no such ref. Raises
     GitFailed."""
     try:
         repo.fetch(name, depth=1 if repo.is_shallow else None)
@@ -265,10 +267,10 @@ _GITLINK = "160000 "
 class BaseCheckout:
     """A commit on disk.
 
-    `tree`: its top; `root`: the folder in it that corresponds to evalgate's root; `notes`: what is
-    not there or not as in the user's checkout (submodules, LFS files, links that lead out), one
-    sentence each; `problem`: why an agent that runs here cannot be compared with one in the user's
-    checkout, "" where it can."""
+    `tree`: its top. `root`: the folder in it that corresponds to evalgate's root. `notes`: what is
+    missing or differs from the user's checkout (submodules, LFS files, links that lead out), one
+    sentence each. `problem`: why an agent that runs here cannot be compared with one in the user's
+    checkout, "" if it can."""
 
     tree: Path
     root: Path
@@ -304,8 +306,7 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
             if entry.startswith(_GITLINK)
         ]
         submodules = [name for name in links if (tree / name).is_dir()]
-        # the files of which Git LFS has the content and the checkout a pointer; no filter of theirs
-        # runs
+        # the files that are Git LFS pointers in the checkout; none of their filters runs
         files = [
             name
             for name in _listed(repo, tree, "--", ":(attr:filter=lfs)")
@@ -338,11 +339,10 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
 
 
 def edited_workflow(root: Path, head: Path) -> str:
-    """A workflow of the base that runs evalgate, and that head has otherwise or not at all; ""
-    where there is none.
+    """A workflow of the base that runs evalgate and that head changes or removes; "" if not found.
 
-    `root`, `head`: the same folder of both checkouts. Inputs come from there: what they name, the
-    change may have chosen."""
+    `root`, `head`: the same folder of both checkouts. Workflows set inputs: the change may have
+    chosen what they name."""
     within = next((above for above in (root, *root.parents) if (above / ".git").exists()), root)
     top = head.joinpath(*[".."] * len(root.relative_to(within).parts))
     for path in sorted((within / ".github" / "workflows").glob("*.y*ml")):
@@ -354,7 +354,7 @@ def edited_workflow(root: Path, head: Path) -> str:
 
 
 def is_pointer(data: bytes) -> bool:
-    """Whether a file's beginning is that of a Git LFS pointer, which stands for the file itself."""
+    """True if a file's beginning is that of a Git LFS pointer, which replaces the file itself."""
     return len(data) <= LONGEST_POINTER and _POINTER.match(data) is not None
 
 
@@ -375,7 +375,7 @@ def _holds_pointer(path: Path) -> bool:
 
 
 def _is_filled(path: Path) -> bool:
-    """Whether the user's checkout has what the base's lacks at this place."""
+    """True if the user's checkout has what the base's lacks at `path`."""
     try:
         return any(path.iterdir()) if path.is_dir() else path.is_file() and not _holds_pointer(path)
     except OSError:

@@ -46,9 +46,10 @@ def _hidden(name: str, value: str, key: bytes) -> str:
 def of_agent(
     agent: Agent, settings: Settings, *, environment: Environ, tools: str, key: bytes
 ) -> str:
-    """16 hex digits; "" where the agent has not started. `tools`: what answers its tool calls;
-    `key`: of the hash of variables. The agent said of itself when it started: its Python, its
-    framework, its packages; its instructions, models and tools as they were loaded."""
+    """The fingerprint of an agent's environment, 16 hex digits; "" if it has not started.
+
+    `tools`: what answers its tool calls. `key`: for the hash of variables. The agent itself
+    reported its Python, framework, packages, instructions, models and tools as loaded."""
     about, description = agent.about(), agent.description()
     if not about:
         return ""

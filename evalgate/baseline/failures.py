@@ -41,7 +41,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.system import python_env
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 
 STARTING = frozenset({FailureKind.INSTALL, FailureKind.START})
 """Before any question was asked."""
@@ -69,12 +69,12 @@ _DEPENDENCIES = re.compile(
 """Names of files that tell what to install."""
 
 _PACKAGE = re.compile(r"pyproject\.toml|setup\.(py|cfg)")
-"""Those that stand at the top of what can be installed itself."""
+"""File names at the top of a package that can be installed."""
 
 
 def marked(run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]) -> tuple[Run, str]:
-    """The base's run with its agents' own failures told apart; what of the change may have made the
-    first of the others, "" where nothing did. `settings`: those that both sides ran with; `suites`:
+    """The base's run with its agents' own failures marked, and the part of the change that may have
+    caused the first other failure, "" if none. `settings`: those of both sides; `suites`:
     head's."""
     if (
         base.root is None
@@ -113,7 +113,7 @@ class _Causes:
         )
 
     def of(self, failure: AgentFailure, key: TrialKey) -> str | None:
-        """Of one failure: "" where it is the base's own, None where nobody can tell whose it is."""
+        """The cause of one failure: "" if it is the base's own, None if it is unknown."""
         suite = self._own[key.suite]
         if suite.agent.is_absent:
             return "" if opening.is_unusable(suite.agent) else None
@@ -133,17 +133,17 @@ class _Causes:
         if self._environments[agent_keys]:
             return self._environments[agent_keys]
         if failure.kind in ANSWERING and not self._is_own_question(suite, key.case_id):
-            return "it asks other questions"
+            return phrase("cause_questions")
         inputs = [
             config_settings.input_name(name) for name in REACHING if name in self._settings.given
         ]
         if inputs and self._workflow:
-            return f"{words.listed(f'`{name}`' for name in inputs)} may come from {self._workflow}, which it edits"
+            return phrase("cause_workflow", inputs, self._workflow)
         return next(self._narrowed(failure), "")
 
     def _is_own_question(self, suite: Suite, case_id: str) -> bool:
-        """Whether the base's own file asks the same; a base without any file, or whose file nobody
-        can read, has nothing that the change could have replaced."""
+        """True if the base's own file asks the same; if it has no file, or one that cannot be read,
+        the change cannot have replaced anything."""
         rules, name = self._base.project.rules, self._base.project.renamed.get(suite.key, suite.key)
         if rules is None or name in rules.unread:
             return True
@@ -168,7 +168,7 @@ class _Causes:
         all_said = f"{failure.message}\n{failure.detail}"
         lost = [name for name in base_settings.env if name not in head_settings.env]
         if lost:
-            yield f"`env` no longer names {words.listed(lost)}"
+            yield phrase("cause_variables", lost)
         limits: Mapping[str, bool] = {
             "turn_timeout": failure.kind is FailureKind.TIMEOUT,
             "case_timeout": failure.kind is FailureKind.TIMEOUT,
@@ -192,9 +192,9 @@ class _Causes:
             head_value, base_value = getattr(head_settings, name), getattr(base_settings, name)
             texts = [
                 f"{setting:g}" if isinstance(setting, int | float) else setting
-                for setting in (head_value, base_value or "no limit")
+                for setting in (head_value, base_value or "")
             ]
-            yield f"`{config_settings.input_name(name)}` is {texts[0]}, and {texts[1]} on the base"
+            yield phrase("cause_limit", config_settings.input_name(name), *texts)
         if failure.kind in ANSWERING or "`tools: " in all_said:
             assert self._base.root is not None
             rule = head_settings.gate_file.tools
@@ -205,26 +205,26 @@ class _Causes:
             if rule != base_settings.gate_file.tools or (
                 toolbox.mode_of(head_settings) is not ToolMode.LIVE and base_value != head_value
             ):
-                yield "`tools` differs from the base's"
+                yield phrase("cause_tools")
 
     def _environment(self, use: AgentUse, head_agent: AgentUse | None) -> str:
-        """What of the base's agent's environment may be head's; "" where it is the base's own.
+        """The part of the base agent's environment that may be head's; "" if it is its own.
         `head_agent`: head's agent."""
         root, lender = self._base.root, self._settings.root
         assert root is not None
         if interpreter := opening.wanted_python(use, root=root, lender=lender):
-            return f"the base has no environment of its own, but head's ({interpreter.relative_to(lender)})"
+            return phrase("cause_environment", interpreter.relative_to(lender))
         if _is_made(use, root):
             return ""
         shared = head_agent is None or not _is_made(head_agent, lender)
         changed = next(
             _changed(root, lender, base_folders=_own_folders(use, root), shared=shared), ""
         )
-        return f"both sides ran in one environment, and {changed} differs" if changed else ""
+        return phrase("cause_shared", changed) if changed else ""
 
 
 def _is_made(use: AgentUse, root: Path) -> bool:
-    """Whether the agent has an environment of its own, made of what its checkout says."""
+    """True if the agent has its own environment, built as its checkout says."""
     driver = agents.DRIVERS.get(use.driver)
     if driver is None or not issubclass(driver.options, python_process.PythonOptions):
         return False
@@ -232,8 +232,8 @@ def _is_made(use: AgentUse, root: Path) -> bool:
 
 
 def _own_folders(use: AgentUse, root: Path) -> frozenset[str]:
-    """Where an agent's Python looks before it looks at what is installed, also its program's
-    folder; "" is the root."""
+    """The folders that an agent's Python searches before installed packages, also its program's; ""
+    is the root."""
     folders = [root, folder_of(use.options, root)]
     command = use.options.get("command", ())
     for word in shlex.split(command) if isinstance(command, str) else command:
@@ -247,12 +247,13 @@ def _own_folders(use: AgentUse, root: Path) -> frozenset[str]:
 def _changed(
     root: Path, head: Path, *, base_folders: Collection[str], shared: bool
 ) -> Iterator[str]:
-    """Files that decide what a common environment holds, and that are not the same on both sides:
-    those that say what to install, then the code of packages of the checkout, of which head's may
-    be installed there.
+    """Files that decide what a common environment contains, and that differ between the sides.
+
+    Files that say what to install come first, then the code of packages of the checkout, as head's
+    may be installed there.
 
     `base_folders`: folders whose modules the base's agent finds in its checkout. `shared`: head's
-    agent runs in that environment as well. A change that is the first to say what to install breaks
+    agent runs in that environment too. A change that is the first to say what to install breaks
     nothing."""
     base_files, head_files = (
         dict.fromkeys(discovery_agents.code_files(checkout)) for checkout in (root, head)
@@ -297,14 +298,14 @@ def compare(
     unread: tuple[str, ...] = (),
     cause: str = "",
 ) -> Comparison:
-    """Head beside base, wherever the two come from: measured just now, joined from parts, read from
-    files; where nothing of the base could be measured, a comparison that says so. `edited`,
-    `unread`: see `Comparison`. `cause`: what of the change may have made the base's agent fail."""
+    """Compare head with the base: measured just now, merged from shards, or read from files. If
+    nothing of the base could be measured, the comparison says so. `edited`, `unread`: see
+    `Comparison`. `cause`: the part of the change that may have made the base's agent fail."""
     head, base = sides.head, sides.base
     assert base is not None
     problem, base_failed = _base_problem(head, base, sides.unpaired)
     if problem:
-        problem += f"; the cause may be this change: {cause}" if cause else ""
+        problem = phrase("with_cause", problem, cause) if cause else problem
         return Comparison(origin=origin, problem=problem, base_failed=base_failed, unread=unread)
     notes = dict.fromkeys(
         (*origin.notes, *_other_models(head, base, is_together=sides.is_together))
@@ -323,8 +324,8 @@ def again(
     quarantined_cases: Collection[CaseKey],
     lacking: str,
 ) -> Comparison:
-    """What results tell of a comparison, computed from both runs again. `lacking`: what is said
-    where there is no base and the results do not tell why."""
+    """Recompute a comparison of results from both runs. `lacking`: the problem to report if there
+    is no base and the results do not give a reason."""
     if base is None:
         return Comparison(
             origin=comparison.origin,
@@ -349,15 +350,15 @@ def again(
 
 
 def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> tuple[str, bool]:
-    """Why no trial of the base can be used at all, and whether only the base's own failures are
-    why; "" where one can, and where every case is new or changed, so that nothing could be compared
-    whatever became of the base."""
+    """The reason why no trial of the base can be used, and whether it is only the base's own
+    failures; "" if one can, and if every case is new or changed, so that nothing could be compared
+    anyway."""
     keys = pairing.uses_by_case(head)
     if keys and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys):
         return "", False
     ran = [{trial.key.case for trial in run.trials} for run in (head, base)]
     if not base.trials or (head.truncated and not ran[0] & ran[1]):
-        return "no base result could be compared", False
+        return phrase("base_without_results"), False
     failed = [
         (trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None
     ]
@@ -365,24 +366,13 @@ def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) 
         return "", False
     other_failures = [failure for failure, is_own in failed if not is_own]
     if other_failures:
-        return f"the base's agent did not run: {other_failures[0].why}", False
-    return _base_failed_sentence(failed[0][0]), True
-
-
-def _base_failed_sentence(failure: AgentFailure) -> str:
-    """What keeps all of the base from being measured."""
-    match failure.kind:
-        case FailureKind.INSTALL:
-            return f"the base's environment cannot be made: {failure.why}"
-        case FailureKind.START | FailureKind.NO_RECORDING:
-            return f"the base cannot start: {failure.why}"
-        case _:
-            return f"the base's agent failed in every run: {failure.why}"
+        return phrase("base_did_not_run", other_failures[0].why), False
+    return phrase("base_broken", failed[0][0].kind, failed[0][0].why), True
 
 
 def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]:
-    """A note where other models answered: though the agent is the same, or at another time, when a
-    provider may have moved as well. That difference is not the change's, or not its alone."""
+    """A note if other models answered: though the agent is the same, or at another time, when a
+    provider may have changed too. Then the difference is not, or not only, due to the change."""
     same = dict(head.inputs) == dict(base.inputs) and all(head.inputs.values())
     if (
         not head.models
@@ -392,5 +382,4 @@ def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]
     ):
         return ()
     base_models, head_models = (", ".join(sorted(run.models)) for run in (base, head))
-    agent = "the same agent" if same else "the agent"
-    return (f"{agent} used other models on the base ({base_models}) than on head ({head_models})",)
+    return (phrase("other_models", same, base_models, head_models),)

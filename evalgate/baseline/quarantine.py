@@ -23,11 +23,11 @@ NOT_HEADS, CHANGED = "quarantine-of-change", "quarantine-changed-case"
 BROKEN, UNWATCHED = "quarantine-broken", "quarantine-unwatched"
 EXPIRED, EXPIRES, TOO_LONG = "quarantine-expired", "quarantine-expires", "quarantine-too-long"
 MOST_DAYS, NOTICE_DAYS = 90, 7
-"""Of an entry: how long it lasts at most, and from when on its end is told."""
+"""The longest time of an entry, and the notice before its end, in days."""
 
 
 InForce: TypeAlias = tuple[Mapping[CaseKey, Quarantine], tuple[Problem, ...]]
-"""The cases that are quarantined, and what is to be told of the others that are listed."""
+"""The quarantined cases, and the problems to report for the other entries."""
 
 
 def in_force(
@@ -40,10 +40,9 @@ def in_force(
 ) -> InForce:
     """The quarantined cases of `suites`. A change cannot quarantine its own failures: the base's
     list counts, and only for cases that the change leaves as they are. On the base branch, and
-    where there is no base, it is this checkout's.
+    without a base, this checkout's list counts.
 
-    `base`: the one whose rules are known. `past`: what base runs did, None where that is not known.
-    """
+    `base`: the one whose rules are known. `past`: what base runs did, None if unknown."""
     entries = settings.gate_file.quarantine
     if context.on_base_branch or (base is None and not context.is_pull_request):
         return _in_force(settings, suites, {}, None, context.now.date(), past=past)
@@ -137,7 +136,7 @@ def _in_force(
                     owner=owner, expires=until, reason=rule.reason
                 )
     if cases and past is None:
-        message = "nobody can tell whether quarantined cases have broken: there is no history of base runs"
+        message = "it is unknown if quarantined cases have broken: there is no history of base runs"
         hint = "Set `baseline-folder` (docs/quarantine.md)."
         problems.append(errors.note(UNWATCHED, message, hint=hint))
     return cases, tuple(problems)

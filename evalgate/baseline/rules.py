@@ -42,7 +42,7 @@ UNKNOWN, UNCHECKED, SEVERITY = "base-rules-unknown", "base-rules-unchecked", "se
 REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
 NO_FILE = "no file"
 OF_BASE = "{} (base's)"
-"""A criterion of the base's book, where the change's has another of its name."""
+"""The name of a base criterion if head has another of that name."""
 CHOOSING = ("paths", "grep")
 """Settings that choose what is evaluated; so does `exclude`."""
 
@@ -53,7 +53,7 @@ class Rules:
 
     settings: Settings  # those in force
     suites: tuple[Suite, ...]
-    books: tuple[RuleBook, ...]  # the change's, and the base's where that is another
+    books: tuple[RuleBook, ...]  # the change's, and the base's if it differs
     edits: Edits = field(default_factory=Edits)
     is_both: bool = False  # whether the worse of two verdicts counts
     problems: tuple[Problem, ...] = ()  # of rules that could not be had, and of what they need
@@ -75,11 +75,11 @@ def of(
     *,
     hint: str = REVIEW,
 ) -> Rules:
-    """What is measured of head's `suites`, and who decides on it.
+    """The rules for head's `suites`: what is measured, and who decides.
 
-    evalgate.yml is part of the change: where the base's own says `policy: both`, head's cannot take
-    that back. What of the base's rules cannot be read is a problem. `context` None: nothing is run.
-    `hint`: what to do where the base's rules are not known."""
+    evalgate.yml is part of the change: if the base's own says `policy: both`, head's cannot revoke
+    that. Rules of the base that cannot be read are a problem. `context` None: nothing is run.
+    `hint`: what to do if the base's rules are unknown."""
     # what is merged is the base's word from now on
     if context is not None and context.on_base_branch:
         base = None
@@ -132,7 +132,7 @@ def _beside(
     *,
     context: Context | None,
 ) -> Rules:
-    """By both books, where they differ. Each begins with half of the money where both count."""
+    """The rules of both books, if different. If both count, each starts with half the money."""
     base_settings = base_project.settings
     is_both = baseline_base.is_both(head_settings, base_settings)
     renamed = base_project.renamed or baseline_base.renames(rules.suites, suites)
@@ -238,10 +238,10 @@ SEVERITIES = {False: "gating", True: "advisory"}
 
 
 class _Asked:
-    """What is asked of both books. `suites`: head's, with the criteria that the base alone asks,
-    which decide in its book alone; `criteria`: those of the base's book, where they are others;
-    `edits`: the differences. `unasked`: criteria of the base's that nobody asks: judges are asked
-    by both books only where both decide."""
+    """The criteria of both books. `suites`: head's, with the criteria that only the base asks,
+    which decide in its book alone. `criteria`: those of the base's book, if they differ. `edits`:
+    the differences. `unasked`: skipped criteria of the base: judges are asked by both books only if
+    both decide."""
 
     def __init__(
         self,
@@ -294,8 +294,7 @@ class _Asked:
 
 
 def _is_measured_alike(base: CriterionUse, head: CriterionUse, *, are_metrics_edited: bool) -> bool:
-    """Whether two uses of a name give one score; who judges is asked once, and not by both
-    books."""
+    """True if two uses of a name give one score; judges do not count, as they are asked once."""
     is_edited = base.code is not None and are_metrics_edited
     return base.code == head.code and _options(base) == _options(head) and not is_edited
 
@@ -316,8 +315,8 @@ def _by_rule_of(base: CriterionUse, head: CriterionUse) -> CriterionUse:
 def _blocking_on_broken(
     policy: Policy, suites: tuple[Suite, ...], rules: BaseRules, renamed: Mapping[str, str]
 ) -> Policy:
-    """The policy; where head broke a file that the base can measure, what is not measured blocks.
-    `fail-on` without it is for outages: this is none. One that blocks on nothing stays so."""
+    """The policy; if head broke a file that the base can measure, unmeasured results block. A
+    `fail-on` without them is for outages, not for this. One that blocks on nothing stays so."""
     sound = {
         suite.key
         for suite in rules.suites
@@ -334,7 +333,7 @@ def _blocking_on_broken(
 
 
 def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Problem]:
-    """That the base's rules are not known, where there are to be some."""
+    """Warnings if the base's rules are needed and unknown."""
     if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
         return
     if base.problem and settings.policy != "both":
@@ -350,8 +349,8 @@ def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Probl
 
 
 def _unreadable(rules: BaseRules, *, is_both: bool) -> Iterator[Problem]:
-    """That files of the base cannot be read: whether head asks for less than they do is not known,
-    and where the base's rules decide, head's stand in for those that are in them."""
+    """Warnings about files of the base that cannot be read: head may ask for less than they do, and
+    if the base's rules decide, head's replace those in them."""
     if not rules.errors:
         return
     reason = f"the base's {baseline_base.first_of(rules.errors)}"
@@ -374,8 +373,7 @@ def _unreadable(rules: BaseRules, *, is_both: bool) -> Iterator[Problem]:
 
 
 WIDTH, LED_UP, MOST = 60, 20, 100_000
-"""Of a long value: what is shown, what of it stands before the difference, and what is looked
-at."""
+"""The characters of a long value that are shown, shown before the difference, and examined."""
 MOST_LINES, LINE, LARGE = 60, 300, 20_000
 """Of a file's difference: how many lines are kept, how much of each, and the bytes beyond which a
 digest does."""
@@ -453,7 +451,7 @@ def _edit(
 
 
 def _is_shown_only(use: CriterionUse) -> bool:
-    """Whether no case fails by it."""
+    """True if no case fails by it."""
     return use.informational or use.threshold is None
 
 
@@ -491,7 +489,7 @@ def _differences(base: object, head: object, *, path: str = "") -> Iterator[tupl
 
 
 def _in_words(base: object, head: object) -> tuple[str, str]:
-    """Two values, both from shortly before where they differ."""
+    """Two values, both from shortly before their difference."""
     texts = ["unset" if setting is None else str(setting)[:MOST] for setting in (base, head)]
     shared = next(
         (
@@ -560,15 +558,15 @@ def _snapshots(
 
 
 def _relaxed(base: Case, head: Case) -> list[str] | None:
-    """What the newer version asks for less, where a format can tell."""
+    """The requirements that the newer version relaxes, if known."""
     candidates = (row.relaxed(base, head) for row in FORMATS.values())
     return next((relaxations for relaxations in candidates if relaxations is not None), None)
 
 
 def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> Iterator[GateEdit]:
-    """Files that say how is measured and differ, with the lines that do: evalgate.yml, criteria,
-    custom metrics, calibrations, and what answers in a judge's, a tool's or an agent's stead. None
-    where the base's settings are not known."""
+    """Files that define the measurement and differ, with their differing lines: evalgate.yml,
+    criteria, custom metrics, calibrations, and answers that replace a judge, a tool or an agent.
+    Empty if the base's settings are unknown."""
     if base is None:
         return
     names: set[str] = set()
@@ -600,8 +598,7 @@ def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> 
 
 
 def _text(path: Path) -> str:
-    """What a file holds, of one that is no text or very large its digest; "" where there is
-    none."""
+    """The text of a file, its digest if it is binary or very large; "" if there is no file."""
     try:
         if path.is_dir():
             inside = sorted(part for part in path.rglob("*") if part.is_file())
@@ -614,8 +611,8 @@ def _text(path: Path) -> str:
 
 
 def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[GateEdit]:
-    """Recorded conversations that stand in for an agent, and are others now: nothing but the change
-    says them."""
+    """Recorded conversations that replace an agent and differ now: only the change vouches for
+    them."""
     recorded = (suite.agent for suite in suites if suite.agent.driver in agents.DRIVERS)
     uses = {fingerprints.agent_key(use): use for use in recorded if not agents.is_asked(use)}
     for use in uses.values():
@@ -650,8 +647,8 @@ def _cassettes(settings: Settings) -> frozenset[str]:
 
 
 def _digest(path: Path) -> str:
-    """The first digits of what a file, or all files of a folder, hold; "" where there is nothing
-    that can be read."""
+    """The first digits of the digest of a file, or of all files of a folder; "" if nothing is
+    readable."""
     try:
         if path.is_dir():
             inside = sorted(part for part in path.rglob("*") if part.is_file())

@@ -1,7 +1,6 @@
 """The settings that count: a door's, the base's or the change's, as their rows say.
 
-A notice tells where the change's evalgate.yml says something that does not count.
-"""
+A notice reports each setting in the change's evalgate.yml that does not count."""
 
 from __future__ import annotations
 
@@ -25,18 +24,18 @@ from evalgate.text import plain, words
 from evalgate.values import Json
 
 OF_DOORS = config.names_with(Settings, Decider.DOOR, Door.FILE)
-"""What a change does not decide: what agents see, where files are, who is told."""
+"""A change does not decide these: what agents see, paths, who gets reports."""
 OF_BASE = tuple(
     name for name in config.names_with(Settings, Decider.BASE) if name not in ("baseline", "policy")
 )
 """What a change decides from the moment on that it is merged; of the other two both sides' words
 count."""
 TELLING = {"comment": ("always", "changes", "failures", "off"), "check_run": (True, False)}
-"""Of these, those that say whom the verdict is told, most first: a change may have more of it told,
+"""Of these, those that control the reports of the verdict, most first: a change may ask for more,
 not less."""
 OF_JUDGES = config.names_with(JudgeRule, Decider.DOOR)
 CLIENT_OPTIONS = ("http_options", "httpOptions")
-"""Where a model's configuration says how it is reached: another address, further headers."""
+"""Options of a model that say how to reach it: another address, further headers."""
 WIDTH = 120
 """Of a value that is shown."""
 NOT_HEADS, NO_FILE = "setting-of-base", "judge-of-change"
@@ -119,7 +118,7 @@ def judge_keys(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Whose:
-    """The settings of the base's evalgate.yml; None where there is none that counts, and why."""
+    """The settings of the base's evalgate.yml; None if they do not count, and why."""
 
     settings: Settings | None
     why: str
@@ -199,9 +198,8 @@ def _settings(settings: Settings, counting: Json, base_side: _Whose) -> Iterator
 def _judge(
     settings: Settings, base_side: _Whose, *, is_guarded: bool
 ) -> tuple[JudgeRule, list[Problem]]:
-    """The change's judges with the base's budget; where they are guarded, asked where the base's
-    are, with the base's key, and where the base has none yet, where the change says if that is a
-    known provider."""
+    """The change's judges with the base's budget. If they are guarded, address and key are the
+    base's; if the base has no evalgate.yml yet, the change's count for a known provider."""
     head_judge = settings.gate_file.judge
     base_judge = JudgeRule() if base_side.settings is None else base_side.settings.gate_file.judge
     counting: dict[str, Any] = (
@@ -310,7 +308,7 @@ def _client_options(config: Json | None) -> Json:
 
 
 def _replaced(config: Json, base_options: Json) -> Json:
-    """The configuration with other client options; as it is where they are the same."""
+    """The configuration with other client options; unchanged if they are the same."""
     if _client_options(config) == base_options:
         return config
     return {
@@ -321,7 +319,9 @@ def _replaced(config: Json, base_options: Json) -> Json:
 
 def _other_client(subject: str, base_options: Json, place: Place) -> Problem:
     counts = (
-        "the base's count" if base_options else "there are none on the base, so they do not count"
+        "the base's count"
+        if base_options
+        else "the base has no such variables, so they do not count"
     )
     message = f"the client options (`http_options`) of {subject}: {counts}, not this change's"
     return errors.note(NOT_HEADS, message, place, HINT)

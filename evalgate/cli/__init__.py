@@ -139,8 +139,8 @@ def cli(context: click.Context) -> None:
 
 
 def main(argv: list[str] | None = None) -> Any:
-    """The console script. Ctrl-C ends it at once where no command is at work: before that there is
-    nothing to tidy up, and to import one takes a second."""
+    """The console script. Ctrl-C ends it at once while no command is at work: there is nothing to
+    tidy up yet, and importing a command takes a second."""
     # not where who started us has it ignored
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
@@ -164,7 +164,7 @@ def dispatch(argv: list[str] | None) -> Any:
 
 
 def shows_links() -> bool:
-    """Whether names of files are links: at a terminal that has colors, and that is more than a line
+    """True if file names are links: at a terminal that has colors, and that is more than a line
     printer."""
     return (
         sys.stdout.isatty()
@@ -175,7 +175,7 @@ def shows_links() -> bool:
 
 
 def width() -> int:
-    """Columns of the terminal; 0 where nothing is shown at one."""
+    """Columns of the terminal; 0 if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 

@@ -81,7 +81,7 @@ MERGING = (*DECIDING, "base", "baseline_folder", "save_baseline", "cache", "debu
 
 
 def options(*names: str) -> Callable[[Command], Command]:
-    """Adds `PATHS...` and an option for each named setting (all where none is named)."""
+    """Add `PATHS...` and an option for each named setting (all if none is named)."""
 
     def add(command: Command) -> Command:
         return click.argument("paths", nargs=-1)(settings_options(*names)(command))
@@ -90,7 +90,7 @@ def options(*names: str) -> Callable[[Command], Command]:
 
 
 def settings_options(*names: str) -> Callable[[Command], Command]:
-    """Adds an option for each named setting (all where none is named)."""
+    """Add an option for each named setting (all if none is named)."""
     chosen = names or config.names_with(Settings, Door.CLI)
 
     def add(command: Command) -> Command:
@@ -253,7 +253,7 @@ def validate(**values: Any) -> int:
 
 
 def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
-    """Whether agents are kept apart: as asked, else in a workflow where that is possible."""
+    """True if agents are isolated: as asked, else in a workflow if that is possible."""
     if "isolate" in settings.given or os.environ.get("GITHUB_ACTIONS") != "true":
         return settings.isolate
     reason = isolation.why_not()
@@ -267,7 +267,7 @@ def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
 def _decide(
     options: JsonObject, gate: Callable[[Settings, Context], Report], *, everything: bool
 ) -> int:
-    """Run a gate and show problems as they come, what it found and where it is written; its exit
+    """Run a gate; show problems as they come, the results and the written files. Return its exit
     code."""
     settings, shown_problems, texts = load.load_settings(options), list[Problem](), list[str]()
     width = cli.width()
@@ -298,7 +298,7 @@ def _decide(
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher, **doors)
     report = gate(settings, context)
     show(report.problems)
-    click.echo("".join(texts), nl=False)  # which drops colors where nobody sees them
+    click.echo("".join(texts), nl=False)  # drops colors if stdout is not a terminal
     for name, path in report.files.items():
         place = os.path.relpath(path)
         click.echo(f"{name:>12}  {reports.link(place, path) if linked else place}")

@@ -35,7 +35,7 @@ MARKS: dict[Severity | None, tuple[str, str]] = {
     Severity.WARNING: ("warn", "yellow"),
     Severity.ERROR: ("error", "red"),
 }
-"""By severity, None where all is well: a word and its color."""
+"""A word and its color by severity; None: all is well."""
 DETAIL_LINES = 12
 DETAIL_BYTES = 2000
 
@@ -70,8 +70,8 @@ def command(debug: bool, **values: Any) -> int:  # noqa: ARG001 - see `ends`
 
 
 def lines_of(check: Check, *, title: str = "") -> Iterator[str]:
-    """A check in a line; a problem with its code, the lines to show with it and those that mend it.
-    `title`: the file that the section is of, which is not told again."""
+    """A check in a line; for a problem, its code, its details and the lines that fix it. `title`:
+    the file of the section, which is not repeated."""
     problem = check.problem
     word, color = MARKS[None if problem is None else problem.severity]
     mark = click.style(f"{word:<5}", fg=color)

@@ -1,4 +1,4 @@
-"""`evalgate init`: a workflow and, where the defaults do not fit, an evalgate.yml for what is
+"""`evalgate init`: a workflow and, if the defaults do not fit, an evalgate.yml for the files
 found."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from evalgate.text import plain, words
 )
 @cli.ends
 def command(root: str | None, action: str, force: bool) -> int:
-    """Write a workflow, and an evalgate.yml where it is needed, for the evaluation files and agents
+    """Write a workflow, and an evalgate.yml if it is needed, for the evaluation files and agents
     that are found. Makes no model calls."""
     settings = load.load_settings(commands.given({"root": root}))
     plan = starter.plan(settings, environ=os.environ, action=action)
@@ -71,7 +71,7 @@ def command(root: str | None, action: str, force: bool) -> int:
 
 
 def next_steps(plan: Starter, written: list[str]) -> Iterator[str]:
-    """What is left to be done by hand, as commands where there are such."""
+    """The steps left to do by hand, as commands if possible."""
     workflow = starter.WORKFLOW in written
     if workflow and plan.action == starter.ACTION:
         yield f"In {starter.WORKFLOW}, replace OWNER by the publisher of the action."

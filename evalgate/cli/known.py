@@ -133,9 +133,7 @@ def history(**values: Any) -> int:
 @click.command("accept")
 @commands.settings_options(*SETTINGS)
 @click.argument("cases", nargs=-1)
-@click.option(
-    "--failed", is_flag=True, help="All cases that failed. [default, where no case is named]"
-)
+@click.option("--failed", is_flag=True, help="All cases that failed. [default without a case]")
 @click.option(
     "--new",
     "only_new",
@@ -197,8 +195,8 @@ def accept(**values: Any) -> int:
 
 
 def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterator[bool | None]:
-    """Whether each was accepted, in order, until somebody quits; None where its file could not be
-    changed."""
+    """In order, True for each accepted proposal, until the user quits; None if its file is not
+    changeable."""
     for number, proposal in enumerate(proposals, 1):
         try:
             edit.apply(proposal)  # before anybody decides

@@ -55,7 +55,7 @@ def command(with_cases: bool, **values: Any) -> int:
 def more_lines(settings: Settings, *, trials: int) -> list[str]:
     """What may come on top: the base's side, and reruns of failures."""
     lines = []
-    # without a base that somebody names there is none locally, and the event's in a workflow
+    # without a named base there is no base locally; a workflow uses the event's
     compared = settings.baseline == "rerun" or (settings.baseline == "auto" and bool(settings.base))
     if compared:
         lines.append(

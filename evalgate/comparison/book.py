@@ -74,7 +74,7 @@ class ScoredSide:
         )
 
     def passed(self, trials: Iterable[GradedTrial]) -> list[bool | None]:
-        """Whether each trial passes; None where that is not known."""
+        """True for each trial that passes; None if unknown."""
         return [pairing.passes(self.outcome(trial)) for trial in trials]
 
 
@@ -97,13 +97,13 @@ class Sides:
     is_together: bool = True
 
     def is_paired(self, key: CaseKey) -> bool:
-        """Whether a case is compared."""
+        """True if a case is compared."""
         return (
             self.base is not None and self.unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
         )
 
     def blocks(self, key: CaseKey) -> bool:
-        """Whether a case may block: it is neither quarantined nor advisory."""
+        """True if a case may block: it is neither quarantined nor advisory."""
         return key not in self.shown and key[0] not in self.policy.advisory
 
     def group(self, key: CaseKey) -> str:
@@ -117,7 +117,7 @@ class Sides:
 
     @cached_property
     def both(self) -> Sequence[ScoredSide]:
-        """Head, and the base where there is one."""
+        """Head, and the base if there is one."""
         runs = (self.head,) if self.base is None else (self.head, self.base)
         return [
             ScoredSide(run=run, uses=self.uses, policy=self.policy, is_base=run is not self.head)
@@ -126,8 +126,8 @@ class Sides:
 
     @cached_property
     def graded(self) -> Mapping[str, PolicyRule]:
-        """The criteria whose scores say more than whether their thresholds are reached. Which these
-        are is told by all scores together, whichever side each is of."""
+        """The criteria whose scores say more than a pass or a failure. The scores of both sides
+        together decide which criteria these are."""
         return {} if self.base is None else _graded(self)
 
     @cached_property
@@ -221,7 +221,7 @@ def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
 
 
 def _is_lacking(sides: Sides) -> bool:
-    """Whether a run of either side could not be measured."""
+    """True if a run of either side could not be measured."""
     keys = {
         key
         for key, uses in sides.uses.items()
@@ -290,8 +290,8 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
 
 
 def _lost(sides: Sides, key: CaseKey) -> tuple[CriterionUse, ...]:
-    """The criteria that head fails and the base passes in their first runs, where it is the other
-    way round by others: so that neither run is the better one as a whole."""
+    """The criteria that head fails and the base passes in their first runs, if other criteria show
+    the reverse: then neither run is better as a whole."""
     firsts = [
         side.outcome(side.trials[key][0]) or () for side in sides.both if side.trials.get(key)
     ]

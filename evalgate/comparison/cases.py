@@ -18,13 +18,7 @@ from evalgate.model import (
     Suite,
     VerdictKind,
 )
-
-WHY: Mapping[CaseStatus, str] = {
-    CaseStatus.PAIRED: "",
-    CaseStatus.NEW: "not in the base's evaluation files",
-    CaseStatus.CHANGED: "the case changed since the base's results",
-    CaseStatus.REMOVED: "only on the base",
-}
+from evalgate.text.phrases import phrase
 
 
 def of(sides: Sides) -> tuple[CaseComparison, ...]:
@@ -36,7 +30,7 @@ def of(sides: Sides) -> tuple[CaseComparison, ...]:
         if case.scenario is not None
     }
     gone = (
-        CaseComparison(suite=suite, case_id=case_id, status=status, why=WHY[status])
+        CaseComparison(suite=suite, case_id=case_id, status=status, why=_unpaired(status))
         for (suite, case_id), status in sides.unpaired.items()
         if (suite, case_id) not in sides.uses
     )
@@ -44,10 +38,10 @@ def of(sides: Sides) -> tuple[CaseComparison, ...]:
 
 
 def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison:
-    """`simulated`: its suite, where the user is."""
+    """`simulated`: suite of a simulated user."""
     (head_side, base_side), book = sides.both, sides.settled[0]
     status = sides.unpaired.get(key, CaseStatus.PAIRED)
-    # what the base made of another question, or has no question for, is no outcome of this case
+    # a base result for another question, or for none, is not an outcome of this case
     head, base = (
         _outcome(head_side, key),
         _outcome(base_side, key) if status is CaseStatus.PAIRED else None,
@@ -73,10 +67,14 @@ def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison
         newly=newly,
         reruns=comparison_book.reruns_of(sides, key),
         evidence=book.factors.get(key, 1.0),
-        why="the base did not run it" if is_lacking else WHY[status],
+        why=phrase("case_not_on_base") if is_lacking else _unpaired(status),
         divergence=None if simulated is None else _divergence(sides, key, simulated),
         quarantined=key in sides.shown,
     )
+
+
+def _unpaired(status: CaseStatus) -> str:
+    return "" if status is CaseStatus.PAIRED else phrase("case_status", status)
 
 
 def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
@@ -96,8 +94,7 @@ def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
 
 
 def _divergence(sides: Sides, key: CaseKey, suite: Suite) -> Divergence | None:
-    """Where the conversations of a simulated user part, in the first repeat that both sides
-    have."""
+    """The divergence of a simulated user's conversations, in the first repeat of both sides."""
     for trial in sides.both[0].trials.get(key, ()):
         head, base = (side.run.transcripts.find(trial.key) for side in sides.both)
         if head is not None and base is not None:

@@ -86,10 +86,10 @@ def of(
 def pass_rates(
     outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_REPEATS
 ) -> PassRates | None:
-    """From the runs of every case (None: unknown), those without a known one left out; None where
-    there is none.
+    """Pass rates from the runs of every case (None: unknown), without cases that have no known run;
+    None if none is left.
 
-    k is the fewest known runs of a case, and no more than `most`. Source: Yao et al. 2024 (arXiv
+    k is the fewest known runs of a case, at most `most`. Source: Yao et al. 2024 (arXiv
     2406.12045); Chen et al. 2021 (arXiv 2107.03374)."""
     counts = [
         (known_runs.count(True), len(known_runs))
@@ -124,7 +124,7 @@ class CaseSample:
 
 
 def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
-    """None where all runs of a side are crashes."""
+    """The sample; None if a side only crashed."""
     scores, lacking, is_unrun = [], [], False
     repeats = min(side.run.repeats for side in sides.both)
     for side in sides.both:
@@ -161,9 +161,9 @@ class _Row:
     past: float
 
     def missing(self, *, min_measured: float, is_truncated: bool) -> Change | None:
-        """What is said where too little was measured; None where it is enough. What a budget cut
-        short is inconclusive where the trials that never ran would have been enough; so is what
-        only the base's own failures keep from being compared."""
+        """The change to report if too little was measured; None if it is enough. It is inconclusive
+        if it would have been enough with the trials that a budget cut off or that only the base's
+        own failures kept from being compared."""
         if not self.samples:  # crashes were all that there was to compare
             return Change.INCONCLUSIVE
         complete_count = sum(sample.is_whole for sample in self.samples)
@@ -286,8 +286,8 @@ def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> Cri
 def _overall(
     sides: Sides, deciding: Sequence[CaseKey], outcomes: Sequence[Sequence[Sequence[bool | None]]]
 ) -> CriterionComparison | None:
-    """The trials that pass every deciding criterion; None where no case decides. `outcomes`: head's
-    and the base's."""
+    """Compare the trials that pass all deciding criteria; None if no case decides. `outcomes`:
+    head's and base's."""
     if not deciding:
         return None
     samples = [

@@ -11,12 +11,12 @@ from evalgate.model import Content, Divergence, Invocation, Part, Text, ToolCall
 def compare(
     base: Sequence[Invocation], head: Sequence[Invocation], *, hears_calls: bool
 ) -> Divergence | None:
-    """The first turns that differ; None where both sides had the same conversation.
+    """The first turns that differ; None if both sides had the same conversation.
 
-    `hears_calls`: the user sees tool calls and what they gave as well (`include_function_calls`).
-    Both users begin with the same prompt and are played with the same seed and remembered replies,
-    so that they say the same until they hear something else. After that turns of the same number
-    are no pair any more."""
+    `hears_calls`: the user also sees tool calls and their results (`include_function_calls`). Both
+    users begin with the same prompt and are played with the same seed and remembered replies, so
+    that they say the same until they hear something else. After that, turns of the same number are
+    no longer pairs."""
     pairs = tuple(zip(base, head, strict=False))
     answers = users = None
     for number, (left, right) in enumerate(pairs, 1):
@@ -33,8 +33,8 @@ def compare(
 
 
 def heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
-    """What a user hears of a turn: the agents' words without thoughts, and calls with what the
-    tools gave where it sees them; an answer that is an event's own words counts once."""
+    """The part of a turn that a user hears: the agents' words without thoughts, and calls with
+    results if it sees them; an answer that repeats an event's words counts once."""
     events = [_said(event.content) for event in turn.events or () if event.content is not None]
     texts = [text for text in events if text]
     final = _said(turn.final_response)

@@ -30,7 +30,7 @@ from evalgate.values import frozen_dataclass
 Trials: TypeAlias = Mapping[CaseKey, Sequence[GradedTrial]]
 
 Pattern: TypeAlias = tuple[bool | None, ...]
-"""Which deciding criteria a trial passes, in the suite's order; None where one was not measured."""
+"""For each deciding criterion, in the suite's order, True if a trial passes; None: not measured."""
 
 
 def by_case(graded_trials: Iterable[GradedTrial]) -> Trials:
@@ -76,7 +76,7 @@ def deciding(uses: Sequence[CriterionUse]) -> tuple[CriterionUse, ...]:
 
 
 def value_of(trial: GradedTrial | None, name: str) -> float | None:
-    """A trial's score by a criterion; None where there is none."""
+    """A trial's score by a criterion; None if it has none."""
     grade = None if trial is None else trial.grades.get(name)
     return grade.value if isinstance(grade, Score) and math.isfinite(grade.value) else None
 
@@ -101,8 +101,8 @@ recorded. Any other is a crash, and a run that did not pass."""
 
 
 def is_crash(trial: GradedTrial, *, of_base: bool = False) -> bool:
-    """Whether the agent broke down by itself; the base's by its own settings, as the change may
-    have made it fail."""
+    """True if the agent crashed by itself; the base's only through its own fault, not the
+    change's."""
     if trial.failure is None or trial.failure.kind in NOT_RUN:
         return False
     return trial.own_failure or not of_base
@@ -115,8 +115,8 @@ def outcome(
     deviations: Deviations = OURS,
     of_base: bool = False,
 ) -> Pattern | None:
-    """Which of the deciding criteria a trial passes: none, where the agent crashed; None where
-    nothing is known. In ADK what has no score is passed over."""
+    """The deciding criteria that a trial passes: all False if the agent crashed; None if nothing is
+    known. ADK skips criteria without a score."""
     if trial is None or not uses:
         return None
     if is_crash(trial, of_base=of_base):
@@ -130,7 +130,7 @@ def outcome(
 
 
 def passes(pattern: Pattern | None) -> bool | None:
-    """Whether a trial passes all that decides; None where that is not known."""
+    """True if a trial passes all deciding criteria; None if unknown."""
     if not pattern:
         return None
     return False if False in pattern else None if None in pattern else True
@@ -156,8 +156,8 @@ def cell_of(head: Pattern | None, base: Pattern | None) -> Cell | None:
 
 @frozen_dataclass
 class PolicyRule:
-    """How the policy compares one criterion. `max_drop`: a share of the scale, or of base's mean
-    where it is open."""
+    """The policy's rule for one criterion. `max_drop`: a share of the scale, or of base's mean if
+    it is open."""
 
     name: str
     gating: bool
@@ -191,8 +191,7 @@ class PolicyRule:
 
 
 def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool = False) -> PolicyRule:
-    """How the policy compares a criterion. Informational ones decide only where the policy says
-    so."""
+    """The policy's rule for a criterion. Informational ones decide only if the policy says so."""
     rule = policy.criteria.get(use.name, CriterionRule())
     informational = use.informational or use.threshold is None
     return PolicyRule(
@@ -207,7 +206,7 @@ def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool = False) -> Pol
 
 
 def _is_lost(trial: GradedTrial, pattern: Pattern | None) -> bool:
-    """Whether it could not be measured, and not since nothing was recorded."""
+    """True if it was not measured, except if nothing was recorded."""
     is_unrecorded = trial.failure is not None and trial.failure.kind in UNRECORDED
     return passes(pattern) is None and not is_unrecorded
 

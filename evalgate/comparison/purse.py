@@ -36,21 +36,20 @@ alone yet."""
 SPARE: Final = 2
 """How many more fresh runs of a case may fail to be measured than are, before it is given up."""
 NAMED: Final = 4.0
-"""What the bets on a case have made of 1 where it is named as broken."""
+"""The worth of a case's bets, from 1, at which it is named as broken."""
 PROMISING, GRADED_PAIRS, GRADED_CASES = 2.0, 4, 50
 """Graded scores: what their part of the purse must have made of 1 for further pairs, how many of a
 case, and of how many cases."""
 MEASURED: Final = "(measured)"
-"""Stands where the name of a graded criterion stands, for whether a run could be measured at
-all."""
+"""Used as the name of a graded criterion: the run could be measured at all."""
 PASSES: Final = ""
-"""Stands where the name of a graded criterion stands, for passing all that decides."""
+"""Used as the name of a graded criterion: the run passes all deciding criteria."""
 
 
 _FALL: Final = (1.0, -1.0, 0.0, 0.0)
 _SWAPPED: Final = (Cell.ROSE, Cell.FELL, Cell.PASSED, Cell.FAILED)
 _RATES: Final = (0.3, 0.5, 0.7, 0.9, 0.98)
-"""How often a case may pass, where the change did nothing; what is believed sets stakes alone."""
+"""Assumed pass rates of a case if the change did nothing; they only set the stakes."""
 
 
 def _chances(base: float, head: float) -> tuple[float, ...]:
@@ -142,11 +141,10 @@ class CaseRuns:
     """All that is known of one case.
 
     `group`: cases that have a pass rate to reach together. `rounds`: its first runs, `pairs`: fresh
-    pairs, `alone`: fresh runs of head alone, whether they passed (None: not measured).
-    `is_failing`: by head's first runs. `passes_on_base`: the base's first runs passed; None where
-    nothing is known of them. `is_suspect`: head passes other criteria in the first runs than the
-    base does; `pairs` are of those that it lost. `can_pair`: the base can be run again,
-    `can_rerun`: head can."""
+    pairs, `alone`: fresh runs of head alone, True if passed (None: not measured). `is_failing`: by
+    head's first runs. `passes_on_base`: the base's first runs passed; None if nothing is known of
+    them. `is_suspect`: head passes other criteria in the first runs than the base does; `pairs` are
+    for those that it lost. `can_pair`: the base can be run again, `can_rerun`: head can."""
 
     key: CaseKey
     group: str = ""
@@ -219,12 +217,12 @@ class State:
 
     @property
     def can_measure(self) -> bool:
-        """Whether its fresh runs can be measured, as far as one can tell."""
+        """True if its fresh runs can be measured, as far as is known."""
         return self.unmeasured <= SPARE
 
     @property
     def is_live(self) -> bool:
-        """Whether another pair of it may tell more."""
+        """True if another pair of it may say more."""
         can_pair = (
             self.runs.is_failing and self.runs.can_rerun and self.runs.can_pair and self.can_measure
         )
@@ -232,15 +230,15 @@ class State:
 
     @property
     def is_open(self) -> bool:
-        """Whether another run of head alone may tell more."""
+        """True if another run of head alone may say more."""
         alone = self.alone
         return (
             alone is not None and alone.odds > UNLIKELY and alone.tries < RUNS and self.can_measure
         )
 
     def look_alone(self, *, asks: bool) -> None:
-        """Begin with a failing case without the base, where it fails there too (if `asks`), has
-        none, or none that can be run beside it."""
+        """Start to rerun a failing case without the base, if it fails there too (if `asks`), is
+        unknown there, or cannot be paired."""
         runs, suspect = self.runs, self.suspect
         if suspect is None:
             is_wanted = asks or runs.passes_on_base is not False
@@ -255,8 +253,7 @@ class State:
 class Purse:
     """The bets of one run, or of one shard of it, which has `money` to begin with.
 
-    Feed it the first round, then ask `reruns` and feed what came of them, until there are none.
-    """
+    Feed it the first round, then ask `reruns` and feed their results, until there are no more."""
 
     def __init__(self, terms: Terms, *, money: float = 1.0) -> None:
         self._terms = terms
@@ -303,12 +300,12 @@ class Purse:
 
     @property
     def is_worse(self) -> bool:
-        """Whether head is worse."""
+        """True if head is worse."""
         return self.worth >= self._terms.needed
 
     @property
     def is_failing(self) -> bool:
-        """Whether more cases fail by themselves than are tolerated."""
+        """True if more cases fail by themselves than are tolerated."""
         return self.failing >= self._terms.needed
 
     def begin(self, cases: Sequence[CaseRuns]) -> None:
@@ -371,7 +368,7 @@ class Purse:
 
     def _stake(self, state: State, pair: RunPair, pays: float) -> None:
         falls = self._falls(pair)
-        for name, fall in falls.items():  # whom to suspect is told beside a base of another day too
+        for name, fall in falls.items():  # a base of another day also shows what to suspect
             self._seen[name] = staked(self._seen[name], fall)
         if not pair.is_staked:
             return
@@ -421,7 +418,7 @@ class Purse:
             state.suspect.see(pair.cell)
 
     def reruns(self) -> tuple[Rerun, ...]:
-        """The next bets; none where nothing could change the answer any more. Of suspects first, as
+        """The next bets; empty if nothing could change the answer any more. Suspects come first, as
         many at once as could end it."""
         states = self._states.values()
         if self.is_worse:
@@ -445,7 +442,7 @@ class Purse:
         return tuple(Rerun(key=key, is_pair=True) for key in self._next_graded())
 
     def _could_fail(self) -> bool:
-        """Whether more cases may fail by themselves than are tolerated."""
+        """True if more cases may fail by themselves than are tolerated."""
         groups: defaultdict[str, int] = defaultdict(int)
         for state in self._states.values():
             if state.alone is not None:

@@ -30,9 +30,9 @@ BLOCK: Final = 4096
 
 
 def of(sides: Sides, keys: Sequence[CaseKey], outcomes: Sequence[Sequence[float]]) -> Power | None:
-    """The power of a comparison. `keys`: the cases that decide; `outcomes`: of each, its runs on
-    both sides, 1 for one that passed and 0 for one that did not. None where nothing is known, or
-    there are too many cases to simulate."""
+    """The power of a comparison. `keys`: the cases that decide. `outcomes`: for each, its runs on
+    both sides, 1 for a pass and 0 for a failure. None if nothing is known, or there are too many
+    cases to simulate."""
     known_cases = [(key, values) for key, values in zip(keys, outcomes, strict=True) if values]
     tries = min(TRIES, MOST_PAIRS // max(len(known_cases), 1))
     if not known_cases or tries < FEWEST_TRIES:
@@ -101,8 +101,7 @@ def _is_blocked(
     rounds: int,
     reruns: bool,
 ) -> bool:
-    """Whether the purse speaks of one pull request. `heads`, `bases`: how often each case
-    passes."""
+    """True if the purse blocks one pull request. `heads`, `bases`: how often each case passes."""
 
     def pair(place: int) -> RunPair:
         head, base = draw() < heads[place], draw() < bases[place]

@@ -19,7 +19,7 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.model.deviations import OURS, Deviations
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 
@@ -39,11 +39,11 @@ class Counts:
     allowed: int
 
     def reaches(self, cases: int, *, min_measured: float) -> bool:
-        """Whether so many cases are the share that was asked for."""
+        """True if this many cases are the share that is required."""
         return cases >= round(self.total * min_measured, 9) - 1e-9
 
     def enough(self, *, required: float, min_measured: float) -> bool:
-        """Whether what was measured is enough, and passes."""
+        """True if enough was measured, and it passes."""
         measured = self.measured
         is_enough = measured > 0 and self.reaches(measured, min_measured=min_measured)
         return is_enough and self.passed >= needed(measured, required)
@@ -75,40 +75,32 @@ def count(
 
 
 def judge(counts: Counts, *, required: float, min_measured: float) -> dict[VerdictKind, str]:
-    """What a suite's cases come to, and why; where they do not pass, each kind that keeps them from
-    it, the one that counts first.
+    """The kinds of verdict for a suite's cases, and why; if they do not pass, each kind that
+    prevents it, the most important first.
 
-    What fails for certain, however the unmeasured would have ended, fails: an outage does not hide
-    a failure, nor a failure an outage. Else the pass rate among the measured decides, where enough
-    was measured. Excused failures count as passes. `min_measured` lets cases pass of which nothing
-    is known, never those of which something bad is."""
+    A failure that no unmeasured case could change is a failure: an outage does not hide a failure,
+    nor a failure an outage. Else the pass rate of the measured cases decides, if enough were
+    measured. Excused failures count as passes. `min_measured` tolerates cases without a result,
+    never those with a bad one."""
     total, failed, measured, unrun = counts.total, counts.failed, counts.measured, counts.unrun
     if total == 0:
-        return {VerdictKind.NOT_MEASURED: "no case"}
+        return {VerdictKind.NOT_MEASURED: phrase("suite_empty")}
     kinds: dict[VerdictKind, str] = {}
     is_certain = total - failed < needed(total, required)
     if is_certain:
-        kinds[VerdictKind.FAIL] = f"{words.share_of(failed, total, 'case')} failed"
+        kinds[VerdictKind.FAIL] = phrase("suite_failed", failed, total)
     known_count = measured + unrun - (counts.partial if is_certain else 0)
     is_enough = known_count > 0 and counts.reaches(known_count, min_measured=min_measured)
     if not is_enough:
-        kinds[VerdictKind.NOT_MEASURED] = (
-            f"{words.share_of(total - measured, total, 'case')} could not be evaluated"
-        )
+        kinds[VerdictKind.NOT_MEASURED] = phrase("suite_unmeasured", total - measured, total)
     if unrun and not counts.enough(required=required, min_measured=min_measured):
-        kinds[VerdictKind.INCONCLUSIVE] = f"{words.share_of(unrun, total, 'case')} did not finish"
+        kinds[VerdictKind.INCONCLUSIVE] = phrase("suite_unfinished", unrun, total)
     elif is_enough and not is_certain and counts.passed < needed(measured, required):
-        passed = words.share_of(counts.passed, measured, "measured case")
-        kinds[VerdictKind.FAIL] = f"{passed} passed, {words.percent(required)} required"
+        kinds[VerdictKind.FAIL] = phrase("suite_below", counts.passed, measured, required)
     if counts.doubtful:
-        doubtful = words.counted(counts.doubtful, "case")
-        kinds.setdefault(
-            VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold, but not fully evaluated"
-        )
+        kinds.setdefault(VerdictKind.NOT_MEASURED, phrase("suite_doubtful", counts.doubtful))
     return kinds or {
-        VerdictKind.PASS: f"{words.counted(counts.allowed, 'failure')} allowed"
-        if counts.allowed
-        else ""
+        VerdictKind.PASS: phrase("suite_allowed", counts.allowed) if counts.allowed else ""
     }
 
 
@@ -141,12 +133,12 @@ def judge_case(
     kind, reason = _case_kind(verdicts, deviations)
     failures = [trial.failure for trial in trials if trial.failure is not None]
     if failures and kind is not VerdictKind.FAIL:
-        who = "simulated user" if failures[0].kind is FailureKind.SIMULATOR else "agent"
-        reason = f"{who} failed: {failures[0].message}"
+        is_simulator = failures[0].kind is FailureKind.SIMULATOR
+        reason = phrase("case_agent_failed", is_simulator, failures[0].message)
         if not deviations.agent_failure:
             kind = VerdictKind.FAIL
     elif not trials:
-        reason = "never ran"
+        reason = phrase("case_never_ran")
     is_unmeasured = kind is VerdictKind.NOT_MEASURED
     is_broken = kind is not VerdictKind.PASS and _is_broken(trials, verdicts)
     is_cut_short = bool(truncated) and is_unmeasured and len(trials) < repeats and not is_broken
@@ -166,7 +158,7 @@ def judge_case(
 
 
 def _is_broken(trials: Sequence[GradedTrial], verdicts: Iterable[CriterionVerdict]) -> bool:
-    """Whether a run failed, or has no score by a criterion that decides."""
+    """True if a run failed, or has no score by a criterion that decides."""
     names = [verdict.name for verdict in verdicts if verdict.kind is not None]
     scored = all(isinstance(trial.grades.get(name), Score) for trial in trials for name in names)
     return not scored or any(trial.failure is not None for trial in trials)
@@ -223,14 +215,10 @@ def judge_criterion(
         )
     kind = _kind(use, values=values, mean=mean)
     if kind is VerdictKind.NOT_MEASURED and missing is None:
-        reason, message = Reason.SKIPPED, "did not run"
+        reason, message = Reason.SKIPPED, phrase("criterion_did_not_run")
     if kind is VerdictKind.FAIL and use.on_the_test:
         kind, reason = VerdictKind.NOT_MEASURED, Reason.TEST_BROKEN
-        message = (
-            f"{mean:.3g} is below the required {use.threshold:g}"
-            if mean is not None
-            else "below its threshold"
-        )
+        message = phrase("criterion_below", mean, use.threshold)
     return CriterionVerdict(
         name=use.name,
         kind=kind,
@@ -282,15 +270,15 @@ def _case_kind(
     passed = [verdict for verdict in deciding if verdict.kind is VerdictKind.PASS]
     broken = next((verdict for verdict in deciding if verdict.reason is Reason.TEST_BROKEN), None)
     if broken:
-        return VerdictKind.NOT_MEASURED, f"invalid test run: {broken.name} {broken.message}"
+        return VerdictKind.NOT_MEASURED, phrase("case_test_broken", broken.name, broken.message)
     if failed:
-        return VerdictKind.FAIL, f"below threshold: {', '.join(failed)}"
+        return VerdictKind.FAIL, phrase("case_below", failed)
     if unmeasured and (deviations.criterion_unscored or not passed):
         first = unmeasured[0]
         return (
             VerdictKind.NOT_MEASURED,
-            f"{first.name} was not measured: {first.message or 'no score'}",
+            phrase("case_unmeasured", first.name, first.message),
         )
     if not passed:
-        return VerdictKind.NOT_MEASURED, "the case has no deciding criterion"
+        return VerdictKind.NOT_MEASURED, phrase("case_without_criterion")
     return VerdictKind.PASS, ""

@@ -33,7 +33,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 
@@ -128,9 +128,9 @@ def threshold_gate(
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
     """The threshold gate's verdict on a run. Every case of every suite counts, whether or not it
-    ran, but for those of advisory suites and those that `allowed` takes out. A run without cases
-    has measured nothing; one that its budget ended is inconclusive at best. `decided`: its cases,
-    where they are decided already."""
+    ran, except those of advisory suites and those that `allowed` takes out. A run without cases has
+    measured nothing; one that its budget ended is inconclusive at best. `decided`: its cases, if
+    they are decided already."""
     uses = pairing.uses_by_case(run)
     verdicts = (
         decided
@@ -218,7 +218,7 @@ def _judge_suite(
 
 
 def _let_pass(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
-    """Why a case that fails, or that crashed, does not block; None where it may."""
+    """Why a case that fails, or that crashed, does not block; None if it may."""
     if case.key in allowed.flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
         return NonBlocking.FLAKY
     return (
@@ -231,9 +231,7 @@ def _as_known(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
     passed on the base before; nor of one that crashed and goes on to, or whose fresh runs could not
     be measured."""
     if case.key in allowed.past:
-        reason = (
-            "the base fails it too today, and passed it before: a model, a judge or a service moved"
-        )
+        reason = phrase("case_moved")
         return replace(case, kind=VerdictKind.NOT_MEASURED, beside=None, reason=reason)
     return case
 
@@ -242,7 +240,7 @@ def _judge_cases(
     cases: Sequence[CaseVerdict], *, policy: Policy, allowed: Allowed, required: float
 ) -> dict[VerdictKind, str]:
     """What becomes of cases that have a pass rate to reach together, see `threshold.judge`."""
-    # crashes that were accidents stand beside: they are neither measured nor lacking
+    # accidental crashes are left out: they are neither measured nor missing
     remaining_cases = [
         case for case in cases if case.kind is VerdictKind.FAIL or _let_pass(case, allowed) is None
     ]
@@ -250,7 +248,7 @@ def _judge_cases(
         return {VerdictKind.PASS: ""}
     failures = {case.key for case in remaining_cases if case.kind is VerdictKind.FAIL}
     unlooked, excused = failures & allowed.open, failures & allowed.flaky
-    # flaky ones never count; what is allowed for another reason, only where nothing else fails
+    # flaky failures never count; other allowed ones do not count if nothing else fails
     if failures <= excused | unlooked | allowed.known:
         excused |= failures & allowed.known
     counts = comparison_threshold.count(remaining_cases, allowed=excused, unconfirmed=unlooked)
@@ -258,9 +256,7 @@ def _judge_cases(
     if unlooked and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
         # a budget that ends before the reruns must not let failures pass that these would have
         # confirmed
-        notice = {
-            VerdictKind.NOT_MEASURED: f"{words.counted(len(unlooked), 'failure')} could not be rerun"
-        }
+        notice = {VerdictKind.NOT_MEASURED: phrase("suite_not_rerun", len(unlooked))}
         return notice | kinds | notice  # the first one, whatever else there is
     return kinds
 
@@ -274,13 +270,13 @@ def decide(
     book: Book | None = None,
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
-    """Both gates together: the most severe of the two.
+    """Combine both gates: the more severe one counts.
 
     Without a comparison only the threshold gate is asked; with one that has no base, the regression
     gate is not measured, unless there is nothing yet that could have become worse. `unreliable`:
     cases that are shown and never decide. `book`: the bets, of a run without a comparison; without
-    it every failure counts as it is. `decided`: the cases without a comparison, where they are
-    decided already."""
+    it every failure counts as it is. `decided`: the cases without a comparison, if they are decided
+    already."""
     if (
         policy.fail_on
         and comparison is not None
@@ -310,8 +306,8 @@ def decide(
 
 
 def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection[str]) -> bool:
-    """Whether the agent of a suite does not start on head while it runs beside it on the base: the
-    change's doing."""
+    """True if a suite's agent does not start on head while it runs on the base: the change caused
+    it."""
     if comparison.base is None or comparison.origin.source is not BaseSource.RERUN:
         return False
     runs = {trial.key.suite for trial in comparison.base.trials if trial.failure is None}
@@ -324,7 +320,7 @@ def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection
 
 
 def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
-    """Whether head is worse than base; None where the policy lets no criterion decide that."""
+    """The regression verdict; None if the policy lets no criterion decide it."""
     if comparison.base is None:
         if comparison.no_agent:
             # the change that brings the first agent is not stopped for it: nothing is broken
@@ -367,7 +363,7 @@ doing."""
 
 
 def _ate_budget(run: Run, base: Run, truncated: str) -> bool:
-    """Whether a budget ended the run which the base's appetite would have spared."""
+    """True if a budget ended the run that the base's usage would not have ended."""
     head_tokens, base_tokens, _ = run.tokens_beside(base)
     # a base that tells nothing excuses nothing
     return ("tokens" in truncated or "$" in truncated) and head_tokens > APPETITE * (
@@ -402,8 +398,8 @@ def _causes(
 
 
 def _gate(causes: Mapping[VerdictKind, GateCause], policy: Policy) -> GateVerdict:
-    """The most severe kind decides what it is called, every kind whether it blocks; the one that
-    does is told first."""
+    """The gate's verdict: the most severe kind names it, any kind may block; the one that does
+    comes first."""
     kind = min(causes, key=SEVERITY.index)
     blocked_by = _blocking(GateKind.REGRESSION, causes, policy)
     kinds = dict.fromkeys((blocked_by or kind, kind))

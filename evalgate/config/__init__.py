@@ -1,4 +1,4 @@
-"""What was asked for: settings, evalgate.yml, policy; and the facts that stand on a setting's row.
+"""Requested settings, evalgate.yml and policy, and the facts in the row of a setting.
 
 A row says each kind of fact once, as a part of its type: `Annotated[float, FILE, RUNNING, HEAD,
 AGENT]`."""
@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 
 class Door(Flag):
-    """Where a setting can be given."""
+    """A way to give a setting."""
 
     CLI = 1
     ACTION = 2
@@ -36,7 +36,7 @@ class Decider(Enum):
     (`baseline.settings`)."""
 
     DOOR = "door"  # addresses, keys, stores, outputs: the workflow, else the base's file
-    BASE = "base"  # the base's file; head's where that says nothing
+    BASE = "base"  # the base's file; head's if that says nothing
     EITHER = "either"  # what one of both asks is asked
     HEAD = "head"  # what is tested, thresholds, and how it is measured
 
@@ -69,8 +69,8 @@ def fact(field: FieldInfo, kind: type[Kind]) -> Kind:
 
 
 def names_with(table: type[BaseModel], *marks: Door | Heading | Decider | Trait) -> tuple[str, ...]:
-    """The settings of which all of this is true, in the table's order. Raises ValueError for a row
-    that does not say; of one of which a mark is not true, nobody asks the next."""
+    """The settings that have all of these marks, in the table's order. Raises ValueError for a row
+    that lacks a kind of mark; marks after a false one are not looked up."""
     return tuple(
         name for name, field in rows(table).items() if all(_has(field, mark) for mark in marks)
     )

@@ -1,4 +1,4 @@
-"""What a door knows and the settings do not, and whom it has told of progress."""
+"""Facts that a door knows and the settings do not, and its progress watcher."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evalgate.values import Environ, frozen_dataclass
 
 @frozen_dataclass
 class Context:
-    """Where a run takes place, made once by a door (`gate.prepare.make_context`)."""
+    """The context of a run, made once by a door (`gate.prepare.make_context`)."""
 
     environ: Environ
     watcher: Watcher
@@ -33,7 +33,7 @@ class Context:
     isolate: bool = False
     # nobody has accepted this yet: its evalgate.yml does not decide everything
     is_pull_request: bool = False
-    # at a terminal, the run is kept (`results.kept`), and continued where it is interrupted
+    # at a terminal, the run is stored (`results.kept`), and continued if it was interrupted
     keep: bool = False
     # names of criteria; the others are skipped, and so not measured; None: all
     scored: frozenset[str] | None = None
@@ -50,12 +50,12 @@ class Context:
 
     @property
     def is_attended(self) -> bool:
-        """Whether somebody's own machine runs this, and no workflow or other CI."""
+        """True if a user's own machine runs this, not a workflow or another CI."""
         return not self.workflow_run and not self.environ.get("CI")
 
     @property
     def store_key(self) -> bytes:
-        """What signs that which outlives a run; empty where nobody gave a key."""
+        """The key that signs data kept after a run; empty if none was given."""
         secret = self.environ.get("INPUT_STORE-KEY") or self.environ.get("EVALGATE_STORE_KEY", "")
         return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest() if secret else b""
 
@@ -69,8 +69,8 @@ def run_of(environ: Environ) -> str:
 
 
 def is_of_run(writer: str, run: str) -> bool:
-    """Whether what says that `writer` wrote it may be of the workflow run `run`: of the same, in
-    this attempt or in one before it, as parts are that did not fail."""
+    """True if the author `writer` may be of the workflow run `run`: of the same run, in this
+    attempt or an earlier one, like shards that did not fail."""
     (run_address, _, attempt), (writer_address, _, writer_attempt) = (
         address.partition("/attempts/") for address in (run, writer)
     )

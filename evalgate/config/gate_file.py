@@ -104,10 +104,10 @@ GenerationConfig = Annotated[JsonObject, AfterValidator(_check)]
 as it was written."""
 
 NAMES = ("evalgate.yml", "evalgate.yaml", ".github/evalgate.yml", ".github/evalgate.yaml")
-"""Where the file is looked for, relative to the root; the first that exists is used."""
+"""Paths of the file, relative to the root; the first that exists is used."""
 
 OF_THE_WORKFLOW = ("INPUT_", "ACTIONS_")
-"""How variables begin that a runner sets, tokens among them. GITHUB_TOKEN is there only where a
+"""The prefixes of variables that a runner sets, including tokens. GITHUB_TOKEN exists only if a
 workflow passes it on, as for GitHub's own models."""
 
 
@@ -139,7 +139,7 @@ class AgentRule(BaseModel):
 
     @property
     def short_form(self) -> str:
-        """The setting `agent` where it is the rule, else ""."""
+        """The setting `agent` if it made the rule, else ""."""
         return self._short_form
 
     @property
@@ -171,9 +171,7 @@ class SuiteRule(RuleShape):
 class CompareRule(RuleShape):
     """How one criterion is compared with the base; what is not said is as the criterion has it."""
 
-    gating: bool | None = Field(
-        default=None, description="Whether a drop against the base fails the gate."
-    )
+    gating: bool | None = Field(default=None, description="A drop against the base fails the gate.")
     lower_is_better: bool | None = Field(
         default=None, description="For costs, such as tokens, calls and seconds."
     )
@@ -205,7 +203,7 @@ class BudgetRule(RuleShape):
 
 
 class JudgeRule(JudgeOptionsRule):
-    """Judges: defaults for every judged criterion, where they are asked, and what they may cost
+    """Judges: defaults for every judged criterion, how to reach them, and what they may cost
     (docs/judges.md)."""
 
     criteria: Judging[dict[str, JudgeOptionsRule]] = Field(
@@ -263,8 +261,7 @@ class JudgeRule(JudgeOptionsRule):
 
 
 class ToolsRule(RuleShape):
-    """Where the answers of the agents' tools come from (docs/tools.md); a text alone is the
-    mode."""
+    """The source of the answers of the agents' tools (docs/tools.md); a text alone is the mode."""
 
     mode: Literal["live", "record", "replay", "mock"] = Field(
         default="live", description="As the setting `tools`."

@@ -49,7 +49,7 @@ def load_settings(raw_settings: Json) -> Settings:
     """
     for name, value in raw_settings.items():
         reason = "" if name == "root" else yaml.unusable(value)
-        # which stands for a byte of a file name that is not UTF-8
+        # a surrogate is a byte of a file name that is not UTF-8
         if reason and "surrogate" not in reason:
             raise ConfigError(f"`{config_settings.input_name(name)}` {reason}")
     doors = _validate(raw_settings)
@@ -92,11 +92,10 @@ def load_settings(raw_settings: Json) -> Settings:
 
 
 def render_command(settings: Settings, *, folder: str) -> str:
-    """The run as it is typed at the top of the repository; `folder`: the root there, "" where it is
-    the top.
+    """The command of the run, as typed at the top of the repository; `folder`: the root there, ""
+    for the top.
 
-    What is said of this machine alone, or only to a workflow, is left out.
-    """
+    Settings for this machine alone, or for a workflow, are left out."""
     command = ["evalgate", "run", *settings.paths, *(["--root", folder] if folder else [])]
     repeated = {*config.names_with(Settings, Door.CLI)} - {
         "paths",
@@ -240,11 +239,10 @@ def _within(root: Path, reading: GateFileReading) -> GateFileReading:
 
 @frozen_dataclass
 class GateFileReading:
-    """The file's rules, the settings it gives (raw values by setting name), and all that is wrong
-    with it. A key that is wrong is left out of the rules.
+    """The file's rules, the settings it gives (raw values by setting name), and all its problems. A
+    key that is wrong is left out of the rules.
 
-    `places`: where in the file something stands; None where there is none.
-    """
+    `places`: finds the position of a key; None without a file."""
 
     gate_file: GateFile = field(default_factory=GateFile)
     given: JsonObject = field(default_factory=dict)
@@ -294,7 +292,7 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
 
 
 def line_of_input(name: str, value: str) -> str:
-    """What to do about a setting that is given as an input of the action and is none: the line to
+    """The fix for a setting that is given as an input of the action and cannot be: the line to
     write here."""
     input_name = config_settings.input_name(name)
     if name not in {*config.names_with(Settings, Door.FILE), *GateFile.model_fields}:

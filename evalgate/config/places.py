@@ -1,9 +1,10 @@
-"""Paths in settings: a relative one stays below the root, whatever it says and whatever links a
-commit has there. And globs over repository paths, read the way .gitignore reads them: `*.json` at
-any depth, `a/**`, `a/`.
+"""Paths in settings, and globs over repository paths.
 
-An absolute path is taken as it is where a person or a workflow gives it, and refused in
-evalgate.yml, which a pull request may change."""
+A relative path stays below the root, whatever it says and whatever links a commit has. Globs are
+read the way .gitignore reads them: `*.json` at any depth, `a/**`, `a/`.
+
+An absolute path is accepted from a person or a workflow, and refused in evalgate.yml, which a pull
+request may change."""
 
 from __future__ import annotations
 
@@ -74,8 +75,8 @@ def of_setting(name: str, value: object) -> str:
 
 
 def of_gate_file(rules: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The paths in evalgate.yml's own sections, each with where it stands; those of `tools` are
-    checked where they count."""
+    """The paths in evalgate.yml's own sections, each with its position; those of `tools` are
+    checked when they are used."""
     judge = rules.judge
     yield from (
         (("judge", name), getattr(judge, name)) for name in config.names_with(JudgeRule, Trait.PATH)
@@ -99,21 +100,20 @@ _FOLDERS = "(?:/.+)?"
 _STARS = re.compile(f"(?:{re.escape(_STAR)})+")
 _PIECE = re.compile(r"\\.|\[\^/\]|\[\^?\]?[^\]]*\]|[^\\\[]+|\[", re.DOTALL)
 _NO_SLASH = re.compile(r"\[\^/\]|\(\?!/\)")
-"""Slashes of an expression that stand for no slash of a path."""
+"""Slashes of an expression that match no slash of a path."""
 
 
 def matches(path: str, globs: Sequence[str]) -> bool:
-    """Whether a posix path, relative to the root, matches any of `globs`; a later `!glob` takes it
-    out again.
+    """True if a posix path, relative to the root, matches any of `globs`; a later `!glob` excludes
+    it again.
 
-    What is no pattern (`a\\` with nothing escaped) matches nothing.
-    """
+    An invalid pattern (a final backslash) matches nothing."""
     return _compiled(tuple(globs)).match_file(path)
 
 
 def compiled(lines: Iterable[str]) -> pathspec.GitIgnoreSpec:
-    """The lines of a .gitignore as one matcher, quick for any line. Raises ValueError for one that
-    is no pattern."""
+    """The lines of a .gitignore as one matcher, quick for any line. Raises ValueError for an
+    invalid one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of `re`, for sets that look nested: `[[]`
         try:
@@ -124,7 +124,7 @@ def compiled(lines: Iterable[str]) -> pathspec.GitIgnoreSpec:
 
 
 def is_pattern(line: str) -> bool:
-    """Whether a line can be compiled."""
+    """True if a line can be compiled."""
     try:
         compiled([line])
     except ValueError:
@@ -136,9 +136,9 @@ def without_retries(regex: str) -> str:
     """pathspec's regular expression of a glob, matching the same without trying every length of
     every star.
 
-    Of several stars in one name, and of several `**`, all but the last take as little as they can
-    and stay so: what follows may then begin as early as possible, so that to give them more could
-    not help. A set holds no `/`, as in git."""
+    Of several stars in one name, and of several `**`, all except the last take as little as they
+    can and stay so: the rest may then begin as early as possible, so more could not help. A set
+    contains no `/`, as in git."""
     end = regex.rfind("]") + 1  # behind it there is no set to look for
     pieces = [*_PIECE.findall(regex[:end]), regex[end:]]
     regex = "".join(

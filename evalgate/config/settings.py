@@ -143,7 +143,7 @@ SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
 TERMINAL, WORKFLOW = Door.CLI, Door.ACTION
 STARTER, SETTING = TERMINAL | WORKFLOW, TERMINAL | Door.FILE
 INPUT = STARTER | Door.FILE
-"""Where a setting can be given. An input of the action is what differs from one workflow, job or
+"""Ways to give a setting. An input of the action is for what differs from one workflow, job or
 event to the next."""
 SELECTING, RUNNING, COMPARING, FAILING, SHOWING = Heading
 DOOR, BASE, EITHER, HEAD = Decider
@@ -157,15 +157,15 @@ Step = Annotated[Value, WORKFLOW, DOOR, NONE]
 
 
 class Settings(BaseModel):
-    """What a person, a workflow or evalgate.yml can set. The first line of a description is a
+    """Settings of a person, a workflow or evalgate.yml. The first line of a description is a
     sentence by itself, which messages quote; all of it is shown in action.yml, docs/settings.md and
     by `--help`.
 
     Times are seconds, sizes megabytes (10**6 bytes), shares 0..1.
 
-    What has no description is not a setting but comes along (`load`): evalgate.yml's own sections,
-    `places` of what stands in it and `problems` of it, and what a door was `given`, raw, which
-    holds for the base as well. `root` is then absolute."""
+    Fields without a description are not settings; `load` adds them: evalgate.yml's own sections,
+    the `places` in it and its `problems`, and the raw values that a door was `given`, which hold
+    for the base as well. `root` is then absolute."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -216,8 +216,9 @@ class Settings(BaseModel):
         default="auto",
         pattern=r"^(auto|rerun|store|none|file:.+)$",
         description="What to compare with: `auto`, `rerun`, `store`, `file:PATH`, `none`.\n"
-        "`rerun`: run the base branch's agent alongside this one. `store`: results of earlier runs. `auto`: stored "
-        "results where they are comparable, a rerun for the rest. `file:PATH`: a results.json. `none`: no comparison.",
+        "`rerun`: run the base branch's agent alongside this one. `store`: results of "
+        "earlier runs. `auto`: stored results if they are comparable, else a rerun. "
+        "`file:PATH`: a results.json. `none`: no comparison.",
     )
     base: Annotated[str, STARTER, COMPARING, DOOR, NONE] = Field(
         default="",
@@ -237,19 +238,18 @@ class Settings(BaseModel):
     reuse_days: Annotated[float, SETTING, COMPARING, DOOR, NONE] = Field(
         default=7,
         ge=0,
-        description="Days for which results are used again, where nothing that the agent read or ran in has changed. "
-        "0: it is always run.",
+        description="Days for which results are reused if nothing that the agent read or ran in has changed. 0: always run it.",
     )
     depends_on: Annotated[Listed, SETTING, COMPARING, DOOR, NONE] = Field(
         default=(),
-        description="Globs of the files that an agent depends on, where nobody sees what it reads (no inotify).\n"
+        description="Globs of the files that an agent depends on, if its reads cannot be traced (no inotify).\n"
         "Default: the whole checkout; of an agent behind a URL nothing stands in without globs.",
     )
     save_baseline: Annotated[
         Literal["auto", "always", "never"], TERMINAL, COMPARING, DOOR, NONE
     ] = Field(
         default="auto",
-        description="Whether to store this run as a baseline in `baseline-folder`. `auto`: on a push to the "
+        description="Store this run as a baseline in `baseline-folder`. `auto`: on a push to the "
         "default branch; workflows always use it.",
         # a change must not have itself kept as what others are compared with
     )
@@ -296,7 +296,7 @@ class Settings(BaseModel):
         default=(),
         description="Environment variables that the agent needs, besides keys and settings of models.\n"
         "Names or globs: `DATABASE_URL, AWS_*`. In addition, the agent gets only harmless ones (PATH, HOME, language, "
-        "proxy, certificates); at a terminal, where nothing is named, all of yours (docs/action.md).",
+        "proxy, certificates); at a terminal, if none is named, all of yours (docs/action.md).",
     )
     python: Annotated[str, INPUT, SELECTING, HEAD, AGENT] = Field(
         default="auto",
@@ -430,13 +430,12 @@ class Settings(BaseModel):
     isolate: Annotated[bool, TERMINAL, RUNNING, DOOR, AGENT | MACHINE] = Field(
         default=False,
         description="Keep the agent's code apart: it sees a copy of the checkout and no other files of yours "
-        "(docs/security.md). Takes bubblewrap, or root. In a workflow it is the default where it is possible; the "
-        "action always does it.",
+        "(docs/security.md). Takes bubblewrap, or root. In a workflow it is the default "
+        "if it is possible; the action always does it.",
     )
     confirm: Annotated[bool, TERMINAL, FAILING, DOOR, MACHINE] = Field(
         default=False,
-        description="Rerun what failed also where there is no base, to see whether it lasts. In a workflow it is "
-        "always done.",
+        description="Rerun failed cases also without a base, to see if the failures last. Workflows always do.",
     )
     resume: Annotated[bool, TERMINAL, RUNNING, DOOR, MACHINE] = Field(
         default=False,
@@ -456,7 +455,7 @@ class Settings(BaseModel):
         return deviations.under(adk_compat=self.adk_compat)
 
     def place_of(self, name: str, *path: str | int) -> Place | None:
-        """Where evalgate.yml says so, however it is written; None where it says nothing."""
+        """A setting's place in evalgate.yml, in any spelling; None if it is not set."""
         if self.places is None:
             return None
         places = (self.places(spelling, *path) for spelling in (name, name.replace("_", "-")))
@@ -473,7 +472,7 @@ REMOVED: Mapping[str, str] = {
 
 NAMES = tuple(config.rows(Settings))
 OF_AGENTS = {*config.names_with(Settings, AGENT)} - {"agent"}
-"""Which agent it is stands in its own options, however it is named."""
+"""Without `agent`: an agent's own options identify it."""
 
 
 def of_agents(settings: Settings) -> Mapping[str, object]:

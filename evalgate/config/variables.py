@@ -114,7 +114,7 @@ OF_CIS = (
     "GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_RUN_ID", "CI", "TF_BUILD", "CODEBUILD_BUILD_ID", "TEAMCITY_VERSION",
     "JENKINS_URL", "BITBUCKET_BUILD_NUMBER", "BUILDKITE",
 )  # fmt: skip
-"""What a workflow or another CI sets, of which not all set CI."""
+"""Variables of workflows and other CIs; not all CIs set CI."""
 
 CLOUD_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 CLOUD_LOGIN: Final = "google-github-actions/auth"
@@ -124,7 +124,7 @@ USER_INFO = re.compile(r"://[^/\s@]+@")
 
 
 def is_terminal(environ: Environ) -> bool:
-    """Whether somebody's own machine runs this, and neither a workflow nor another CI."""
+    """True if a user's own machine runs this, not a workflow or another CI."""
     return not any(environ.get(name) for name in OF_CIS)
 
 
@@ -141,12 +141,12 @@ def secret(name: str) -> str:
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a variable's name matches one of the globs."""
+    """True if a variable's name matches one of the globs."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def is_of_ci(name: str) -> bool:
-    """Whether a variable belongs to the workflow or the job, and reaches no agent."""
+    """True if a variable belongs to the workflow or the job, and reaches no agent."""
     return matches(name, NEVER) and name not in OF_PEOPLE
 
 
@@ -178,7 +178,7 @@ class AgentVariables:
         )
 
     def passes(self, name: str) -> bool:
-        """Whether agents get the variable where it is set."""
+        """True if agents get the variable when it is set."""
         if is_of_ci(name) or matches(name, OF_INSTALLERS):
             return False
         if name in self.names:
@@ -222,7 +222,7 @@ class AgentVariables:
     # --- why not ----------------------------------------------------------------------------------
 
     def why_absent(self, name: str) -> str:
-        """Why an agent has no value of a variable, and what to do; "" where it has one."""
+        """Why an agent has no value of a variable, and what to do; "" if it has one."""
         value = self.environ.get(name, "").strip()
         if self.passes(name):
             return self._why_unset([name]) if not value else ""
@@ -258,7 +258,7 @@ class AgentVariables:
             empty = f"{first} is set here but empty"
             if is_terminal(self.environ):
                 return f"{empty}{name_it}"
-            return f"{empty}, as secrets are in a fork's pull request and where they do not exist{name_it}"
+            return f"{empty}, as secrets are in a fork's pull request, or if they do not exist{name_it}"
         unset = (
             f"{first} is not set here"
             if len(names) == 1
@@ -277,7 +277,7 @@ class AgentVariables:
         return f"{unset}; set `{first}: {secret(first)}` under the step's `env:`{name_it}"
 
     def _naming(self, name: str) -> str:
-        """Where it is named so that it counts, also in a pull request."""
+        """How to name it so that it counts, even in a pull request."""
         return (
             f"`env: {name}`"
             if is_terminal(self.environ)

@@ -66,7 +66,7 @@ class JsonLoader(Loader):
 
 
 def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDocument | Problem:
-    """The document of a text, or the error that says why there is none."""
+    """The document of a text, or the error that prevents it."""
     try:
         loader = loader_type(text)
         node = loader.get_single_node()
@@ -104,8 +104,8 @@ def quoted(text: str) -> str:
 
 
 def unusable(value: Any) -> str:
-    """What makes a setting one that no file, process or report can take, wherever it stands in it;
-    empty: nothing."""
+    """The flaw, at any depth, that keeps a setting from use in a file, process or report; empty if
+    not found."""
     level = [value]
     for _ in range(MOST_LEVELS):
         texts = [element for element in level if isinstance(element, str)]

@@ -44,7 +44,7 @@ as in ADK."""
 
 
 def pick(name: str, code: str | None = None) -> CriterionSpec | None:
-    """The row for a criterion as configured; None where the name is unknown, which the linter
+    """The row for a criterion as configured; None if the name is unknown, which the linter
     reports."""
     return CUSTOM if code is not None else CRITERIA.get(name)
 
@@ -57,7 +57,7 @@ def build(use: CriterionUse, services: CriterionServices) -> Criterion:
 
 
 def with_facts(use: CriterionUse) -> CriterionUse:
-    """The use with what its row says of it; as it is where no row has its name."""
+    """The use with the facts of its row; unchanged if no row has its name."""
     spec = pick(use.name, use.code)
     return use if spec is None else base.with_facts(use, spec)
 

@@ -29,7 +29,7 @@ class CriterionServices:
 
 
 class NoOptions(Wire):
-    """It has no options but its threshold, where it has one."""
+    """No options except a threshold, if it has one."""
 
 
 class Criterion(Protocol):
@@ -57,9 +57,9 @@ class Verdicts:
 class CriterionSpec:
     """One row of `evalgate.criteria.CRITERIA`.
 
-    `options`: shape of the object form without its threshold (unknown keys refused there).
-    `summary`: one line for reports and docs. `build(options, use, services)` makes the criterion.
-    `verdicts`: None where no judge model says yes or no."""
+    `options`: shape of the object form without its threshold (unknown keys are refused). `summary`:
+    one line for reports and docs. `build(options, use, services)` makes the criterion. `verdicts`:
+    None if no judge model says yes or no."""
 
     name: str
     summary: str

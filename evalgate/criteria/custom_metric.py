@@ -1,4 +1,4 @@
-"""A metric of the user's own (ADK's `custom_metrics`), run where the agent's code lives."""
+"""A metric of the user's own (ADK's `custom_metrics`), run in the agent's environment."""
 
 from __future__ import annotations
 

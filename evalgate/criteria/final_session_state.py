@@ -48,10 +48,10 @@ def build(options: StateOptions, _use: CriterionUse, _services: CriterionService
 
 
 def grade(evidence: TrialView, *, options: StateOptions) -> Grade:
-    """The share of top-level keys that are as expected: 1.0 where all are.
+    """The share of top-level keys that are as expected: 1.0 if all are.
 
-    With `exact`, keys that the case does not name count as wrong ones. A case that expects no
-    state, or a driver that cannot know it, leaves no score."""
+    With `exact`, keys that the case does not name count as wrong. If a case expects no state, or a
+    driver cannot know it, there is no score."""
     if evidence.case.expects_state is None:
         return NotEvaluated(
             reason=Reason.REFERENCE_MISSING, message="the case expects no final session state"

@@ -191,7 +191,7 @@ def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterat
     events before it."""
     events = invocation.events or ()
     for number, event in enumerate(events if intermediate else ()):
-        # what a built-in tool told of its sources came with the text, so it counts as known
+        # sources that a built-in tool reported came with the text, so they count as known
         known_events = (
             *events[:number],
             *((replace(event, content=None),) if event.grounding else ()),
@@ -205,7 +205,7 @@ def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterat
 
 
 def _context(invocation: Invocation, events: Sequence[Event]) -> tuple[Piece, ...]:
-    """What the agents were told, asked and given, and what had happened."""
+    """The agents' instructions, request and tools, and earlier events."""
     happened = prompting.events_shown(events)
     return (
         Piece(name="developer_instructions", text=prompting.instructions_of([invocation])),
@@ -260,7 +260,7 @@ def render_split(text: str) -> Question:
 
 
 def has_words(text: str) -> bool:
-    """Whether there is a letter or a digit in it."""
+    """True if it has a letter or a digit."""
     return re.search(r"\w", text) is not None
 
 
@@ -305,7 +305,7 @@ def _marked(reply: str) -> Iterator[str]:
 
 
 _MOST_MISSES = 500
-"""So many sentences that are none of the text's are looked for."""
+"""The search stops after this many sentences not in the text."""
 
 
 def _without_blanks(text: str) -> tuple[str, list[int]]:

@@ -27,9 +27,8 @@ def grade_tool_calls(evidence: TrialView, deviations: Deviations) -> Grade:
 def grade_model_calls(evidence: TrialView, deviations: Deviations) -> Grade:
     """The events that came from a model, mean over turns.
 
-    An event tells so by its usage or its model version. A turn where no event tells is unknown: the
-    framework may not report either. In ADK it counts 0, provided that events were recorded at all.
-    """
+    An event shows this by its usage or its model version. A turn without such an event is unknown:
+    the framework may not report either. In ADK it counts 0, if events were recorded at all."""
     counts: list[float | None] = []
     for turn in evidence.actual:
         events = turn.events if turn.itemized else None
@@ -125,10 +124,10 @@ _PHASES = ("total_seconds", "model_seconds", "tool_seconds", "framework_seconds"
 
 
 def grade_seconds(evidence: TrialView, deviations: Deviations) -> Grade:  # noqa: ARG001 - the shape of a rule
-    """Wall seconds a turn, mean over the turns that were timed, to the millisecond.
+    """Wall seconds per turn, mean over the turns that were timed, to the millisecond.
 
-    The breakdown splits them into model, tools and what is left (the framework), each over the
-    turns that know it. Source: google-adk _efficiency_evaluators."""
+    The breakdown splits them into model, tools and the rest (the framework), each over the turns
+    that know it. Source: google-adk _efficiency_evaluators."""
     spent = [_seconds(turn) for turn in evidence.actual]
     totals = tuple(timing.get("total_seconds") for timing in spent)
     breakdown = {}

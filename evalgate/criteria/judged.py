@@ -117,7 +117,7 @@ class Asking:
 
 
 def why_unready(evidence: TrialView) -> NotEvaluated | None:
-    """Why a trial cannot be judged turn by turn without a reference; None where it can."""
+    """Why a trial cannot be judged turn by turn without a reference; None if it can."""
     expected, actual = evidence.expected, evidence.actual
     if expected is not None and len(expected) != len(actual):
         message = (
@@ -137,8 +137,8 @@ def with_judge(
     *,
     unready: Callable[[TrialView], NotEvaluated | None] = why_unready,
 ) -> Criterion:
-    """The criterion that grades trials which are ready for it by `rule(evidence, ask=...)`; where
-    the user wants no judge to be asked, one that says so."""
+    """The criterion that grades trials that are ready for it by `rule(evidence, ask=...)`; if the
+    user skips judges, one that reports so."""
     if services.judge is None:
         return lambda _: NotEvaluated(reason=Reason.SKIPPED, message="`skip-judged` is set")
     ask = Asking(
@@ -228,8 +228,8 @@ def judged_turn(
     subject: str = "",
     score: float | None = None,
 ) -> JudgedTurn:
-    """What a vote on one label says of a turn; `score`: what a yes or a no is worth, where that is
-    not 1.0 and 0.0."""
+    """The result for a turn of a vote on one label; `score`: the value of a yes or a no, if not 1.0
+    and 0.0."""
     verdict = result.items[""]
     value = None if verdict.passed is None else float(verdict.passed) if score is None else score
     return JudgedTurn(
@@ -240,7 +240,7 @@ def judged_turn(
 
 
 def lack_of(verdict: ItemVerdict, samples: Sequence[Sample]) -> NotEvaluated | None:
-    """Why an item has no verdict; None where it has one."""
+    """Why an item has no verdict; None if it has one."""
     if verdict.passed is not None:
         return None
     return NotEvaluated(reason=_reason(verdict.undecided, samples), message=verdict.message)
@@ -294,10 +294,9 @@ def conclude(
     mean: Callable[[Sequence[Any]], float] = turns.mean,
 ) -> Grade:
     """The mean over everything that was judged; unknown as soon as one turn is. `nothing`: why, if
-    none was judged.
+    nothing was judged.
 
-    In ADK turns without a verdict drop out of the mean; it is unknown only where none is left.
-    """
+    In ADK turns without a verdict drop out of the mean; it is unknown only if all do."""
     values = tuple(turn.value for turn in judged)
     findings = tuple(finding for turn in judged for finding in turn.findings)
     scores = [score for turn in judged if turn.lack is None for score in turn.scores]
@@ -316,7 +315,7 @@ def conclude(
 
 
 def _lacking(by_turn: Sequence[JudgedTurn]) -> str:
-    """Why the first thing was not judged that the score leaves out; "" where nothing is."""
+    """Why the first item that the score leaves out was not judged; "" if all items were."""
     for number, turn in enumerate(by_turn, start=1):
         lack = turn.lack or turn.dropped
         if lack is not None:
@@ -325,6 +324,6 @@ def _lacking(by_turn: Sequence[JudgedTurn]) -> str:
 
 
 def at_the_end(grade: Grade, *, turns_before: int) -> Grade:
-    """The grade of a whole conversation: its one value stands at the last turn, the turns before
-    have none."""
+    """The grade of a whole conversation: the last turn has its one value, earlier turns have no
+    value."""
     return replace(grade, turns=(*(None,) * turns_before, *(grade.turns or (None,))))

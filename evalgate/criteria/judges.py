@@ -1,8 +1,7 @@
-"""Which judge a criterion asks once the gate's own file has had its say, and who that is for a
-calibration.
+"""The judge that a criterion asks once evalgate.yml is applied, and the judge of a calibration.
 
-It is written into the criterion, where it counts for the address of a grade: another judge never
-inherits a grade."""
+It is written into the criterion, and so into the address of a grade: another judge never inherits a
+grade."""
 
 from __future__ import annotations
 
@@ -63,11 +62,10 @@ def settle(
 
 
 def judge_of(use: CriterionUse, *, prompt_version: str | None = None) -> JudgeIdentity | None:
-    """The judge of a settled criterion; None where no judge model says yes or no, so that people
+    """The judge of a settled criterion; None if no judge model says yes or no, so that people
     cannot either. `prompt_version`: of the question that it was asked; None: today's.
 
-    Raises pydantic.ValidationError on options that cannot be read.
-    """
+    Raises pydantic.ValidationError on options that cannot be read."""
     spec = criteria.pick(use.name)
     if (
         spec is None
@@ -89,8 +87,7 @@ def judge_of(use: CriterionUse, *, prompt_version: str | None = None) -> JudgeId
 
 
 def defaults_of(settings: Settings) -> JudgeRule:
-    """What evalgate.yml says of judges; its paths made absolute, replayed where there are
-    recordings."""
+    """The judge defaults of evalgate.yml, with absolute paths; replayed if there are recordings."""
     rule = settings.gate_file.judge
     paths = {"replay": rule.replay, "record": rule.record}
     absolute = {name: str(settings.root / path) for name, path in paths.items() if path}
@@ -167,8 +164,8 @@ def opened_panel(
     limiters: RateLimiters | None = None,
     moment: datetime | None = None,
 ) -> Iterator[VotingPanel | None]:
-    """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user.
-    `moment`: from when on replies are as old as trials may be (`reuse_days`); None: they have no
+    """Open the panel of a run; None if no model is asked to judge or to play a user. `moment`:
+    replies may be as much older than this as trials may be (`reuse_days`); None: they have no
     age."""
     models = models_of(settings, suites)
     if not models:
@@ -221,7 +218,7 @@ def _settle(use: CriterionUse, defaults: JudgeRule, recorded: str) -> CriterionU
         return use
     try:
         return settle(use, spec, defaults, recorded=recorded)
-    except ValidationError:  # told where the criteria are checked
+    except ValidationError:  # the criteria check reports it
         return use
 
 

@@ -88,9 +88,9 @@ only."""
 def _stemmer() -> Callable[[str], str]:
     """NLTK's Porter stemmer, loaded without running the package modules above it.
 
-    `import nltk` runs 400 modules and, where they are installed, numpy, scipy and scikit-learn: 0.4
-    s and 40 MiB or much more, for one class that needs three of them. So the two packages stand in
-    `sys.modules` unexecuted while the stemmer loads, and nothing half-loaded is left behind."""
+    `import nltk` runs 400 modules and, if they are installed, numpy, scipy and scikit-learn: 0.4 s
+    and 40 MiB or much more, for one class that needs three of them. So the two packages are in
+    `sys.modules` unexecuted while the stemmer loads, and no half-loaded module is left behind."""
     with _loading:
         loaded_modules = set(sys.modules)
         for name in _PACKAGES:
@@ -158,15 +158,15 @@ def grade_as_adk(evidence: TrialView) -> Grade:
 
 
 def f_score(answer: str, reference: str) -> Fraction | None:
-    """ROUGE-1 F: twice the shared words over all words of both (Lin 2004). None where the reference
+    """ROUGE-1 F: twice the shared words over all words of both (Lin 2004). None if the reference
     has no words."""
     shared, answer_count, reference_count = _counts(answer, reference)
     return Fraction(2 * shared, answer_count + reference_count) if reference_count else None
 
 
 def f_score_as_adk(answer: str, reference: str) -> float:
-    """The same in floats, by way of precision and recall, as rouge-score 0.1.2 computes it; 0.0
-    where nothing is."""
+    """The same in floats, from precision and recall, as rouge-score 0.1.2 computes it; 0.0 if both
+    are 0."""
     shared, answer_count, reference_count = _counts(answer, reference)
     precision = shared / max(answer_count, 1)
     recall = shared / max(reference_count, 1)
@@ -175,7 +175,7 @@ def f_score_as_adk(answer: str, reference: str) -> float:
 
 def _counts(answer: str, reference: str) -> tuple[int, int, int]:
     """How many words are shared (each as often as on the side that has fewer), said, and wanted."""
-    if answer == reference:  # as most are, where nothing is wrong
+    if answer == reference:  # the usual case, if nothing is wrong
         words = count(reference)
         return words, words, words
     answer_words, reference_words = Counter(split(answer)), Counter(split(reference))

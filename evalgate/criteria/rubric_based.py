@@ -53,8 +53,8 @@ def grade(
     intermediate: bool,
     ask: Asking,
 ) -> Grade:
-    """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown where no
-    steps were recorded, save in ADK."""
+    """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown if no
+    steps were recorded, except in ADK."""
     blind = next(
         (number for number, turn in enumerate(evidence.actual, start=1) if turn.events is None),
         None,

@@ -1,8 +1,7 @@
-"""Rubrics: which of them a turn is judged by, the question on them, and how the verdicts become a
-grade.
+"""Rubrics: those that a turn is judged by, the question on them, and the grade of the verdicts.
 
 In questions they are named P1, P2 ... in the order given: an id that a user wrote may be any text.
-Where it is the name of another rubric, all have other names."""
+If a name is the id of another rubric, all have other names."""
 
 from __future__ import annotations
 
@@ -196,7 +195,7 @@ def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | 
 
 
 def _by_id(rubrics: Sequence[Rubric]) -> Mapping[str, Rubric]:
-    """The rubrics by id, and in small letters, where no other one is written like it."""
+    """The rubrics by id, and by lowercase id if no other one has the same."""
     small = Counter(rubric.rubric_id.casefold() for rubric in rubrics)
     loose = {name: rubric for rubric in rubrics if small[name := rubric.rubric_id.casefold()] == 1}
     return loose | {rubric.rubric_id: rubric for rubric in rubrics}
@@ -237,7 +236,7 @@ def tool_use_pieces(invocation: Invocation) -> tuple[Piece, ...]:
 
 
 def conversation_pieces(invocations: Sequence[Invocation]) -> tuple[Piece, ...]:
-    """Everything said and done, and what the agents were told and given."""
+    """The whole conversation, and the agents' instructions and tools."""
     return (
         Piece(name="developer_instructions", text=prompting.instructions_of(invocations)),
         Piece(name="available_tools", text=prompting.tools_of(invocations)),
@@ -246,8 +245,8 @@ def conversation_pieces(invocations: Sequence[Invocation]) -> tuple[Piece, ...]:
 
 
 def agent_of(invocation: Invocation) -> AgentDetails | None:
-    """The agent that took the first step of the turn, else the first one that is known; None where
-    none is."""
+    """The agent that took the first step of the turn, else the first one that is known; None if
+    unknown."""
     author = next((event.author for event in invocation.events or ()), "")
     acting_agent = next((agent for agent in invocation.agents if agent.name == author), None)
     return acting_agent or next(iter(invocation.agents), None)
@@ -348,11 +347,11 @@ def grade_turns(
     render: Callable[[Invocation, Sequence[Rubric]], Question],
     ask: Asking,
 ) -> Grade:
-    """Each turn by `criterion_rubrics` and those of the type that it has, which `render` asks
-    about; the mean over every verdict of every turn, unknown as soon as one of them is.
+    """Grade each turn by `criterion_rubrics` and its own of the type, which `render` asks about;
+    the mean over every verdict of every turn, unknown as soon as one of them is.
 
-    ADK evaluates nothing where one turn has no rubric, and counts the verdicts on the last turn's
-    rubrics alone."""
+    ADK evaluates nothing if one turn has no rubric, and counts only the verdicts on the last turn's
+    rubrics."""
     choose = rubrics_of_turn if ask.deviations.loose_rubrics else rubrics_of_turn_as_adk
     try:
         rubrics = [
@@ -390,7 +389,7 @@ def grade_turns(
 def grade_conversation(
     actual: Sequence[Invocation], rubrics: Sequence[Rubric], *, rubric_type: str, ask: Asking
 ) -> Grade:
-    """One question on a whole conversation; its value stands at the last turn."""
+    """One question on a whole conversation; the last turn has its value."""
     nothing = no_rubrics(rubric_type)
     if not rubrics:
         return nothing

@@ -95,8 +95,7 @@ def grade(evidence: TrialView, *, options: Options, same: Same, deviations: Devi
     """1.0 for each turn whose calls match, else 0.0; the score is their mean. Source: google-adk
     trajectory_evaluator.
 
-    A turn of which no steps were recorded is unknown, and so is the score then; in ADK it has no
-    calls."""
+    A turn without recorded steps is unknown, and so is the score then; in ADK it has no calls."""
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):
         return pairs
@@ -141,7 +140,7 @@ def _same_call(options: Options, deviations: Deviations) -> Same:
 
 
 def _difference(actual: Invocation, expected: Invocation, options: Options, same: Same) -> str:
-    """The first thing that is not as expected, in words; empty where the calls match."""
+    """The first thing that is not as expected, in words; empty if the calls match."""
     actual_calls, expected_calls = actual.tool_calls, expected.tool_calls
 
     for call in actual_calls if options.forbidden_tools else ():
@@ -199,11 +198,11 @@ def _any_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: S
 def _without_extras(
     actual: Sequence[ToolCall], expected: Sequence[ToolCall], options: Options, same: Same
 ) -> Sequence[ToolCall]:
-    """The actual calls less those extra ones that are allowed: `expected` itself where all can be
-    explained so.
+    """The actual calls without the extra ones that are allowed: `expected` itself if that explains
+    all.
 
-    `reach` holds how many expected calls can be behind us; a call that may be extra is also worth a
-    try as one."""
+    `reach` holds how many expected calls can be behind us; a call that may be extra is also tried
+    as an expected one."""
     reach = {0}
     for actual_call in actual:
         extra = json_match.named(actual_call.name, options.allow_extra_tools)

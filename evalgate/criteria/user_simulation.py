@@ -83,7 +83,7 @@ def grade(
     if not ask.deviations.simulator_turn_unjudged:
         return _conclude_as_adk(by_turn, threshold=threshold)
     if len(by_turn) > count:
-        *by_turn, last, end = by_turn  # valid where both are
+        *by_turn, last, end = by_turn  # valid if both are
         scores = (min(*last.scores, *end.scores),) if last.scores and end.scores else ()
         findings = (*last.findings, *end.findings)
         by_turn.append(JudgedTurn(scores=scores, findings=findings, lack=last.lack or end.lack))
@@ -92,9 +92,9 @@ def grade(
 
 
 def _conclude_as_adk(by_turn: Sequence[JudgedTurn], *, threshold: float) -> Grade:
-    """ADK's rule: a turn counts where its score reaches the threshold, one without a verdict counts
-    as 0, one sample that raises voids everything, and the verdict on the end replaces the last
-    turn's where it is below."""
+    """ADK's rule: a turn counts if its score reaches the threshold, and as 0 without a verdict; one
+    sample that raises voids everything; the verdict on the end replaces the last turn's if it is
+    below."""
     voided = next(
         (
             turn.lack
@@ -120,8 +120,7 @@ def _sampled(
     options: SimulatorQualityOptions,
     ask: Asking,
 ) -> list[SampledRequest]:
-    """One on each message from the second on, then one on ending the conversation where it
-    ended."""
+    """One for each message from the second on, then one for the end of the conversation."""
     messages = [prompting.text_of(turn.user_content) for turn in evidence.actual[1:]]
     if not ask.deviations.simulator_cut or evidence.ended_by is not Ending.TURN_LIMIT:
         messages.append(options.stop_signal)
@@ -153,8 +152,7 @@ def _first(turn: Invocation, scenario: ConversationScenario) -> JudgedTurn:
 
 
 def grade_ended(evidence: TrialView) -> Grade:
-    """1.0 where the user ended the conversation, or its turns were written down; 0.0 where it was
-    cut."""
+    """1.0 if the user ended the conversation, or its turns were written down; 0.0 if it was cut."""
     if evidence.case.scenario is None:
         return Score(value=1.0)
     match evidence.ended_by:

@@ -1,5 +1,4 @@
-"""Criteria of Google Cloud's evaluation service: what it is sent, what its replies say, and which
-judge stands in.
+"""Criteria of Google Cloud's evaluation service: requests, replies, and the judge that replaces it.
 
 The service is one more judge: its questions are bodies of `:evaluateInstances`, so that they are
 cached, paced and paid for like any other."""
@@ -66,8 +65,8 @@ def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
 
 
 def conversation(invocations: Sequence[Invocation]) -> Json:
-    """A whole conversation as the service takes it: agents, and events by turn. It knows no tools
-    but objects."""
+    """A whole conversation as the service takes it: agents, and events by turn. It takes only
+    object tools."""
     agents: dict[str, Any] = {}
     for agent in (agent for invocation in invocations for agent in invocation.agents):
         tools = [tool for tool in prompting.tools_of_agent(agent) if isinstance(tool, dict)]
@@ -146,7 +145,7 @@ def _number(value: Any) -> float | None:
 def _rubric(verdict: Json, turn: int | None) -> Finding:
     content = _object(_object(verdict.get("evaluatedRubric")).get("content"))
     subject = _object(content.get("property")).get("description") or ""
-    holds = bool(verdict.get("verdict"))  # the service leaves the field out where it is false
+    holds = bool(verdict.get("verdict"))  # the service omits the field if it is false
     text = str(verdict.get("reasoning") or "")
     return Finding(
         text=text,
@@ -161,8 +160,8 @@ def _rubric(verdict: Json, turn: int | None) -> Finding:
 
 
 def grade_turns(ask: Asking, bodies: Sequence[Json], metric: str) -> Grade:
-    """The mean over turns; unknown as soon as one turn is. ADK leaves out turns without a score,
-    and ends where a call raises."""
+    """The mean over turns; unknown as soon as one turn is. ADK skips turns without a score, and
+    stops if a call raises."""
     ballots = [ask_service(ask, body, metric) for body in bodies]
     results = ask.panel.vote_all(ballots)
     by_turn = [_judged(result, number) for number, result in enumerate(results, start=1)]
@@ -282,8 +281,8 @@ PROPERTIES: Final[Mapping[str, tuple[Rubric, ...]]] = {
         outputs_used="The agent used the tool outputs as they are: it neither ignored nor changed nor made them up.",
     ),
 }
-"""What is checked, by metric; the share of properties that hold is the score where a judge model
-stands in."""
+"""The properties checked, by metric. A judge model in place of the service scores the share of
+them."""
 
 
 # --- the judge that stands in ---------------------------------------------------------------------
@@ -403,7 +402,7 @@ def _median(result: VoteResult) -> float | None:
 
 
 def grade_conversation(evidence: TrialView, *, ask: Asking, metric: str) -> Grade:
-    """The service's score of the conversation, which stands at the last turn."""
+    """The service's score of the conversation, recorded at the last turn."""
     body = ask_metric(metric, conversation(evidence.actual))
     result = ask.panel.vote(ask_service(ask, body, metric))
     grade = judged.conclude([_judged(result, None)], nothing=_NOTHING)

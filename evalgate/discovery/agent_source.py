@@ -46,7 +46,7 @@ _OTHER_PREFIXES = {
 
 
 def keys_of(model: str) -> tuple[str, ...]:
-    """The variables of which one holds the key of a model; none where it takes no key."""
+    """The variables that may hold the key of a model; empty if it needs no key."""
     model_name = models.parse_name(model)
     if model_name.client == "gemini":
         return () if model_name.vertex else GOOGLE_KEYS
@@ -56,7 +56,7 @@ def keys_of(model: str) -> tuple[str, ...]:
 
 
 def is_google(model: str) -> bool:
-    """Whether google-genai asks a model, by a key or by way of Vertex AI."""
+    """True if google-genai asks a model, by a key or by way of Vertex AI."""
     return models.parse_name(model).client == "gemini"
 
 
@@ -87,8 +87,8 @@ class AgentSource(ModuleSource):
 
     @property
     def uses_vertex(self) -> bool:
-        """Whether google-genai asks Vertex AI: as the `.env` says, else the source; or as the
-        example suggests."""
+        """True if google-genai asks Vertex AI, by the `.env` or else the source; or by the
+        example."""
         flags = (
             self.values.get(VERTEX[0]) or self.sets.get(VERTEX[0], ""),
             self.samples.get(VERTEX[0], ""),
@@ -97,11 +97,11 @@ class AgentSource(ModuleSource):
 
 
 ReadText = Callable[[str], str | None]
-"""The text of a file by its posix path below the root; None where there is none."""
+"""The text of a file by its posix path below the root; None if it is missing."""
 
 
 def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
-    """What the source of an agent says; nothing where it is not Python of the checkout."""
+    """Read the source of an agent; empty if it is not Python of the checkout."""
     files = _start_of(use, read)
     if not files:
         return AgentSource()
@@ -181,7 +181,7 @@ def _join(folder: str, name: str) -> str:
 
 
 def _nearest(names: Iterable[str], folder: str, read: ReadText) -> dict[str, str]:
-    """What stands in the first file of these names from a folder up to the root."""
+    """The variables in the first of these files, from a folder up to the root."""
     places = (PurePosixPath(folder), *PurePosixPath(folder).parents)
     texts = (read(_join(str(place), name)) for place in places for name in names)
     return dotenv.parse(next((text for text in texts if text is not None), ""))
@@ -196,14 +196,14 @@ def _of_yaml(text: str) -> ModuleSource:
 
 
 def read_module(text: str) -> ModuleSource:
-    """What a module of Python says; nothing where it cannot be parsed, which whoever imports it
-    will tell."""
+    """Read a Python module; the result is empty if it cannot be parsed, which its importer
+    reports."""
     module = parse(text)
     return ModuleSource() if module is None else _ModuleReader(module).source()
 
 
 def parse(text: str) -> ast.Module | None:
-    """The syntax tree of a module; None where this Python cannot parse it."""
+    """The syntax tree of a module; None if this Python cannot parse it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of invalid escapes
@@ -380,7 +380,7 @@ def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _below(node: ast.AST, gently: bool) -> Iterator[_Pending]:  # noqa: FBT001 - private
-    """The children of a node; what runs only where the module is a script is left out."""
+    """The children of a node, without code that runs only if the module is a script."""
     if isinstance(node, ast.If) and "__name__" in {_name(leaf) for leaf in _leaves(node.test)}:
         yield from ((child, gently) for child in node.orelse)
         return

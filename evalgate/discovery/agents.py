@@ -43,8 +43,8 @@ def code_files(root: Path) -> Iterator[str]:
 
 
 def is_evaluation_file(path: str) -> bool:
-    """Whether a file, by its posix path below the root, holds cases, criteria or rules rather than
-    an agent."""
+    """True if a file, by its posix path below the root, holds cases, criteria or rules and not an
+    agent."""
     name = path.rpartition("/")[2]
     return (
         name.endswith(walk.EVALUATION_ENDINGS)
@@ -59,11 +59,10 @@ ENTRY_NAMES = frozenset({"root_agent", "get_agent_async"})
 
 
 def offers_agent(source: str) -> bool:
-    """Whether the module defines, assigns or imports `root_agent`, `get_agent_async`, or an `app`
-    of ADK.
+    """True if the module defines, assigns or imports `root_agent`, `get_agent_async`, or an ADK
+    `app`.
 
-    Source that this Python cannot parse is judged by its words.
-    """
+    Source that this Python cannot parse is judged by its words."""
     if not any(name in source for name in (*ENTRY_NAMES, "google.adk", "import app")):
         return False
     module = agent_source.parse(source)
@@ -83,8 +82,8 @@ def offers_agent(source: str) -> bool:
 
 
 def defines_agent(source: str) -> bool:
-    """Whether the module itself makes the agent that it offers: it is not imported from elsewhere,
-    as tests do."""
+    """True if the module itself makes the agent that it offers, and does not import it as tests
+    do."""
     module = agent_source.parse(source) if any(name in source for name in ENTRY_NAMES) else None
     body = [] if module is None else module.body
     statements = [
@@ -119,7 +118,7 @@ def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
 
 
 ReadSource = Callable[[str], str]
-"""The text of a file of the repository by its posix path; empty where it cannot be read."""
+"""The text of a file of the repository by its posix path; empty if it cannot be read."""
 
 
 @frozen_dataclass
@@ -142,7 +141,7 @@ class AgentFolders:
                 self._children.setdefault(above or ".", []).append(folder)
 
     def holds_agent(self, folder: str) -> bool:
-        """Whether the folder has a root_agent.yaml, or an agent.py or __init__.py that offers an
+        """True if the folder has a root_agent.yaml, or an agent.py or __init__.py that offers an
         agent."""
         if folder not in self._known:
             names = self.files.get(folder, frozenset())
@@ -181,7 +180,7 @@ class AgentFolder:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether nothing but that there is no other speaks for it."""
+        """True if it was chosen only because there is no other."""
         return self.found_by.startswith("only ")
 
 
@@ -196,7 +195,7 @@ class Ambiguous:
 def find_agent(
     key: str, *, folders: AgentFolders, app_name: str = "", named_by: str = ""
 ) -> AgentFolder | Ambiguous | None:
-    """The agent of the evaluation file `key`: `app_name` first (told by case `named_by`), then the
+    """The agent of the evaluation file `key`: `app_name` first (set by case `named_by`), then the
     nearest."""
     agent = (
         _find_by_name(key, app_name=app_name, named_by=named_by, folders=folders)
@@ -331,7 +330,7 @@ UNKNOWN = AgentUse(
     options={agents.DRIVERS[agents.DEFAULT].argument: "."},
     found_by="nothing found",
 )
-"""Stands in where no agent was found: the problem beside it is an error, so that it never runs."""
+"""The agent of a suite that has none: the error reported with it keeps it from running."""
 
 CODES = frozenset(
     {"no-agent", "ambiguous-agent", "agent-aside", "app-name-unmatched", "mixed-app-names"}
@@ -437,8 +436,8 @@ def _examples_of(folder: str, key: str) -> str:
 
 
 def _no_agent(absent: Sequence[str], elsewhere: Sequence[str]) -> Problem:
-    """That there is no agent for the files `absent`; `elsewhere`: files that make one and are not
-    called agent.py."""
+    """The error that the files `absent` have no agent. `elsewhere`: files that make one and are not
+    agent.py."""
     several = len(absent) > 1
     files = (
         f" for {words.counted(len(absent), 'evaluation file')} ({words.listed(absent)})"
@@ -517,11 +516,10 @@ class SeenCheckout:
 
 
 def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) -> Iterator[Problem]:
-    """What is wrong with the places of agents that a rule names, each agent once. `places`: of
-    evalgate.yml, where it names them.
+    """Problems with the places of agents that a rule names, each agent once. `places`: of the rules
+    in evalgate.yml.
 
-    An error for what no environment could make right, a warning for what may be installed.
-    """
+    An error if no environment could fix it, a warning if the agent may be installed."""
     checkout = SeenCheckout(tree.root, tree=tree)
     origins = set()
     for use in uses:
@@ -545,7 +543,7 @@ def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) ->
 
 
 def _driver_meant(text: str) -> str:
-    """The hint where a driver may have been meant: `comand:node agent.mjs`."""
+    """The hint if a driver may have been meant: `comand:node agent.mjs`."""
     name, colon, argument = text.partition(":")
     if not colon or len(name) < 2 or not name.isidentifier():
         return ""

@@ -44,11 +44,11 @@ LARGEST_CONFIG = 1024 * 1024
 def check(
     uses: Iterable[CriterionUse], *, specs: Mapping[str, CriterionSpec]
 ) -> tuple[tuple[CriterionUse, ...], tuple[Problem, ...]]:
-    """Check each criterion's name, threshold and options; the criteria in their order, and what is
-    wrong with them.
+    """Check each criterion's name, threshold and options; return the criteria in order, and the
+    problems.
 
-    One that has an error is kept as it was written. Custom metrics (`code`) have no scale and
-    options of their own, so that only a threshold that is no number is found there."""
+    A criterion with an error is kept as written. Custom metrics (`code`) have no scale and options
+    of their own, so that only a threshold that is not a number is reported."""
     checked: list[CriterionUse] = []
     problems: list[Problem] = []
     for use in uses:
@@ -77,8 +77,7 @@ def check(
 def informational_uses(
     specs: Mapping[str, CriterionSpec], *, beside: Iterable[CriterionUse] = ()
 ) -> tuple[CriterionUse, ...]:
-    """The informational criteria of the table that are not among `beside`: every suite is told
-    them."""
+    """The informational criteria of the table that are not in `beside`: every suite gets them."""
     names = {use.name for use in beside}
     return tuple(
         criteria_base.with_facts(
@@ -148,7 +147,7 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> list[P
     unreachable = threshold < lowest if use.lower_is_better else threshold > highest
     effect = "no score can reach it" if unreachable else "every score passes it"
     message = f"`{use.name}`: the threshold is {threshold:g}, the criterion scores {_scale(spec)}: {effect}"
-    # on a scale of 10 or 100, where it is one up to 1
+    # on a scale of 10 or 100, instead of up to 1
     is_share = highest == 1 and 2 <= threshold <= 100
     hint = f"Did you mean {threshold / (10 if threshold <= 10 else 100):g}?" if is_share else ""
     return [errors.error("threshold-out-of-range", message, use.place, hint)]
@@ -167,8 +166,8 @@ def _scale(spec: CriterionSpec) -> str:
 
 
 def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list[Problem]]:
-    """The options that count, and what is wrong: an error where ADK refuses, a warning where it
-    takes no notice."""
+    """The effective options and their problems: an error if ADK refuses, a warning if it ignores
+    them."""
     fields = spec.options.model_fields.items()
     option_names = {name for field, info in fields for name in (field, info.alias) if name}
     unknown = set() if spec.ours else set(use.options) - option_names
@@ -187,11 +186,9 @@ def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list
 
 
 def _unknown_option(use: CriterionUse, spec: CriterionSpec, name: str) -> Problem | None:
-    """What is wrong with an option that the criterion does not have: ADK keeps any, and reads none
-    of them.
+    """The problem with an option that the criterion does not have: ADK keeps any, and reads none.
 
-    One is ADK's for every criterion, also where it is without effect.
-    """
+    One option is ADK's for every criterion, even if it has no effect."""
     if shapes.field(name) == FOR_ALL:
         try:
             _BOOLEAN.validate_python(use.options[name])
@@ -252,7 +249,7 @@ def _option(path: tuple[int | str, ...]) -> str:
 
 
 def _names_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The field names of the model that stands at `path` within `model`; empty where none does."""
+    """The field names of the model at `path` within `model`; empty if there is no model."""
     here: type[BaseModel] | None = model
     for step in path:
         if isinstance(step, int) or here is None:
@@ -274,7 +271,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
-"""What ADK scores where no config is found (google-adk 2.13, eval_config)."""
+"""ADK's criteria if no config is found (google-adk 2.13, eval_config)."""
 
 SCENARIO_DEFAULT = CriterionUse(
     name="multi_turn_task_success_v1",
@@ -282,8 +279,8 @@ SCENARIO_DEFAULT = CriterionUse(
     options={"judge": "llm"},
     where_applicable=True,
 )
-"""What scenarios are scored by where no config is found: ADK's defaults compare with turns that
-they do not have."""
+"""The criterion of scenarios if no config is found: ADK's defaults compare turns that scenarios
+lack."""
 
 ADK_CONFIG = "test_config.json"
 YAML_CONFIGS = ("eval_config.yaml", "eval_config.yml")
@@ -292,7 +289,7 @@ _YAML = (".yaml", ".yml")
 
 
 class CriteriaFinder:
-    """Finds the criteria of suite after suite; each config is read once, its problems told once."""
+    """Finds the criteria of each suite; reads each config once, reports its problems once."""
 
     def __init__(
         self, tree: Tree, settings: Settings, *, specs: Mapping[str, CriterionSpec]
@@ -402,8 +399,8 @@ class CriteriaFinder:
         return None
 
     def _holds_criteria(self, path: str) -> bool:
-        """Whether a file of any name is ADK-shaped: `criteria` by name, of which one is known or
-        has code."""
+        """True if a file of any name has ADK's shape: `criteria` by name, one of them known or with
+        code."""
         if path not in self._foreign:
             data = self.tree.read(path, largest=LARGEST_CONFIG) if path.endswith(".json") else b""
             is_config, value = PurePosixPath(path).name in walk.CONFIG_NAMES, None
@@ -418,7 +415,7 @@ class CriteriaFinder:
                     if isinstance(uses, dict)
                     else set()
                 )
-                # what is called eval_config.json and cannot be read is told of by its reader
+                # its reader reports an eval_config.json that cannot be read
                 holds = (
                     (uses is not None or value is None)
                     if is_config
@@ -442,8 +439,8 @@ class CriteriaFinder:
         self.problems.append(errors.warning("near-name", message, Place(file=paths[0]), hint))
 
     def _is_foreign(self, path: str) -> bool:
-        """Whether the content is none of ours: others call files eval_config.yaml as well. Of what
-        cannot be read its reader will tell."""
+        """True if the content is not ours: others call files eval_config.yaml as well. Unreadable
+        files are reported by their reader."""
         if path not in self._foreign:
             data = self.tree.read(path)
             text = plain.decode(data, file=path)

@@ -69,11 +69,11 @@ def discover(
     tree: Tree | None = None,
     unrun_suffices: bool = False,
 ) -> Discovery:
-    """Find what is to be evaluated below `settings.root`; nothing is imported or run. `tree`: the
-    walk of it, where it is known.
+    """Find everything to evaluate below `settings.root`; nothing is imported or run. `tree`: its
+    walk, if it is known.
 
-    Raises NothingToDo where no file or case is left and no problem explains it; with
-    `unrun_suffices` only where there is no file of a library either, of any kind."""
+    Raises NothingToDo if no file or case is left and no problem explains it; with `unrun_suffices`
+    only if there is no library file of any kind either."""
     search = _Search(settings, tree, unrun_suffices=unrun_suffices)
     libraries = search.files.libraries
     if libraries and unrun_suffices and not (search.keys or search.others):
@@ -115,7 +115,7 @@ class _Search:
             self.unrun = (*self.unrun, *homeless)
 
     def insist(self) -> None:
-        """Raises NothingToDo where nothing is left and no problem explains it."""
+        """Raises NothingToDo if nothing is left and no problem explains it."""
         files, read = self.files, self.read
         outside = (problem for problem in files.unmatched if problem.code == "outside-root")
         of_libraries = (problem for library in files.libraries for problem in library.problems)
@@ -148,7 +148,7 @@ class _Search:
 def _unread(
     search: _Search, finder: CriteriaFinder, specs: Mapping[str, CriterionSpec]
 ) -> tuple[Suite, ...]:
-    """Suites of files that cannot be read: their configs may be wrong as well, and all is told at
+    """Suites of files that cannot be read: their configs may be wrong, too; all is reported at
     once."""
     settings, libraries = search.settings, search.files.libraries
     broken = {
@@ -216,7 +216,7 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
 def suites_of_all(
     settings: Settings, *, specs: Mapping[str, CriterionSpec]
 ) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
-    """The suites of the whole repository, whatever is selected, and what is wrong; neither where
+    """The suites of the whole repository, whatever is selected, and their problems. Empty if
     nothing is found."""
     try:
         discovery = discover(settings.model_copy(update={"paths": (), "grep": ""}), specs=specs)
@@ -260,7 +260,7 @@ def _unheeded(
 class SelectedFiles:
     """What the selections of a door name."""
 
-    tree: Tree  # walked a second time where a selection names a folder that was passed over
+    tree: Tree  # walked again if a selection names a folder that was skipped
     chosen: list[Selection]  # of ADK's files
     exact: set[str]  # files that are named exactly
     libraries: tuple[FormatFiles, ...]  # with what is selected of them
@@ -335,7 +335,7 @@ def _add_configs(tree: Tree, files: Iterable[str]) -> None:
 def _of_libraries(
     libraries: Sequence[FormatFiles], selected: Sequence[Selection], settings: Settings
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The sets of libraries that are selected, and what is told of them."""
+    """The sets of libraries that are selected, and their problems."""
     selected_ids = {
         key: selection.case_ids
         for selection in selected
@@ -387,7 +387,7 @@ def _files(
 
 
 def _is_within(path: str, root: Path) -> bool | None:
-    """Whether a path leads to the root or below, links followed; None for what cannot be a path."""
+    """True if a path leads to the root or below, links followed; None if it cannot be a path."""
     try:
         return (root / path).resolve().is_relative_to(root.resolve())
     except (OSError, RuntimeError, ValueError):  # such as loops of links
@@ -407,8 +407,8 @@ def _ignored_within(tree: Tree, settings: Settings) -> set[str]:
 
 
 def _relative(text: str, root: Path) -> str:
-    """A selection with an absolute path within the root, relative to it; also where a link leads to
-    the root."""
+    """A selection, relative to the root if its absolute path is within it, or a link leads to the
+    root."""
     path = Path(text.strip())
     try:
         if not path.is_absolute():
@@ -424,11 +424,10 @@ def _relative(text: str, root: Path) -> str:
 
 @frozen_dataclass
 class _Read:
-    """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those that are
-    agents-cli's.
+    """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those of
+    agents-cli.
 
-    `others`: files that are called like evaluation files and are none.
-    """
+    `others`: files that only have the name of an evaluation file."""
 
     sets: dict[str, EvalSet]
     failed: set[str]
@@ -438,8 +437,8 @@ class _Read:
 
 
 def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) -> _Read:
-    """Read the files; those that are evaluation files by nothing but their name are passed over
-    unless `exact_keys`."""
+    """Read the files; those that are evaluation files only by name are skipped unless in
+    `exact_keys`."""
     read = _Read(sets={}, failed=set(), datasets=set(), others=set(), problems=[])
     for key in keys:
         is_meant = key in exact_keys or key.endswith(walk.OWN_ENDINGS)
@@ -528,8 +527,8 @@ def _suites_of(
 def _broken(
     libraries: Sequence[FormatFiles], unrun: Iterable[Problem], sets: Collection[str]
 ) -> list[str]:
-    """The files of evaluations that have an error, which keeps them from being run; and those of
-    evaluations that the user named and that are not run, where no other of the file is."""
+    """The evaluation files that an error keeps from being run. Includes files that the user named
+    if they have only evaluations that are not run."""
     files = {
         problem.place.file
         for problem in unrun
@@ -613,11 +612,10 @@ def folders_named(texts: Iterable[str], *, files: Files) -> list[str]:
 def pick_cases(
     sets: Mapping[str, EvalSet], selections: Sequence[Selection]
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The sets reduced to what is selected; without selections all. A set of which nothing is left
-    is dropped.
+    """The sets reduced to the selected cases; all without selections. A set without cases is
+    dropped.
 
-    A case id that stands in no file of its selection is a problem.
-    """
+    A case id that is in no file of its selection is a problem."""
     if not selections:
         return dict(sets), ()
     ids_by_key: dict[str, set[str] | None] = {}
@@ -641,11 +639,10 @@ def pick_cases(
 
 
 def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
-    """The sets reduced to cases whose id or first user text matches `pattern`; sets without any are
+    """The sets reduced to cases whose id or first user text matches `pattern`; empty sets are
     dropped.
 
-    The pattern is a regular expression, or plain text where it is not a valid one; case is ignored.
-    """
+    The pattern is a regular expression, or plain text if it is not a valid one; case is ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # for sets that look nested: `[[]`
         try:
@@ -668,7 +665,7 @@ def _with_cases(eval_set: EvalSet, cases: tuple[Case, ...]) -> EvalSet:
 
 
 def opening_text(case: Case) -> str:
-    """The first thing that the user says; empty where that is nothing or no text."""
+    """The first thing that the user says; empty if that is nothing or not text."""
     if case.scenario is not None:
         return case.scenario.starting_prompt
     if not case.conversation:

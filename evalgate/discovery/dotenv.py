@@ -1,5 +1,5 @@
-"""The `.env` of an agent: what of it judges are asked with as well, and how the base's agent gets
-one that git does not keep."""
+"""The `.env` of an agent: its variables that judges use as well, and how the base's agent gets one
+that git does not keep."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def of_agent(use: AgentUse, root: Path) -> dict[str, str]:
 
 
 def read(path: Path) -> dict[str, str]:
-    """What a file sets, each variable as it stands there: values that refer to others are left
+    """The variables that a file sets, as written there: values that refer to others are left
     out."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
@@ -168,7 +168,7 @@ def _files(uses: Iterable[AgentUse], root: Path) -> Collection[Path]:
 
 
 def _why_not(path: Path, root: Path, environ: Environ) -> str:
-    """Why a file may be part of the commit; "" where it is not."""
+    """Why a file may be part of the commit; "" if it is not."""
     if path.resolve() != root.resolve() / path.relative_to(root):
         return "a symbolic link leads there"
     try:

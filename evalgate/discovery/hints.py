@@ -25,10 +25,10 @@ def pattern_problems(
     """A warning for each rule of `agents`, `suites` and `exclude` whose globs match no evaluation
     file.
 
-    Of a rule with several globs, those that name a file exactly are told alone. `files`: all
-    evaluation files of the repository, whatever a run selects. `left_out`: those that are excluded
-    or that git ignores, for `exclude`. Who excludes what is not there may only be careful: that is
-    told where a name like it is there."""
+    In a rule with several globs, those that name a file exactly are reported alone. `files`: all
+    evaluation files of the repository, whatever a run selects. `left_out`: files that are excluded
+    or that git ignores, for `exclude`. An `exclude` without a match may be a precaution: it is
+    reported if a similar name exists."""
     gate_file, locate = settings.gate_file, settings.places or _no_places
     of_agents = [
         (("agents", index, "suites"), rule.suites) for index, rule in enumerate(gate_file.agents)
@@ -61,8 +61,7 @@ def exact_names(gate_file: GateFile) -> frozenset[str]:
 
 
 def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Problem]:
-    """A warning for each criterion under `compare` and `judge: criteria` that is none of
-    `names`."""
+    """A warning for each criterion under `compare` and `judge: criteria` that is not in `names`."""
     gate_file, locate = settings.gate_file, settings.places or _no_places
     compared: list[tuple[str, ...]] = [("compare", name) for name in gate_file.compare]
     for path in (*compared, *(("judge", "criteria", name) for name in gate_file.judge.criteria)):
@@ -87,7 +86,7 @@ def _matches_any(patterns: Sequence[str], files: Iterable[str]) -> bool:
 
 
 def _is_skipped(pattern: str) -> bool:
-    """Whether the pattern is of folders that no walk enters, whatever lies in them."""
+    """True if the pattern is for folders that no walk enters, whatever is in them."""
     folders = [part for part in pattern.removeprefix("!").split("/") if part.strip("*")]
     return any(part in walk.SKIPPED_FOLDERS or part.startswith(".") for part in folders)
 
@@ -207,7 +206,7 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
         path for path in tree.near_names if walk.NEAR_CONFIG.fullmatch(path.rpartition("/")[2])
     )
     near = {path for path in alike if _holds(tree, path, b"criteria")}
-    # told with ADK's defaults
+    # shown with the defaults
     dashed = {path for path in tree.config_files if path.endswith("test-config.json")}
     missed = _by_nearest(
         suites, lambda suite: near | dashed if suite.criteria_source.file else near
@@ -225,7 +224,7 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
 
 
 def holds_cases(tree: Tree, path: str) -> bool:
-    """Whether the file holds what only an evaluation set holds."""
+    """True if the file has a key that only such sets have."""
     return _holds(tree, path, b"eval_cases", b"evalCases", b"expected_tool_use")
 
 
@@ -270,8 +269,8 @@ def nothing_found(
     problems: Iterable[Problem],
 ) -> NothingToDo:
     """The error for a run without cases. `cases`, `files`: how many were read before the search
-    text was applied. `other_files`: files that were passed over because nothing but their name is
-    that of an evaluation file."""
+    text was applied. `other_files`: files that were skipped because only their name is that of an
+    evaluation file."""
     all_problems = tuple(problems)
     if cases and grep:
         message = f"none of {words.counted(cases, 'case')} in {words.counted(files, 'evaluation file')} matches {grep!r}"
@@ -309,8 +308,8 @@ def _where(tree: Tree, other_files: Sequence[str]) -> Iterator[str]:
 
 
 def _why_other(tree: Tree, path: str) -> str:
-    """What stands in a file in place of an evaluation set; "" where it is of too many problems to
-    tell."""
+    """The first error in a file that is not an evaluation set, with its hint; "" if there is no
+    error."""
     data = tree.read(path, largest=LARGEST_BYTES)
     text = data if isinstance(data, Problem) else text_plain.decode(data, file=path)
     problems = (

@@ -37,7 +37,7 @@ def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
 
 
 def _place_of(suite: Suite, case: Case) -> Place:
-    """Where a case stands, else its file."""
+    """The place of a case, else its file."""
     return case.place or Place(file=suite.key)
 
 
@@ -117,8 +117,7 @@ def _deciding(suite: Suite, case: Case) -> list[CriterionUse]:
 
 
 def nothing_expected(suite: Suite) -> Iterator[Problem]:
-    """A trajectory is scored where no case expects a tool call, or where some say nothing of
-    tools."""
+    """A trajectory is scored although no case expects a tool call, or some do not mention tools."""
     use = next((use for use in suite.criteria if use.name == TRAJECTORY and use.code is None), None)
     static = [
         case
@@ -297,7 +296,7 @@ def _answers(turn: Invocation) -> bool:
 
 
 def _has_words(turn: Invocation) -> bool:
-    """Whether ROUGE-1 has something to count: a smile alone is an answer, and no word."""
+    """True if ROUGE-1 has something to count: an emoji is an answer, but not a word."""
     answer = model_turns.answer(turn)
     return any(char.isascii() and char.isalnum() for char in answer) or bool(
         response_match.split(answer)
@@ -386,8 +385,8 @@ def starting_prompts(suite: Suite) -> Iterator[Problem]:
 
 
 def simulator_settings(suite: Suite) -> Iterator[Problem]:
-    """Custom instructions that never say who the user is, where a scenario has a persona; a
-    criterion that judges the end by another signal than the one that ends conversations."""
+    """Custom instructions that never say who the user is, if a scenario has a persona. A criterion
+    that judges the end by another signal than the one that ends conversations."""
     template = suite.simulator.custom_instructions
     played = [
         case
@@ -434,15 +433,13 @@ CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
     rubrics_missing,
     metrics_not_run,
 )
-"""What is looked for in each suite, in the order it is told."""
+"""The checks of each suite, in the order of their reports."""
 
 
 def lint(suites: Iterable[Suite], *, deviations: Deviations = OURS) -> tuple[Problem, ...]:
     """Everything suspicious in `suites`, in their order; linear in cases and turns.
 
-    Criteria that this version does not know are passed over here: `discovery.criteria`
-    tells of them.
-    """
+    Criteria that this version does not know are skipped: `discovery.criteria` reports them."""
     problems: list[Problem] = []
     files: dict[str, list[str]] = {}
     reference_check = partial(references_missing, deviations=deviations)
@@ -453,7 +450,7 @@ def lint(suites: Iterable[Suite], *, deviations: Deviations = OURS) -> tuple[Pro
     for set_id, keys in files.items():
         if len(keys) > 1 and set_id:
             message = f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}"
-            hint = "evalgate tells them apart by path; `adk eval` refuses to run them together."
+            hint = "evalgate identifies them by path; `adk eval` refuses to run them together."
             problems.append(
                 errors.warning("duplicate-set-id", message, place=Place(file=keys[1]), hint=hint)
             )

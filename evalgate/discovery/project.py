@@ -37,10 +37,10 @@ class Project:
     # of other formats; problems of what is not run are not among `problems`
     libraries: tuple[FormatFiles, ...] = ()
     commit: str = ""  # that is checked out
-    dirty: bool | None = None  # whether files differ from the commit; None where that is not known
+    dirty: bool | None = None  # files differ from the commit; None if unknown
 
     def stops(self, *, strict: bool) -> bool:
-        """Whether anything is wrong: errors are, with `strict` warnings too."""
+        """True if anything is wrong: errors are, with `strict` warnings too."""
         worst = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
         return any(problem.severity in worst for problem in self.all_problems())
 
@@ -57,7 +57,7 @@ class Project:
         }
 
     def fatal(self) -> bool:
-        """Whether there is an error that concerns the whole run."""
+        """True if there is an error that concerns the whole run."""
         errors_only = (problem for problem in self.problems if problem.severity is Severity.ERROR)
         return any(not self._concerned(problem) for problem in errors_only)
 
@@ -67,7 +67,7 @@ class Project:
         return tuple(suite for suite in self.suites if suite.key not in broken)
 
     def only_not_run(self) -> bool:
-        """Whether all that is wrong is that evaluations which the user named are not run."""
+        """True if the only problem is that evaluations which the user named are not run."""
         return bool(self.broken()) and all(
             problem.code == "ces-not-run" for problem in self.broken().values()
         )
@@ -101,8 +101,7 @@ class Project:
         return replace(self, suites=tuple(suites[key] for key in sorted(suites)))
 
     def _concerned(self, problem: Problem) -> set[str]:
-        """The evaluation files that an error is of; none where it is no error, or concerns the
-        run."""
+        """The evaluation files of an error; empty if it is not an error, or concerns the run."""
         if (
             problem.severity is not Severity.ERROR
             or problem.place is None
@@ -122,15 +121,15 @@ class Project:
 
 
 OF_THE_RUN = frozenset({*discover.CODES, "credentials-missing"})
-"""Codes of errors that stand in a file and yet concern the whole run: what was asked for, and what
-is not set."""
+"""Codes of errors in a file that concern the whole run: a wrong selection, or missing
+credentials."""
 
 
 def prepare(
     settings: Settings, *, environ: Environ, tree: Tree | None = None, unrun_suffices: bool = False
 ) -> Project:
-    """Find and check all that a run needs. `tree`: the walk of the root, where it is known. Raises
-    NothingToDo where nothing matched; files that are not run count with `unrun_suffices`."""
+    """Find and check all that a run needs. `tree`: the walk of the root, if it is known. Raises
+    NothingToDo if nothing matched; files that are not run count with `unrun_suffices`."""
     discovery = discover.discover(
         settings, specs=criteria.CRITERIA, tree=tree, unrun_suffices=unrun_suffices
     )

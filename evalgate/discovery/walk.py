@@ -19,7 +19,7 @@ from evalgate.errors import Place, Problem, UnavailableError
 from evalgate.system import git
 
 EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json")
-"""How the names of evaluation files end; whether they are ADK's is told by their content."""
+"""The endings of evaluation file names; the content shows if they are ADK's."""
 
 OWN_ENDINGS = ("evalset.json", "test_config.json")
 """How nobody but ADK names files."""
@@ -44,7 +44,7 @@ SKIPPED_FOLDERS = frozenset(
 )
 VISIBLE_HIDDEN_FOLDERS = frozenset({".github"})
 ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
-"""What stands at the top of a Python environment."""
+"""Names at the top of a Python environment."""
 
 MOST_OTHER_JSON = 5000
 MOST_OTHER_YAML = 5000
@@ -55,7 +55,7 @@ MOST_IGNORED_ENTRIES = 50_000
 LARGEST_BYTES = 256 * 1024 * 1024
 LARGEST_SOURCE_BYTES = 4 * 1024 * 1024
 LARGEST_KEPT_BYTES = 1024 * 1024
-"""Larger files are read again where they are wanted again, which is rare."""
+"""Larger files are read again if they are needed again, which is rare."""
 
 Entries = Mapping[str, "os.DirEntry[str]"]
 
@@ -67,7 +67,7 @@ class IgnoreRules:
     layers: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
 
     def match(self, path: str) -> bool:
-        """Whether the nearest rule that speaks of `path` ignores it; folders end with `/`."""
+        """True if the nearest rule for `path` ignores it; folders end with `/`."""
         for prefix, spec in reversed(self.layers):
             decision = (
                 spec.check_file(path[len(prefix) :]).include if path.startswith(prefix) else None
@@ -78,7 +78,7 @@ class IgnoreRules:
 
 
 def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[Problem, ...]]:
-    """Rules from the text of a .gitignore; a line that git itself would pass over is told as a
+    """Rules from the text of a .gitignore; a line that git itself would skip is reported as a
     note."""
     lines = text.splitlines()
     try:
@@ -95,8 +95,8 @@ def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[
 
 
 def read_checkout_rules(root: Path) -> str:
-    """The text of the checkout's info/exclude, also for a linked worktree; empty where there is
-    none."""
+    """The text of the checkout's info/exclude, also for a linked worktree; empty if it is
+    missing."""
     try:
         source = git.find_source(root)
         is_here = source.working_tree == root.resolve()
@@ -149,7 +149,7 @@ def visit(
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder and no link to one."""
+    """True if it is a folder, not a link to one."""
     try:
         return entry.is_dir(follow_symlinks=False)
     except OSError:
@@ -172,7 +172,7 @@ class Tree:
         """Leave out what git ignores, environments, caches, hidden folders and `exclude` globs.
 
         Symbolic links to folders are not followed (git does not either); links to files only within
-        the root. `also`: folders, relative to the root, that the user named: walked even where they
+        the root. `also`: folders, relative to the root, that the user named: walked even if they
         would be skipped."""
         self.root = root
         self.config_files: set[str] = set()
@@ -216,8 +216,7 @@ class Tree:
         return content
 
     def read_source(self, path: str) -> str:
-        """The text of a source file, with what is not UTF-8 replaced; empty where it cannot be
-        read."""
+        """The text of a source file, with invalid UTF-8 replaced; empty if it cannot be read."""
         content = self.read(path, largest=LARGEST_SOURCE_BYTES)
         return "" if isinstance(content, Problem) else content.decode("utf-8", errors="replace")
 
@@ -323,7 +322,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_own_file(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a regular file of a name that can be told, and no link."""
+    """True if it is a regular file with a valid UTF-8 name, and not a link."""
     try:
         return entry.is_file(follow_symlinks=False) and bool(entry.name.encode("utf-8"))
     except (OSError, UnicodeEncodeError):
@@ -347,8 +346,8 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
 
 
 def read_head(root: Path, path: str, *, size: int) -> bytes:
-    """The first bytes of a file below the root; empty where it cannot be read, and for a link that
-    leads out."""
+    """The first bytes of a file below the root; empty if it cannot be read, or is a link that leads
+    out."""
     full_path = root / path
     try:
         if full_path.is_symlink() and not full_path.resolve(strict=True).is_relative_to(
@@ -364,8 +363,7 @@ def read_head(root: Path, path: str, *, size: int) -> bytes:
 
 
 def folder_names(root: Path, folder: str) -> frozenset[str]:
-    """The names of the folders and files in a folder, files without their endings; none where it
-    cannot be read."""
+    """The names in a folder, of files without their endings; empty if it cannot be read."""
     try:
         with os.scandir(root / folder) as listing:
             return frozenset(

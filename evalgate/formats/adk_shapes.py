@@ -158,10 +158,10 @@ class PartDetailsWire(AttachmentWire):
 
 
 class PartWire(PartDetailsWire):
-    """google.genai Part, of which only text, calls and responses are read further.
+    """google.genai Part; only its text, calls and responses are read further.
 
-    It is meant to hold one kind of content, and google.genai takes several; ADK reads each of them.
-    """
+    It is meant to hold one kind of content, and google.genai takes several; ADK reads each of
+    them."""
 
     text: str | None = None
     thought: bool | None = None
@@ -329,7 +329,7 @@ class RubricWire(Wire):
 
 
 class AgentDetailsWire(Wire):
-    """ADK's AgentDetails: what one agent of the app was told and given."""
+    """ADK's AgentDetails: the instructions and tools of one agent."""
 
     name: str
     instructions: str = ""

@@ -22,7 +22,7 @@ _READ = _SIGNS | {"reference", "responses", "rubric_groups", "session_input", "s
 
 
 def is_dataset_case(raw: Any) -> bool:
-    """Whether a case is one of a dataset: it has a dataset's keys and none of ADK's."""
+    """True if a case is one of a dataset: it has a dataset's keys and no ADK keys."""
     if not isinstance(raw, dict):
         return False
     keys = {to_snake(key) for key in raw}
@@ -32,7 +32,7 @@ def is_dataset_case(raw: Any) -> bool:
 def read_case(
     raw: Any, *, path: Path, place: Place, problems: Problems, recorded: bool = False
 ) -> Case | None:
-    """The case at `path`; None where it cannot be understood, which is then a problem.
+    """The case at `path`; None, with a problem, if it cannot be understood.
 
     `recorded`: read what the agent answered (`responses`) instead of what it should answer
     (`reference`)."""

@@ -47,7 +47,7 @@ class FormatFiles(ABC):
 
     @abstractmethod
     def is_of_cases(self, file: str) -> bool:
-        """Whether a chosen file holds cases that could be run, rather than what applies to them."""
+        """True if a chosen file holds cases that could be run, not settings that apply to them."""
 
     @abstractmethod
     def criteria_of(self, cases: Iterable[Case]) -> list[CriterionUse]:
@@ -70,7 +70,7 @@ class Format:
     # --- evaluation files ---
 
     def is_evaluation_file(self, path: str) -> bool:
-        """Whether a path alone tells that a file holds evaluations, and is no part of an agent."""
+        """True if its path alone shows that a file has evaluations and is not part of an agent."""
         return False
 
     def find(
@@ -109,7 +109,7 @@ class Format:
     # --- recorded conversations ---
 
     def is_trace(self, raw: Any) -> bool:
-        """Whether a JSON value is a recorded conversation, or a part of one."""
+        """True if a JSON value is a recorded conversation, or a part of one."""
         return False
 
     def read_traces(self, raw: Sequence[Any], problems: Problems) -> list[tuple[str, Transcript]]:

@@ -48,7 +48,7 @@ def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
 
 
 def _load(text: str, problems: Problems) -> Any:
-    """What the file holds; None where it cannot be read, which is then a problem."""
+    """The content of the file; None, with a problem, if it cannot be read."""
     if len(text) > _LONGEST:
         message = f"the file has {len(text):,} characters"
         problems.error("file-too-large", message, place=Place(file=problems.file, line=1))
@@ -97,8 +97,7 @@ class SimulatorWire(Wire):
 
 
 def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse | None:
-    """The simulated user as configured; None where it cannot be understood, which is then a
-    problem."""
+    """The simulated user as configured; None, with a problem, if it cannot be understood."""
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
         return None
@@ -198,8 +197,8 @@ OWN_FLAGS = ("informational", "lower_is_better")
 def parse_criteria(
     text: str, *, file: str, locate: Callable[[Path], Place] | None = None
 ) -> CriteriaReading:
-    """Read a test_config.json; every criterion keeps the place where it stands, which `locate`
-    tells where the text is none of the file's own."""
+    """Read a test_config.json; every criterion keeps its place. `locate` gives the places if the
+    text is not the file's own."""
     problems = Problems(text, file=file)
     if locate is not None:
         problems.use_places(locate)
@@ -219,8 +218,8 @@ def parse_criteria(
 
 
 def _members(text: str, problems: Problems) -> JsonObject | None:
-    """The members of the file's object; None where it is no object of criteria, which is then a
-    problem."""
+    """The members of the file's object; None, with a problem, if it is not an object of
+    criteria."""
     items: list[Any] = []
     document = json_source.read(
         text, problems, consumer=lambda _path, raw, _offset: items.append(raw)
@@ -356,8 +355,8 @@ def _code(metric: Any, path: Path, problems: Problems) -> str | None:
 def _use(
     name: str, raw: Any, code: str | None, path: Path, problems: Problems
 ) -> CriterionUse | None:
-    """The criterion as configured, its options in snake_case at their top level; None where it
-    cannot be read."""
+    """The criterion as configured, its options in snake_case at the top level; None if it cannot be
+    read."""
     earlier_failures = problems.failed
     options: JsonObject = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():

@@ -57,7 +57,7 @@ class _Cases:
         self._copies: Counter[str] = Counter()
 
     def add(self, path: Path, raw: Any, offset: int) -> None:
-        """Read the item at `path`, the first of which decides the dialect; what is wrong with it is
+        """Read the item at `path`; the first one decides the dialect. Whatever is wrong with it is
         a problem."""
         place = self._problems.place_at(offset)
         if path[-1] == 0:  # a key that stands twice begins anew: the last one counts
@@ -142,7 +142,7 @@ def _sought(file: str) -> str:
 
 
 def _found(raw: Any) -> str:
-    """What stands there instead: what it is, where that is known, else its keys."""
+    """The value found instead: its kind if that is known, else its keys."""
     if not isinstance(raw, dict):
         return f"found {described(raw)}"
     kind = said_of(raw)
@@ -247,11 +247,10 @@ _CALL_UNREAD = _UNREAD | {"id", "tool_output"}
 
 
 def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
-    """The turn at `path` as ADK converts it; None where it cannot be understood, which is then a
-    problem.
+    """The turn at `path` as ADK converts it; None, with a problem, if it cannot be understood.
 
-    A missing `reference` is an empty answer (null: one without parts), and missing tool calls are
-    none: both are expectations, as in ADK."""
+    A missing `reference` is an empty answer (null: one without parts), and missing tool calls mean
+    no calls: both are expectations, as in ADK."""
     if not isinstance(raw, dict):
         problems.error(
             "wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path
@@ -283,7 +282,7 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
 
 
 def _session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None:
-    """`initial_session`; an empty one is none."""
+    """`initial_session`; None if it is empty."""
     if raw is None:
         problems.warning(
             "adk-rejects-missing", f"`initial_session` is null; read as none. {REJECTED}", path=path
@@ -319,7 +318,7 @@ def _value(
     problems: Problems,
     required: bool = False,
 ) -> Any:
-    """A value of the kind of `absent`, which stands for one that is not written."""
+    """The value of `key`, with the type of its default `absent`."""
     value = fields.get(key, absent)
     if required and key not in fields:
         problems.error(
@@ -507,8 +506,7 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
     """The file in ADK's current format; it reads the same. `session`: ADK's `initial_session` for
     cases without one.
 
-    Raises ConfigError where the file cannot be read, or is in the current format already.
-    """
+    Raises ConfigError if the file cannot be read, or is in the current format already."""
     reading = parse_eval_set(text, file=file)
     if reading.eval_set is None:
         raise ConfigError.collected(reading.problems)

@@ -1,8 +1,9 @@
-"""What a case expects of a turn, changed in its file: the answer, the tool calls; in every dialect
-that is read. And its rubrics, or all of it: a case that is deleted.
+"""Edit a case in its file.
 
-Only the value itself is spliced in (`rewrite`). What comes of it is read again: where anything else
-than that turn of that case would mean something else, the change is refused."""
+An edit changes the answer or the tool calls that a turn expects (in every dialect that is read),
+changes its rubrics, or deletes it. Only the value itself is spliced in (`rewrite`). The result is
+read again: if anything else than that turn of that case would mean something else, the change is
+refused."""
 
 from __future__ import annotations
 
@@ -52,10 +53,10 @@ def change(
     answer: str | None = None,
     steps: Sequence[Event] | None = None,
 ) -> Changed:
-    """The text with the turn (from 0) expecting this answer, and the tool calls in `steps`; None:
+    """The text with the turn (from 0) expecting this answer, and the tool calls in `steps`. None:
     as before.
 
-    Raises ConfigError where the file cannot be read, has no such turn, or cannot be changed without
+    Raises ConfigError if the file cannot be read, has no such turn, or cannot be changed without
     changing more."""
     old_set, dialect = _read(text, file=file)
     at = next((at for at, case in enumerate(old_set.cases) if case.case_id == case_id), None)
@@ -91,7 +92,7 @@ def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]
 
 
 def delete_case(text: str, *, file: str, case_id: str) -> str:
-    """The text without a case. Raises ConfigError as `change`, and where it is the only one."""
+    """The text without a case. Raises ConfigError as `change`, and if it is the only case."""
     old_set, dialect = _read(text, file=file)
     at = _index(old_set, case_id, file=file)
     if len(old_set.cases) == 1:
@@ -117,8 +118,8 @@ def _index(eval_set: EvalSet, case_id: str, *, file: str) -> int:
 
 
 def _cases_path(text: str, dialect: Dialect) -> Path:
-    """Where the list of cases is, in the dialects that have one of objects as ADK writes them; ()
-    in others."""
+    """The path of the list of cases in dialects with a list of objects as ADK writes them; () in
+    others."""
     top = rewrite.find(text, ()) if dialect in (Dialect.ADK, Dialect.ADK_CAMEL) else None
     keys = [key for key in top.value if to_snake(key) == "eval_cases"] if top is not None else []
     return tuple(keys) if len(keys) == 1 else ()
@@ -186,8 +187,7 @@ def _is_as_wanted(
     answer: str | None,
     calls: Sequence[ToolCall] | None,
 ) -> bool:
-    """Whether the file still reads, that turn as it was asked for, and everything else as
-    before."""
+    """True if the file still parses, with that turn as requested and everything else unchanged."""
     new_set = eval_set.parse_eval_set(text, file=file).eval_set
     case, turn = at
     changed = (
@@ -216,8 +216,8 @@ def _is_as_wanted(
 
 
 class _Editor:
-    """A text that is being changed. `pointers`: the values that are new; `failed`: something is not
-    where it was looked for."""
+    """A text that is being changed. `pointers`: the new values; `failed`: something is not at its
+    expected place."""
 
     def __init__(self, text: str, dialect: Dialect, case: int, turn: int, *, of: int) -> None:
         """`turn`: the one to change, of the case's so many."""
@@ -328,7 +328,7 @@ class _Editor:
         name: str,
         args: str,
     ) -> None:
-        """A list of calls: only the arguments that differ where the same tools are called, else all
+        """Set a list of calls: only the differing arguments if the same tools are called, else all
         of it."""
         path: Path = (*holder, self._key(holder, key) or key)
         old_value, old_calls = self._value(path), old_turn.tool_calls

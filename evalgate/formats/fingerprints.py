@@ -71,8 +71,8 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
 
 
 def of_case(case: Case, *, task: str = "") -> str:
-    """Everything that a criterion may see of the case, references and rubrics included; `task`
-    where it is known."""
+    """A digest of all that a criterion may see of the case, with references and rubrics. `task`: if
+    it is known."""
     expected = case.conversation and [
         adk_shapes.invocation_json(turn) for turn in case.conversation
     ]
@@ -122,7 +122,7 @@ def of_trial(key: TrialKey, *, task: str, agent: AgentUse, seed: int) -> str:
 
 
 def of_inputs(inputs: Inputs) -> str:
-    """Equal for agents that read the same; "" where nobody knows what they read."""
+    """Equal for agents that read the same; "" if their inputs are unknown."""
     return digest(sorted(inputs.answers.items())) if inputs.is_known else ""
 
 

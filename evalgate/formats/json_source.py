@@ -41,10 +41,10 @@ class JsonFault(Exception):  # noqa: N818 - a fault of the user's file, not an e
 
 
 class JsonText:
-    """A JSON text and the offsets of its values. Every method raises JsonFault where the text is
-    not JSON.
+    """A JSON text and the offsets of its values. Every method raises JsonFault if the text is not
+    JSON.
 
-    `end`: the offset behind the value that was read last. `noted`: what json reads in silence, a
+    `end`: the offset behind the value that was read last. `noted`: oddities that json accepts, a
     code (`duplicate-key`, `json-nan`, `json-huge`) and a name."""
 
     def __init__(self, text: str) -> None:
@@ -67,7 +67,7 @@ class JsonText:
         return at
 
     def next_at(self, at: int) -> int:
-        """Offset of the next character that is no blank, or the length of the text."""
+        """Offset of the next non-blank character, or the length of the text."""
         blank = _BLANK.match(self.text, at)
         return blank.end() if blank else at
 
@@ -286,7 +286,7 @@ class Problems:
         self._locate: Callable[[Path], Place] | None = None
         self._has_lines = True
         self._line_starts: list[int] | None = None
-        self._last_line = (0, 1, 0)  # offset, its line, where that line begins
+        self._last_line = (0, 1, 0)  # offset, its line, offset of the line
 
     def use_text(self, text: str) -> None:
         """From now on all offsets count in `text`, which came out of a JSON string: there are no
@@ -349,7 +349,7 @@ class Problems:
         self._add(Severity.ERROR, code, message, **more)
 
     def warning(self, code: str, message: str, **more: Unpack[_More]) -> None:
-        """Something was understood that others would refuse, or is probably not what was meant."""
+        """Report something that others would refuse, or that was probably not meant."""
         self._add(Severity.WARNING, code, message, **more)
 
     def note(self, code: str, message: str, **more: Unpack[_More]) -> None:
@@ -367,8 +367,7 @@ class Problems:
         tell("unknown-key" if is_error else "unused-key", message, path=path, hint=hint)
 
     def validated(self, wire: type[AnyWire], raw: Any, *, path: Path) -> AnyWire | None:
-        """What stands at `path`, in its shape; None where it has another, which is then a
-        problem."""
+        """The value at `path`, in the shape `wire`; None, with a problem, if it has another."""
         try:
             return wire.model_validate(raw)
         except ValidationError as error:
@@ -376,7 +375,7 @@ class Problems:
             return None
 
     def validation(self, error: ValidationError, raw: Any, *, path: Path) -> None:
-        """Every finding of pydantic about `raw`, which stands at `path`."""
+        """Report pydantic's findings about `raw`, the value at `path`."""
         paths: set[Path] = set()
         for finding in error.errors(include_url=False):
             inner_path = _user_path(finding["loc"], raw)
@@ -523,7 +522,7 @@ Each: TypeAlias = Callable[[Path, Any, int], None]
 
 _STRINGS_UNWRAPPED = 3
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-"""Half a character, which no file can store where the other half is missing."""
+"""Half a character, which no file can store without the other half."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -539,11 +538,10 @@ class Document:
 def read(
     text: str, problems: Problems, *, consumer: Each, streamed: frozenset[str] = frozenset()
 ) -> Document | None:
-    """Read a JSON file; None where it is not JSON, which is then a problem.
+    """Read a JSON file; None, with a problem, if it is not JSON.
 
     `consumer` gets the items of a list at the top, and of the lists under the keys `streamed`
-    (snake_case; camelCase is taken too). A string that holds JSON is read as the JSON that it
-    holds."""
+    (snake_case; camelCase is accepted too). A string that holds JSON is read as that JSON."""
     if text.startswith(BYTE_ORDER_MARK):
         problems.warning(
             "byte-order-mark", "the file begins with a byte order mark; ADK itself rejects it"
@@ -620,8 +618,8 @@ class _JsonReader:
             del starts[item]
 
     def _value(self, path: Path, at: int) -> tuple[Any, bool]:
-        """The value at a path, and whether its texts can be stored; what was noted while it was
-        read is told."""
+        """The value at a path, and whether its texts can be stored; oddities found in reading are
+        reported."""
         value = self._json.value(at)
         for code, name in self._json.noted:
             message = f"`{name}` is not a JSON number; read anyway"
@@ -635,7 +633,7 @@ class _JsonReader:
         return value, self._check_text(path, value)
 
     def _check_text(self, path: Path, value: Any) -> bool:
-        """Whether all texts of a value can be stored; only escapes of surrogates make one that
+        """True if all texts of a value can be stored; only escaped surrogates make one that
         cannot."""
         if not self._may_break:
             return True

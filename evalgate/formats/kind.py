@@ -48,8 +48,8 @@ class EvalSetReading:
 
 @frozen_dataclass
 class CriteriaReading:
-    """`criteria` holds those that were understood; `simulator` is ADK's user_simulator_config;
-    None: there is none."""
+    """`criteria` holds those that were understood; `simulator` is ADK's user_simulator_config, or
+    None."""
 
     criteria: tuple[CriterionUse, ...] = ()
     simulator: SimulatorUse | None = None
@@ -64,7 +64,7 @@ _SAID = {
 
 
 def said_of(keys: Collection[str]) -> str:
-    """What an object with these keys is: `results of a run (eval_case_results)`; "" where that is
+    """The kind of an object with these keys: `results of a run (eval_case_results)`; "" if
     unknown."""
     names = {to_snake(key): key for key in keys}
     for kind, marks in _SAID.items():
@@ -95,9 +95,9 @@ def kind_of(text: str, *, file: str) -> FileKind:
     """The kind of the file called `file` that holds `text`.
 
     A name that only ADK uses (`*.evalset.json`, `test_config.json`, `*.evalset_result.json`)
-    decides even where the content is broken, so that its faults are reported; a common one
-    (`*.test.json`) needs ADK's content, which is recognised behind conflict markers, comments and
-    bytes that are no text, or ends before it says what it is."""
+    decides even if the content is broken, so that its faults are reported; a common one
+    (`*.test.json`) needs ADK's content, which is recognized behind conflict markers, comments and
+    non-text bytes, or ends before it shows its kind."""
     name = basename(file.replace("\\", "/")).lower()
     if name.endswith((".yaml", ".yml")):
         has_keys = re.search(r"^(metrics_to_run|custom_metrics)\s*:", text[:_HEAD], re.MULTILINE)
@@ -115,8 +115,8 @@ def kind_of(text: str, *, file: str) -> FileKind:
 
 
 def is_cut_off(text: str) -> bool:
-    """Whether a file ends before it says what it is: it is empty, or a bracket stays open behind no
-    key that is foreign to ADK."""
+    """True if a file ends before it shows its kind. It is empty, or has an open bracket and no key
+    that is foreign to ADK."""
     top, opening, inner, _ = first_keys(text)
     if len(text) > _HEAD or (inner if opening == "[" else top) - _SET_KEYS:
         return False

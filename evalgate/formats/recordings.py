@@ -186,12 +186,12 @@ class RecordingReading:
 
 
 def parse_recordings(text: str, *, file: str) -> RecordingReading:
-    """Read a file of recordings; its shape says of which kind.
+    """Read a file of recordings; its shape decides the kind.
 
     `{eval_case_results}`: what the agent did (`actual_invocation`). `{events}`: an ADK session,
-    named by its id. `{eval_cases}`: the conversation of each case, as it was expected;
-    `actual_conversation` or a trace where there is one. `{resourceSpans}`: a trace in OTLP's JSON.
-    A list, or one JSON object after another: protocol messages, traces, spans, or the events of one
+    named by its id. `{eval_cases}`: the expected conversation of each case, or its
+    `actual_conversation` or trace if there is one. `{resourceSpans}`: a trace in OTLP's JSON. A
+    list, or one JSON object after another: protocol messages, traces, spans, or the events of one
     session."""
     problems = Problems(text, file=file)
     first, _, remainder = text[:65_536].lstrip(BYTE_ORDER_MARK).strip().partition("\n")

@@ -1,5 +1,5 @@
-"""One case of an evaluation file: as ADK reads it, else as it is evidently meant, else told what is
-wrong with it."""
+"""A case of an evaluation file: as ADK reads it, else as it is evidently meant, else reported as
+wrong."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TOOLS = frozenset({"tool", "tools", "call", "calls", "function", "functions", "
 
 
 def _holds_calls(name: str, value: Any) -> bool:
-    """Whether a value is a list of tool calls; of bare names only by what it is called."""
+    """True if a value is a list of tool calls; a list of bare names only by its key."""
     if not isinstance(value, list) or not value:
         return False
     if all(isinstance(item, str) for item in value):
@@ -53,9 +53,10 @@ def _holds_calls(name: str, value: Any) -> bool:
 
 
 def lost_key(name: str, value: Any, beside: Collection[str]) -> str:
-    """The key of a turn that an unknown one (in snake_case, `beside` those that were read) probably
-    stands for, where dropping it would drop what is expected: calls where the turn has none, an
-    answer where it has none, and whatever else is called expected; "" where nothing is lost."""
+    """The key of a turn that an unknown key `name` (in snake_case) probably means.
+
+    It is calls if the turn has no calls, an answer if it has no answer, or anything else called
+    expected; "" if dropping the key would lose nothing. `beside`: the keys that were read."""
     parts = name.split("_")
     is_expected = value is not None and not _EXPECTED.isdisjoint(parts)
     is_answer = (
@@ -75,8 +76,8 @@ _NEVER_DROPPED = frozenset({"assertion", "assertions", "asserts", "prompt", "que
 
 
 def expects(name: str, value: Any) -> bool:
-    """Whether a key beside the turns (in snake_case) says what is asked or expected there, so that
-    to drop it would test less than its author wants."""
+    """True if a key beside the turns (in snake_case) holds something asked or expected. To drop it
+    would test less than its author wants."""
     parts = name.split("_")
     # tools: those that there are
     if not isinstance(value, str | list | dict) or not value or name in ("", "tools"):
@@ -93,9 +94,8 @@ def expects(name: str, value: Any) -> bool:
 def tell_lost(
     key: str, value: Any, path: Path, problems: Problems, *, has_expectations: bool = False
 ) -> None:
-    """That a key which expects something is not read, and what stands there. `has_expectations`:
-    something else is expected of the agent all the same, so that what is only a remark on it does
-    no harm."""
+    """Report a key that expects something and is not read, with its value. `has_expectations`: the
+    agent has other expectations, so that a mere remark does no harm."""
     text = json.dumps(value, ensure_ascii=False)
     text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
     name, path = to_snake(key), (*path, key)
@@ -195,11 +195,9 @@ Repair = Callable[[Any, Path, Problems], Any]
 
 
 class Fields(JsonObject):
-    """The object at `path` under ADK's keys in snake_case, which remembers how the file spells
-    them.
+    """The object at `path` under ADK's keys in snake_case; remembers how the file spells them.
 
-    What ADK would reject is renamed or dropped, and told.
-    """
+    Keys ADK would reject are renamed or dropped, and reported."""
 
     def __init__(self, raw: Json, shape: Shape, path: Path, problems: Problems) -> None:
         super().__init__()
@@ -253,7 +251,7 @@ class Fields(JsonObject):
         return (*self.path, self.spelling.get(key, key))
 
     def repair(self, key: str, kind: type, repair: Repair, problems: Problems) -> None:
-        """Replace the value of `key`, where it is of this kind."""
+        """Replace the value of `key`, if it is of this kind."""
         if isinstance(self.get(key), kind):
             self[key] = repair(self[key], self.under(key), problems)
 
@@ -292,8 +290,8 @@ def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
 
 
 def _read_beside(raw: Json, case: Fields, path: Path, problems: Problems) -> None:
-    """Put what a case asks or expects beside its turns into the only turn that it can be of; all
-    else is told."""
+    """Put questions and expectations beside the turns into the only turn that they fit; report
+    others."""
     beside = {
         key: to_snake(key)
         for key in raw.keys() - set(case.spelling.values())
@@ -331,8 +329,8 @@ _OF_TURN = ("user_content", "final_response", "intermediate_data")
 
 
 def _lend(value: Any, adk_key: str, turns: list[Any], path: Path, problems: Problems) -> bool:
-    """Whether a value that stands beside the turns could be read as what one of them lacks: an
-    answer as the last one's, calls as the only one's; or says what stands there already."""
+    """True if a value beside the turns could be read as what one of them lacks, or repeats what it
+    has. It is an answer as the last one's, calls as the only one's."""
     if not turns or (adk_key == "user_content" and len(turns) > 1):
         return False
     last = turns[-1]
@@ -492,7 +490,7 @@ def _repair_steps(raw: JsonObject, path: Path, problems: Problems) -> JsonObject
     steps.repair("tool_responses", list, _each(_repair_response), problems)
     if steps.under("tool_uses")[-1] in ("tool_uses", "toolUses"):
         steps.repair("tool_uses", list, _each(repair_call), problems)
-    # under another name, a call may stand beside its result
+    # under another name, a call may be next to its result
     elif isinstance(steps.get("tool_uses"), list):
         tool_steps = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"), problems)
         steps.update(
@@ -586,7 +584,7 @@ _KNOWN = frozenset(EvalCaseWire.model_fields) | {
 
 
 def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
-    """The case at `path`; None where it cannot be understood, which is then a problem."""
+    """The case at `path`; None, with a problem, if it cannot be understood."""
     with suppress(ValidationError):
         case = EvalCaseWire.model_validate(raw, context=STRICT)
         unused = sorted(raw.keys() - _KNOWN)
@@ -614,7 +612,7 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case
 
 
 def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Content | None:
-    """A content in any spelling; None where it cannot be understood, which is then a problem."""
+    """A content in any spelling; None, with a problem, if it cannot be understood."""
     wire = problems.validated(
         ContentWire, repair_content(raw, path, problems, role=role), path=path
     )
@@ -622,7 +620,7 @@ def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Cont
 
 
 def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire | None:
-    """One stored event; None where it cannot be understood, which is then a problem."""
+    """One stored event; None, with a problem, if it cannot be understood."""
     try:
         return SessionEventWire.model_validate(raw)
     except ValidationError:

@@ -36,7 +36,7 @@ class Source:
 
 @frozen_dataclass
 class ValueSpan:
-    """A value in a text: where it begins and ends."""
+    """A value in a text: its start and its end."""
 
     value: Any
     start: int
@@ -44,7 +44,7 @@ class ValueSpan:
 
 
 def read(path: FilePath, *, shown_as: str) -> Source:
-    """Raises ConfigError where the file is no text, UnavailableError where it cannot be read."""
+    """Read a file. Raises ConfigError if it is not text, UnavailableError if unreadable."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -59,10 +59,10 @@ def read(path: FilePath, *, shown_as: str) -> Source:
 
 
 def save(source: Source, text: str) -> None:
-    """Put `text` in place of what was read, whole or not at all, with the rights that the file has.
+    """Replace the file by `text`, whole or not at all, with the permissions that it has.
 
-    Raises ConfigError where somebody changed the file since it was read, UnavailableError where it
-    cannot be written or is read-only: to replace a file takes no right to write into it."""
+    Raises ConfigError if the file was changed since it was read, UnavailableError if it cannot be
+    written or is read-only: replacing a file needs no right to write into it."""
     # what a link leads to is changed, and the link stays
     path = FilePath(os.path.realpath(source.path))
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
@@ -90,8 +90,8 @@ def save(source: Source, text: str) -> None:
 
 
 def create(path: FilePath, text: str, *, root: FilePath) -> None:
-    """Write a file that is not there yet. Raises ConfigError where it is, UnavailableError where it
-    cannot be made."""
+    """Write a new file. Raises ConfigError if it exists already, UnavailableError if it cannot be
+    made."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         data = text.encode()
@@ -105,8 +105,8 @@ def create(path: FilePath, text: str, *, root: FilePath) -> None:
 
 
 def find(text: str, path: Path) -> ValueSpan | None:
-    """The value at a path of keys and positions; of a key that stands twice the last one, which
-    counts. None where there is none, or the text is not JSON."""
+    """The value at a path of keys and positions; for a duplicate key the last one, which counts.
+    None if there is no value, or the text is not JSON."""
     reader = JsonText(text)
     try:
         at = reader.start()
@@ -121,7 +121,7 @@ def find(text: str, path: Path) -> ValueSpan | None:
 
 
 def replaced(text: str, path: Path, value: Any) -> str | None:
-    """The text with another value at `path`; None where there is none."""
+    """The text with another value at `path`; None if it is missing."""
     span = find(text, path)
     if span is None:
         return None
@@ -130,8 +130,8 @@ def replaced(text: str, path: Path, value: Any) -> str | None:
 
 
 def inserted(text: str, path: Path, value: Any) -> str | None:
-    """The text with one more member, the last, in the object at all but the end of `path`; None
-    where there is no such object, or it has that key."""
+    """The text with one more member at `path`, the last of its object. None if there is no such
+    object, or it has that key."""
     span, key = find(text, path[:-1]), path[-1]
     if span is None or not isinstance(span.value, dict) or key in span.value:
         return None
@@ -153,7 +153,7 @@ def put(text: str, path: Path, value: Any) -> str | None:
 
 
 def appended(text: str, path: Path, value: Any) -> str | None:
-    """The text with one more item, the last, in the list at `path`; None where there is no such
+    """The text with one more item, the last, in the list at `path`; None if there is no such
     list."""
     span = find(text, path)
     if span is None or not isinstance(span.value, list):
@@ -169,8 +169,8 @@ def appended(text: str, path: Path, value: Any) -> str | None:
 
 
 def removed(text: str, path: Path) -> str | None:
-    """The text without the item of a list at `path`, and without the comma that it no longer needs;
-    None where there is none."""
+    """The text without the item of a list at `path`, and without the comma that it no longer needs.
+    None if it is missing."""
     span, number = find(text, path), path[-1] if path else ""
     if span is None or not isinstance(number, int):
         return None
@@ -199,7 +199,7 @@ def _spelled(text: str, value: Any, *, start: int, old: str) -> str:
 
 
 def _dumps(text: str, value: Any, *, indent: str | None = None) -> str:
-    """JSON with escapes where the file has no other characters than ASCII and writes them so."""
+    """JSON, with escapes if the file is pure ASCII and uses escapes."""
     is_escaped = text.isascii() and re.search(r"\\u[0-9a-fA-F]{4}", text) is not None
     compact = indent is None and '": ' not in text and '":' in text
     return json.dumps(
@@ -225,7 +225,7 @@ def _unit(text: str) -> str:
 
 
 def _is_on_lines(text: str, at: int) -> bool:
-    """Whether the object or list around a place has its members on lines of their own."""
+    """True if the object or list around a place has its members on separate lines."""
     match = re.compile(r"[\[{][ \t]*\r?\n").match(text, at)
     return match is not None or (
         text[text.rfind("\n", 0, at) + 1 : at].count("{") == 0 and "\n" in text

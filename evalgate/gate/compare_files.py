@@ -43,11 +43,11 @@ from evalgate.values import frozen_dataclass
 
 
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
-    """Decide on head with the results of a base at hand, and write the reports; results.json stays
-    as it is.
+    """Compare head with the results of a base, decide, and write the reports; results.json stays as
+    it is.
 
-    What head relaxes is told as far as the files show it: thresholds, criteria and cases. Raises
-    ConfigError where a file cannot be read or holds a shard."""
+    Relaxed rules are reported as far as the files show them: thresholds, criteria and cases. Raises
+    ConfigError if a file cannot be read or holds a shard."""
     base_results, head_results = whole(base, of="the base"), whole(head, of="the head")
     return _written(settings, context, head_results, base_results)
 
@@ -163,7 +163,7 @@ class _Renamed:
 
 
 def _are_sides(base: Stored, head: Stored) -> bool:
-    """Whether the files are the two sides of one run, wherever the base's conversations come
+    """True if the files are the two sides of one run, wherever the base's conversations come
     from."""
     comparison = head.comparison
     same = head.run.started_at == base.run.started_at

@@ -40,7 +40,7 @@ from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import redact
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 
 
 def decide(
@@ -52,8 +52,8 @@ def decide(
     past: Mapping[CaseKey, tuple[PastCase, ...]] | None = None,
     was_run: bool = True,
 ) -> Report:
-    """The report, of which nothing is written yet: by the change's rule book, or by the base's
-    where the worse of both counts. `was_run`: by this command, which makes the reruns."""
+    """The report, not written yet: by the change's rule book, or the base's if the worse of both
+    counts. `was_run`: by this command, which makes the reruns."""
     settings = rules.settings
     head = replace(
         measurement.head,
@@ -86,14 +86,13 @@ def decide(
         edits=edits,
         trends=() if history is None else history.trends(head),
         past=past or ({} if history is None else history.of_cases()),
-        # once each: the parts of a plan have told their own
+        # once each: shards have reported their own
         problems=tuple(dict.fromkeys(problems)),
     )
 
 
 def _drift(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
-    """That the provider's model moved, where the history of base runs shows it; every reader must
-    know."""
+    """A warning if the history of base runs shows that the provider's model changed."""
     drift = (
         None
         if rules.shard is not None
@@ -101,10 +100,7 @@ def _drift(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
     )
     if drift is None:
         return
-    does = f"passes {words.percent(drift.after)} instead of {words.percent(drift.before)} of runs"
-    message = f"since {drift.since[:10]} the unchanged agent of the base branch {does} ({words.evidence(drift.evidence)})"
-    hint = "The model moved, or a judge or a service, and not this change. Results from before are not compared with."
-    yield errors.warning("provider-drift", message, hint=hint)
+    yield errors.warning("provider-drift", phrase("drift", drift), hint=phrase("drift_hint"))
 
 
 def _draft(
@@ -174,8 +170,7 @@ def verdict_of(
     verdict = sentences.with_reasons(verdict, run, comparison, policy)
     if not lacking:
         return verdict, ()
-    message = f"the results lack reruns of {words.counted(len(lacking), 'failure')}, so a flaky case may block"
-    hint = "`evalgate run` makes them, `threshold: all` needs none."
+    message, hint = phrase("reruns_missing", len(lacking)), phrase("reruns_missing_hint")
     return verdict, (errors.warning("fresh-runs-missing", message, hint=hint),)
 
 
@@ -196,7 +191,7 @@ def publish(
     settings = rules.settings
     rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
     take_out = redact.redactor_of_files(context.environ)
-    if write is None and take_out is not str:  # what is kept has its own way
+    if write is None and take_out is not str:  # `write` redacts stored runs
         rendered = {name: reports.without(text, take_out) for name, text in rendered.items()}
     texts = [
         (name, reports.RENDERERS[name].file_name, iter([text]))
@@ -254,9 +249,9 @@ def _results(
 
 
 def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
-    """What the process says: 0 unless the policy blocks; 1 for a fail that blocks, 3 where what
-    blocks is no verdict, also beside a fail that does not block; 130 for a run that was
-    interrupted. A shard, which decides nothing, says 3 where its agent never ran at all."""
+    """The exit code of the process. 0: the policy does not block. 1: a fail blocks. 3: anything
+    else blocks, also beside a fail that does not block. 130: the run was interrupted. A shard
+    decides nothing; its code is 3 if its agent never ran at all."""
     if not run.complete:
         return ExitCode.INTERRUPTED
     if (

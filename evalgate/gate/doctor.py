@@ -63,7 +63,7 @@ PACKAGES = {
     "cv2": "opencv-python", "google.adk": "google-adk", "google.genai": "google-genai", "vertexai":
     "google-cloud-aiplatform", "dateutil": "python-dateutil",
 }  # fmt: skip
-"""What to install for a module, where the names differ."""
+"""The package to install for a module, if names differ."""
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _NO_MODULE = re.compile(r"no module named '([\w.]+)'")
@@ -92,7 +92,7 @@ class Section:
 
 @dataclass(slots=True)
 class _Known:
-    """What all sections share, and what is told once."""
+    """State shared by sections; problems shown once."""
 
     context: Context
     project: Project
@@ -167,7 +167,7 @@ def _files(suite: Suite, state: _Known) -> Iterator[Check]:
 
 
 def _judges(suite: Suite, state: _Known) -> Iterator[Check]:
-    """Whether every model that judges, or plays users, could be asked."""
+    """Check that every model that judges or plays users can be asked."""
     settings, environ = state.project.settings, state.judges.environ
     defaults = criteria_judges.defaults_of(settings)
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
@@ -192,7 +192,7 @@ def _judges(suite: Suite, state: _Known) -> Iterator[Check]:
 
 
 def _agent(suite: Suite, state: _Known) -> Iterator[Check]:
-    """The suite's agent: where it is, its environment, what it reads, and whether it can be
+    """The suite's agent: its place, its environment, what it reads, and whether it can be
     imported."""
     use, key, project = suite.agent, fingerprints.agent_key(suite.agent), state.project
     settings = project.settings
@@ -223,7 +223,7 @@ def _agent(suite: Suite, state: _Known) -> Iterator[Check]:
     yield Check(label="agent", text=f"{name}{found_by}")
     try:
         options = agents.options_of(use)
-    except (KeyError, ValidationError):  # told below, of evalgate.yml
+    except (KeyError, ValidationError):  # reported for evalgate.yml
         return
     if not suite.eval_set.cases:  # there is nothing to open a conversation for
         return
@@ -244,11 +244,11 @@ def _agent(suite: Suite, state: _Known) -> Iterator[Check]:
 
 
 def _is_of(problem: Problem, suite: Suite) -> bool:
-    """Whether a problem with agents keeps this suite from having one."""
+    """True if a problem with agents keeps this suite from having one."""
     place, found_by = problem.place, suite.agent.found_by
     if found_by == discovery_agents.UNKNOWN.found_by:
         return place is None or place.file == suite.key
-    rule = f"$.{found_by.rpartition(' ')[2]}."  # agents[0], where a rule of evalgate.yml names it
+    rule = f"$.{found_by.rpartition(' ')[2]}."  # agents[0], if a rule of evalgate.yml names it
     return (
         problem.code == "agent-missing" and place is not None and place.json_path.startswith(rule)
     )
@@ -361,7 +361,7 @@ def _short(path: Path) -> str:
 
 
 def _base(settings: Settings, context: Context, project: Project) -> Check:
-    """Whether there is a base to compare with, and what is wrong with it."""
+    """Check that there is a base to compare with, and report problems."""
     if settings.baseline == "none" or settings.baseline.startswith("file:"):
         return Check(label="base", text=f"`baseline: {settings.baseline}`")
     try:
@@ -437,7 +437,7 @@ class Check:
 
 
 def _models(surroundings: Surroundings, use: AgentUse, state: _Known) -> Iterator[Check]:
-    """Whether the models of a loaded agent could be asked: by a key, or by way of Vertex AI."""
+    """Check that a loaded agent's models can be asked: by a key, or by way of Vertex AI."""
     variables = AgentVariables.of(state.project.settings, state.context, state.judges.keys)
     passed, there = variables.environment(), surroundings.variables
     from_outside = {*passed, *dotenv.of_agent(use, state.project.settings.root)}
@@ -484,13 +484,13 @@ def _model(model_names: str, missing: Sequence[str], text: str, variables: Agent
 
 
 def needs_naming(name: str) -> bool:
-    """Whether an agent in a workflow gets a variable only where `env` names it."""
+    """True if an agent in a workflow gets a variable only when `env` names it."""
     return not AgentVariables(environ={}).passes(name)
 
 
 def cloud_credentials(environ: Environ) -> Check:
-    """Whether credentials of Google Cloud are in a file; a machine of Google Cloud has others,
-    which are not asked."""
+    """Check that Google Cloud credentials are in a file. A Google Cloud machine has others, which
+    are not checked."""
     path = environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip()
     home = environ.get("HOME", "")
     file = (
@@ -528,7 +528,7 @@ def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
 def unset_in_workflow(
     step: GateStep, needed: Sequence[str], settings: Settings, *, for_judges: Sequence[str] = ()
 ) -> Iterator[Problem]:
-    """A warning where a step does not give agents, or judges, what they need."""
+    """A warning if a step does not give agents, or judges, what they need."""
     if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
         return  # a part of the repository, whose agents may be others
     passed = AgentVariables(

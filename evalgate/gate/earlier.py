@@ -33,6 +33,7 @@ from evalgate.runner.session import Session
 from evalgate.system import git, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 HEAD, BASE = 0, 1
@@ -42,9 +43,9 @@ JOURNALS = ("journal.jsonl", "base-journal.jsonl")
 
 @frozen_dataclass
 class Earlier:
-    """`trees`: head's checkout, and the base's. `store`: where this run keeps what it measures;
-    `entries`: what runs before it kept, nearest first. `unchanged`: the suites whose agent is the
-    same on both sides. `is_part`: of a run that a merge joins, which keeps what was measured."""
+    """`trees`: the checkouts of head and base. `store`: keeps the results of this run; `entries`:
+    the results of earlier runs, nearest first. `unchanged`: the suites whose agent is the same on
+    both sides. `is_part`: this run is a shard; the merge stores its results."""
 
     trees: tuple[Snapshot, ...]
     store: Store | None = None
@@ -92,8 +93,8 @@ class Earlier:
         return takeovers
 
     def is_same_agent(self, suite: Suite) -> bool:
-        """Whether nothing differs between the checkouts of both sides that a suite's agent read in
-        an earlier run; or nothing at all."""
+        """True if the checkouts do not differ in what the suite's agent read in an earlier run, or
+        at all."""
         key = fingerprints.agent_key(suite.agent)
         earlier = [entry.journal.inputs.get(key, Inputs()) for entry in self.entries]
         head, base = self.trees
@@ -126,7 +127,7 @@ def _put(store: Store, path: Path, number: int, context: Context) -> None:
 
 
 def _agree(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:
-    """Whether both may be of the same agents: nothing was answered in two ways."""
+    """True if both may be of the same agents: no question has two answers."""
     return first.keys() == second.keys() and all(_agrees(first[key], second[key]) for key in first)
 
 
@@ -184,7 +185,7 @@ def _entries(
     oldest: datetime,
     is_fresh: bool,
 ) -> Sequence[EarlierSide]:
-    """What may be taken over, nearest first; none where the run `is_fresh`."""
+    """The reusable results, nearest first; empty if the run `is_fresh`."""
     try:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evalgate-store-")))
     except OSError as error:
@@ -208,9 +209,8 @@ def _entries(
 def _left(
     settings: Settings, context: Context, store: Store | None, scratch: Path, *, oldest: datetime
 ) -> Iterator[EarlierSide]:
-    """The journals that an interrupted run left in the output folder; they are put into the store,
-    where there is one. Raises ConfigError where `resume` would continue what a commit brought
-    along."""
+    """The journals that an interrupted run left in the output folder. They are put into the store,
+    if there is one. Raises ConfigError if `resume` would continue a committed journal."""
     for side, name in enumerate(JOURNALS):
         path = settings.root / settings.output / name
         leftover = journal.peek(path)
@@ -297,16 +297,9 @@ def _store(rules: Rules, context: Context) -> Store | None:
 
 
 def told(takeover: TakenOver, *, is_attended: bool) -> Iterator[Problem]:
-    """That results are not of today."""
+    """A note if results are reused."""
     if takeover.keys:
-        runs = words.counted(sum(key.is_first for key in takeover.keys), "run")
-        since = (
-            f", the oldest of {takeover.since[:16].replace('T', ' ')} UTC" if takeover.since else ""
-        )
-        message = f"{runs} of head are earlier results{since}: nothing that the agent reads or runs in has changed"
-        hint = (
-            "`--fresh` measures all again."
-            if is_attended
-            else "`reuse-days: 0` runs an unchanged agent again."
-        )
+        count = sum(key.is_first for key in takeover.keys)
+        message = phrase("earlier_results", count, takeover.since)
+        hint = phrase("earlier_results_hint", is_attended)
         yield errors.note("earlier-results", message, hint=hint)

@@ -34,7 +34,7 @@ from evalgate.values import frozen_dataclass
 
 
 def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:
-    """The file of a case, and the case as it stands there now. Raises ConfigError,
+    """The file of a case, and the case in its current form. Raises ConfigError,
     UnavailableError."""
     suite, _ = key
     reason = places.why_not(root, suite)
@@ -66,11 +66,11 @@ def change(
     calls: Mapping[int, Sequence[ToolCall]],
     rubrics: Sequence[Rubric] | None = None,
 ) -> None:
-    """Make turns (from 0) of a case expect these answers and calls, and give it these rubrics in
-    place of its own.
+    """Make turns (from 0) of a case expect these answers and calls, and replace its rubrics by
+    these.
 
-    `rubrics` None: they stay. `version`: of the case that was looked at. Raises ConfigError, also
-    where it has changed since."""
+    `rubrics` None: they stay. `version`: of the case that was viewed. Raises ConfigError, also if
+    it has changed since."""
     file, case_id = key
     ids = [rubric.rubric_id for rubric in rubrics or ()]
     if (
@@ -160,8 +160,8 @@ class Proposal:
 
 
 def is_wanted(stored_case: Known, *, only_new: bool) -> bool:
-    """Whether a case failed; of those that are new, the base is known not to have failed it, or not
-    to have it."""
+    """True if a case failed. With `only_new`, the base must pass it, lack it, or have an unknown
+    outcome."""
     return stored_case.verdict.kind is not VerdictKind.PASS and (
         not only_new or stored_case.is_new or stored_case.origin in NEW
     )
@@ -170,11 +170,10 @@ def is_wanted(stored_case: Known, *, only_new: bool) -> bool:
 def propose(
     stored_case: Known, *, root: Path, parts: Sequence[str] = (), run: int | None = None
 ) -> Proposal:
-    """What accepting a case would change. `parts`: `calls`, `answer`; () for those that its
-    criteria found wrong; `run`: which of its runs, from 1.
+    """The changes that accepting a case would make. `parts`: `calls`, `answer`; () for those that
+    its criteria found wrong; `run`: one of its runs, from 1.
 
-    Raises LeftAsItIs where nothing is known of what the agent does, or runs differ and none is
-    chosen."""
+    Raises LeftAsItIs if the agent's behavior is unknown, or runs differ and none is chosen."""
     path, case = _current(stored_case, root)
     failing = [
         verdict for verdict in stored_case.verdict.criteria if verdict.kind is VerdictKind.FAIL
@@ -235,8 +234,8 @@ def propose(
 
 
 def apply(proposal: Proposal) -> str:
-    """The text of the file with the changes of a case. Raises ConfigError where they cannot be
-    made, also where the case was changed since it was looked at; UnavailableError."""
+    """The text of the file with the changes of a case. Raises ConfigError if they cannot be made,
+    also if the case was changed since it was viewed; UnavailableError."""
     suite, case_id = proposal.known.key
     text = rewrite.read(proposal.path, shown_as=suite).text
     _insist_on(proposal.version, _find_in(text, proposal.known.key), proposal.known.key)
@@ -255,7 +254,7 @@ def write(proposal: Proposal) -> None:
 
 
 def _current(stored_case: Known, root: Path) -> tuple[Path, Case]:
-    """The file and the case as it stands there now."""
+    """The file, and the case in its current form."""
     suite, _ = stored_case.key
     try:
         path, case = find(root, stored_case.key)
@@ -337,7 +336,7 @@ def _accepted(
 
 
 def _is_wrong(at: int, failing: Sequence[CriterionVerdict], stored_case: Known) -> bool:
-    """Whether a criterion of answers is below its threshold in a turn, or does not say which turn
+    """True if a criterion of answers is below its threshold in a turn, or does not say which turn
     it is about."""
     for verdict in failing:
         if verdict.name not in ANSWER or verdict.threshold is None:

@@ -1,4 +1,4 @@
-"""Who judges the criteria of a run: asked in it, or told by results that were read."""
+"""The judges of a run's criteria: asked in it, or named by stored results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_JUDGES = 200
 
 
 def asked(suites: Iterable[Suite], settings: Settings) -> tuple[AskedJudge, ...]:
-    """Who judges each criterion of settled suites, once; nobody where no judge is asked."""
+    """The judge of each criterion of settled suites, once; empty if no judge is asked."""
     if settings.skip_judged:
         return ()
     asked_judges = [
@@ -34,9 +34,9 @@ def asked(suites: Iterable[Suite], settings: Settings) -> tuple[AskedJudge, ...]
 
 
 def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
-    """Who judged the criteria that have a score in results that were read, once; each with the
-    version of its question that the file tells, "" where it does not. At most MOST_JUDGES: anybody
-    may have written the file."""
+    """The judges of the criteria that have a score in stored results, once. Each has the version of
+    its question that the file names, "" if it names none. At most MOST_JUDGES: the file is
+    untrusted."""
     run, asked_judges = stored.run, list[AskedJudge]()
     scored = {
         (trial.key.suite, name)

@@ -39,7 +39,7 @@ NEW = (FailureOrigin.NEW.value, FailureOrigin.UNKNOWN.value)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Known:
-    """The newest results of one case; `origin`: whose failure it is, "" where that was not asked.
+    """The newest results of one case; `origin`: whose failure it is, "" if that is not known.
     `is_new`: the base does not have the case. `is_flaky`: reruns did not confirm its failure."""
 
     stored: Stored
@@ -57,8 +57,8 @@ class Known:
 
 
 def newest(settings: Settings, results: Path | None = None) -> dict[CaseKey, Known]:
-    """The newest results of each case, or those in one file. Raises NothingToDo where there are
-    none, ConfigError where they cannot be read."""
+    """The newest results of each case, or those in one file. Raises NothingToDo if there are no
+    results, ConfigError if they cannot be read."""
     stored_cases: dict[CaseKey, Known] = {}
     if results is not None:
         return _of_file(results, settings, case_keys=None)
@@ -78,7 +78,7 @@ def newest(settings: Settings, results: Path | None = None) -> dict[CaseKey, Kno
 
 
 def select(stored_cases: Mapping[CaseKey, Known], names: Sequence[str]) -> list[Known]:
-    """Those that are named by id, or by `file.evalset.json:id`; all where nothing is named. Raises
+    """The cases named by id, or by `file.evalset.json:id`; all if `names` is empty. Raises
     ConfigError."""
     if not names:
         return list(stored_cases.values())
@@ -177,7 +177,7 @@ def _together(stored: Sequence[Stored], run: Run, outcomes: StoredOutcomes) -> S
 
 
 def _has_all(stored: Stored, suites: Iterable[Suite]) -> bool:
-    """Whether every criterion of the suites is what it was in the run."""
+    """True if every criterion of the suites is the same as in the run."""
     return all(len(_alike(stored, suite)) == len(suite.criteria) for suite in suites)
 
 
@@ -214,8 +214,8 @@ def _alike(stored: Stored, suite: Suite) -> list[str]:
 
 
 def failed(settings: Settings) -> tuple[str, ...]:
-    """The cases that did not pass when they last ran, as a selection of paths; without those that
-    their files no longer have. Raises NothingToDo where none is left."""
+    """The cases that did not pass when they last ran, as a selection of paths. Cases that their
+    files no longer have are omitted. Raises NothingToDo if none remain."""
     by_suite: dict[str, list[str]] = {}
     for (suite, case), stored_case in newest(settings).items():
         if stored_case.verdict.kind is not VerdictKind.PASS:
@@ -237,8 +237,8 @@ def failed(settings: Settings) -> tuple[str, ...]:
 
 
 def _there(root: Path, suite: str, cases: list[str]) -> list[str]:
-    """Those of the cases that their file has now; all where it cannot be read as it is, which the
-    run will tell."""
+    """Those of the cases that their file has now; all if it cannot be read, which the run will
+    report."""
     path = root / suite
     if not path.is_file():
         return []

@@ -56,6 +56,7 @@ from evalgate.system import inputs, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
 from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 HEAD, BASE = 0, 1
@@ -189,7 +190,7 @@ def _checkouts(
 def isolated(
     settings: Settings, roots: Sequence[Path], context: Context
 ) -> Iterator[Isolation | None]:
-    """Other users for all that is not ours, where the door asks for it; None where it runs as we
+    """Other users for code that is not ours, if `context` asks for them; None if it runs as we
     do."""
     if not context.isolate:
         yield None
@@ -241,22 +242,21 @@ def _criteria(
 
 
 def _skipped(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Criterion
-    return NotEvaluated(reason=Reason.SKIPPED, message="it was not chosen for this run")
+    return NotEvaluated(reason=Reason.SKIPPED, message=phrase("criterion_not_chosen"))
 
 
 def measure(session: GateSession, context: Context) -> Measurement:
-    """Carry out all trials that the settings ask for, and compare what they gave by each rule book.
+    """Run all trials that the settings ask for, and compare their results by each rule book.
 
-    Raises UnavailableError where a journal cannot be written.
-    """
+    Raises UnavailableError if a journal cannot be written."""
     with opened(session, context) as trials, session.earlier.kept_after(trials, context):
         return _Measuring(session, trials, context).carry_out()
 
 
 class _Measuring:
-    """The phases of a run, and what they have found until now. `planned`: all that is measured,
-    here or elsewhere; `cause`: what of the change may have made the base's agent fail. `taken`:
-    what was taken over of each side."""
+    """The phases of a run, and their results so far. `planned`: all that is measured, here or
+    elsewhere; `cause`: the part of the change that may have made the base's agent fail. `taken`:
+    the reused results per side."""
 
     def __init__(self, session: GateSession, trials: Session, context: Context) -> None:
         self._gate = session
@@ -305,8 +305,8 @@ class _Measuring:
         )
 
     def _share_unchanged(self) -> None:
-        """Where nothing that head's agent read differs on the base, both are one agent: what it did
-        on either side is chance, and head's runs stand for both."""
+        """Share suites if nothing that head's agent read differs on the base. Both are one agent:
+        any difference is chance, and head's runs count for both."""
         base = self._base
         if base is None or len(self._session.sides) == 1:
             return
@@ -321,7 +321,7 @@ class _Measuring:
 
     @property
     def _is_rerun(self) -> bool:
-        """Whether failures are rerun. At a terminal without a base a failed case is failed."""
+        """True if failures are rerun. At a terminal without a base, a failure is final."""
         return self._base is not None or not self._is_attended or self._session.settings.confirm
 
     def _runs_to_confirm(self) -> int:
@@ -352,7 +352,7 @@ class _Measuring:
                 break
 
     def _open(self, repeats: int) -> Iterator[Task]:
-        """The first trials of both sides, less those of which the results are here already."""
+        """The first trials of both sides, except those that have results already."""
         sides = self._session.sides
         for task in trials.tasks([side.suites for side in sides], trials.first_rounds(repeats)):
             side = sides[task.side]
@@ -374,20 +374,16 @@ class _Measuring:
         what it had no room for."""
         yield from gate_earlier.told(self._taken[HEAD], is_attended=self._is_attended)
         if self._others and self._settled:
-            tried = words.counted(self._others, "other agent")
-            needed = words.odds(self._settled[0].settled[0].needed)
-            message = f"this pull request measured {tried} before, so it takes {needed} to block"
-            hint = "Else one of many tries would be called worse by chance (docs/statistics.md)."
-            yield errors.note("agents-tried", message, hint=hint)
+            message = phrase("agents_tried", self._others, self._settled[0].settled[0].needed)
+            yield errors.note("agents-tried", message, hint=phrase("agents_tried_hint"))
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
-            message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
-            hint = "Also limit `tokens` or `agent_calls`."
-            yield errors.warning("price-unknown", message, hint=hint)
+            message = phrase("price_unknown", unpriced)
+            yield errors.warning("price-unknown", message, hint=phrase("price_unknown_hint"))
         event_tokens, answer_tokens = self._session.budget.untold
         if answer_tokens:
-            message = f"the agent's events tell of {event_tokens:,} tokens, the answers of its models of {answer_tokens:,}"
-            hint = "The larger number counts; agents that tools run, and callbacks that change answers, make them differ."
+            message = phrase("tokens_understated", event_tokens, answer_tokens)
+            hint = phrase("tokens_understated_hint")
             bounds = self._session.settings.budget
             if bounds.tokens is bounds.usd is None:  # nobody is deceived
                 yield errors.note("tokens-understated", message, hint=hint)
@@ -456,7 +452,7 @@ class _Measuring:
         return tuple(itertools.islice(unread, MOST_UNREAD))
 
     def _base_run(self, base: Base) -> Run:
-        """The base's run; where nothing of it could be run, with as many repeats as are stored."""
+        """The base's run; if no base could be run, with as many repeats as are stored."""
         side = self._session.sides[BASE]
         run = reuse.marked(self._session.run(side), self._taken[BASE])
         run, self._cause = failures.marked(
@@ -486,7 +482,7 @@ class _Measuring:
         )
 
     def _placed(self, trial: GradedTrial) -> GradedTrial:
-        """A trial of the base, told apart where it did not run beside head's."""
+        """A trial of the base, marked `apart` if it did not run with head's."""
         measured_at = [takeover.keys.get(trial.key, "") for takeover in self._taken]
         is_beside = (
             measured_at[HEAD] == measured_at[BASE]
@@ -506,11 +502,7 @@ class _Measuring:
             source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)
         notes = [*baseline_base.environments(base, head, self._session.run(side), reused=suites)]
-        notes += (
-            [f"the base's agent failed, and the cause may be this change: {self._cause}"]
-            if self._cause
-            else []
-        )
+        notes += [phrase("base_cause", self._cause)] if self._cause else []
         return replace(
             origin,
             source=source,

@@ -30,11 +30,11 @@ CHECK_OUT = "Check out the repository in the merge job, so that git can fetch th
 
 
 def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) -> Report:
-    """Join what lies in `places` (files, or folders to search), decide by the settings' policy,
-    write every report.
+    """Join the results in `places` (files, or folders to search), decide by the settings, and
+    report.
 
-    Raises ConfigError where results do not belong together or are not of this workflow run,
-    UnavailableError where there are none at all."""
+    Raises ConfigError if results do not belong together or are not of this workflow run,
+    UnavailableError if nothing is found."""
     heads, bases = _read(places, settings, context)
     head = shards.join(heads)
     # as it was measured, on both sides
@@ -122,8 +122,8 @@ def _read_part(path: Path, context: Context, *, commit: str) -> Stored:
 
 
 def _insist_at_home(run: Run, settings: Settings, context: Context) -> None:
-    """Raises ConfigError where the shards are of another folder of the repository than the
-    settings': its evalgate.yml and its links are not theirs."""
+    """Raises ConfigError if the shards ran in another folder of the repository than the settings
+    name. Its evalgate.yml and links would differ."""
     here = events.root_of(settings.root, context.links)
     if None in (run.root, here) or run.root == here:
         return
@@ -179,7 +179,7 @@ def _rules(
 
 
 def _compared(head: Stored, base: Stored | None, book: RuleBook, rules: Rules) -> Comparison | None:
-    """What comparing both sides says by a rule book; None where no shard was compared."""
+    """The comparison of both sides by a rule book; None if no shard was compared."""
     if head.comparison is None:
         return None
     run = None if base is None else book.applied(base.run)

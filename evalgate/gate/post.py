@@ -62,8 +62,8 @@ def post(
     """Find the pull request and the artifact of the run that ended, decide on its results, and
     post.
 
-    `links`: to the commit and the run that ended. Raises ConfigError for an artifact that is no
-    results of ours, UnavailableError where GitHub does not give or take what is needed."""
+    `links`: to the commit and the run that ended. Raises ConfigError if the artifact does not hold
+    our results, UnavailableError if GitHub does not give or take what is needed."""
     finished = _finished_run(event, client)
     if finished.conclusion in NOT_RUN:
         return PostOutcome(

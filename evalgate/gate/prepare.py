@@ -33,7 +33,7 @@ from evalgate.values import Environ, frozen_dataclass
 
 
 def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = False) -> Project:
-    """Find and check all that a run needs. Raises NothingToDo where nothing matched; files that are
+    """Find and check all that a run needs. Raises NothingToDo if nothing matched; files that are
     not run count with `unrun_suffices`."""
     prepared_project = project.prepare(settings, environ=environ, unrun_suffices=unrun_suffices)
     more = () if prepared_project.fatal() else _checked(settings, prepared_project.sound())
@@ -73,11 +73,11 @@ def _checked(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]
 
 
 def insist(project: Project, *, strict: bool) -> Project:
-    """The project that is run: an evaluation file with errors of its own is a suite that says why
-    it is not measured.
+    """The project to run: a broken evaluation file becomes a suite that says why it is not
+    measured.
 
-    Raises ConfigError with every problem where one concerns the whole run, where nothing sound is
-    left, and where `strict` asks for more."""
+    Raises ConfigError with every problem if one concerns the whole run, if no sound file is left,
+    or if `strict` requires it."""
     if (
         project.fatal()
         or not (project.sound() or project.only_not_run())
@@ -88,9 +88,9 @@ def insist(project: Project, *, strict: bool) -> Project:
 
 
 def tell_keys(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Problem]:
-    """A notice for each of the judges' keys that `env` names for agents and that is no model
-    provider's usual variable, for each that `env` has in a glob, which they do not get, and for
-    each `.env` that judges are asked with."""
+    """Notes on the keys of judges: for each that `env` names for agents and that is not a model
+    provider's usual variable, for each in a glob of `env` (agents do not get it), and for each
+    `.env` that judges use."""
     for name in sorted(agents.judge_keys):
         if name in agents.environ and agents.passes(name):
             if agents.everything or name in variables.OF_MODELS or name == CREDENTIALS:
@@ -108,7 +108,7 @@ def tell_keys(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Prob
 
 
 def tell_token(root: Path, context: Context) -> Iterator[Problem]:
-    """A warning where the checkout of a workflow keeps its token."""
+    """A warning if the checkout of a workflow keeps its token."""
     if not context.is_attended and forks.keeps_token(root):
         who = "the job's other steps" if context.isolate else "the agent"
         message = (
@@ -127,7 +127,7 @@ def tell_isolation(context: Context) -> Iterator[Problem]:
 
 
 def make_context(settings: Settings, *, environ: Environ, watcher: Watcher, **more: Any) -> Context:
-    """Where a run takes place, as a door knows it; `more`: the other fields of Context."""
+    """The context of a run; `more`: the other fields of Context."""
     cache = cache_of(settings, environ, say=watcher.say)
     more.setdefault("isolate", settings.isolate)
     more = {
@@ -139,8 +139,8 @@ def make_context(settings: Settings, *, environ: Environ, watcher: Watcher, **mo
 
 
 def cache_of(settings: Settings, environ: Environ, *, say: Callable[[str], None]) -> Path:
-    """The absolute folder of the agents' environments and the judges' verdicts; the user's where
-    the named one is part of the commit: a change could bring the verdicts on itself along."""
+    """The absolute folder of the agents' environments and the judges' verdicts. It is the user's if
+    the configured one has committed files: a change could bring its own verdicts along."""
     user_cache = platformdirs.user_cache_path("evalgate").absolute()
     cache = Path(settings.cache).expanduser().absolute() if settings.cache else user_cache
     if not git.first_committed([cache], settings.root, environ):
@@ -185,7 +185,7 @@ def estimate(suite: Suite, settings: Settings) -> Estimate:
 
 
 def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
-    """What is expected of these trials, in a sentence; "" where no model is asked."""
+    """The calls and cost to expect, in a sentence; "" if no model is asked."""
     calls, judge_calls, least_usd = 0, 0, 0.0
     replayed = criteria_judges.defaults_of(settings).client == "replay"
     for task in tasks:
@@ -208,7 +208,7 @@ def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
 
 
 def most_reruns(policy: Policy, *, has_base: bool) -> str:
-    """How much more each failure may take, in a sentence; "" where nothing is rerun."""
+    """The most reruns of each failure, in a sentence; "" if nothing is rerun."""
     if policy.threshold is ThresholdRule.ALL:
         return ""
     return f"each failure is rerun at most {(2 * PAIRS if has_base else 0) + RUNS} times"
@@ -237,7 +237,7 @@ def _calls(case: Case) -> int:
 
 
 def _samples(use: CriterionUse, *, all_samples: bool) -> int:
-    """How often a judge is asked one question at the least; half of the samples decide where all
+    """The fewest times that a judge is asked one question; half of the samples decide if all
     agree."""
     if not use.is_judged or use.code is not None:
         return 0

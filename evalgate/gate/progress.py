@@ -44,7 +44,7 @@ class _Progress:
         self._started = self._counted_from = time.monotonic()
 
     def begin(self, *, trials: int, done: int) -> None:
-        """Some trials begin: what is counted is theirs, that of an earlier phase was told."""
+        """Begin to count trials anew: those of an earlier phase were already shown."""
         self.kinds.clear()
         self.total, self.done, self._run = trials, done, 0
         self._started = self._counted_from = time.monotonic()
@@ -85,7 +85,7 @@ class _Progress:
         )
 
     def pace(self) -> str:
-        """`2.5/s, about 40 s left`; "" where that is not known yet, or all is done."""
+        """`2.5/s, about 40 s left`; "" if that is not known yet, or all is done."""
         seconds, remaining_trials = time.monotonic() - self._counted_from, self.total - self.done
         if seconds < ENOUGH_S or not self._run or remaining_trials <= 0:
             return ""
@@ -182,7 +182,7 @@ class LiveWatcher:
         from rich.table import Column  # noqa: PLC0415 - as said above
 
         console = Console(file=stream)
-        column = Column(ratio=1, no_wrap=True)  # where there is no room, its end is what is missing
+        column = Column(ratio=1, no_wrap=True)  # cut off at its end if there is no room
         self._progress = progress.Progress(
             *([progress.BarColumn(bar_width=20)] if console.width >= BAR_FROM else []),
             progress.MofNCompleteColumn(),

@@ -20,11 +20,11 @@ DESCRIPTION = "Conversations with simulated users, recorded by evalgate; review 
 
 
 def record_simulated(root: Path, *, results: Path, into: str) -> tuple[Path, str]:
-    """Write the first conversation of every scenario in `results` into a set below `into` (relative
-    to `root`). Returns the file, and what it holds in words.
+    """Write the first conversation of every scenario in `results` into a set below `into`.
 
-    Raises ConfigError where the results cannot be read or the same was recorded before, NothingToDo
-    without scenarios, UnavailableError where nothing can be written."""
+    `into` is relative to `root`. Returns the file, and its content in words. Raises ConfigError if
+    the results cannot be read or were recorded before, NothingToDo without scenarios,
+    UnavailableError if nothing can be written."""
     run = results_file.read_results(results).run
     cases, left_out = cases_of(run)
     if not cases:
@@ -116,8 +116,7 @@ def read_recordings(
     """The recorded conversations of a file, all or those of the named sessions, and what the file
     lacks.
 
-    Raises ConfigError where it holds none, or not that one.
-    """
+    Raises ConfigError if it has none, or not that session."""
     reading = recordings.parse_recordings(
         rewrite.read(path, shown_as=str(path)).text, file=str(path)
     )
@@ -140,12 +139,11 @@ def read_recordings(
 def add(
     target: Path, new_recordings: Sequence[Recording], *, name: str, redact: Callable[[str], str]
 ) -> list[Case]:
-    """Write conversations as the last cases of an evaluation set, which is made where it is not
-    there yet. `name`: the id of the only one; empty: the sessions' own ids. Secrets are written as
-    `***`.
+    """Append conversations as cases to an evaluation set, which is created if it is missing.
+    `name`: the id of the only one; empty: the sessions' own ids. Secrets are written as `***`.
 
-    Raises ConfigError where the file is no evaluation set in ADK's current format, UnavailableError
-    where it cannot be written."""
+    Raises ConfigError if the file is not an evaluation set in ADK's current format,
+    UnavailableError if it cannot be written."""
     display_path, stem = str(target), target.name.partition(".")[0]
     source = rewrite.read(target, shown_as=display_path) if target.exists() else None
     text = json.dumps({"eval_set_id": stem, "name": stem, "eval_cases": []}, indent=2) + "\n"
@@ -185,7 +183,7 @@ def add(
 
 
 def _insist_on_questions(recording: Recording, display_path: str) -> None:
-    """Raises ConfigError where nothing could be asked again."""
+    """Raises ConfigError if the user says nothing in a turn."""
     for number, turn in enumerate(recording.transcript.invocations, 1):
         if not turn.user_content.parts:
             message = f"session {recording.case_id[:100]!r} cannot be a case: in turn {number} the user says nothing"

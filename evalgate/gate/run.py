@@ -13,9 +13,9 @@ from evalgate.model import Report
 def run(settings: Settings, context: Context) -> Report:
     """Discover, measure, compare, decide, report.
 
-    Raises ConfigError where the repository or the base's rules forbid a run, NothingToDo where
-    there is nothing to evaluate, UnavailableError where a journal cannot be written: everything
-    that was measured until then is in it."""
+    Raises ConfigError if the repository or the base's rules forbid a run, NothingToDo if there is
+    nothing to evaluate, UnavailableError if a journal cannot be written: everything that was
+    measured until then is in it."""
     forks.refuse_target(context.environ)
     project = prepare.discover(settings, context)
     with (

@@ -1,5 +1,4 @@
-"""What a run of the gate has open: its rules, what earlier runs gave, and where what is measured is
-kept."""
+"""An open run of the gate: its rules, the results of earlier runs, and the journals of its own."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ written."""
 
 @frozen_dataclass
 class GateSession:
-    """A run of the gate: all but its agents, which are asked while `measure` lasts."""
+    """A run of the gate without its agents, which are asked during `measure`."""
 
     project: Project
     rules: Rules  # for the suites of this shard
@@ -49,12 +48,12 @@ class GateSession:
     judges: JudgeEnvironment
     history: History
     earlier: Earlier
-    journals: Sequence[Journal]  # head's, and the base's where anything of it is measured
+    journals: Sequence[Journal]  # head's, and the base's if it is measured
     write: Write | None  # writes the files of a run that is kept; None: it is not
 
     @property
     def is_paired(self) -> bool:
-        """Whether anything of the base is measured."""
+        """True if anything of the base is measured."""
         return len(self.journals) > 1
 
     def past(self) -> dict[CaseKey, tuple[PastCase, ...]]:
@@ -74,10 +73,10 @@ class GateSession:
 def opened(
     project: Project, bases: tuple[Base | None, Base | None], context: Context
 ) -> Iterator[GateSession]:
-    """For as long as the block lasts. `bases`: see `baseline.base.opened`.
+    """Open a session for the block. `bases`: see `baseline.base.opened`.
 
-    Raises ConfigError where the base's rules forbid a run, UnavailableError where a journal cannot
-    be written."""
+    Raises ConfigError if the base's rules forbid a run, UnavailableError if a journal cannot be
+    written."""
     base, rule_base = bases
     rules = baseline_rules.of(project.settings, project.suites, rule_base, context)
     _insist_ready(rules, project.settings, context)
@@ -111,8 +110,7 @@ def opened(
         earlier = gate_earlier.opened(
             rules, base, context, is_fresh=history.is_wanted, drift_time=drift_time
         )
-        # what is measured is kept as it comes: head's, and the base's where anything of it is
-        # measured
+        # results are stored as they come: head's, and the base's if it is measured
         names = gate_earlier.JOURNALS[: 1 if base is None or base.problem else 2]
         yield GateSession(
             project=project,
@@ -168,8 +166,7 @@ def _journal(
 
 
 def _writer(settings: Settings, context: Context, take_out: Callable[[str], str]) -> Write | None:
-    """Of a run that is kept, and continued where it was interrupted. A shard is a part of something
-    else."""
+    """The writer of a run that is stored and can be continued; None for others, such as a shard."""
     is_wanted = context.keep and context.is_attended and not settings.shard
     if not is_wanted or places.why_not(settings.root, kept.FOLDER, trusted=True):
         return None

@@ -1,5 +1,5 @@
-"""The files that a repository needs to begin with: its workflow, and evalgate.yml where the
-defaults do not fit."""
+"""The files that a repository needs first: its workflow, and evalgate.yml if the defaults do not
+fit."""
 
 from __future__ import annotations
 
@@ -62,12 +62,11 @@ _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$",
 
 @frozen_dataclass
 class Starter:
-    """What to write, and what is left to do by hand.
+    """The files to write, and the steps left to do by hand.
 
     `files`: texts by their path below `top`. `secrets`: to be set in the repository's settings, by
-    the variables that are set from them. `elsewhere`: a workflow that runs evalgate already, so
-    that another would do it twice. `uses_cloud`: something asks Google Cloud, which takes
-    credentials."""
+    the variables that are set from them. `elsewhere`: a workflow that runs evalgate already;
+    another would do it twice. `uses_cloud`: Google Cloud is asked, which takes credentials."""
 
     top: Path
     project: Project
@@ -80,7 +79,7 @@ class Starter:
 
 
 def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
-    """The files for what is found. Raises NothingToDo where there is nothing to evaluate."""
+    """The files for the project. Raises NothingToDo if there is nothing to evaluate."""
     project = prepare.prepare(settings, environ=environ)
     top = isolation.top_of(settings.root)
     read = reader(settings.root)
@@ -183,7 +182,7 @@ def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
                 source.values.get(name, "") if name == location else ""
             )
             if name in workflows.OF_SIGNING_IN and not sample:
-                values[name] = ""  # set by the step that signs in, where there is one
+                values[name] = ""  # set by the step that signs in, if there is one
             elif name == flag:
                 values[name] = '"true"'
             else:
@@ -194,8 +193,8 @@ def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
 
 
 def _is_usable(name: str, sample: str) -> bool:
-    """Whether a value of a `.env.example` can be used as it stands: neither a secret nor a place to
-    fill in."""
+    """True if a value of a `.env.example` can be used unchanged: neither a secret nor a
+    placeholder."""
     is_plain = re.fullmatch(r"[\w.:/@,+-]+", sample) is not None
     is_blank = (
         re.search(r"your|here|xxx|change|replace|todo|\.\.\.", sample, re.IGNORECASE) is not None
@@ -205,7 +204,7 @@ def _is_usable(name: str, sample: str) -> bool:
 
 @functools.cache
 def template() -> str:
-    """The workflow as it stands in the README."""
+    """The workflow as it is in the README."""
     return Path(__file__).with_name("workflow.yml").read_text(encoding="utf-8")
 
 
@@ -247,8 +246,8 @@ def _scalar(text: str) -> str:
 
 
 def publisher() -> str:
-    """The action that this evalgate was installed from, where that is known to be a repository at
-    GitHub; else ""."""
+    """The action that this evalgate was installed from, if that is a known GitHub repository; else
+    ""."""
     try:
         direct_url = json.loads(
             metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}"
@@ -270,8 +269,8 @@ def publisher() -> str:
 def render_rules(
     settings: Settings, project: Project
 ) -> tuple[str, list[AgentUse], tuple[str, ...]]:
-    """evalgate.yml with the agents of suites for which none, or several, were found, "" where the
-    defaults fit; the agents in it, and the suites for which somebody has to choose."""
+    """evalgate.yml with the agents of suites for which none, or several, were found; "" if the
+    defaults fit. Also its agents, and the suites for which the user has to choose."""
     nothing = discovery_agents.UNKNOWN.found_by
     lost = [
         suite.key for suite in (*project.suites, *project.unread) if suite.agent.found_by == nothing
@@ -325,8 +324,8 @@ def _options(use: AgentUse) -> list[str]:
 
 
 def _added(rules: str, *, to: str) -> str:
-    """What stands in a file with the agents below it; the agents alone, where they cannot be added
-    like that."""
+    """The text of a file with the agents below it; the agents alone, if they cannot be added like
+    that."""
     text = f"{to.rstrip()}\n\n{rules}" if to.strip() else rules
     old_document, new_document = (yaml.load(source, file="") for source in (to, text))
     if (
@@ -344,8 +343,8 @@ def _text_of(file: Path) -> str | None:
 
 
 def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | None]]:
-    """Path, text and what stands there now (None for nothing) of each file that is not written as
-    it should be."""
+    """Path, text and current text (None if it is missing) of each file that is not as it should
+    be."""
     for path, text in starter.files.items():
         file = starter.top / path
         current_text = _text_of(file)
@@ -354,7 +353,7 @@ def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | 
 
 
 def write(starter: Starter, path: str, text: str) -> str:
-    """Write one of its files; the path of what stood there, "" where nothing of it is lost. Raises
+    """Write one of its files; return the path of the former one, "" if nothing is lost. Raises
     UnavailableError."""
     file = starter.top / path
     if not file.resolve().is_relative_to(starter.top.resolve()):

@@ -25,7 +25,7 @@ class Watches:
     @classmethod
     @contextmanager
     def opened(cls, trees: Sequence[Snapshot]) -> Iterator[Watches]:
-        """Watches of these checkouts, none of which has begun; they end with the block."""
+        """Watches of these checkouts, not started yet; they end with the block."""
         with ExitStack() as stack:
             yield cls(trees=trees, stack=stack)
 

@@ -30,7 +30,7 @@ class Conclusion(enum.StrEnum):
     SUCCESS = "success"
     FAILURE = "failure"
     NEUTRAL = "neutral"  # inconclusive; does not block a required check
-    ACTION_REQUIRED = "action_required"  # not measured, where a person has to do something
+    ACTION_REQUIRED = "action_required"  # not measured, and a person has to act
     CANCELLED = "cancelled"  # somebody, or a newer push, ended the run
 
 
@@ -95,7 +95,7 @@ def complete(
             _update(client, check, {"output": {**document, "annotations": batch}})
         except GitHubFailed as failed:
             if failed.kind is not GitHubFault.INVALID:
-                break  # limits, faults: the verdict stands there, and that is what counts
+                break  # limits, faults: the verdict is already there, and it counts
         else:
             left_out -= len(batch)
     return left_out

@@ -189,7 +189,7 @@ class Pull(_Reply):
 
     @property
     def is_fork(self) -> bool:
-        """Whether the head is in another repository, or in one that was deleted."""
+        """True if the head is in another repository, or in one that was deleted."""
         here, there = self.base.repo, self.head.repo
         return here is None or there is None or there.full_name.lower() != here.full_name.lower()
 
@@ -276,7 +276,7 @@ class GitHubFailed(UnavailableError):  # noqa: N818 - it says what happened
 
     @property
     def not_permitted(self) -> bool:
-        """Whether the token lacks a permission: what it would have written has to go elsewhere."""
+        """True if the token lacks a permission: its output has to go elsewhere."""
         return self.kind in (GitHubFault.FORBIDDEN, GitHubFault.NOT_FOUND)
 
 
@@ -398,7 +398,7 @@ class Client:
         return _parsed(endpoint, answer, shape.model_validate_json)
 
     def remove(self, endpoint: Endpoint, **values: object) -> bool:
-        """DELETE; False where it was not there any more. Raises GitHubFailed."""
+        """DELETE; False if it was already gone. Raises GitHubFailed."""
         try:
             self._answer(endpoint, self._url(endpoint, values))
         except GitHubFailed as failed:
@@ -468,9 +468,9 @@ class Client:
         body: Json | None = None,
         ends: float | None = None,
     ) -> Answer:
-        """Any answer to a request, which is repeated while what failed may pass. `ends`: when one
-        that may last longer than others has to be over, monotonic. Raises GitHubFailed where there
-        is no answer."""
+        """Any answer to a request, which is repeated after failures that may pass. `ends`: the
+        deadline of one that may last longer than others, monotonic. Raises GitHubFailed if there is
+        no answer."""
         answer: Answer | None = None
         fault: ExchangeFailed | None = None
         for tries in range(MOST_TRIES):
@@ -498,8 +498,8 @@ class Client:
 
 
 def _pause(endpoint: Endpoint, came: Answer | ExchangeFailed | None, tries: int) -> float | None:
-    """Seconds until a request is worth another try, by what came of it; None where it never is.
-    Lost connections and 5xx may pass, limits that say when they end do."""
+    """Seconds until a request is worth another try, by its result; None if it never is. Lost
+    connections and 5xx may pass, and limits that say when they end."""
     asked_s = limit_wait(came) if isinstance(came, Answer) else None
     is_limited = isinstance(came, Answer) and came.status in _LIMITED
     is_broken = (
@@ -517,9 +517,9 @@ def _pause(endpoint: Endpoint, came: Answer | ExchangeFailed | None, tries: int)
 
 
 def limit_wait(answer: Answer) -> float | None:
-    """Seconds that an answer asks to wait; None where it tells of no limit. Primary limits come
-    with `x-ratelimit-remaining: 0` and a reset time, secondary ones with `Retry-After` or only in
-    words, as 403, 429, or 422 for content that was created too quickly."""
+    """Seconds that an answer asks to wait; None if it reports no limit. Primary limits come with
+    `x-ratelimit-remaining: 0` and a reset time, secondary ones with `Retry-After` or only in words,
+    as 403, 429, or 422 for content that was created too quickly."""
     asked_s = http.parse_retry_after(
         answer.headers, current_moment=datetime.fromtimestamp(time.time(), tz=UTC)
     )
@@ -550,7 +550,7 @@ def _parsed(endpoint: Endpoint, answer: Answer, parse: Callable[[bytes], Parsed]
 
 
 def _of_answer(endpoint: Endpoint, answer: Answer, *, hidden: str = "") -> GitHubFailed:
-    """The failure that an answer with a status from 400 on tells of."""
+    """The failure that an answer with status 400 or above reports."""
     status = answer.status
     kind = _KINDS.get(status, GitHubFault.SERVER if status >= 500 else GitHubFault.REFUSED)
     message = _without(hidden, _said(answer.body))
@@ -627,7 +627,7 @@ def _without(secret: str, text: str) -> str:
 
 
 def _origin(url: str) -> tuple[str, str, int | None] | None:
-    """Scheme, host in lower case and port; None where `url` is no address of HTTP."""
+    """Scheme, host in lower case and port; None if `url` is not an HTTP address."""
     try:
         origin = http.origin(url)
     except ExchangeFailed:
@@ -636,8 +636,8 @@ def _origin(url: str) -> tuple[str, str, int | None] | None:
 
 
 def _within(base: str, reference: str, endpoint: Endpoint) -> str:
-    """Where `reference`, found at `base`, leads. Raises GitHubFailed where the token may not be
-    shown there."""
+    """The target of `reference`, found at `base`. Raises GitHubFailed if the token may not be sent
+    there."""
     try:
         url = urljoin(base, reference)
     except ValueError:

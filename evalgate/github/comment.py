@@ -28,13 +28,13 @@ class Posted(enum.StrEnum):
     CREATED = "created"
     UPDATED = "updated"
     SUPERSEDED = "superseded"  # by a newer run's
-    ABSENT = "absent"  # there is none, and none was to be created
+    ABSENT = "absent"  # no comment, and none was to be created
 
 
 @frozen_dataclass
 class Job:
-    """Who posts: the gate's name, this workflow run and its attempt (growing numbers), and where it
-    can be read. `once`: names this very job among those of the run."""
+    """The sender of posts: the gate's name, this workflow run and its growing attempt number, and
+    its address. `once`: names this job among those of the run."""
 
     name: str = ""
     run: int = 0
@@ -52,8 +52,8 @@ def key_of(name: str) -> str:
 
 
 def render(job: Job, *, headline: str, details: str = "") -> str:
-    """The comment's text, at most LIMIT characters: the marker, the headline, and the details where
-    there is room."""
+    """The comment's text, at most LIMIT characters: the marker, the headline, and the details if
+    they fit."""
     marker = f"{_MARKER.format(key=key_of(job.name))}{job.run}.{job.attempt}.{job.once} -->"
     title = f"### {markdown.prose(plain.label(job.name, 60))}\n\n" if job.name else ""
     text = f"{marker}\n{title}{_plain(headline)}"
@@ -141,8 +141,8 @@ def _update(
 
 
 def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:
-    """Which run and attempt, and which job of it, wrote a comment of the gate `name`; zeros where
-    it does not say."""
+    """The run and attempt, and its job, that wrote a comment of the gate `name`; zeros if
+    unknown."""
     match = _WRITTEN_BY.match(text[len(_MARKER.format(key=key_of(name))) :])
     return ((int(match[1]), int(match[2])), match[3]) if match else ((0, 0), "")
 

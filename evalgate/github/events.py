@@ -22,7 +22,7 @@ _LONGEST_NAME = 400
 
 
 class EventKind(enum.StrEnum):
-    """The events that evalgate knows; `other`: any other, of which only the commit is known."""
+    """The events that evalgate knows; `other`: any other, with only its commit known."""
 
     PULL_REQUEST = "pull_request"
     PULL_REQUEST_TARGET = "pull_request_target"
@@ -37,8 +37,8 @@ class EventKind(enum.StrEnum):
 
 @frozen_dataclass
 class Head:
-    """The commit that an event is about; its `ref` without `refs/heads/`, "" is unknown. `is_fork`:
-    it is in another repository, or in one that was deleted; None where no head is spoken of."""
+    """The commit that an event is about; its `ref` without `refs/heads/`, "" if unknown. `is_fork`:
+    it is in another repository, or in one that was deleted; None if the event has no head."""
 
     sha: str = ""
     ref: str = ""
@@ -48,8 +48,8 @@ class Head:
 
 @frozen_dataclass
 class FinishedRun:
-    """The workflow run that a `workflow_run` tells of: its id and attempt, the event that started
-    it, how it ended."""
+    """The run of a `workflow_run` event: its id and attempt, the event that started it, how it
+    ended."""
 
     id: int
     attempt: int = 1
@@ -79,7 +79,7 @@ OF_CHANGES = frozenset(
 
 
 def read_event(environ: Environ) -> Json:
-    """The event payload; empty where there is none or it cannot be read: `parse_event` says what it
+    """The event payload; empty if it is missing or cannot be read: `parse_event` says what it
     lacks."""
     try:
         event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
@@ -89,8 +89,8 @@ def read_event(environ: Environ) -> Json:
 
 
 def is_of_change(environ: Environ) -> bool:
-    """Whether the workflow runs for a change that is not on the base branch yet: also one that it
-    was started for by hand, by a comment on a pull request, or after a run for one."""
+    """True if the workflow runs for a change that is not on the base branch yet. This includes a
+    start by hand, by a comment on a pull request, or after a run for one."""
     name = environ.get("GITHUB_EVENT_NAME", "")
     if name in OF_CHANGES or name.startswith("pull_request_") or not name:  # `pull_request_review`
         return bool(name)
@@ -103,7 +103,7 @@ def is_of_change(environ: Environ) -> bool:
 
 
 def is_of_repository(environ: Environ) -> bool:
-    """Whether the workflow runs for a push, or for a change from a branch of the same
+    """True if the workflow runs for a push, or for a change from a branch of the same
     repository."""
     try:
         event = parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
@@ -115,8 +115,8 @@ def is_of_repository(environ: Environ) -> bool:
 
 
 def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
-    """The context of event `name`. Raises ConfigError where the payload of a known event lacks what
-    it must have.
+    """The context of event `name`. Raises ConfigError if the payload of a known event lacks a
+    required field.
 
     Source of the shapes: GitHub's webhook payloads; of the rest: a runner's environment
     (GITHUB_SHA, GITHUB_REF)."""
@@ -200,7 +200,7 @@ def _workflow_run(payload: Json, environ: Environ, about: JsonObject) -> EventCo
 
 
 def _dispatch(payload: Json, environ: Environ, about: JsonObject) -> EventContext:
-    """Where the inputs `pull-request` and `sha` name what to evaluate: of that pull request
+    """The pull request and commit that the inputs `pull-request` and `sha` name, if any
     (`forks.resolve`)."""
     inputs = _part(payload, "inputs")
     number, sha = (
@@ -219,8 +219,8 @@ def _dispatch(payload: Json, environ: Environ, about: JsonObject) -> EventContex
 
 
 def _head(sha: str, ref: Any, repository: Json, *, base: str) -> Head:
-    """A head without a repository is a fork that was deleted. What cannot be told from one is
-    treated as foreign."""
+    """A head; without a repository it is a fork that was deleted. Unclear heads are treated as
+    foreign."""
     name = _name_of(repository)
     return Head(
         sha=sha, ref=_text(ref), repository=name, is_fork=not name or name.lower() != base.lower()
@@ -252,7 +252,7 @@ def _number(value: Any) -> int | None:
 
 
 def _sha(value: Any) -> str:
-    """A commit; "" for anything else, and for the row of zeros that stands for no commit."""
+    """A commit; "" for anything else, and for the row of zeros that means no commit."""
     text = value.lower() if isinstance(value, str) else ""
     return text if _SHA.fullmatch(text) and not _NOTHING.fullmatch(text) else ""
 
@@ -269,7 +269,7 @@ def links_of(environ: Environ, event: EventContext) -> Links:
 
 
 def _uploads(environ: Environ) -> bool:
-    """Whether the workflow uploads artifacts, or may: its file cannot be read, or calls another
+    """True if the workflow uploads artifacts, or may: its file cannot be read, or calls another
     workflow."""
     name = (
         environ.get("GITHUB_WORKFLOW_REF", "").partition("@")[0].partition("/.github/workflows/")[2]
@@ -300,7 +300,7 @@ def _links(environ: Environ, *, commit: str, run: str) -> Links:
 
 
 def folder_of(environ: Environ) -> str:
-    """The input `root` as GitHub names files: from the top of its repository, "" where it is the
+    """The input `root` as GitHub names files: from the top of its repository, "" if it is the
     top."""
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     root = (workspace / (environ.get("INPUT_ROOT", "").strip() or ".")).resolve()
@@ -312,8 +312,8 @@ def folder_of(environ: Environ) -> str:
 
 
 def root_of(root: Path, links: Links) -> str | None:
-    """Where a gate's folder lies in its repository, "" where it is the top; None where no
-    repository is around it."""
+    """The path of a gate's folder in its repository, "" if it is the top; None if there is no
+    repository."""
     if links.repository:
         return links.folder
     root = root.resolve()

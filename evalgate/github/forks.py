@@ -45,7 +45,7 @@ def refuse_change(environ: Environ, command: str) -> None:
 
 
 def keeps_token(root: Path) -> bool:
-    """Whether the checkout around `root` has credentials in git's configuration, itself or in a
+    """True if the checkout around `root` has credentials in git's configuration, itself or in a
     file that it names."""
     try:
         source = git.find_source(root)
@@ -57,8 +57,8 @@ def keeps_token(root: Path) -> bool:
 
 
 def check(event: EventContext, settings: Settings, *, root: Path) -> None:
-    """Raises ConfigError where the event must not do what the settings ask for. `root`: what is
-    checked out."""
+    """Raises ConfigError if the event must not do what the settings ask for. `root`: the
+    checkout."""
     if event.kind is EventKind.PULL_REQUEST_TARGET:
         raise ConfigError(TARGET, hint=TARGET_HINT)
     if settings.mode == "merge" and not settings.results:
@@ -88,11 +88,10 @@ def check(event: EventContext, settings: Settings, *, root: Path) -> None:
 
 
 def resolve(event: EventContext, client: Client) -> EventContext:
-    """A `workflow_dispatch` that names a pull request and a commit, with the base and head that the
-    API knows.
+    """A `workflow_dispatch` for a pull request and a commit, with the base and head that the API
+    knows.
 
-    Raises ConfigError where the commit is none of the pull request's, GitHubFailed.
-    """
+    Raises ConfigError if the commit does not belong to the pull request; GitHubFailed."""
     from evalgate.github.client import FETCH_PULL, LIST_PULL_COMMITS, Commit, Pull  # noqa: PLC0415 - see above
 
     assert event.number is not None

@@ -36,8 +36,8 @@ class Identity:
         )
 
     def scope(self, digest: str, token: str) -> str:
-        """`o/r@refs/...` of the run that asked for a token for the digest; "" where it is no such
-        token."""
+        """`o/r@refs/...` of the run that asked for a token for the digest; "" if `token` is not
+        one."""
         import jwt  # noqa: PLC0415 - takes long, and few runs ask
 
         with suppress(jwt.PyJWTError, UnavailableError, KeyError, ValueError):
@@ -88,5 +88,5 @@ class Identity:
 
 
 def identity(environ: Environ) -> Identity | None:
-    """Of this job; None where it may not ask."""
+    """This job's identity; None if forbidden."""
     return Identity(environ) if environ.get(URL) and environ.get(TOKEN) else None

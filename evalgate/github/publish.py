@@ -39,8 +39,8 @@ minute that GitHub asks for at a secondary limit; a GitHub that does not answer 
 runner for longer than that and a few tries. """
 
 QUIET_S, EVERY_S, SHARE = 60.0, 30.0, 0.05
-"""Progress is told after the first minute, then every half minute, or twentieth of the time that
-the run has taken."""
+"""Progress is shown after the first minute, then every half minute or a twentieth of the run's time
+(the longer)."""
 
 _TITLE_WIDTH = 200
 _REASON_WIDTH = 2_000
@@ -60,8 +60,7 @@ def check_name(job: Job) -> str:
 
 @frozen_dataclass
 class Decided:
-    """A verdict, ready to be posted. `create`: whether a comment is to be made where there is
-    none."""
+    """A verdict, ready to be posted. `create`: make a comment if it is missing."""
 
     conclusion: Conclusion
     output: Output
@@ -95,12 +94,11 @@ def undecided(reason: str) -> Output:
 
 
 def is_worth_a_comment(report: Report, when: str) -> bool:
-    """Whether a comment is to be made where there is none; one that is there is always brought up
-    to date.
+    """True if a missing comment is to be made; an existing one is always updated.
 
-    `changes`: something turned, failed or could not be measured, or the change lowers its own bar.
-    A run that was cancelled makes none: mostly a newer push did that, and its own run will speak.
-    """
+    `changes`: a case flipped, the run failed or could not be measured, or the change relaxes its
+    own rules. A canceled run makes no comment: mostly a newer push canceled it, and its own run
+    will."""
     if not report.run.complete:
         return False
     failed = report.verdict.kind is not VerdictKind.PASS
@@ -136,12 +134,11 @@ def _why(reason: str) -> str:
 
 
 class Posting:
-    """The comment and the check run of one gate: `start`, `prepare` and `finish`; `give_up` where
-    it does not come to that. Until a report says which settings decide, those that the run was
-    started with do.
+    """The comment and the check run of one gate: `start`, `prepare` and `finish`; else `give_up`.
 
-    `head_sha`: the commit that is judged; `number`: of its pull request, None where there is none;
-    `redact` takes secrets out of what is posted of a report."""
+    The settings that the run was started with apply until a report says which ones decide.
+    `head_sha`: the commit that is judged; `number`: its pull request, None if it has no pull
+    request; `redact` takes secrets out of the posted report."""
 
     def __init__(
         self,
@@ -178,7 +175,7 @@ class Posting:
         self._thread.start()
 
     def watch(self, watcher: Watcher) -> Watcher:
-        """The watcher, which tells of progress here as well."""
+        """The watcher, which reports progress here as well."""
         return ProgressWatcher(watcher, self._tell_progress, clock=self._now)
 
     def prepare(self, report: Report) -> None:
@@ -226,7 +223,7 @@ class Posting:
         client = self._client.copy(timeout_s=wait_s, patience_s=0.0 if hurried else wait_s)
         client.end_within(2 * wait_s)
         try:
-            # a verdict that was reached stands; a crash after it is none
+            # a verdict stays valid if the process crashes after it
             if self._decided is not None and hurried:
                 self._end_check(client, self._decided)
                 return tuple(self._problems)
@@ -249,7 +246,7 @@ class Posting:
             self._client.close()
 
     def _tell_progress(self, done: int, total: int) -> None:
-        # not while there is something to tell that nobody has told yet
+        # skipped while earlier requests are still queued
         if self._tells_progress and self._requests.unfinished_tasks == 0:
             self._requests.put(lambda: self._show_progress(done, total))
 

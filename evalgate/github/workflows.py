@@ -20,7 +20,7 @@ from evalgate.values import Json, frozen_dataclass
 
 FOLDER = ".github/workflows"
 PLACEHOLDER = "OWNER"
-"""Stands in our examples where the owner of the action is to be written."""
+"""The placeholder for the action's owner in our examples."""
 
 CREDENTIALS = variables.CLOUD_FILE
 _SIGNS_IN = f"{variables.CLOUD_LOGIN}@"
@@ -53,7 +53,7 @@ class GateStep:
 
     @property
     def measures(self) -> bool:
-        """Whether it runs agents."""
+        """True if it runs agents."""
         return self.inputs.get("mode", "run") == "run"
 
 

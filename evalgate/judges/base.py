@@ -114,7 +114,7 @@ RETRIABLE: Final = frozenset(
 """Kinds that the same question may escape when it is asked again."""
 
 MOST_BYTES: Final = 8_000_000
-"""Of one answer of a judge, unpacked: what is larger is none."""
+"""The limit of a judge's unpacked answer; larger is invalid."""
 
 FINAL: Final = frozenset(
     JudgeFailureKind[name]
@@ -132,10 +132,10 @@ FINAL: Final = frozenset(
 
 @frozen_dataclass
 class JudgeFailure:
-    """Why there is no reply; `message` is redacted and names the next step.
+    """The reason why there is no reply; `message` is redacted and names the next step.
 
-    `retry_after_s`: how long the provider asks to wait, None where it says nothing. `usage`: what
-    was spent all the same, as on a reply that was cut."""
+    `retry_after_s`: how long the provider asks to wait, None if it does not. `usage`: what was
+    spent anyway, as on a reply that was cut."""
 
     kind: JudgeFailureKind
     message: str
@@ -144,7 +144,7 @@ class JudgeFailure:
 
     @property
     def retriable(self) -> bool:
-        """Whether asking again may help."""
+        """True if asking again may help."""
         return self.kind in RETRIABLE
 
 
@@ -218,12 +218,12 @@ class Judge(ABC):
 
 @frozen_dataclass
 class JudgeSetting:
-    """What a judge's client is opened with.
+    """The settings to open a judge's client with.
 
     `model`: the name at the provider. `base_url`: empty means the provider's own. `api_key`: empty
-    where there is none; `api_key_env`: the variables that it may stand in, empty where the endpoint
-    needs none. `vertex`: by way of Google Cloud. `environment`: for what a client reads there
-    itself (projects, certificates). `path`: absolute, the recordings of a replay."""
+    if there is no key; `api_key_env`: the variables that may hold it, empty if the endpoint needs
+    none. `vertex`: by way of Google Cloud. `environment`: for what a client reads there itself
+    (projects, certificates). `path`: absolute, the recordings of a replay."""
 
     model: str
     base_url: str = ""
@@ -240,8 +240,8 @@ class JudgeSetting:
 class JudgeDriver:
     """One row of `evalgate.judges.JUDGES`; `name`: the word a user writes (gemini, openai, replay).
 
-    `missing(setting)`: what it lacks to be asked, with the next step, "" where nothing is known to
-    be missing; it asks nobody. `open(setting)` opens the client; raises
+    `missing(setting)`: what it lacks to be asked, with the next step, "" if nothing is known to be
+    missing; it makes no calls. `open(setting)` opens the client; raises
     JudgeFailed(NOT_CONFIGURED)."""
 
     name: str
@@ -254,11 +254,9 @@ class JudgeDriver:
 
 @frozen_dataclass
 class Vote:
-    """What one sample says of one item. `passed` None: it said something, and that is none of the
-    labels.
+    """The vote of one sample on one item. `passed` None: it said something that matches no label.
 
-    Not `sure`: it may be what the judge quotes, and counts where asking once more brings the same.
-    """
+    Not `sure`: it may be quoted by the judge, and counts if asking once more gives the same."""
 
     passed: bool | None
     label: str = ""

@@ -47,10 +47,10 @@ _ENTRIES = TypeAdapter(CachedReply)
 
 
 def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
-    """64 hexadecimal digits that stand for every field of the question; keys in any order, `1`
-    apart from `1.0`.
+    """64 hexadecimal digits for every field of the question; keys in any order, `1` differs from
+    `1.0`.
 
-    `endpoint`: who is asked, where that is not the model's own provider: another server is another
+    `endpoint`: the server, if it is not the model's own provider: another server is another
     judge."""
     fields = {
         "format": FORMAT,
@@ -124,8 +124,8 @@ def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
 
 
 class VerdictCache:
-    """The folder; safe to use from many threads and processes. What goes wrong in it is told and
-    never stops a run."""
+    """The folder; safe to use from many threads and processes. Its errors are reported and never
+    stop a run."""
 
     def __init__(
         self,
@@ -143,8 +143,7 @@ class VerdictCache:
         self._warn = warn
 
     def read(self, address: str) -> JudgeReply | None:
-        """The reply kept at `address`, marked as cached; None where there is none that can be
-        read."""
+        """The reply stored at `address`, marked as cached; None if no readable one exists."""
         path = self._path(address)
         try:
             if path.stat().st_mtime < self._oldest_s:  # the judge may have moved since
@@ -190,7 +189,7 @@ class VerdictCache:
             )
 
     def forget(self, address: str) -> None:
-        """Drop a reply, where there is one."""
+        """Drop a reply, if there is one."""
         with suppress(OSError):
             self._path(address).unlink()
 

@@ -62,14 +62,14 @@ class Clients:
         self.redact = _redactor(environment, defaults.api_key_env)
 
     def missing(self, model: str) -> str:
-        """What is missing to ask `model`, with the next step; empty where nothing is known to be.
-        Asks nobody."""
+        """What is missing to ask `model`, with the next step; empty if nothing is known to be.
+        Makes no calls."""
         driver, setting = self._plan(models.parse_name(model))
         return driver.missing(setting) if driver else _unknown_model(model)
 
     def secret(self, model: str) -> str:
-        """The key that `model` is asked with, or the path of the file with it; "" where it takes
-        none, or none is set."""
+        """The key that `model` is asked with, or the path of its key file; "" if it takes or has
+        none."""
         _, setting = self._plan(models.parse_name(model))
         if self._defaults.client == "replay":
             return ""
@@ -78,12 +78,12 @@ class Clients:
         )
 
     def endpoint(self, model: str) -> str:
-        """The address that the gate's file names in place of the own provider of `model`; empty
-        where it names none."""
+        """The address that evalgate.yml sets in place of the own provider of `model`; empty if none
+        is set."""
         return "" if models.parse_name(model).client == EVALUATION else self._defaults.base_url
 
     def is_priced(self, model: str) -> bool:
-        """Whether the price of `model` is known, or nothing is paid because it is replayed."""
+        """True if the price of `model` is known, or nothing is paid because it is replayed."""
         name = models.parse_name(model)
         return self._defaults.client == "replay" or models.is_price_known(
             model=name.name, provider=name.priced_as
@@ -129,7 +129,7 @@ class Clients:
             self._defaults.client or name.client or ("openai" if self._defaults.base_url else "")
         )
         if name.client == EVALUATION and client != "replay":
-            # no model: a client or an endpoint of the user's own stands for models
+            # not a model: the user's own client or endpoint is for models only
             client = EVALUATION
         environment, defaults = self._environment, self._defaults
         key_names: tuple[str, ...] = GOOGLE_KEYS

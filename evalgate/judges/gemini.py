@@ -117,7 +117,7 @@ class GeminiJudge(Judge):
 
 
 def _config(request: JudgeRequest) -> types.GenerateContentConfig:
-    """The config as written, function calls and the client's retries off, the schema where the user
+    """The config as written, function calls and the client's retries off, the schema if the user
     has none."""
     from google.genai import types  # noqa: PLC0415 - see `open_client`
 
@@ -196,7 +196,7 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
         out_of_reach = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if out_of_reach else JudgeFailureKind.UNAUTHORIZED
         return base.failure(kind, setting, detail=str(error))
-    # The client moved from httpx to httpx2, and lets the errors of either through: told apart by
+    # The client moved from httpx to httpx2 and raises errors of either: they are recognized by
     # name.
     names = {error_class.__name__ for error_class in type(error).__mro__}
     if "TimeoutException" in names or isinstance(error, TimeoutError):
@@ -205,7 +205,7 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
         return base.failure(
             JudgeFailureKind.CONNECTION, setting, detail=f"{type(error).__name__}: {error}"
         )
-    # a body that is no JSON, JSON of another shape, too large
+    # a body that is not JSON, has another shape, is too large
     if isinstance(error, ValueError | ExchangeFailed):
         detail = str(error) if isinstance(error, ExchangeFailed) else type(error).__name__
         return base.failure(JudgeFailureKind.MALFORMED, setting, detail=detail)
@@ -261,7 +261,7 @@ def parse_google(details: Iterable[Any]) -> float | None:
 
 
 def is_daily_quota(details: Iterable[Any]) -> bool:
-    """Whether a `google.rpc.QuotaFailure` names a quota of the day, which no run can outwait."""
+    """True if a `google.rpc.QuotaFailure` names a quota of the day, which no run can outwait."""
     for detail in _typed(details, "QuotaFailure"):
         violations = detail.get("violations")
         for violation in violations if isinstance(violations, list) else []:

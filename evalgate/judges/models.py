@@ -30,9 +30,9 @@ EVALUATION: Final = "vertex_evaluation"
 
 @frozen_dataclass
 class ModelHost:
-    """Where an OpenAI-compatible provider listens. `priced_as`: its id in genai-prices, empty where
-    it costs nothing that a table could know. `key`, `url`: environment variables with its key and
-    with another address."""
+    """The address of an OpenAI-compatible provider. `priced_as`: its id in genai-prices, empty if
+    no price table can cover it. `key`, `url`: environment variables with its key and with another
+    address."""
 
     base_url: str
     key: str = ""
@@ -100,18 +100,17 @@ _OF_PROVIDER = re.compile(rf"https://({_HOSTS}|{_HOSTS_OF_GOOGLE})(/[A-Za-z0-9._
 
 
 def is_of_provider(base_url: str) -> bool:
-    """Whether an endpoint is at a known provider's own address, as none ("") is; nothing that two
-    readers of addresses could read in two ways is."""
+    """True if an endpoint is at a known provider's own address, or is empty. False if parsers could
+    read the address in two ways."""
     return not base_url or _OF_PROVIDER.fullmatch(base_url) is not None
 
 
 @frozen_dataclass
 class ModelName:
-    """A model name, read. `client`: a row of JUDGES, empty where nobody can be asked. `name`: at
-    the provider.
+    """A parsed model name. `client`: a row of JUDGES, empty if no row fits. `name`: at the
+    provider.
 
-    `provider`: what shares a rate limit. `vertex`: by way of Google Cloud.
-    """
+    `provider`: its models share a rate limit. `vertex`: by way of Google Cloud."""
 
     client: str
     provider: str
@@ -153,7 +152,7 @@ def _vertex(name: str) -> ModelName:
 
 
 def cost_usd(*, model: str, provider: str, usage: Usage | None) -> float | None:
-    """US dollars of one call; None where the price or the tokens are unknown. `provider`:
+    """US dollars of one call; None if the price or the tokens are unknown. `provider`:
     genai-prices' id."""
     if usage is None or usage.prompt_tokens is None or usage.candidates_tokens is None:
         return None
@@ -167,7 +166,7 @@ def cost_usd(*, model: str, provider: str, usage: Usage | None) -> float | None:
 
 
 def is_price_known(*, model: str, provider: str) -> bool:
-    """Whether the table has a price for this model of this provider."""
+    """True if the table has a price for this model of this provider."""
     return _price(model, provider, 1000, 0, 1000) is not None
 
 

@@ -1,10 +1,9 @@
-"""What a criterion asks: every question goes past the cache, the budget and the rate limit, and
-into the books.
+"""The questions of a criterion: each passes the cache, budget and rate limit, and is recorded.
 
 An item passes when more samples say yes than no; a tie is a no (ADK's rule). A sample that failed,
-or that passed the item over even when asked again, could have said either, so that an item is
-decided only where neither it nor a sample not asked yet could change the outcome. A label that is
-none of the labels is no vote (ADK's rule again)."""
+or that skipped the item even when asked again, could have said either, so that an item is decided
+only if neither it nor a sample not asked yet could change the outcome. An unknown label is not a
+vote (ADK's rule again)."""
 
 from __future__ import annotations
 
@@ -399,8 +398,8 @@ def decide(ballot: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
 
 
 def _needed(count: VoteCount) -> int:
-    """How many further samples decide the item at the earliest; 0 where it is decided, or cannot be
-    any more."""
+    """The fewest further samples that decide the item; 0 if it is decided, or cannot be any
+    more."""
     if _decided(count) is not None:
         return 0
     for more in range(1, count.left + 1):

@@ -221,7 +221,7 @@ def answer_of(
 
 
 def instructions_of(invocations: Iterable[Invocation]) -> str:
-    """What each agent was told, by name."""
+    """Each agent's instructions by name."""
     instructions = {
         agent.name: agent.instructions
         for invocation in invocations
@@ -330,7 +330,7 @@ def _named(part: Attachment) -> str:
 
 
 def _response_to(call: ToolCall, responses: Sequence[ToolResponse]) -> ToolResponse | None:
-    """By the call's id where it has one, else the next response of the tool's name."""
+    """The response with the call's id if it has one, else the next with its name."""
     if call.id is not None:
         return next((response for response in responses if response.id == call.id), None)
     return next(
@@ -340,10 +340,10 @@ def _response_to(call: ToolCall, responses: Sequence[ToolResponse]) -> ToolRespo
 
 
 # --- the reply ------------------------------------------------------------------------------------
-# Only the judge's own words are a verdict, and it may quote the agent's. Its own is a reply that is
-# one object and nothing else, and an object that ends with the code, which nobody else can know.
-# What stands amid other text may be quoted: it is a verdict only where it is alone and its words
-# are not among what is judged; and a good one is asked for once more (`Vote.sure`).
+# A judge may quote the agent, so only its own words are a verdict: a reply that is one object and
+# nothing else, or an object that ends with the secret code. Any other object may be a quote. It
+# counts only if it is alone and its words do not occur in the judged text; a good one is asked for
+# once more (`Vote.sure`).
 
 LONGEST_REPLY: Final = 200_000
 """Characters; a longer reply says nothing."""
@@ -369,10 +369,10 @@ Rows: TypeAlias = Sequence[tuple[str, str]]
 
 @frozen_dataclass
 class Statement:
-    """What a reply says of verdicts: `entries`, with lowered keys.
+    """The verdicts in a reply: `entries`, with lowered keys.
 
-    Where they are not `sure` to be the judge's own, `prose` is what stands around them in no form
-    at all, and `rest` everything else of the reply. `asked`: None where that is not known."""
+    If they are not `sure` to be the judge's own, `prose` is the free text around them, and `rest`
+    everything else of the reply. `asked`: None if that is not known."""
 
     entries: Sequence[Json] = ()
     sure: bool = True
@@ -383,8 +383,7 @@ class Statement:
 
 
 def split_thoughts(text: str) -> tuple[str, str] | None:
-    """The thoughts that a text opens with, and the rest; None where nobody can tell where they
-    end."""
+    """The thoughts that a text opens with, and the rest; None if their end is unclear."""
     start = text.lstrip()
     lowered = start[:12].lower()
     name = next((tag for tag in _THOUGHTS if lowered.startswith(f"<{tag}>")), None)
@@ -395,8 +394,8 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
 
 
 def _ends_thoughts(text: str) -> bool:
-    """Whether what follows a text, when it is quoted among thoughts, would pass for the reply to
-    them."""
+    """True if a text, quoted among thoughts, would end them: what follows it would pass for the
+    reply."""
     lowered = text.lower()
     return any(f"</{name}>" in lowered for name in _THOUGHTS)
 
@@ -448,8 +447,8 @@ def _state_in_objects(
     *,
     is_torn: bool,
 ) -> Statement:
-    """What objects without the code say: where each stands, the object, its entries. They count
-    where nothing else is said, and one that stands before or behind the text alone may."""
+    """The verdicts of objects without the code (`spoken`: span, object, entries). They count if
+    nothing else is said, and a single one before or behind the text may."""
     if not _has_words(_outside(body, [span for span, _, _ in spoken])):
         is_copied = any(_is_quoted(body[start:end], question) for (start, end), _, _ in spoken)
         together = spoken[:1] if all(value == spoken[0][1] for _, value, _ in spoken) else spoken
@@ -468,7 +467,7 @@ def _state_in_objects(
 
 
 def _is_quoted(text: str, question: Question | None) -> bool:
-    """Whether what is judged holds a text letter by letter, spaces aside: then it is nobody's
+    """True if the judged material holds a text letter by letter, ignoring spaces: it is not a
     verdict."""
     bare = "".join(text.split())
     return question is not None and any(
@@ -495,7 +494,7 @@ def _state_in_lines(
 
 
 def _whole(body: str) -> Any:
-    """The object, or the list of objects, that a text is; None where it is anything else."""
+    """The object, or the list of objects, that a text is; None if it is anything else."""
     if body[:1] not in ("{", "["):
         return None
     for form in (body, _in_json(body)):
@@ -527,7 +526,7 @@ def _without_fence(body: str) -> str:
 
 
 def _objects(text: str) -> list[tuple[tuple[int, int], JsonObject]]:
-    """Every outermost JSON object amid a text, with where it stands."""
+    """Every outermost JSON object amid a text, with its span."""
     objects, place = [], text.find("{")
     for _ in range(_MOST_STARTS):
         if place < 0:
@@ -540,7 +539,7 @@ def _objects(text: str) -> list[tuple[tuple[int, int], JsonObject]]:
 
 
 def _object_at(text: str, place: int) -> tuple[JsonObject | None, int]:
-    """The JSON object at `place` and where it ends; None and the next place where there is none."""
+    """The JSON object at `place` and its end; None and the next place if there is no object."""
     try:
         value, end = _DECODER.raw_decode(text, place)
     except (ValueError, RecursionError):
@@ -550,9 +549,8 @@ def _object_at(text: str, place: int) -> tuple[JsonObject | None, int]:
 
 
 def _entries(value: Any, keys: frozenset[str], *, several: bool) -> list[JsonObject]:
-    """The objects that have one of the keys, where a reply has them: on top, in its list of
-    verdicts, or wrapped in nothing but names. What stands deeper, or beside, is something that it
-    tells of."""
+    """The objects that have one of the keys, in the usual places of a reply. These are the top, its
+    list of verdicts, or wrappers of names only. Other objects are what it describes."""
     for _ in range(_MOST_WRAPS):
         if isinstance(value, list) and (several or len(value) != 1):
             entries = [
@@ -584,7 +582,7 @@ def _outside(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _has_words(text: str) -> bool:
-    """Whether there is a word beside the name of a code fence."""
+    """True if there are words besides a code fence's name."""
     return any(word[0].casefold() != "json" for word in _WORD.finditer(text))
 
 
@@ -608,8 +606,8 @@ def text_rows(text: str) -> list[tuple[str, str]]:
 def verdict_lines(rows: Rows, *, keys: Collection[str], label: str) -> list[tuple[str, str]]:
     """The `key: value` lines of a reply that speaks of several things.
 
-    None where the line of a label is followed by one that has none of the `keys`: it is quoted, as
-    far as anybody can tell."""
+    Empty if the line of a label is followed by one that has none of the `keys`: it is probably
+    quoted."""
     if any(
         key == label and next_key not in keys
         for (key, _), (next_key, _) in itertools.pairwise(rows)
@@ -659,7 +657,7 @@ def read_label(value: Any, labels: Collection[str]) -> str | None:
 
 
 def prose_of(entry: Json, *keys: str) -> str:
-    """The first text among the keys of an entry; empty where there is none."""
+    """The first text among the keys of an entry; empty if there is no text."""
     return next(
         (
             value.strip()
@@ -671,7 +669,7 @@ def prose_of(entry: Json, *keys: str) -> str:
 
 
 def as_written(value: Any) -> str:
-    """A value that is none of the labels, as it was written, short enough to be shown."""
+    """A value that matches no label, as it was written, short enough to be shown."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:57]}..."
@@ -691,7 +689,7 @@ def plain_text(text: str) -> str:
 
 def _in_json(text: str) -> str:
     """JSON of Python's spelling: single quotes, True, None, a comma before a closing bracket. Empty
-    where a quote is left open."""
+    if a quote is left open."""
     tokens, place = [], 0
     while place < len(text):
         token = _TOKEN.match(text, place)
@@ -749,7 +747,7 @@ def parse_label(
 def _says_another(
     entry: Json, words: Collection[str | None], labels: Mapping[str, bool], keys: Sequence[str]
 ) -> bool:
-    """Whether a field that is neither the verdict nor a reason is another label."""
+    """True if a field that is neither the verdict nor a reason is another label."""
     fields = (
         value
         for key, value in entry.items()
@@ -772,11 +770,11 @@ def votes_by_item(
     labels: Mapping[str, bool],
     key: str,
 ) -> Mapping[str, Vote]:
-    """The votes of a reply on several items; contradictory ones on one item are no vote.
+    """The votes of a reply on several items; contradictory ones on one item do not count.
 
-    A text that is quoted without care can end the entry that quotes it and begin another. Where an
-    entry that is not good is about nothing that was asked, or about an item for the second time, no
-    good vote beside it counts."""
+    A text that is quoted without care can end the entry that quotes it and begin another. If a vote
+    that is not a pass is on no item that was asked, or on an item for the second time, no pass
+    beside it counts."""
     votes: dict[str, Vote] = {}
     is_torn, vote_check = False, own_word(statement, labels=labels, keys=(key,))
     for entry in statement.entries:
@@ -799,8 +797,8 @@ def votes_by_item(
 def own_word(
     statement: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]
 ) -> Callable[[Vote], Vote | None]:
-    """What becomes of a vote in a reply, as far as it is the judge's own word: None where it may
-    well be quoted, not `sure` where it may."""
+    """A function that keeps a vote if it is the judge's own word: None for a probable quote, not
+    `sure` for a possible one."""
     if statement.sure:
         return lambda vote: vote
     prose, remaining_words = _worded(statement.prose), _worded(statement.rest)
@@ -833,7 +831,7 @@ def _worded(text: str) -> str:
 
 
 def _is_spoken_of(letters: Sequence[str], keys: Sequence[str], label: str) -> bool:
-    """Whether what is judged has both the key and the label, whatever stands between and within
+    """True if the judged material has both the key and the label, whatever is between and in
     them."""
     return all(
         any(_letters(word) in text for word in words for text in letters)
@@ -857,7 +855,7 @@ def _letters(text: str) -> str:
 
 
 def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
-    """The vote that a value is; one that is none of the labels is shown as it was written."""
+    """The vote that a value is; a value that matches no label is shown as it was written."""
     word = read_label(value, labels)
     if word is None:
         return Vote(passed=None, label=as_written(value), rationale=rationale)
@@ -894,8 +892,7 @@ def verdicts_schema(
     """Of `{"verdicts": [...]}` with an entry for each of `names`: its id, the `texts`, then the
     `label`.
 
-    The list may not be shorter: small models leave it empty where they may.
-    """
+    The list may not be shorter: small models leave it empty if they may."""
     properties: JsonObject = {"id": {"type": "string", "enum": list(names)}}
     properties |= {text: {"type": "string"} for text in texts}
     properties |= {label: {"type": "string", "enum": list(labels)}}

@@ -62,7 +62,7 @@ class Clock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> bool:
-        """Wait that long and answer True; False, and sooner, where all waits were called off."""
+        """Wait and return True; return False, early, if all waits are called off."""
         return not self._called_off.wait(max(0.0, seconds))
 
     def random(self) -> float:
@@ -79,7 +79,7 @@ class Clock:
 
 
 class CircuitBreaker:
-    """Whether a model is down, and how long it was called; its limiter locks it."""
+    """Failures and call time of one model; the limiter's lock guards it."""
 
     def __init__(self, limits: RateLimits) -> None:
         self._limits = limits
@@ -90,7 +90,7 @@ class CircuitBreaker:
 
     @property
     def is_down(self) -> bool:
-        """Whether nothing has come of its last calls, often enough."""
+        """True if `outage_after` calls in a row have failed."""
         return self._exhausted >= self._limits.outage_after
 
     def begin(self, moment: float) -> float:
@@ -140,12 +140,12 @@ class RateLimiter:
 
     @property
     def share(self) -> float:
-        """That, as a part of what it may let through at most: 1 where nobody pushed back."""
+        """The current limit as a fraction of the maximum: 1 without pushback."""
         return self._limit / self._most
 
     @property
     def pause_s(self) -> float:
-        """Seconds until the provider wants to hear of anybody again; 0 where it did not say."""
+        """Seconds until the provider accepts calls again; 0 if it asked for no pause."""
         return max(0.0, self._paused_until - self._clock.now())
 
     def run(
@@ -155,11 +155,10 @@ class RateLimiter:
         model: str = "",
         retried: Callable[[JudgeFailure], None] = lambda _: None,
     ) -> Reply:
-        """What `call` to `model` returns, asked again within the limits; `retried` is told of each
-        failure that was not the last.
+        """Return the result of `call` to `model`, retried within the limits; `retried` gets each
+        failure except the last.
 
-        Raises JudgeFailed: the last failure, with what was tried.
-        """
+        Raises JudgeFailed: the last failure, with what was tried."""
         with self._changed:
             breaker = self._breakers.setdefault(model, CircuitBreaker(self._limits))
             model_ends = breaker.begin(self._clock.now())
@@ -236,11 +235,10 @@ class RateLimiter:
                 self._paused_until = max(self._paused_until, moment + failure.retry_after_s)
 
     def succeeded(self, *, peers: int | None = None) -> None:
-        """Speed up a little: a call came through, here or elsewhere. A round of successes lets one
-        more through.
+        """Speed up a little: a call succeeded, here or elsewhere. A round of successes allows one
+        more call at once.
 
-        `peers`: how many calls of its kind go at once at most, where that is not the limiter's
-        number."""
+        `peers`: the maximum of concurrent calls of this kind, if it is not the limiter's own."""
         with self._changed:
             step = (self._most / (peers or self._most)) ** 2 / self._limit
             self._limit = min(float(self._most), self._limit + step)
@@ -249,8 +247,8 @@ class RateLimiter:
     # --- slots ------------------------------------------------------------------------------------
 
     def _enter(self, model: str, *, call_ends: float, model_ends: float) -> float:
-        """Wait for a slot and for the end of a pause; how long it waited for the slot, which the
-        call is not charged for. Raises JudgeFailed where it is too late."""
+        """Wait for a slot and the end of a pause. Return the wait for the slot, which does not
+        count against the call. Raises JudgeFailed if it is too late."""
         queued = 0.0
         while True:
             with self._changed:
@@ -270,8 +268,8 @@ class RateLimiter:
                 raise JudgeFailed(self._too_late(pause_s, model=model, limit="deadline"))
 
     def _has_room(self, model: str) -> bool:
-        """Whether one more call may start. An eighth is kept for models that have none under way:
-        one that hangs would hold them all."""
+        """True if one more call may start. An eighth is reserved for models without a call under
+        way: one that hangs would take all."""
         has_idle_models = any(not self._under_way[other_model] for other_model in self._breakers)
         kept_free = self.calls_at_once // 8 if has_idle_models and self._under_way[model] else 0
         return self._under_way.total() < max(1, self.calls_at_once - kept_free)
@@ -288,7 +286,7 @@ class RateLimiter:
         return failure.retry_after_s + min(spread, 1.0)  # not all at the same moment
 
     def _past(self, moment: float, call_ends: float, model_ends: float) -> str:
-        """The setting whose time is up by then; "" where none is."""
+        """The setting whose time is up at `moment`, or ""."""
         if moment >= min(call_ends, model_ends):
             return "call_deadline" if call_ends <= model_ends else "deadline"
         return ""
@@ -373,11 +371,10 @@ LOOK_S = 1.0
 class TrialLimiter:
     """A Pace that shares each provider's limiter with the judges; safe to use from many threads.
 
-    Agents call their models out of our sight, so what is shared is what can be seen: an agent that
-    is refused with 429 slows down the judges of its provider, and where judges are refused fewer
-    trials of that provider's agents are started, and later. Providers are known by the models that
-    an agent's events name; until it named one, and where it names none, the agent has a limiter of
-    its own."""
+    Agents call their models directly, so only visible signs are shared: an agent that gets a 429
+    slows down the judges of its provider. If judges are refused, fewer trials of that provider's
+    agents start, and later. The models that an agent's events name identify its providers; an agent
+    that has named none has a limiter of its own."""
 
     def __init__(
         self, limiters: RateLimiters, *, trials_at_once: int, stop: threading.Event

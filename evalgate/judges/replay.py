@@ -24,11 +24,10 @@ from evalgate.judges.cache import CachedReply
 
 
 def read_recordings(path: Path) -> Mapping[str, CachedReply]:
-    """All entries of a file, or of every `*.jsonl` of a folder, by address; a line that is none is
-    left out.
+    """All entries of a file, or of every `*.jsonl` in a folder, by address; invalid lines are
+    skipped.
 
-    Raises OSError where the path cannot be read.
-    """
+    Raises OSError if the path cannot be read."""
     entries: dict[str, CachedReply] = {}
     for file in sorted(path.glob("**/*.jsonl")) if path.is_dir() else [path]:
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -39,7 +38,7 @@ def read_recordings(path: Path) -> Mapping[str, CachedReply]:
 
 
 def digest(path: str) -> str:
-    """16 hex digits over what recorded replies say, wherever they lie; "" where there are none."""
+    """16 hex digits over the recorded replies, whatever their path; "" if there are no replies."""
     try:
         return fingerprints.digest(read_recordings(Path(path))) if path else ""
     except OSError:

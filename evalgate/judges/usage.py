@@ -55,8 +55,8 @@ class JudgeBudget:
             self._changed.notify_all()
 
     def _spent(self, under_way: int) -> str:
-        """The bound that is reached if `under_way` calls are answered as well, in words; "" where
-        none is."""
+        """The limit that is reached if `under_way` more calls are answered, in words; "" without
+        one."""
         limits = self._limits
         if limits.calls is not None and self._calls + under_way >= limits.calls:
             return f"{limits.calls:,} calls"
@@ -67,18 +67,17 @@ class JudgeBudget:
         return ""
 
     def _reaches(self, spent: float, limit: float, under_way: int) -> bool:
-        """Whether what is spent, and what is under way at the average price, reach the limit."""
+        """True if the spending, plus calls under way at the average price, reach the limit."""
         if not self._calls:
             return limit <= 0
         return spent * (self._calls + under_way) >= limit * self._calls
 
 
 def check_priced(limits: BudgetRule, prices: dict[str, bool]) -> None:
-    """Refuse a bound in money where the price of a model is unknown: `prices` says by model whether
-    it is known.
+    """Refuse a limit in money if the price of a model is unknown; `prices` says by model if it is
+    known.
 
-    Raises ConfigError before anything is spent.
-    """
+    Raises ConfigError before anything is spent."""
     unknown = sorted(model for model, is_known in prices.items() if not is_known)
     if limits.usd is not None and unknown:
         names = ", ".join(f"`{name}`" for name in unknown)

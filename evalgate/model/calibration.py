@@ -11,10 +11,10 @@ from evalgate.values import Json, frozen_dataclass
 
 @frozen_dataclass
 class JudgeIdentity:
-    """Who judges: what must be equal for two verdicts to come from the same judge.
+    """Who judges: two verdicts come from the same judge only if all of this is equal.
 
-    `model`: as ADK writes it. `prompt_version`: of our question; empty where it is not known.
-    `num_samples`, `config`: what the model is asked with."""
+    `model`: as ADK writes it. `prompt_version`: of our question; empty if it is unknown.
+    `num_samples`, `config`: how the model is asked."""
 
     model: str
     prompt_version: str
@@ -97,10 +97,10 @@ class Example:
 
 @frozen_dataclass
 class CriterionCalibration:
-    """One criterion by one judge beside people.
+    """One judge compared with people on one criterion.
 
-    `tpr`: share of people's yes that the judge says yes to; `tnr`: the same of no. None where it
-    cannot be computed: no label of that kind; for `kappa`, only one kind on both sides."""
+    `tpr`: share of people's yes that the judge says yes to; `tnr`: the same for no. None if it
+    cannot be computed: no label of that kind; for `kappa`, one kind on both sides."""
 
     criterion: str
     judge: JudgeIdentity
@@ -128,8 +128,8 @@ class Calibration:
 
 @frozen_dataclass
 class JudgedCriterion:
-    """A judged criterion of a suite in a run: its judge, and what people's labels say of that
-    judge, where they do."""
+    """A judged criterion of a suite in a run: its judge, and the judge's calibration by people's
+    labels, if any."""
 
     suite: str
     criterion: str

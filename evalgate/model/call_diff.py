@@ -26,15 +26,14 @@ _IN_ORDER = json.JSONEncoder(ensure_ascii=False, default=str, sort_keys=True)
 
 @frozen_dataclass
 class CallPair:
-    """An expected call and the actual call that answers it; one of them is None where nothing
-    answers."""
+    """An expected call and the actual call that matches it; one of them is None without a match."""
 
     expected: ToolCall | None
     actual: ToolCall | None
 
     @property
     def same(self) -> bool:
-        """Whether both are there and equal; absent arguments equal empty ones."""
+        """True if both exist and are equal; absent arguments equal empty ones."""
         return (
             self.expected is not None
             and self.actual is not None
@@ -53,8 +52,8 @@ class CallLine:
 
 
 def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> bool:
-    """Whether both call the same tools with the same arguments in the same order; the calls' ids
-    are chance."""
+    """True if both call the same tools with the same arguments in the same order; call ids are
+    ignored."""
     one, other = ([_key(call) for call in calls or ()] for calls in (left, right))
     return one == other
 
@@ -154,7 +153,7 @@ def _argument_lines(tool: str, expected: Json, actual: Json) -> list[CallLine]:
 
 
 def _around_difference(left: str | None, right: str | None) -> tuple[str | None, str | None]:
-    """Both values clipped so that the first place where they differ is seen."""
+    """Both values, clipped so that their first difference is visible."""
     if left is None or right is None:
         return left and plain.clip(left, VALUE_WIDTH), right and plain.clip(right, VALUE_WIDTH)
     unequal = (at for at, (one, other) in enumerate(zip(left, right, strict=False)) if one != other)

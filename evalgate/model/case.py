@@ -46,8 +46,8 @@ class Persona:
 
 @frozen_dataclass
 class ConversationScenario:
-    """A conversation that a simulated user leads: in words of its own where `starting_prompt` is
-    empty. `max_turns`: None where the suite's simulator says it."""
+    """A conversation led by a simulated user, who also opens it if `starting_prompt` is empty.
+    `max_turns`: None for the limit of the suite's simulator."""
 
     starting_prompt: str
     conversation_plan: str
@@ -74,12 +74,12 @@ class TurnSetup:
 class Case:
     """ADK's EvalCase. Exactly one of `conversation` (may be empty) and `scenario` is not None.
 
-    `expects_state` is the expected session state at the end, None where the file says nothing.
+    `expects_state` is the expected session state at the end, None if the file does not set it.
 
-    Of CES evaluations: `ces` is the evaluation and what applies to it; `criteria` those that decide
-    on the case, None: all of its suite. `setups`: by turn; a scenario has one for all of its turns.
-    `isolated`: each turn has a session of its own, after the expected turns before it; `history`:
-    those turns, in the case that such a session is for."""
+    For CES evaluations: `ces` is the evaluation and what applies to it; `criteria`: those that
+    decide the case, None for all of its suite. `setups`: by turn; a scenario has one for all of its
+    turns. `isolated`: each turn has its own session, after the expected turns before it; `history`:
+    those turns, in the case made for such a session."""
 
     case_id: str
     conversation: tuple[Invocation, ...] | None = None
@@ -144,16 +144,15 @@ OPEN: Final = Scale(lowest=None, highest=None)
 
 @frozen_dataclass
 class CriterionUse:
-    """A criterion as configured: `options` holds all but the threshold, as validated by the
-    criterion.
+    """A criterion as configured: `options` holds everything except the threshold, as validated by
+    the criterion.
 
-    `threshold` None only for informational criteria. `code` is the dotted path of a custom metric.
-    `on_the_test`: it measures the test and not the agent: a case that misses its threshold was not
-    measured. `endpoint`: where its judge is asked, if not at the model's own provider. `scale`,
-    `needs` and `prompt_version` (of the question to its judge) are what its row in the table of
-    criteria says. `where_applicable`: nobody chose it (a default), so that it decides only cases
-    that have what it needs. `metric`: its name in the table of criteria, where `name` is another
-    ("")."""
+    `threshold`: None only for informational criteria. `code`: the dotted path of a custom metric.
+    `on_the_test`: it measures the test, not the agent: a case that misses its threshold was not
+    measured. `endpoint`: the address of its judge, if not the model's own provider. `scale`,
+    `needs` and `prompt_version` (of the judge's question) come from its row in the table of
+    criteria. `where_applicable`: it is a default, so it decides only cases that have what it needs.
+    `metric`: its name in the table of criteria, if `name` differs (else "")."""
 
     name: str
     threshold: float | None
@@ -172,17 +171,17 @@ class CriterionUse:
 
     @property
     def is_judged(self) -> bool:
-        """Whether a judge scores it."""
+        """True if a judge scores it."""
         return not self.needs.isdisjoint(JUDGED)
 
     @property
     def is_of_ces(self) -> bool:
-        """Whether it scores evaluations of CES."""
+        """True if it scores CES evaluations."""
         return self.name.startswith("ces_") and self.code is None
 
     def applies_to(self, case: Case) -> bool:
-        """Whether it decides on a case. For a default that compares, the case must say what with:
-        tool calls, if only that there are none, or an answer in words; the other defaults are for
+        """True if it decides the case. A default that compares needs an expectation in the case:
+        tool calls, even an empty list, or an answer in words. The other defaults are for
         conversation scenarios."""
         if case.criteria is not None:
             return self.name in case.criteria
@@ -222,7 +221,7 @@ class SimulatorUse:
 
 
 class ConfigOrigin(enum.StrEnum):
-    """Where the criteria of a suite come from."""
+    """The source of a suite's criteria."""
 
     EXPLICIT = "explicit"  # named by the user
     BESIDE = "beside"  # test_config.json in the file's own folder
@@ -249,8 +248,8 @@ class AgentUse:
     """
 
     ABSENT: ClassVar[str] = "absent"
-    """The driver of an agent that is not there: a base without this agent, or a base of which only
-    results are kept."""
+    """The driver of a missing agent: a base without this agent, or a base with only stored
+    results."""
 
     driver: str
     options: Json = field(default_factory=dict)
@@ -258,7 +257,7 @@ class AgentUse:
 
     @property
     def is_absent(self) -> bool:
-        """Whether there is nobody to ask."""
+        """True if no agent can be asked."""
         return self.driver == self.ABSENT
 
 
@@ -280,7 +279,7 @@ class Suite:
 
     @property
     def is_of_ces(self) -> bool:
-        """Whether it holds evaluations of CES, which say themselves how they are scored."""
+        """True if it holds CES evaluations, which define their own scoring."""
         return self.criteria_source.origin is ConfigOrigin.EVALUATION
 
     def with_cases(self, cases: tuple[Case, ...]) -> Suite:

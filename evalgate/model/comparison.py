@@ -34,7 +34,7 @@ class FailOn(enum.StrEnum):
 
 
 class ThresholdRule(enum.StrEnum):
-    """Which cases below their thresholds fail the gate where there is a base."""
+    """Which cases below their thresholds fail the gate, if there is a base."""
 
     CONFIRMED = "confirmed"  # those that fresh runs confirm
     NEW = "new"  # of these, those that do not fail on the base too
@@ -74,7 +74,7 @@ class Policy:
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
 
     def blocking(self) -> Policy:
-        """The same, where what is not measured blocks: `fail-on` without it is for outages."""
+        """The same, with `not_measured` blocking: `fail-on` without it is for outages."""
         return replace(self, fail_on=self.fail_on | {FailOn.NOT_MEASURED})
 
 
@@ -106,10 +106,9 @@ class GateCause(enum.StrEnum):
 
 @frozen_dataclass
 class GateVerdict:
-    """The answer to one of the two questions. `blocked_by`: the most severe of the kinds for which
-    the policy ends the job red, where one of them is there. That may be another than `kind`: a
-    failure hides nothing. `causes`: of the regression gate, in the order in which to tell them;
-    `reason`: the answer in words."""
+    """The answer to one of the two questions. `blocked_by`: the most severe kind for which the
+    policy fails the job, if there is one. It may differ from `kind`: a failure hides nothing.
+    `causes`: of the regression gate, in the order to report them; `reason`: the answer in words."""
 
     gate: GateKind
     kind: VerdictKind
@@ -119,7 +118,7 @@ class GateVerdict:
 
     @property
     def blocks(self) -> bool:
-        """Whether the policy ends the job red for it."""
+        """True if the policy fails the job for it."""
         return self.blocked_by is not None
 
 
@@ -127,8 +126,8 @@ class GateVerdict:
 class CriterionVerdict:
     """One criterion of one case over its repeats.
 
-    `value`: mean over the repeats that have a score; None where none has. `values`: one entry a
-    repeat. `kind` is None for informational criteria, which never decide."""
+    `value`: the mean over the repeats that have a score, or None. `values`: one entry per repeat.
+    `kind`: None for informational criteria, which never decide."""
 
     name: str
     kind: VerdictKind | None
@@ -171,12 +170,12 @@ class CaseVerdict:
 
     @property
     def doubtful(self) -> bool:
-        """Whether it was not measured whole, and some of what was is below a threshold."""
+        """True if it was partly measured, and some of that is below a threshold."""
         return self.beside is VerdictKind.FAIL
 
     @property
     def partial(self) -> bool:
-        """Whether it fails, and some of it could not be measured."""
+        """True if it fails, and part of it could not be measured."""
         return self.beside is VerdictKind.NOT_MEASURED
 
     @property
@@ -186,14 +185,14 @@ class CaseVerdict:
 
     @property
     def quarantined(self) -> bool:
-        """Whether it is shown and never blocks."""
+        """True if it is shown and never blocks."""
         return self.quarantine is not None
 
 
 @frozen_dataclass
 class SuiteVerdict:
-    """One suite: its cases, and the share of them that passed among those measured. `beside`: kinds
-    that are there as well, behind the one that is told."""
+    """One suite: its cases, and the share of the measured ones that must pass. `beside`: the other
+    kinds that occur, behind the reported one."""
 
     suite: str
     kind: VerdictKind
@@ -224,7 +223,7 @@ class Verdict:
 
     @property
     def blocks(self) -> bool:
-        """Whether the policy fails the job."""
+        """True if the policy fails the job."""
         return self.blocked_by is not None
 
     @property
@@ -249,7 +248,7 @@ class Change(enum.StrEnum):
 
 
 class CaseStatus(enum.StrEnum):
-    """Whether a case can be compared."""
+    """How a case relates to the base."""
 
     PAIRED = "paired"  # the same question on both sides
     NEW = "new"  # base's evaluation files do not have it; it may still have been run on both sides
@@ -290,7 +289,7 @@ class CaseOutcome:
 
     @property
     def mixed(self) -> bool:
-        """Whether repeats of the same side ended differently."""
+        """True if repeats of the same side ended differently."""
         return self.passed > 0 and self.failed > 0
 
 
@@ -321,12 +320,11 @@ class Reruns:
 class CaseComparison:
     """One case on both sides.
 
-    `origin`: whose failure it is, None where head does not fail. `newly`: the criteria that head
-    fails and the base passes; empty where it is only the case as a whole that turned. `reruns`:
-    fresh runs that were to confirm a failure. `evidence`: what the bets on it have made of 1.
-    `why`: what keeps it from being compared. `divergence`: where the conversations of a simulated
-    user part, in the first repeat that both sides have. `quarantined`: it is told by itself, and
-    counted as nothing else."""
+    `origin`: whose failure it is; None if head does not fail. `newly`: the criteria that head fails
+    and the base passes; empty if only the case as a whole changed. `reruns`: fresh runs to confirm
+    a failure. `evidence`: what the bets on it made of 1. `why`: the reason why it cannot be
+    compared. `divergence`: between the conversations of a simulated user, in the first repeat that
+    both sides have. `quarantined`: it is reported separately, and not counted elsewhere."""
 
     suite: str
     case_id: str
@@ -348,7 +346,7 @@ class CaseComparison:
 
     @property
     def mixed(self) -> bool:
-        """Whether outcomes differ within a side, or reruns do not confirm a failure."""
+        """True if outcomes differ within a side, or reruns do not confirm a failure."""
         varies = any(side is not None and side.mixed for side in (self.head, self.base))
         return not self.quarantined and (varies or self.origin is FailureOrigin.FLAKY)
 
@@ -395,10 +393,10 @@ class ComparedCases:
 class CriterionComparison:
     """One criterion over the paired cases of all suites of one severity.
 
-    `base`, `head`: the means of the cases' means; None where no case has a score on both sides.
+    `base`, `head`: the means of the cases' means; None if no case has a score on both sides.
     `evidence`: what bets on this criterion alone made of 1. `clock_based`: read from a clock, and
-    the sides were not run together. `short`: too little of it was measured, whatever else is said
-    of it. `base_failed`: too little, and only because the base's agent failed by itself."""
+    the sides did not run together. `short`: too little of it was measured, whatever else is
+    reported. `base_failed`: too little, and only because the base's agent failed by itself."""
 
     name: str
     rule: AppliedRule
@@ -418,7 +416,7 @@ class CriterionComparison:
 
     @property
     def drop(self) -> float | None:
-        """By how much head is worse; negative where it is better."""
+        """How much worse head is; negative if it is better."""
         if self.delta is None:
             return None
         return self.delta if self.rule.lower_is_better else -self.delta
@@ -484,12 +482,12 @@ class Book:
 
     @property
     def is_worse(self) -> bool:
-        """Whether head is worse than the base."""
+        """True if head is worse than the base."""
         return self.worse >= self.needed
 
     @property
     def is_failing(self) -> bool:
-        """Whether more cases fail by themselves than their suites let pass."""
+        """True if more cases fail by themselves than their suites allow."""
         return self.failing >= self.needed
 
 
@@ -508,11 +506,11 @@ class Power:
 
 @frozen_dataclass
 class Drift:
-    """That the unchanged agent of the base branch does otherwise than before: its model, a judge or
-    a service moved.
+    """A change in how the base branch's unchanged agent behaves: its model, a judge or a service
+    changed.
 
-    `since`: when the first of the runs that differ began, ISO 8601, UTC. `before`, `after`: shares
-    of runs that passed. `evidence`: what the bets made of 1."""
+    `since`: the start of the first run that differs, ISO 8601, UTC. `before`, `after`: shares of
+    runs that passed. `evidence`: what the bets made of 1."""
 
     since: str
     before: float
@@ -521,7 +519,7 @@ class Drift:
 
 
 class BaseSource(enum.StrEnum):
-    """Where the base's results come from."""
+    """The source of the base's results."""
 
     RERUN = "rerun"  # its code was checked out and run
     STORE = "store"  # results of an earlier run
@@ -615,7 +613,7 @@ class RuleBook:
 
 @frozen_dataclass
 class Comparison:
-    """Head beside base. What is computed from both runs is empty where there is nothing to compare
+    """Head compared with base. Values from both runs are empty if there is nothing to compare
     with."""
 
     origin: BaseOrigin
@@ -645,5 +643,5 @@ class Comparison:
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
 
     def is_untouched(self, run: Run) -> bool:
-        """Whether the change touches the agent of no suite of the run."""
+        """True if the change touches no suite's agent in the run."""
         return bool(self.unchanged) and {suite.key for suite in run.suites} <= set(self.unchanged)

@@ -55,7 +55,7 @@ class Content:
 
 @frozen_dataclass
 class Usage:
-    """Tokens that one model call reported; None where the model said nothing."""
+    """Tokens that one model call reported; None if it did not report them."""
 
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -67,8 +67,7 @@ class Usage:
 
 @frozen_dataclass
 class Event:
-    """One step of an agent within an invocation; `at`: seconds since it began, where that is
-    known."""
+    """One step of an agent within an invocation; `at`: seconds since it began, if known."""
 
     author: str
     content: Content | None = None
@@ -115,7 +114,7 @@ class CallTime:
 @frozen_dataclass
 class Timings:
     """Wall seconds of one invocation; model and tool intervals are merged, never counted twice.
-    `calls`: each of them, where the agent's worker tells them."""
+    `calls`: each interval, if the agent's worker reports it."""
 
     total_s: float
     model_s: float | None = None
@@ -125,14 +124,14 @@ class Timings:
 
 @frozen_dataclass
 class Invocation:
-    """One turn: what the user said, what the agent did, what it answered.
+    """One turn: the user's message, the agent's steps, and its answer.
 
-    `events` None: nothing about the steps was recorded. `itemized` False: only calls, responses and
-    texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are
-    unknown. `trace`: what the worker recorded of it on demand (worker/trace.py), for people to look
-    at. `state`: the session's at the end of the turn, None where nobody asked for it.
-    `model_calls`: what the models' answers said of their tokens, and the model, before the agent
-    made events of them; empty where that is not known."""
+    `events`: None if no steps were recorded. `itemized`: False if only calls, responses and texts
+    were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown.
+    `trace`: what the worker recorded on demand (worker/trace.py), for people to read. `state`: the
+    session state at the end of the turn, None if it was not requested. `model_calls`: the tokens
+    that the models' responses reported, and the model, before the agent made events of them; empty
+    if unknown."""
 
     user_content: Content
     final_response: Content | None = None
@@ -148,7 +147,7 @@ class Invocation:
 
     @property
     def told_calls(self) -> tuple[tuple[Usage, str], ...]:
-        """What its events tell of model calls, as `model_calls`."""
+        """Model calls that its events report, as `model_calls`."""
         return tuple(
             (event.usage, event.model_version or "")
             for event in self.events or ()

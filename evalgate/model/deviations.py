@@ -21,7 +21,7 @@ class Deviations:
     steps_unrecorded: bool = True
     # thoughts count, no reference is 0.0, floats (thoughts, reference-without-words, ...)
     exact_overlap: bool = True
-    model_calls_untold: bool = True  # a turn that tells of no model call had 0
+    model_calls_untold: bool = True  # a turn that reports no model call had 0
     usage_unreported: bool = True  # a turn without usage counts as 0 tokens
     # judged scores
     spared_samples: bool = True  # every sample is asked, decided or not
@@ -54,7 +54,7 @@ class Deviations:
 
     @property
     def are_taken_back(self) -> bool:
-        """Whether ADK's rules hold throughout."""
+        """True if ADK's rules hold throughout."""
         return self == ADKS
 
 

@@ -72,8 +72,8 @@ class SearchFailed(Exception):  # noqa: N818 - it says what happened
 
 @lru_cache(maxsize=256)
 def _linear(pattern: str) -> SchemaValidator | None:
-    """The pattern in an engine that takes linear time; None where it has what this one lacks
-    (`(?=a)`, `\\1`)."""
+    """The pattern in a linear-time engine; None if it needs lookahead, backreferences or the
+    like."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError:
@@ -81,7 +81,7 @@ def _linear(pattern: str) -> SchemaValidator | None:
 
 
 def _is_found(pattern: str, text: str) -> bool:
-    """Whether a pattern is found in a text, both of which others wrote. Raises SearchFailed."""
+    """True if the pattern is found in the text; both are untrusted. Raises SearchFailed."""
     text = text.encode("utf-8", "replace").decode()  # half characters
     linear = _linear(pattern)
     if linear is not None:
@@ -98,7 +98,7 @@ def _is_found(pattern: str, text: str) -> bool:
 
 
 def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
-    """Whether `actual` satisfies the matcher; MISSING stands for a key that is absent on that side.
+    """True if `actual` satisfies the matcher; MISSING means that the key is absent on that side.
     Raises SearchFailed."""
     (key,) = matcher.model_fields_set
     if actual is MISSING:
@@ -145,8 +145,8 @@ def entries_differing(
 
 
 def includes(actual: Any, expected: Any) -> bool:
-    """Whether `actual` holds all that `expected` names: mappings by key, lists item by item, all
-    else by equality."""
+    """True if `actual` has all that `expected` names: mappings by key, lists item by item, others
+    by equality."""
     if isinstance(expected, Mapping):
         return isinstance(actual, Mapping) and all(
             key in actual and includes(actual[key], value) for key, value in expected.items()
@@ -164,16 +164,14 @@ def includes(actual: Any, expected: Any) -> bool:
 
 
 def named(name: str, patterns: Iterable[str]) -> bool:
-    """Whether the name is one of the patterns, in which `*` and `?` stand for anything; case
-    counts."""
+    """True if the name matches a pattern; `*` and `?` are wildcards, and case matters."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def first_without_partner(choices: Sequence[Sequence[int]]) -> int | None:
-    """The first item that finds no partner of its own when as many as possible do; None where all
-    find one.
+    """The first item without a partner in a maximum matching; None if every item has one.
 
-    `choices[i]` lists the partners that item i would take. Augmenting paths (Kuhn 1955), breadth
+    `choices[i]` lists the partners that item i can take. Augmenting paths (Kuhn 1955), breadth
     first."""
     taken_by: dict[int, int] = {}
     partner: dict[int, int] = {}

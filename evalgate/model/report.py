@@ -30,11 +30,10 @@ class Links:
 
 @frozen_dataclass
 class Trend:
-    """A criterion's mean in the last runs of the base branch, oldest first, None where a run has
-    none; and in this run.
+    """A criterion's mean in the last runs of the base branch, oldest first, None if a run has no
+    mean; and in this run.
 
-    `since`, `until`: when the first and the last of them ran, ISO 8601, UTC.
-    """
+    `since`, `until`: when the first and the last of them ran, ISO 8601, UTC."""
 
     criterion: str
     means: tuple[float | None, ...]
@@ -45,7 +44,7 @@ class Trend:
 
 @frozen_dataclass
 class FailureCause:
-    """Why cases do not pass, in one line, and how they stand beside the base. `cases`: suite and id
+    """Why cases do not pass, in one line, and how they compare with the base. `cases`: suite and id
     of each."""
 
     cause: str
@@ -72,14 +71,14 @@ class Report:
     run: Run
     verdict: Verdict
     policy: Policy
-    comparison: Comparison | None = None  # None where no base was asked for
+    comparison: Comparison | None = None  # None if no base was requested
     # what the change edits of that by which it is judged
     edits: Edits = field(default_factory=Edits)
     problems: tuple[Problem, ...] = ()
-    # of each suite, where a calibration of their judges is configured
+    # by suite, if a calibration of its judges is configured
     judged: tuple[JudgedCriterion, ...] = ()
-    asked: tuple[AskedJudge, ...] = ()  # who judges each criterion, where that is known
-    trends: tuple[Trend, ...] = ()  # where a history of base runs is at hand
+    asked: tuple[AskedJudge, ...] = ()  # who judges each criterion, if known
+    trends: tuple[Trend, ...] = ()  # empty without a history of base runs
     # of each case, oldest first
     past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)
     links: Links = Links()

@@ -36,7 +36,7 @@ class GradedTrial:
     grades: Mapping[str, Grade]  # of every criterion by name, in the suite's order
     seconds: Seconds = 0.0
     attempts: Count = 1
-    tokens: Count | None = None  # all that its model calls reported; None where none reported any
+    tokens: Count | None = None  # all that its model calls reported; None if none did
     reused: bool = False  # of an earlier run, so that it cost this one nothing
     apart: bool = False  # of a base: it ran at another time than head's
     # the base's agent failed by its own question and settings, and not by the change
@@ -44,17 +44,16 @@ class GradedTrial:
 
 
 USER_SIMULATOR: Final = "user_simulator"
-"""Stands where a criterion's name stands for what playing simulated users took."""
+"""Replaces a criterion's name for the usage of simulated users."""
 
 
 @frozen_dataclass
 class JudgeUse:
-    """What one criterion, or all simulated users, asked of one model while a run was measured, on
-    all sides.
+    """What one criterion, or all simulated users, asked of one model during a run, on all sides.
 
-    `calls`: answered; `cached`: read instead of asked; `retries`: calls made again; `failures`: by
-    kind, calls that ended without a reply. `prompt_tokens`, `output_tokens` (thoughts among them):
-    of the calls that said so. `cost_usd`: of the calls whose price is known, None where no call was
+    `calls`: answered; `cached`: read instead of asked; `retries`: repeated calls; `failures`: calls
+    that ended without a reply, by kind. `prompt_tokens`, `output_tokens` (including thoughts): of
+    the calls that reported them. `cost_usd`: of the calls with a known price, None if no call was
     priced; `unpriced`: paid calls of unknown price, which make it a lower bound."""
 
     criterion: str
@@ -70,7 +69,7 @@ class JudgeUse:
 
 
 def total_of(uses: Sequence[JudgeUse], *, criterion: str = "", model: str = "") -> JudgeUse:
-    """All of them as one; its cost is None only where no call was priced."""
+    """The sum of all uses; its cost is None only if no call was priced."""
     priced = [use.cost_usd for use in uses if use.cost_usd is not None]
     kinds = sorted({kind for use in uses for kind in use.failures})
     sums = ("calls", "cached", "retries", "prompt_tokens", "output_tokens", "unpriced")
@@ -85,7 +84,7 @@ def total_of(uses: Sequence[JudgeUse], *, criterion: str = "", model: str = "") 
 
 @frozen_dataclass
 class LoadedTool:
-    """A tool as its agent has it: what models are told of it, and its parameters, each with its
+    """A tool as its agent has it: the description for models, and its parameters, each with its
     type and default."""
 
     description: str = ""
@@ -94,8 +93,8 @@ class LoadedTool:
 
 @frozen_dataclass
 class LoadedAgent:
-    """One agent of those that were loaded; "" where it does not say. `kind`: its class. `settings`:
-    of its model and of itself, as JSON."""
+    """One of the loaded agents; fields that it does not set are "". `kind`: its class. `settings`:
+    of its model and its own, as JSON."""
 
     name: str
     kind: str = ""
@@ -109,9 +108,9 @@ class LoadedAgent:
 
 @frozen_dataclass
 class AgentDescription:
-    """What an agent was made of: the agents as they were loaded (only google-adk tells), the
-    packages in its Python by name with their versions, and its files by path with 12 hex digits
-    over the content. Each is empty where it is not known."""
+    """The parts of an agent: the agents as loaded (only google-adk reports them), the packages in
+    its Python by name with their versions, and its files by path with 12 hex digits over the
+    content. Each is empty if unknown."""
 
     agents: tuple[LoadedAgent, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -120,26 +119,26 @@ class AgentDescription:
 
 @frozen_dataclass
 class Inputs:
-    """What an agent ran in, and what it asked of its checkout: its trials stand for all that answer
-    the same.
+    """What an agent ran in, and what it asked of its checkout: its trials count for every checkout
+    with the same answers.
 
-    `environment`: 16 hex digits over its Python, packages, platform, settings and variables; ""
-    where that is not known. `answers`: by question, see `system.inputs`."""
+    `environment`: 16 hex digits over its Python, packages, platform, settings and variables; "" if
+    unknown. `answers`: by question, see `system.inputs`."""
 
     environment: str = ""
     answers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_known(self) -> bool:
-        """Whether anything can be said of another checkout."""
+        """True if another checkout can be compared."""
         return bool(self.environment and self.answers)
 
 
 class Transcripts(Protocol):
-    """Where the transcripts of a run lie: on disk for a real run, whose journal has them anyway."""
+    """The source of a run's transcripts: the disk for a real run, whose journal has them anyway."""
 
     def find(self, key: TrialKey) -> Transcript | None:
-        """The transcript of a trial; None where the agent failed or none was kept."""
+        """Return the transcript; None if the agent failed or it was not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +187,9 @@ class Run:
     seconds: Seconds = 0.0
     complete: bool = True  # False: it was interrupted, and cases without trials were not measured
     commit: str = ""
-    # whether files differed from the commit; None where that is not known
+    # whether files differed from the commit; None if unknown
     dirty: bool | None = None
-    # what they tell of themselves, by agent key
+    # self-reported details, by agent key
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     # of the content of cases, where known
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -203,13 +202,13 @@ class Run:
     shards: ShardIndex = 1  # of a whole that was joined: how many parts it had
     # of these, the one that measured each case
     homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    # the folder of the repository, "" for its top; None where that is not known
+    # the folder in the repository, "" for its top; None if unknown
     root: str | None = None
     workflow_run: str = ""  # that wrote it: `o/r/actions/runs/99/attempts/1`; "" elsewhere
 
     def tokens_beside(self, base: Run) -> tuple[int, int | None, int]:
-        """The tokens that it took, those that the base took for the same runs (None where it tells
-        of none), and how many runs these are."""
+        """The tokens of this run, the base's tokens for the same trials (None if it reports none),
+        and the number of these trials."""
         head_trials, base_trials = ([*run.trials, *run.confirmations] for run in (self, base))
         base_tokens = {trial.key: trial.tokens for trial in base_trials if trial.tokens is not None}
         if not base_tokens:

@@ -14,16 +14,16 @@ from evalgate.values import JsonObject
 
 
 def seconds(value: Any, *, most: float = MOST_SECONDS) -> Any:
-    """`value`, or None for a number that is no duration from 0 to `most`; what is no number stays
-    as it is."""
+    """`value`, or None for a number that is not a duration from 0 to `most`; non-numbers are
+    unchanged."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None if isinstance(value, bool) else value
     return float(value) if 0 <= value <= most else None
 
 
 def count(value: Any) -> Any:
-    """`value`, or None for a number that is no whole one from 0 to MOST_COUNT; what is no number
-    stays as it is."""
+    """`value`, or None for a number that is not an integer from 0 to MOST_COUNT; non-numbers are
+    unchanged."""
     number = seconds(value, most=MOST_COUNT)
     if not isinstance(number, float):
         return number
@@ -52,7 +52,7 @@ def to_camel(key: str) -> str:
 
 
 def is_deep(value: Any, *, levels: int) -> bool:
-    """Whether lists and objects are nested in more than so many levels."""
+    """True if lists and objects are nested more than `levels` deep."""
     level = [value]
     for _ in range(levels):
         level = [

@@ -20,7 +20,7 @@ WHY_WIDTH: Final = 300
 _ERROR = re.compile(r"[\w.]+(Error|Exception|Exit): ")
 """How the line of a traceback begins that has the error."""
 _NO_FILE = re.compile(r"No such file or directory|unable to open database file")
-"""What Python and SQLite say where a file is not there."""
+"""The messages of Python and SQLite for a missing file."""
 
 CaseKey: TypeAlias = tuple[str, str]
 """The key of a suite, and the id of a case in it."""
@@ -48,7 +48,7 @@ class TrialKey:
         return f"{self.suite}:{self.case_id}#{self.repeat}"
 
     def renamed(self, names: Mapping[str, str]) -> TrialKey:
-        """The same trial under the name that its suite has in `names`, where it has one."""
+        """The same trial, with the new name of its suite if `names` has one."""
         return replace(self, suite=names.get(self.suite, self.suite))
 
     @property
@@ -64,7 +64,7 @@ class TrialKey:
 
     @property
     def is_first(self) -> bool:
-        """Whether every case has such a run; others confirm what failed."""
+        """True if every case has such a run; others confirm a failure."""
         return self.purpose is Purpose.FIRST
 
 
@@ -77,11 +77,11 @@ class Ending(enum.StrEnum):
 
 @frozen_dataclass
 class Transcript:
-    """A conversation that came to its end; `final_state` None where the driver cannot know it.
+    """A conversation that came to its end; `final_state`: None if the driver cannot know it.
 
-    `ended_by` None: the user's turns were written down, or nobody kept how it ended. `isolated`:
-    each turn had a session of its own. `redacted`: secrets were taken out of it, so that it is for
-    readers alone: what is scored by it would have another score."""
+    `ended_by`: None if the user's turns were scripted, or the ending was not recorded. `isolated`:
+    each turn had its own session. `redacted`: secrets were removed, so it is only for readers:
+    scoring it could give another score."""
 
     invocations: tuple[Invocation, ...]
     final_state: Json | None = None
@@ -121,8 +121,8 @@ class AgentFailure:
     """Why there is no transcript: never a score, never a pass.
 
     `turn` counts from 1 (None: before the first, or after the last); `detail` is the tail of the
-    agent's own words (stderr or traceback), redacted. `retry_after_s`: seconds that its provider
-    asks to wait, where it said so. `trace`: of the turn that failed, as an Invocation's."""
+    agent's own output (stderr or traceback), redacted. `retry_after_s`: seconds that its provider
+    asks to wait, if it does. `trace`: of the failed turn, as in an Invocation."""
 
     kind: FailureKind
     message: str
@@ -134,9 +134,9 @@ class AgentFailure:
 
     @property
     def why(self) -> str:
-        """`ModuleNotFoundError: No module named 'foo'`: in a line, bounded, without a full stop;
-        where a file is lacking, what may be the reason on the base: a step before this one made it,
-        in head's checkout alone."""
+        """`ModuleNotFoundError: No module named 'foo'`: one line, bounded, without a full stop. For
+        a missing file, it adds the likely reason on the base: an earlier step made the file in
+        head's checkout only."""
         reason = self.message
         error = next(
             (line for line in reversed(self.detail.splitlines()) if _ERROR.match(line)), ""
@@ -257,8 +257,7 @@ class Score:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is one that a mean can be taken of; what a metric or a file calls a score may
-        be anything."""
+        """True if a mean can include it; a metric or a file may call anything a score."""
         return -MOST <= self.value <= MOST
 
 

@@ -1,5 +1,5 @@
-"""The reports: one Report in, text out; the files stand in RENDERERS, and what is no file (for
-stdout, for GITHUB_OUTPUT, for a terminal) beside it."""
+"""The reports: one Report in, text out. RENDERERS has the files; texts without a file (for stdout,
+for GITHUB_OUTPUT, for a terminal) are separate."""
 
 from collections.abc import Callable
 from typing import Final

@@ -9,9 +9,9 @@ from typing import Final
 
 from evalgate.formats import fingerprints
 from evalgate.model import AgentDescription, LoadedAgent, LoadedTool, Report, Run
-from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain, words
 from evalgate.text.diff import DiffPiece
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 NAME, TEXT, TOLD, PACKAGES = 60, 100_000, 6, 2
@@ -30,14 +30,13 @@ FIRST: Final = (
     ),
     *("litellm", "anthropic"),
 )
-"""Packages that agents are made with, which are told before others."""
+"""Packages that agents are built with; they are listed first."""
 
 
 @frozen_dataclass
 class AgentChange:
-    """One thing that changed: `text` has a place (`{}`) for each of `names`, which anybody may have
-    chosen. `lines`: the difference, where the text does not say all. `about`: what it is told
-    among."""
+    """One thing that changed: `text` has a placeholder (`{}`) for each of `names`, which are
+    untrusted. `lines`: the difference, if the text does not show it all. `about`: its group."""
 
     about: str
     text: str
@@ -50,8 +49,7 @@ class AgentChange:
 
 
 def of(report: Report) -> tuple[AgentChange, ...]:
-    """All that is known to differ, in the order in which it matters; what is not known on both
-    sides is not told."""
+    """All known differences, most important first; anything unknown on either side is left out."""
     comparison = report.comparison
     if comparison is None or comparison.base is None:
         return ()
@@ -66,7 +64,7 @@ def of(report: Report) -> tuple[AgentChange, ...]:
 
 
 def is_same(report: Report) -> bool:
-    """Whether all of every agent is known on both sides, and alike."""
+    """True if all agents are fully known on both sides and equal."""
     comparison = report.comparison
     if comparison is None or comparison.base is None or of(report):
         return False
@@ -78,7 +76,7 @@ def is_same(report: Report) -> bool:
 
 def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -> str:
     """`model of desk: a → b, instruction of desk (3 lines), google-adk 1.2.0 → 1.3.0 and 7 more
-    packages`; files only where nothing else is known."""
+    packages`; files only if nothing else is known."""
     agent_texts = [
         change.told(mark) for change in changes if change.about not in ("package", "file")
     ]
@@ -184,7 +182,7 @@ def _agents(
 def _models(
     base_agents: Mapping[str, LoadedAgent], head_agents: Mapping[str, LoadedAgent]
 ) -> Iterator[AgentChange]:
-    """Agents that changed alike are told as one."""
+    """Report agents that changed alike as one."""
     of_change: dict[tuple[str, str], list[str]] = {}
     for name in base_agents.keys() & head_agents.keys():
         if base_agents[name].model != head_agents[name].model:

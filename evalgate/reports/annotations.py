@@ -13,9 +13,9 @@ from statistics import fmean
 from evalgate.errors import Problem, Severity
 from evalgate.model import Report, run as model_run
 from evalgate.reports import edits, view, wording
-from evalgate.reports.phrases import phrase
 from evalgate.reports.view import Remark
 from evalgate.text import plain, workflow_commands
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 REASON_LIMIT = 1_000
@@ -97,7 +97,7 @@ class _Kind:
 
 
 def _short(problem: Problem) -> Problem:
-    """No longer than what is said of a case: the log has it all."""
+    """Clip a problem to the limit of cases; the log has it all."""
     message, hint = (
         plain.keep_advice(text, view.MESSAGE_LIMIT) for text in (problem.message, problem.hint)
     )
@@ -105,8 +105,8 @@ def _short(problem: Problem) -> Problem:
 
 
 def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
-    """What GitHub does not show, and where it is: cases and rules in the reports, everything else
-    in the log."""
+    """A notice of what GitHub hides: cases and rules are in the reports, everything else in the
+    log."""
     message = phrase("annotations_left", errors, warnings, notices)
     return (
         [workflow_commands.render_command("notice", message, title="evalgate")] if message else []
@@ -120,9 +120,9 @@ def _relaxed(report: Report) -> str:
 
 def render_outputs(report: Report) -> Mapping[str, str]:
     """Name to value, as action.yml lists them. `scores`: the mean of each criterion over all cases
-    that have a value, null where none has; `delta`: head's mean minus base's, `{}` without a
+    that have a value, null without any; `delta`: head's mean minus base's, `{}` without a
     comparison; both JSON objects. `evidence`: what bets that head is worse made of 1. `relaxed`:
-    the rules by which alone the change passes. `judge-cost-usd` is empty where the price of any
+    the changed rules that alone let the change pass. `judge-cost-usd` is empty if the price of any
     call is unknown."""
     counts = view.of(report).totals.cases
     rows = report.comparison.criteria if report.comparison is not None else ()

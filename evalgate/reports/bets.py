@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping
 
 from evalgate.model import Book, CaseKey, Cell
-from evalgate.reports.phrases import phrase
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 WIDTH, HEIGHT, MARGIN = 640, 120, 8
@@ -42,7 +42,7 @@ class Drawing:
 
 
 def of(book: Book) -> Drawing | None:
-    """The drawing of a book; None where no bet moved the purse."""
+    """The drawing of a book; None if no bet moved the purse."""
     worths = [1.0, *(bet.worth for bet in book.bets)]
     if len(worths) < 2 or max(worths) == min(worths):
         return None

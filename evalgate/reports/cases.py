@@ -1,4 +1,4 @@
-"""One case as a reader meets it: its verdict, its trials, and where it stands beside the base."""
+"""One case as a reader sees it: its verdict, its trials, and its comparison with the base."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import bets
-from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 
 WITHIN: Final[Mapping[VerdictKind, str]] = {
     VerdictKind.FAIL: "within_pass_rate",
@@ -64,9 +64,9 @@ NON_BLOCKING: Final = "\N{LARGE YELLOW CIRCLE}"
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseView:
     """A case with its verdict, its place in the user's files, and all its trials in order of
-    repeats; `compared`: how it stands beside the base, None where it does not. `label`: what it is
-    counted as. `allowed`: why it decides nothing although it does not pass, "" where that lies in
-    whose failure it is; None where it decides."""
+    repeats; `compared`: its comparison with the base, or None. `label`: what it is counted as.
+    `allowed`: why it decides nothing although it does not pass, "" if the origin of the failure is
+    the reason; None if it decides."""
 
     report: Report
     verdict: CaseVerdict
@@ -84,7 +84,7 @@ class CaseView:
 
     @property
     def is_let_pass(self) -> bool:
-        """Whether it failed, or the agent crashed by accident, and that does not block."""
+        """True if it failed, or the agent crashed by accident, without blocking."""
         return self.allowed is not None and (
             self.kind is VerdictKind.FAIL or self.label is CaseLabel.FLAKY
         )
@@ -105,7 +105,7 @@ class CaseView:
 
     @property
     def file(self) -> str:
-        """The file that the case stands in."""
+        """The file with the case."""
         return self.case.place.file if self.case and self.case.place else self.suite.key
 
     @property
@@ -120,7 +120,7 @@ class CaseView:
 
     @property
     def led(self) -> bool:
-        """Whether a simulated user speaks."""
+        """True if a simulated user speaks."""
         return self.case is not None and self.case.scenario is not None
 
     @property
@@ -138,7 +138,7 @@ class CaseView:
 
     @property
     def agent_failed(self) -> bool:
-        """Whether an agent that broke, and no criterion, made this case what it is."""
+        """True if a broken agent, and not a criterion, decided this case."""
         return not self.failing and self.failure is not None
 
     @property
@@ -148,15 +148,15 @@ class CaseView:
 
     @property
     def skipped(self) -> bool:
-        """Whether the user asked to leave out all that is unmeasured here."""
+        """True if the user asked to skip everything unmeasured here."""
         return bool(self.trials and self.unmeasured) and all(
             verdict.reason is Reason.SKIPPED for verdict in self.unmeasured
         )
 
     @property
     def shortfall(self) -> float:
-        """How far the worst criterion is from its threshold, in units of the threshold's size; 0.0
-        where none fails."""
+        """The distance of the worst criterion from its threshold, in units of the threshold; 0.0 if
+        none fails."""
         pairs = (
             (verdict.value, verdict.threshold)
             for verdict in self.failing
@@ -189,7 +189,7 @@ class CaseView:
 
     @property
     def run_shown(self) -> str:
-        """`showing run 2 of 3`; "" where there is one run, or none."""
+        """`showing run 2 of 3`; "" unless there are several runs."""
         runs = self.report.run.repeats
         return (
             ""
@@ -199,8 +199,8 @@ class CaseView:
 
     @property
     def failure_origin(self) -> str:
-        """Whose failure it is, where there is a base to tell, and why it decides nothing, where
-        that is so."""
+        """Whose failure it is, if there is a base, and why it decides nothing, if it does not
+        decide."""
         origin = failure_origin(self.label, self.compared)
         reruns = self.reruns
         if origin and reruns is not None and reruns.runs:
@@ -216,7 +216,7 @@ class CaseView:
 
     @property
     def is_new(self) -> bool:
-        """Whether the change broke it: the base passes all of it, or a criterion that fails
+        """True if the change broke it: the base passes all of it, or a criterion that fails
         here."""
         return self.compared is not None and (self.compared.broken or self.label is CaseLabel.NEW)
 
@@ -275,7 +275,7 @@ URGENCY: Final = (
     CaseLabel.FLAKY,
     CaseLabel.QUARANTINED,
 )
-"""Whose failures are told first; what has not failed keeps its place."""
+"""The failures to show first; other cases keep their place."""
 
 
 def worst_first(case_views: Sequence[CaseView]) -> tuple[CaseView, ...]:
@@ -298,7 +298,7 @@ def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
 
 
 def number(value: float | None, verdict: CriterionVerdict) -> str:
-    """A value of a criterion; beside its threshold, where it has one."""
+    """A criterion's value, not rounded onto its threshold, if any."""
     return (
         words.amount(value)
         if verdict.threshold is None
@@ -336,7 +336,7 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
 
 
 def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
-    """Whose failure a case is; "" where it does not fail or there is no base to tell."""
+    """Whose failure a case is; "" if it does not fail or there is no base."""
     if label not in WITH_FAILURES:
         return ""
     origin = phrase("failure_label", label)
@@ -355,7 +355,7 @@ def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
 
 
 def evidence(row: CriterionComparison) -> str:
-    """`43 : 1`: what bets on this criterion alone made of 1; `-` where they lost, or nothing may be
+    """`43 : 1`: what bets on this criterion alone made of 1; `-` if they lost, or nothing may be
     claimed."""
     if not row.rule.gating or row.clock_based or row.evidence <= 1:
         return "-"
@@ -363,18 +363,18 @@ def evidence(row: CriterionComparison) -> str:
 
 
 def said(row: CriterionComparison) -> str:
-    """What can be said of a criterion, in a table; why, where it could not be measured."""
+    """The result of a criterion, for a table; the reason, if it was not measured."""
     return phrase("criterion_word", row)
 
 
 def turned(row: CriterionComparison) -> str:
-    """`3 now fail, 1 now passes`: the cases that turned by this criterion; "" where none did."""
+    """`3 now fail, 1 now passes`: the cases that this criterion turned, or ""."""
     return phrase("turned", row.cases.broken, row.cases.fixed)
 
 
 def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], ...]:
     """The criteria that decide, worst first; the informational ones; and those of cases that decide
-    nothing, but for what is informational of all cases."""
+    nothing, except the informational ones."""
     order = (
         *(Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE),
         *(Change.IMPROVED, Change.NO_EVIDENCE),
@@ -408,8 +408,8 @@ def _is_one_agent(comparison: Comparison) -> bool:
 
 
 def certainty(comparison: Comparison) -> str:
-    """How sure the answer is, and what a green could not have seen; "" where one agent is compared
-    with itself."""
+    """How sure the answer is, and what a green result could miss; "" if one agent is compared with
+    itself."""
     if _is_one_agent(comparison):
         return ""
     power = "" if comparison.book.is_worse else power_sentence(comparison.power)
@@ -429,7 +429,7 @@ def runs_words(head: Run, base: Run | None) -> str:
 
 
 def power_sentence(power: Power | None) -> str:
-    """What a green could have missed; "" where nothing is known of it."""
+    """What a green result could miss; "" if that is unknown."""
     if power is None or not power.caught:
         return ""
     share = power.caught[0][1]

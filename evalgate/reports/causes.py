@@ -13,10 +13,10 @@ from evalgate.model import Finding, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
 from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 LIMIT: Final = 160
@@ -68,8 +68,8 @@ def of(case_views: Iterable[CaseView]) -> tuple[Cause, ...]:
 
 
 def worth_a_list(causes: Sequence[Cause]) -> bool:
-    """Whether a reader is helped by them before the cases: several share one. What broke the agent
-    in all of them is told as one already."""
+    """True if a list of causes before the cases helps: several share one. An agent failure in all
+    of them is reported as one already."""
     count = sum(len(cause.cases) for cause in causes)
     is_told = len(causes) == 1 and not causes[0].cases[0].failing
     return count >= LEAST_CASES and count > len(causes) and not is_told
@@ -84,8 +84,8 @@ def cause(case: CaseView) -> str:
     conversation = turns.of(case)
     broken = conversation.notable
     failing = {verdict.name for verdict in case.failing}
-    # where a criterion of calls passes, calls that differ are allowed; where there is none, they
-    # are the best guess
+    # if a criterion of calls passes, different calls are allowed; without one, they are the best
+    # guess
     guess = () if any(map(_is_of_calls, (use.name for use in case.suite.criteria))) else broken
     candidates = itertools.chain(_told(broken, conversation.findings, failing), *map(_calls, guess))
     text = next(candidates, "")
@@ -142,7 +142,7 @@ def _finding(name: str, finding: Finding) -> str:
 
 
 def _calls(turn: Turn) -> Iterator[str]:
-    """What is wrong with the calls of a turn; nothing where they are as expected."""
+    """The problems with the calls of a turn; empty if they are as expected."""
     if turn.expected_calls is None or turn.actual is None:
         return
     pairs = [

@@ -21,11 +21,11 @@ from evalgate.reports import (
     wording,
 )
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.text import diff, markdown, plain, templates, words
 from evalgate.text.diff import DiffPiece
 from evalgate.text.markdown import Item
+from evalgate.text.phrases import phrase
 from evalgate.text.templates import Safe
 from evalgate.values import frozen_dataclass
 
@@ -39,7 +39,7 @@ FALLS_ROOM = 8_000
 LATER_SHARE = 0.2
 CRITERIA, PROBLEMS, MIXED, CAUSES = 20, 10, 20, 5
 FALLS, MOVED = 3, 5
-"""So many criteria that fell are told with their cases, so many cases of each."""
+"""The number of fallen criteria shown with their cases, and of cases for each."""
 
 SUMMARY_LIMIT = 1024 * 1024
 BYTES_A_UNIT = 3
@@ -62,8 +62,7 @@ LONG_STRETCH = 160
 
 @frozen_dataclass
 class Depth:
-    """How much is told where room is no question: at most so many whole cases, so many turns of
-    each."""
+    """The most to show if room is no question: whole cases, and turns of each."""
 
     cases: int
     turns: int
@@ -80,13 +79,13 @@ GROUPS = {
     "not_measured": UNKNOWN,
     "quarantined": UNKNOWN,
 }
-"""What cases that did not pass are listed among, and how much of each is told."""
+"""The groups of cases that did not pass, and how much of each to show."""
 
 
 def render(report: Report) -> str:
-    """The comment. What must be said comes first and is bounded; failing cases get the room that is
-    left, then cases that could not be evaluated; what finds no room is counted, with the place
-    where it can be read."""
+    """The comment. Required parts come first and are bounded; failing cases get the remaining room,
+    then cases that could not be evaluated. Cases without room are counted, with the place to read
+    them."""
     return _joined((render_head(report), render_rest(report))) + "\n"
 
 
@@ -110,7 +109,7 @@ def render_head(report: Report) -> str:
 
 
 def render_rest(report: Report) -> str:
-    """What is said where there is room: the cases, and what stands below them."""
+    """The parts that need room: the cases, and the parts below them."""
     v, comment = view.of(report), _macros("comment")
     again = markdown.tidy(comment.reproduce(v))
     asides = [comment.fixed(v), comment.excluded(v.comparison)] if v.comparison is not None else []
@@ -133,7 +132,7 @@ def render_rest(report: Report) -> str:
 def render_summary(report: Report) -> str:
     """The job summary: verdict, figures, criteria, what broke in full, and the table of all cases.
 
-    Bounded in bytes: the table of cases may take half, what broke takes what is left; the rest is
+    Bounded in bytes: the table may take half, broken cases the remaining room; the rest is
     counted."""
     v, comment, summary = view.of(report), _macros("comment"), _macros("summary")
     head = [markdown.tidy(part) for part in _summary_head(v)]
@@ -159,7 +158,7 @@ def render_summary(report: Report) -> str:
 
 
 def _summary_head(v: View) -> list[str]:
-    """What stands above the cases, where all of it finds room."""
+    """The summary's part above the cases; all of it fits."""
     report, comparison = v.report, v.comparison
     comment, summary = _macros("comment"), _macros("summary")
     head = [
@@ -279,7 +278,7 @@ def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
 
 
 def _falls(v: View, *, room: int, criteria: int) -> str:
-    """The criteria that fell, each with the cases that moved most; "" where none did."""
+    """The criteria that fell, each with the cases that moved most; "" if none fell."""
     falls, comment = moved.falls(v), _macros("comment")
     parts: list[str] = []
     is_news = False
@@ -294,7 +293,7 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
             )
             for moved_case in moved_cases
         }
-        # those that failed have their conversation above, and one turn is told once
+        # failed cases show their conversation above, and one turn is shown once
         full_cases = [
             moved_case
             for moved_case in moved_cases
@@ -436,8 +435,8 @@ POINT = "\N{BLACK CIRCLE}"
 
 
 def chart(rows: Sequence[CriterionComparison], *, limit: int) -> str:
-    """Criteria on the scale 0 to 1 that decide, drawn in characters, each beside the tolerated
-    drop: worse to the left, better to the right; "" where nothing moved."""
+    """The deciding criteria on the scale 0 to 1, drawn in characters, each beside the tolerated
+    drop: worse to the left, better to the right; "" if nothing moved."""
     chart_rows = [
         row for row in rows if row.rule.gating and row.delta is not None and abs(row.delta) <= 1
     ][:limit]

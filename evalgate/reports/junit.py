@@ -21,10 +21,10 @@ from evalgate.model import (
 )
 from evalgate.reports import causes, turns, view, wording
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.results import labels
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000
@@ -103,7 +103,7 @@ def _gates(report: Report) -> tuple[ET.Element, list[str]]:
 
 
 def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
-    """An evaluation file of which nothing could be measured: one test case, which is an error."""
+    """An evaluation file that could not be measured: one test case, which is an error."""
     name = plain.visible(suite.suite)
     test_case = TestCase(phrase("broken_file_case"), classname=name, file=name)
     reason = wording.bounded(suite.reason, TEXT_LIMIT)
@@ -253,8 +253,8 @@ def _error_type(case: CaseView) -> str:
 
 @lru_cache(maxsize=1024)
 def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
-    """Every criterion with its value, and the value of each repeat where there are several; the
-    same for most cases."""
+    """Every criterion with its value, and the value of each repeat if there are several; most cases
+    share it."""
     lines = []
     for verdict in criteria:
         score = words.score(verdict.value, beside=verdict.threshold)

@@ -1,4 +1,4 @@
-"""Which cases made a criterion fall, by how much and in which turn: also where all of them reach
+"""The cases that made a criterion fall, by how much and in which turn, even if all of them reach
 their thresholds."""
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from evalgate.model import (
 )
 from evalgate.reports import turns
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 DUST = 1e-9
@@ -49,19 +49,19 @@ class MovedTurn:
 
     @property
     def answers(self) -> tuple[str, str]:
-        """Those of base and head; "" where there is none."""
+        """The answers of base and head, or ""."""
         return turns.answer_text(self.base.final_response) or "", turns.answer_text(
             self.head.final_response
         ) or ""
 
     @property
     def calls_differ(self) -> bool:
-        """Whether the tool calls differ."""
+        """True if the tool calls differ."""
         return not call_diff.same(self.base.tool_calls, self.head.tool_calls)
 
     @property
     def answers_differ(self) -> bool:
-        """Whether the answers differ."""
+        """True if the answers differ."""
         return self.answers[0] != self.answers[1]
 
 
@@ -131,8 +131,8 @@ def falls(v: View) -> tuple[Fall, ...]:
 
 
 def notable(v: View) -> Moved | None:
-    """The case that fell furthest, where that is far enough to be told above all; cases that fail
-    are told anyway."""
+    """The case that fell furthest, if that is far enough to report at the top; failing cases are
+    reported anyway."""
     candidates = [
         moved_case
         for fall in falls(v)
@@ -215,7 +215,7 @@ def _turn(moved_case: Moved) -> MovedTurn | None:
         return None
     at = _furthest([score for score, _, _ in head], [score for score, _, _ in base], sign)
     _, repeat, head_turns = min(head, key=lambda conversation: sign * _at(conversation[0], at))
-    # the base's run with the number of head's, where none of its others did better
+    # the base's run with the number of head's, if none of its others did better
     _, _, base_turns = max(
         base, key=lambda conversation: (sign * _at(conversation[0], at), conversation[1] == repeat)
     )
@@ -241,7 +241,7 @@ def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Kept:
 
 
 def _at(score: Score, at: int | None) -> float:
-    """A run's score of a turn; of the whole where there is none."""
+    """A run's score of a turn, or of the whole if it has none."""
     value = score.turns[at] if at is not None and at < len(score.turns) else None
     return score.value if value is None else value
 
@@ -258,7 +258,7 @@ def _mean(scores: Sequence[Score], at: int) -> float | None:
 def _furthest(
     head_scores: Sequence[Score], base_scores: Sequence[Score], sign: float
 ) -> int | None:
-    """The turn whose mean fell furthest; None where the criterion has no scores by turn."""
+    """The turn whose mean fell furthest; None if the criterion has no scores by turn."""
     falls = []
     for at in range(max((len(score.turns) for score in head_scores), default=0)):
         head, base = _mean(head_scores, at), _mean(base_scores, at)

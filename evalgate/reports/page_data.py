@@ -32,10 +32,10 @@ from evalgate.model import (
 )
 from evalgate.reports import cases, causes, turns, wording
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 from evalgate.values import JsonObject, mapped_json
 
 PART_BYTES: Final = 512 * 1024
@@ -49,8 +49,8 @@ _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), defau
 
 
 def parts(v: View, *, room: int) -> Iterator[str]:
-    """The index, what the search reads (a line a case), then the parts; all deflated, in base64,
-    and all but the second JSON. At most about `room` characters: passing cases lose their
+    """The index, the search text (a line per case), then the parts; all deflated, in base64, and
+    all except the second JSON. At most about `room` characters: passing cases lose their
     conversations first."""
     ordered = [(at, case) for at, cause in enumerate(v.causes) for case in cause.cases]
     ordered += [(-1, case) for case in _passed(v.cases)]
@@ -108,8 +108,7 @@ class _PackedCases:
         self._size = 0
 
     def add(self, case: JsonObject, trace: JsonObject) -> JsonObject:
-        """Pack a case and what was recorded of it, where anything was; its part, and its place
-        there."""
+        """Pack a case and its trace, if there is one; return its part, and its place there."""
         if trace:
             case["trace"] = len(self.traces)
             self.traces.append(_packed(_JSON.encode(trace)))
@@ -236,7 +235,7 @@ def _deciding(v: View) -> dict[tuple[str, str], JsonObject]:
 
 
 def _as_adk(v: View, suite: Suite) -> bool:
-    """Whether ADK's rules decide on cases without a score (comparison/threshold.py)."""
+    """True if ADK's rules decide cases without a score (comparison/threshold.py)."""
     return not v.report.policy.deviations.criterion_unscored and not any(
         use.is_of_ces for use in suite.criteria
     )
@@ -259,9 +258,9 @@ def _case(
     base: Sequence[GradedTrial],
     again: tuple[Sequence[GradedTrial], Sequence[GradedTrial]],
 ) -> tuple[JsonObject, dict[str, list[list[Any] | None]]]:
-    """All of one case: what was asked and expected, every run of either side, the values of its
-    criteria; and by side what was recorded of the turns of each run, where anything was. `again`:
-    the runs of head and of the base that were to confirm its failure."""
+    """All of one case: the question and the expectations, every run of either side, the values of
+    its criteria; and by side the traces of each run's turns, if there are any. `again`: the runs of
+    head and of the base to confirm its failure."""
     comparison, head = case.report.comparison, case.report.run
     uses = {use.name: use for use in case.suite.criteria}
     base_run = comparison.base if comparison is not None else None
@@ -330,7 +329,7 @@ def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
 def _run(
     run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]
 ) -> tuple[JsonObject, list[Any] | None]:
-    """A run, and what was recorded of its turns, of one that failed too; None where nothing was."""
+    """A run, even one that failed, and the traces of its turns; None without traces."""
     transcript = run.transcripts.find(trial.key)
     done = transcript.invocations if transcript is not None else ()
     if trial.failure is not None and not done:
@@ -387,7 +386,7 @@ def _scores(trial: GradedTrial, at: int, uses: Iterable[CriterionUse]) -> list[l
 
 
 def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
-    """Where a file says nothing of calls, a criterion of calls takes that as none."""
+    """If a file is silent on calls, a criterion of calls expects none."""
     use = uses.get(turns.TRAJECTORY)
     if turn.events is None and use is not None and not use.informational:
         turn = replace(turn, events=())
@@ -395,8 +394,8 @@ def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
 
 
 def _turn(turn: Invocation) -> JsonObject:
-    """What the user said, the steps in their order, the answer; `more`: what of both is no text to
-    be read."""
+    """The user's message, the steps in order, the answer; `more`: the parts of both that are not
+    text."""
     user, answer = (
         turns.answer_text(content) for content in (turn.user_content, turn.final_response)
     )

@@ -14,8 +14,8 @@ from urllib.parse import quote
 from evalgate.model import CriterionVerdict, Finding, Report, Score, VerdictKind
 from evalgate.reports import view
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 from evalgate.values import JsonObject, frozen_dataclass
 
 LIMIT = 5_000
@@ -42,10 +42,10 @@ class Alert:
 
 
 def render(report: Report) -> str:
-    """A SARIF 2.1.0 log with one result per criterion, case and turn: `error` where the case fails
-    the criterion, `note` where it passes all the same.
+    """A SARIF 2.1.0 log with one result per criterion, case and turn: `error` if the case fails the
+    criterion, `note` if it passes all the same.
 
-    A result is known again by criterion, file, case and turn, whatever the agent's words and the
+    A result is identified by criterion, file, case and turn, whatever the agent's words and the
     line are this time. Source: OASIS SARIF 2.1.0; GitHub's subset and limits."""
     pairs = ((case, verdict) for case in view.of(report).cases for verdict in case.verdict.criteria)
     of_rules = (
@@ -157,7 +157,7 @@ def _rule(name: str) -> JsonObject:
 
 
 def _invocation(report: Report, *, left_out: int) -> JsonObject:
-    """Whether all was looked at: what could not be measured is no sign that an alert is gone."""
+    """Show gaps in the run: an unmeasured case does not mean that an alert is gone."""
     unmeasured = sum(
         verdict.name in RULES and verdict.kind is VerdictKind.NOT_MEASURED
         for case in view.of(report).cases

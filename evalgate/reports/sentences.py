@@ -26,9 +26,9 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 

@@ -12,10 +12,10 @@ from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, Ve
 from evalgate.reports import agent_changes, cases, causes, edits, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
-from evalgate.reports.phrases import phrase
 from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
 from evalgate.text import diff, plain, words, workflow_commands
+from evalgate.text.phrases import phrase
 
 GROUPS, TOLD_WHOLE, NAMED_CASES, CAUSES = 50, 10, 8, 20
 EDITS_ROOM = 20
@@ -39,8 +39,8 @@ MARKS: Final[dict[str, Style]] = {"-": "red", "+": "green", "=": "dim", " ": ""}
 
 
 class Line(NamedTuple):
-    """A line and its color; `file`: what of it is the name of a file, and leads there where the
-    terminal knows how."""
+    """A line and its color; `file`: the file name in it, which links to the file if the terminal
+    supports that."""
 
     text: str
     style: Style = ""
@@ -58,12 +58,12 @@ def render(
     everything: bool = False,
     folder: str = "",
 ) -> str:
-    """Lines: the cases that broke with the reason and what differed, the criteria, and the verdict
+    """Lines: the broken cases with the reason and the difference, the criteria, and the verdict
     last.
 
     `width`: that of the terminal; 0 for a log, which breaks no sentence. `everything`:
-    informational criteria too. `folder`: where the files are that lines lead to; "": they lead
-    nowhere. No line can be taken for a workflow command."""
+    informational criteria too. `folder`: the folder of the files that lines link to; "" for no
+    links. No line can be taken for a workflow command."""
     v = view.of(report)
     report_file = "report.html" if "html" in report.files else ""
     unscored = wording.passed_unscored(report)
@@ -80,8 +80,8 @@ def render(
 
 
 def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
-    """Why one case (its suite and its name) did not pass, and what differed; "" where it did or is
-    not there."""
+    """Why one case (its suite and its name) did not pass, and what differed; "" if it passed or is
+    unknown."""
     case = next((case for case in view.of(report).cases if case.verdict.key == key), None)
     if case is None:
         return ""
@@ -190,7 +190,7 @@ def _causes(v: View, width: int) -> Iterator[Line]:
 
 
 def _who(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
-    """The names of cases; the place of a single one, and that place where it is shown whole."""
+    """The names of cases; the place of a single one, and that place again if shown whole."""
     names = [_name(case.case_id) for case in case_views]
     if len(case_views) > 1:
         return phrase("cases_line", len(case_views), words.listed(names, limit=NAMED_CASES)), ""
@@ -403,7 +403,7 @@ def _columns(name: str, *values: object) -> tuple[str, ...]:
 
 
 def _compared(v: View, width: int, *, everything: bool) -> Iterator[Line]:
-    """Head beside base: a row per criterion that decides, where the base's results come from."""
+    """Head beside base: a row per deciding criterion, and the source of the base's results."""
     comparison = v.comparison
     if comparison is None:
         return
@@ -427,8 +427,7 @@ def _compared(v: View, width: int, *, everything: bool) -> Iterator[Line]:
 
 
 def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
-    """A row per criterion; where it would be too wide, without the evidence, and what is said of it
-    below."""
+    """A row per criterion; if it is too wide, without the evidence, and with the result below."""
     name_width = min(NAME_WIDTH, max(width // 2, 20)) if width else NAME_WIDTH
     cells = [_columns("compared_columns")]
     cells += [

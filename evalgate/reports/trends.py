@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from evalgate.model import Trend
-from evalgate.reports.phrases import phrase
 from evalgate.text import words
+from evalgate.text.phrases import phrase
 
 STEPS: Final = "".join(chr(0x2581 + step) for step in range(8))
 """Blocks from an eighth to a whole."""
@@ -32,7 +32,7 @@ def height(trend: Trend, value: float) -> float:
 
 
 def line(trend: Trend) -> str:
-    """A block a base run, oldest first; a dot where a run has no score."""
+    """A block per base run, oldest first; a dot if a run has no score."""
     top = len(STEPS) - 1
     return "".join(
         GAP if value is None else STEPS[min(int(height(trend, value) * len(STEPS)), top)]

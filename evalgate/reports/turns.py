@@ -21,8 +21,8 @@ from evalgate.model import (
     call_diff,
 )
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 QUOTE_WIDTH = 160
@@ -31,7 +31,7 @@ TRAJECTORY = "tool_trajectory_avg_score"
 
 @frozen_dataclass
 class TurnScore:
-    """What one criterion gave one turn; `met` None where it has no threshold or no value."""
+    """One criterion's score of one turn; `met`: None without a threshold or a value."""
 
     name: str
     value: float | None
@@ -41,9 +41,9 @@ class TurnScore:
 
 @frozen_dataclass
 class Turn:
-    """One turn, expected beside actual; None where that side has no such turn. `asked`: the
-    evaluation file has it, or a simulated user led to it. `base`: what the base did in it, where
-    that is worth showing."""
+    """One turn, expected beside actual; None if that side has no such turn. `asked`: the evaluation
+    file has it, or a simulated user led to it. `base`: what the base did in it, if that is worth
+    showing."""
 
     number: int
     expected: Invocation | None
@@ -61,8 +61,7 @@ class Turn:
 
     @property
     def expected_calls(self) -> tuple[ToolCall, ...] | None:
-        """None where the evaluation file says nothing of calls, and no criterion takes that as
-        none."""
+        """None if the evaluation file is silent on calls, and no criterion counts that as zero."""
         if self.expected is None or (
             self.expected.events is None and all(s.name != TRAJECTORY for s in self.below)
         ):
@@ -71,27 +70,27 @@ class Turn:
 
     @property
     def actual_calls(self) -> tuple[ToolCall, ...] | None:
-        """None where the turn did not happen."""
+        """None if the turn did not happen."""
         return self.actual.tool_calls if self.actual else None
 
     @property
     def expected_answer(self) -> str | None:
-        """None where the evaluation file has none."""
+        """None if the evaluation file has none."""
         return answer_text(self.expected.final_response) if self.expected else None
 
     @property
     def actual_answer(self) -> str | None:
-        """None where the agent gave none."""
+        """None if the agent gave none."""
         return answer_text(self.actual.final_response) if self.actual else None
 
     @property
     def base_answer(self) -> str | None:
-        """None where the base gave none, or is not shown."""
+        """None if the base gave none, or is not shown."""
         return answer_text(self.base.final_response) if self.base else None
 
     @property
     def has_no_final_answer(self) -> bool:
-        """Whether the agent has no answer because none of what it said is marked as final."""
+        """True if the agent has no answer because none of its texts is marked as final."""
         events = (self.actual and self.actual.events) or ()
         return self.actual_answer is None and any(answer_text(event.content) for event in events)
 
@@ -102,19 +101,18 @@ class Turn:
 
     @property
     def compares_answers(self) -> bool:
-        """Whether anybody asks for the words of the answer, which is never word for word the
-        same."""
+        """True if the words of the answer matter; they are never word for word the same."""
         return not self.below or not all("tool" in score.name for score in self.below)
 
     @property
     def broken(self) -> bool:
-        """Whether a reader should look here: below a threshold, missing, or never asked for."""
+        """True if a reader should look here: below a threshold, missing, or never asked for."""
         return self.actual is None or not self.asked or bool(self.below)
 
 
 @frozen_dataclass
 class Conversation:
-    """The turns that are known, what criteria found of the whole, and where the base's conversation
+    """The known turns, the criteria's findings on the whole, and how the base's conversation
     differs."""
 
     turns: tuple[Turn, ...] = ()
@@ -123,13 +121,13 @@ class Conversation:
 
     @property
     def notable(self) -> tuple[Turn, ...]:
-        """The turns where a reader should look: all of them where none is broken."""
+        """The turns to look at: all of them if none is broken."""
         return tuple(turn for turn in self.turns if turn.broken) or self.turns
 
 
 @lru_cache(maxsize=256)
 def of(case: CaseView) -> Conversation:
-    """The conversation of the trial that is shown; a broken agent's up to where it broke."""
+    """The conversation of the shown trial; a broken agent's up to its failure."""
     trial = case.shown
     expected = (case.case.conversation if case.case else None) or ()
     if trial is None:
@@ -174,7 +172,7 @@ def of(case: CaseView) -> Conversation:
 
 
 def answer_text(content: Content | None) -> str | None:
-    """What a message says aloud: its texts without thoughts; None where it has none."""
+    """The spoken part of a message: its texts without thoughts; None if it has none."""
     if content is None:
         return None
     texts = [
@@ -186,7 +184,7 @@ def answer_text(content: Content | None) -> str | None:
 
 
 def tally(finding: Finding) -> str:
-    """`3 samples: 2 valid, 1 no verdict; 2 not needed`; empty where no judge was asked."""
+    """`3 samples: 2 valid, 1 no verdict; 2 not needed`; empty if no judge was asked."""
     if not finding.opinions:
         return ""
     counts = Counter(opinion.label for opinion in finding.opinions)
@@ -247,9 +245,9 @@ def _base(
     trial: GradedTrial,
     sides: tuple[Sequence[Invocation], Sequence[Invocation]] | None,
 ) -> Sequence[Invocation]:
-    """The turns of the base's trial with the number of head's that is shown, else of the first that
-    was kept; () where it is no new failure, or nothing was kept. Where a simulated user led both,
-    those until the conversations diverged."""
+    """The turns of the base's trial with the number of head's shown trial, else of the first kept
+    trial; () if it is not a new failure, or none was kept. If a simulated user led both, those
+    until the conversations diverged."""
     comparison = case.report.comparison
     if comparison is None or comparison.base is None or not case.is_new:
         return ()
@@ -284,8 +282,8 @@ def _sides(
 
 
 def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
-    """Where the run that is shown leaves the base's run with the same number, and what either agent
-    said there."""
+    """How the shown run leaves the base's run with the same number, and what either agent said
+    there."""
     difference = divergence.compare(
         base, head, hears_calls=case.suite.simulator.include_function_calls
     )
@@ -308,7 +306,7 @@ def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invoc
 
 
 def _said(turn: Invocation, other: Invocation) -> str:
-    """What an agent said in a turn, or what it called where it said the same as the other."""
+    """What an agent said in a turn, or what it called if both said the same."""
     answer, compared = (answer_text(invocation.final_response) for invocation in (turn, other))
     if answer == compared:
         calls = ", ".join(call_diff.spell(call) for call in turn.tool_calls)

@@ -30,10 +30,10 @@ from evalgate.model import (
 from evalgate.reports import cases as reports_cases, causes as reports_causes, edits, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.causes import Cause
-from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import markdown, plain, words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 UNKNOWN = "-"
@@ -63,7 +63,7 @@ class View:
 
     @property
     def broken(self) -> tuple[SuiteVerdict, ...]:
-        """Evaluation files of which nothing could be measured."""
+        """Evaluation files that could not be measured."""
         keys = {suite.key for suite in self.report.run.suites if suite.problem}
         return tuple(suite for suite in self.report.verdict.suites if suite.suite in keys)
 
@@ -73,7 +73,7 @@ class View:
         return self.report.links.commit or self.report.run.commit
 
     def commit_page(self, commit: str) -> str:
-        """The page of a commit; "" where it is not known."""
+        """The page of a commit; "" if it is unknown."""
         links = self.report.links
         return (
             f"{links.repository}/commit/{commit}"
@@ -82,7 +82,7 @@ class View:
         )
 
     def file_page(self, case: CaseView) -> str:
-        """The page of the file of a case, at its line; "" where it is not known."""
+        """The page of a case's file, at its line; "" if it is unknown."""
         links, path = self.report.links, self.report.links.place(case.file)
         return markdown.file_address(
             repository=links.repository, commit=links.commit, path=path, line=case.line
@@ -110,8 +110,8 @@ _last: View | None = None
 
 @frozen_dataclass
 class Totals:
-    """Cases by word; tokens and seconds are what the run took of agents, None where nothing is
-    known: on both sides, fresh runs that confirm included, stored results left out."""
+    """Cases by word; tokens and seconds are the agents' use in this run, None if unknown: on both
+    sides, with fresh runs that confirm, without stored results."""
 
     cases: CaseCounts
     tokens: int | None
@@ -119,19 +119,19 @@ class Totals:
 
     @property
     def measured(self) -> int:
-        """The cases of which the outcome is known."""
+        """The cases with a known outcome."""
         return self.cases.passed + self.cases.failed + self.cases.flaky
 
     @property
     def pass_rate(self) -> float | None:
-        """The share that passed among the cases that could be measured; None where none could."""
+        """The share of measured cases that passed; None if no case was measured."""
         return self.cases.passed / self.measured if self.measured else None
 
 
 @frozen_dataclass
 class CriterionTotals:
-    """One criterion of one suite over its cases. `mean`: over the cases that have a value; None
-    where none has. `threshold` None: informational, never decides."""
+    """One criterion of one suite over its cases. `mean`: over the cases that have a value, or None.
+    `threshold`: None if it is informational and never decides."""
 
     suite: str
     name: str
@@ -158,8 +158,8 @@ class CriterionTotals:
 
     @property
     def met(self) -> bool | None:
-        """Whether all of its cases passed: a mean may reach the threshold where some of them do
-        not. None where it decides nothing, or some have no value and none failed."""
+        """True if all of its cases passed: a mean may reach the threshold although some of them do
+        not. None if it decides nothing, or some have no value and none failed."""
         if self.threshold is None or not self.total:
             return None
         return False if self.failed else None if self.not_evaluated else True
@@ -225,7 +225,7 @@ def judge_cost(use: JudgeUse, *, is_alone: bool = True) -> str:
 
 
 def judges_summary(uses: Sequence[JudgeUse]) -> str:
-    """`36 calls, 84 cached, $0.02`; "" where no judge was asked."""
+    """`36 calls, 84 cached, $0.02`; "" if no judge was asked."""
     if not uses:
         return ""
     total = model_run.total_of(uses)
@@ -240,8 +240,8 @@ def asked_by(use: JudgeUse) -> str:
 
 
 def judge_row(use: JudgeUse) -> tuple[str, ...]:
-    """The cells of a row after criterion and judge, as `judge_header` names them; `-` where no
-    tokens are known."""
+    """The cells of a row after criterion and judge, as `judge_header` names them; `-` for unknown
+    tokens."""
     return (
         f"{use.calls:,}",
         f"{use.cached:,}",
@@ -255,8 +255,8 @@ def judge_row(use: JudgeUse) -> tuple[str, ...]:
 
 @frozen_dataclass
 class Fact:
-    """One thing by its name; `of`: the criterion that it is about. `base` is "" where there is one
-    side only."""
+    """One named fact; `of`: the criterion that it is about. `base` is "" if there is only one
+    side."""
 
     name: str
     head: str
@@ -265,8 +265,7 @@ class Fact:
 
 
 def facts(report: Report) -> tuple[Fact, ...]:
-    """All that is known; what neither side knows is left out. A commit alone is none: it stands
-    above the cases."""
+    """All facts known on either side. A commit alone does not count: it is above the cases."""
     comparison = report.comparison
     base = None if comparison is None or comparison.problem else comparison.base
     beside = base is not None
@@ -315,7 +314,7 @@ def _fact(name: str, head: str, base: str, *, beside: bool) -> Fact | None:
 
 
 def _environment(about: Mapping[str, str]) -> str:
-    """`google-adk 2.13.0, Python 3.11.4, packages 1a2b3c4d5e6f7a8b`, as far as the worker told."""
+    """`google-adk 2.13.0, Python 3.11.4, packages 1a2b3c4d5e6f7a8b`, as the worker reports."""
     framework = " ".join(
         part for part in (about.get("framework", ""), about.get("framework_version", "")) if part
     )
@@ -333,7 +332,7 @@ RUN_FACTS: Final[Mapping[str, Callable[[Run], Iterable[str]]]] = {
     "models": lambda run: sorted(run.models),
     "simulator": _simulators,
 }
-"""What is told of each side's run."""
+"""The facts on each side's run."""
 
 
 def _judge(asked_judge: AskedJudge, *, beside: bool) -> Fact:
@@ -349,8 +348,7 @@ def _listed(values: Iterable[str]) -> str:
 
 @frozen_dataclass
 class Remark:
-    """What is to be said beside a line of a file; `line` counts from 1, None where it is not
-    known."""
+    """A message for a line of a file; `line` counts from 1, None if unknown."""
 
     level: Severity
     file: str
@@ -385,7 +383,7 @@ def remarks(report: Report) -> tuple[Remark, ...]:
 
 
 def _remark_of(edit: GateEdit, links: Links) -> Remark:
-    """That the change passes by this rule of its own."""
+    """A remark on a rule that lets the change pass."""
     assert edit.place is not None
     message = plain.clip(edits.sentence(Edits(edits=(edit,))), MESSAGE_LIMIT)
     file = links.place(edit.place.file)

@@ -26,10 +26,10 @@ from evalgate.model import (
 )
 from evalgate.reports import cases as reports_cases, edits
 from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
 REASON_LIMIT = 600
@@ -96,8 +96,8 @@ def case_mark(case: CaseView) -> str:
 
 
 def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
-    """The cases by word, which add up to all: a word, its number, and which of them there are more
-    to say of. What is rare is left out where there is none."""
+    """The cases by word, which add up to all: a word, its number, and details of its parts. Rare
+    words are left out if they have no cases."""
     parts = {CaseLabel.PASSED: (CaseLabel.FIXED,), CaseLabel.FAILED: labels.FAILURES[:-1]}
     rows: list[tuple[str, int, str]] = []
     for label in COUNTED:
@@ -112,15 +112,15 @@ def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
 
 
 def headline(report: Report) -> str:
-    """The verdict in two or three words; says so where the policy lets a bad one through, and where
-    the change's own rules alone let it pass."""
+    """The verdict in two or three words; shows if the policy lets a bad one through, and if only
+    the change's own rules let it pass."""
     verdict = report.verdict
     is_shown = not verdict.blocks and verdict.kind is not VerdictKind.PASS
     return phrase("headline", verdict.kind, report.edits.decide and not verdict.blocks, is_shown)
 
 
 def answers(report: Report) -> tuple[GateAnswer, ...]:
-    """The gates' answers where there are two, what blocks first; () where the verdict's reason says
+    """The gates' answers if there are two, the blocking one first; () if the verdict's reason says
     it all."""
     gates = report.verdict.gates
     if len(gates) < 2:
@@ -136,7 +136,7 @@ def answers(report: Report) -> tuple[GateAnswer, ...]:
 
 
 def unasked(gate: GateVerdict, report: Report) -> bool:
-    """Whether a gate passes because the base has nothing yet that head could be compared with."""
+    """True if a gate passes because the base has nothing yet to compare head with."""
     comparison = report.comparison
     return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
 
@@ -147,8 +147,7 @@ def failure_sentence(failure: AgentFailure) -> str:
 
 
 def last_words(failure: AgentFailure) -> str:
-    """What the agent left behind where it failed, mostly its standard error: the first and the last
-    lines."""
+    """The agent's output at its failure, mostly standard error: the first and the last lines."""
     return plain.ends(
         plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)), lines=12, limit=1_500
     ).strip("\n")
@@ -164,8 +163,8 @@ UNSCORED: Final = frozenset(
 
 
 def passed_unscored(report: Report) -> str:
-    """That cases pass although a criterion of theirs broke down or was judged in part, as they do
-    in ADK, and why the first of them did; "" where none does."""
+    """A sentence on cases that pass, as in ADK, although a criterion broke down or was judged in
+    part, and why the first one did; "" without any."""
     passed = {case.key: case for case in report.verdict.cases if case.kind is VerdictKind.PASS}
     without = [
         (key, verdict.name, unmeasured_sentence(verdict))
@@ -236,7 +235,7 @@ def why(case: CaseView, *, width: int) -> str:
 
 def next_step(report: Report, *, lies: Lies = "below") -> str:
     """What the reader can do about the verdict, names between backticks; "" for a clean pass.
-    `lies`: where the report has its cases, seen from this sentence."""
+    `lies`: the position of the cases, seen from this sentence."""
     kind = report.verdict.blocked_by or report.verdict.kind
     match kind:
         case VerdictKind.PASS:
@@ -269,8 +268,8 @@ NOTICED = 5
 
 
 def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[Notice]:
-    """That the provider's model moved; which cases are quarantined, and how they ended. Names stand
-    between backticks."""
+    """Notices of a provider's change, and of quarantined cases and their results. Names are between
+    backticks."""
     for problem in report.problems:
         if problem.code == DRIFT:
             yield Notice(title=phrase("drift_title"), text=f"{problem.message}. {problem.hint}")
@@ -308,18 +307,18 @@ def _after_inconclusive(report: Report, lies: Lies) -> str:
 
 
 def _only_flaky(report: Report) -> bool:
-    """Whether every case that failed did so by accident."""
+    """True if every failed case failed by accident."""
     failed = [case for case in report.verdict.cases if _is_failure(case)]
     return bool(failed) and all(case.nonblocking is NonBlocking.FLAKY for case in failed)
 
 
 def _is_failure(case: CaseVerdict) -> bool:
-    """Whether it failed, or crashed by accident."""
+    """True if it failed, or crashed by accident."""
     return case.kind is VerdictKind.FAIL or case.nonblocking is NonBlocking.FLAKY
 
 
 def has_failed_base(report: Report) -> bool:
-    """Whether the base's own failures are why there is nothing, or too little, to compare with."""
+    """True if the base's own failures leave nothing, or too little, to compare with."""
     comparison = report.comparison
     return comparison is not None and (
         comparison.base_failed or any(row.base_failed for row in comparison.criteria)
@@ -346,7 +345,7 @@ OLD: Final = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.
 
 
 def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
-    """Whether the base is known to have had each of these failures, or chance alone made them."""
+    """True if the base is known to have each of these failures, or chance alone made them."""
     if report.comparison is None:
         return False
     old = {
@@ -358,7 +357,7 @@ def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
 
 
 def _not_by_the_agent(report: Report, comparison: Comparison) -> str:
-    """Who has to act where the agent is the base's."""
+    """The next step if the agent is the base's."""
     failed = {case.key for case in report.verdict.cases if case.kind is VerdictKind.FAIL}
     if failed & set(comparison.edited):
         return phrase("step_edited_cases")
@@ -409,8 +408,8 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
 
 
 def reproduce(report: Report) -> str:
-    """The command that shows the same locally: where there is a base, with the very commit that was
-    compared with. "" where no command is known. A command that cannot be read as words is returned
+    """The command that shows the same locally: if there is a base, with the very commit that was
+    compared with. "" if no command is known. A command that cannot be split into words is returned
     as it is."""
     command = report.reproduce.strip()
     base = report.comparison.origin.commit if report.comparison is not None else ""

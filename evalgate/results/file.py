@@ -64,7 +64,7 @@ NEEDED: Final = "Use a results.json that `evalgate run` or the action wrote to i
 TrialEntry: Any = entry(
     "TrialEntry",
     GradedTrial,
-    doc="One run of a case: what it took, what the agent did (absent where it was not kept), its grades by criterion.",
+    doc="One run of a case: what it took, what the agent did (absent if it was not kept), its grades by criterion.",
     without={"key", "failure"},
     purpose=(
         Purpose,
@@ -82,7 +82,9 @@ TrialEntry: Any = entry(
     outcome=(Annotated[JsonObject | None, Described(OutcomeEntry)], None),
     grades=(
         dict[str, AnyGrade],
-        Field(description="By criterion: a score (`value`), or a `reason` why there is none."),
+        Field(
+            description="By criterion: a score (`value`), or the `reason` why there is no score."
+        ),
     ),
 )
 CriterionEntry: Any = entry(
@@ -115,7 +117,7 @@ AgentEntry: Any = entry(
     inputs=(
         str,
         Field(
-            default="", description="Equal where it read the same of its checkout; absent: unknown."
+            default="", description="Equal if it read the same of its checkout; absent: unknown."
         ),
     ),
 )
@@ -298,7 +300,7 @@ ResultsFile: Any = entry(
     ),
     comparison=(
         ComparisonEntry | None,
-        Field(default=None, description="Absent where no base was asked for."),
+        Field(default=None, description="Absent without a base."),
     ),
     edits=(
         Edits,
@@ -308,7 +310,7 @@ ResultsFile: Any = entry(
         Annotated[dict[str, list[JsonObject]], Described(dict[str, list[AgentDetailsWire]])],
         Field(
             default={},
-            description="What agents were told and given; transcripts refer to it by address.",
+            description="Instructions and tools of agents; transcripts refer to them by address.",
         ),
     ),
     problems=(
@@ -335,19 +337,18 @@ class RawOutcomes(Protocol):
     read."""
 
     def find_json(self, key: TrialKey) -> JsonObject | None:
-        """The outcome of a trial as it was written, None where it is unknown."""
+        """Return the outcome of a trial as written, None if it is unknown."""
 
     def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
-        """What agents were told and given, by the address that outcomes refer to."""
+        """Agents' instructions and tools, by the address that outcomes refer to."""
 
 
 def render_results(
     report: Report, *, outcomes: RawOutcomes, causes: Sequence[FailureCause] = ()
 ) -> Iterator[str]:
-    """The pieces of results.json in order; joined they are one JSON document, one line a case.
+    """The pieces of results.json in order; joined they are one JSON document, one line per case.
 
-    A run of many cases never stands in memory as JSON.
-    """
+    A run of many cases is never in memory as JSON."""
     run, verdict, comparison = report.run, report.verdict, report.comparison
     by_case: dict[tuple[str, str], list[GradedTrial]] = {}
     for trial in (*run.trials, *run.confirmations):
@@ -405,7 +406,7 @@ def render_results(
 
 
 def _is_remarkable(case: CaseComparison) -> bool:
-    """Whether a case did anything but the same on both sides."""
+    """True if a case is not simply the same on both sides."""
     return (
         case.head is None
         or case.head != case.base
@@ -565,7 +566,7 @@ class StoredOutcomes:
         )
 
     def find(self, key: TrialKey) -> Transcript | None:
-        """See `model.Transcripts`; an outcome that cannot be read is none."""
+        """See `model.Transcripts`; an unreadable outcome gives None."""
         raw = self.raw.get(key)
         if raw is None:
             return None
@@ -580,19 +581,18 @@ class StoredOutcomes:
         return self.raw.get(key)
 
     def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
-        """What agents were told and given."""
+        """Agents' instructions and tools."""
         return self._agents
 
 
 @frozen_dataclass
 class Stored:
-    """A results.json that was read: its run, its outcomes, and what the file itself says.
+    """A results.json that was read: its run, its outcomes, and its other contents.
 
     `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be
-    taken over. `comparison`: where the base came from or why there is none, which cases are not
-    paired; what was computed from runs is to be computed from them again. `edits`: what the change
-    edits. `problems`: what was remarked about the evaluation files and the inputs. `file`: where
-    they were read."""
+    reused. `comparison`: the origin of the base or why there is no base, and the unpaired cases;
+    values computed from runs must be computed again. `edits`: what the change edits. `problems`:
+    those with the evaluation files and the inputs. `file`: its path."""
 
     run: Run
     outcomes: StoredOutcomes
@@ -605,7 +605,7 @@ class Stored:
     file: str = ""
 
     def prompt_of(self, suite: str, name: str) -> str:
-        """Version of the question to a criterion's judge, "" where the file does not tell."""
+        """Version of the question to a criterion's judge, "" if the file has none."""
         uses = (
             use
             for stored_suite in self.run.suites
@@ -616,11 +616,10 @@ class Stored:
 
 
 def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
-    """Read a results.json. Raises ConfigError: where it cannot be read, is of another version, or
-    does not fit.
+    """Read a results.json. Raises ConfigError if it cannot be read, has another version, or does
+    not fit.
 
-    `of`: whose results these are (`the base`), for the message.
-    """
+    `of`: whose results these are (`the base`), for the message."""
     place = Place(file=shown_as or str(path))
     return _parse(_read_json(path, place=place, of=of, most_bytes=MOST_BYTES), place=place, of=of)
 
@@ -830,7 +829,7 @@ def read_untrusted(path: Path, *, shown_as: str) -> Stored:
 
 
 def validate_untrusted(raw: Any, place: Place) -> None:
-    """No deep nest, no huge text, no number that is none or that no arithmetic takes. Raises
+    """Refuse deep nesting, huge texts, and numbers that are invalid or too large. Raises
     ConfigError."""
     level: list[Any] = [raw]
     nodes = 0

@@ -40,28 +40,28 @@ LAST_RUNS: Final = 50
 RECENT: Final = 20
 """How many of them tell how reliable a case is, and make a trend."""
 DRIFT_DAYS: Final = 14
-"""How long after it began a drift is told of."""
+"""Days in which a new drift is reported."""
 NEEDED: Final = 20.0 * 31
 """The evidence of a drift: that of one pull request for each look of a month, one a day at most."""
 WINDOWS: Final = (1, 2, 3, 5, 8)
 """Numbers of last runs that are each compared with as many before them; the purse is split over
 them."""
 ENVIRONMENT: Final = ("framework_version", "python", "requirements")
-"""What workers tell of their environment that may change what an agent does though its files are
-the same."""
+"""The details that workers report of their environment and that may change an agent with the same
+files."""
 UNKNOWN: Final = "unknown"
-"""The content of a case, where a run does not tell."""
+"""The content of a case, if a run has none."""
 
 Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 
 @frozen_dataclass
 class PastRun:
-    """A run of the base branch; `number` counts all that ever were. `at`: ISO 8601, UTC; `means`:
-    by criterion.
+    """A run of the base branch; `number` counts all runs ever. `at`: ISO 8601, UTC; `means`: by
+    criterion.
 
-    `agent`: equal for the same agents in the same environment, "" where that is not known. `drift`:
-    what was found when this run was added."""
+    `agent`: equal for the same agents in the same environment, "" if unknown. `drift`: the drift
+    found when this run was added."""
 
     number: Count
     commit: str
@@ -113,10 +113,10 @@ class PastRuns:
 
 @frozen_dataclass
 class History:
-    """What the store remembers of base runs, and where a finished run is kept.
+    """The store's history of base runs, and the place for a finished run.
 
-    `past` None: nobody knows, as there is no store, or it cannot be read. `problems`: what could
-    not be read."""
+    `past`: None if unknown, as there is no store, or it is unreadable. `problems`: unreadable
+    parts."""
 
     settings: Settings
     context: Context
@@ -143,8 +143,8 @@ class History:
         }
 
     def drift(self, run: Run, *, deviations: Deviations = OURS) -> Drift | None:
-        """What the unchanged agent of the base branch does otherwise than before, where that is
-        recent; with this run, where it is to be kept."""
+        """The drift of the base branch's unchanged agent, if it is recent; this run counts if it is
+        to be kept."""
         past = self.past or PastRuns()
         if self.is_wanted and not self.settings.shard and run.complete and not run.truncated:
             past = update(past, summary_of(run, run.commit, deviations=deviations))
@@ -157,7 +157,7 @@ class History:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the run is one of the base branch, which others are compared with."""
+        """True if the run is a base run, which others are compared with."""
         mode = self.settings.save_baseline
         return mode == "always" or (mode == "auto" and self.context.on_base_branch)
 
@@ -250,7 +250,7 @@ BROKEN_RUNS: Final = 3
 
 
 def is_broken(case: CaseHistory) -> bool:
-    """Whether no repeat of the last measured base runs passed, by the base's own criteria."""
+    """True if no repeat of the last measured base runs passed, by the base's own criteria."""
     measured = [outcome for outcome in case.outcomes if outcome.measured][-BROKEN_RUNS:]
     return len(measured) == BROKEN_RUNS and not any(outcome.passes for outcome in measured)
 
@@ -313,7 +313,7 @@ def summary_of(run: Run, commit: str, *, deviations: Deviations = OURS) -> PastR
 
 
 def _agent(run: Run) -> str:
-    """What the agents read and what they ran in, as one; "" where that of one is not known."""
+    """One digest of the agents' inputs and environments; "" if one of them is unknown."""
     if not run.inputs or not all(run.inputs.values()):
         return ""
     ran_in = {
@@ -362,8 +362,8 @@ def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
 
 
 def _look(past: PastRuns) -> Drift | None:
-    """Whether the last runs differ from those before, of the same agent: looked at by the first run
-    of a day, once, and since the last drift."""
+    """The drift of the last runs from earlier ones of the same agent, since the last drift; checked
+    once a day, by its first run."""
     *earlier_runs, last = past.runs
     if not last.agent or any(run.at[:10] == last.at[:10] for run in earlier_runs):
         return None
@@ -417,8 +417,7 @@ def recent_drift(past: PastRuns) -> Drift | None:
 
 
 def drifted_at(past: PastRuns | None) -> datetime | None:
-    """Before when no stored result may be compared with: when the provider last moved; None where
-    it did not."""
+    """Results older than this are ignored: the provider changed then. None if it did not."""
     drifts = [run.drift for run in (past.runs if past is not None else ()) if run.drift is not None]
     return results_stores.moment(drifts[-1].since) if drifts else None
 
@@ -509,10 +508,10 @@ def parse_history(text: bytes) -> PastRuns:
 
 
 def read_history(store: BaselineFolder) -> PastRuns:
-    """The history of a store, an empty one where it has none.
+    """The history of a store, an empty one if it has none.
 
-    Raises UnavailableError where the store is out of reach or what it has cannot be read: that is
-    not the same as none."""
+    Raises UnavailableError if the store is out of reach or its history is unreadable: that differs
+    from an empty one."""
     stored = store.read(HISTORY)
     if stored is None:
         return PastRuns()

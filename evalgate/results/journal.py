@@ -37,8 +37,8 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class _Line(NamedTuple):
-    """Where the line of a trial begins, and what it was when it was written or the journal was
-    opened (`_mark_of`)."""
+    """The start of a trial's line, and its mark from when it was written or the journal was opened
+    (`_mark_of`)."""
 
     where: int
     mark: bytes
@@ -58,12 +58,12 @@ MOST_FOUND = 8
 
 
 class Journal:
-    """An append-only file of what happened; also where the transcripts of a run are read from.
+    """An append-only file of what happened; the transcripts of a run are read from it too.
 
-    Safe for many threads of one process; one process at a time, which a lock on the file sees to.
-    `damaged`: how many lines of a reopened one could not be read, what they held being unknown.
-    `about`: what its first line says. `redact`: takes secrets out of all that is written, so that
-    what is read from it, by reports too, has none."""
+    Safe for many threads of one process; a lock on the file allows one process at a time.
+    `damaged`: how many lines of a reopened one could not be read; their contents are unknown.
+    `about`: its first line. `redact`: takes secrets out of everything that is written, so that
+    readers and reports see none."""
 
     def __init__(self, path: Path, *, redact: Callable[[str], str] = str) -> None:
         self.path = path
@@ -121,12 +121,12 @@ class Journal:
         return len(self._trials)
 
     def knows(self, address: str) -> bool:
-        """Whether the trial with this address has ended."""
+        """True if the trial with this address has ended."""
         return address in self._trials
 
     def trial(self, address: str, key: TrialKey) -> Trial | None:
-        """The trial with this address; None where there is none, or what stands there is no trial
-        or not the whole."""
+        """The trial with this address; None if it does not exist, is not a trial, or is
+        incomplete."""
         if address not in self._trials:
             return None
         raw = self._read(self._trials[address])
@@ -146,14 +146,14 @@ class Journal:
         return trial
 
     def measured_at(self, address: str) -> str:
-        """When the trial with this address was run, ISO 8601; "" where nobody says."""
+        """When the trial with this address was run, ISO 8601; "" if unknown."""
         timestamp = self._read(self._trials[address]).get("measured_at") or self.about.get(
             "started_at", ""
         )
         return timestamp if isinstance(timestamp, str) else ""
 
     def grade(self, address: str) -> Grade | None:
-        """The grade with this address, None where there is none."""
+        """The grade with this address, or None."""
         return self._grades.get(address)
 
     def find(self, key: TrialKey) -> Transcript | None:
@@ -161,7 +161,7 @@ class Journal:
         address = self._by_key.get(key)
         if address is None:
             return None
-        line = self._line(self._trials[address])  # also of what is kept: who changed it is told
+        line = self._line(self._trials[address])  # also for a cached one: reports any change
         if address not in self._found:
             outcome = shapes.parse_outcome(_parsed(line)["outcome"], agents_seen=self._agents)
             self._found[address] = outcome if isinstance(outcome, Transcript) else None
@@ -170,7 +170,7 @@ class Journal:
         return self._found.get(address)
 
     def find_json(self, key: TrialKey) -> JsonObject | None:
-        """The outcome of a trial as it was written, None where it is unknown."""
+        """Return the outcome of a trial as written, None if it is unknown."""
         address = self._by_key.get(key)
         if address is None:
             return None
@@ -178,7 +178,7 @@ class Journal:
         return outcome
 
     def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
-        """What agents were told and given, by the address that outcomes refer to."""
+        """Agents' instructions and tools, by the address that outcomes refer to."""
         return self._agents
 
     def without_secrets(self, grade: Grade) -> Grade:
@@ -194,8 +194,8 @@ class Journal:
     def add_trial(
         self, address: str, trial: Trial, *, agent: str = "", measured_at: str = ""
     ) -> None:
-        """Keep a finished trial. `agent`: see `add_inputs`. `measured_at`: of one that was taken
-        over, ISO 8601. Raises UnavailableError where the disk takes no more."""
+        """Keep a finished trial. `agent`: see `add_inputs`. `measured_at`: of a reused trial, ISO
+        8601. Raises UnavailableError if the disk is full or fails."""
         agents_seen: dict[str, tuple[AgentDetails, ...]] = {}
         fields = shapes.outcome_json(
             trial.outcome, agents_seen=agents_seen, address=fingerprints.digest
@@ -225,8 +225,8 @@ class Journal:
             self._found.pop(address, None)
 
     def add_inputs(self, agent: str, inputs: Inputs) -> None:
-        """Keep what an agent asked of its checkout, as far as it is new; before a trial that
-        depends on it. Raises UnavailableError where the disk takes no more."""
+        """Keep the new questions and answers of an agent; call it before a trial that depends on
+        them. Raises UnavailableError if the disk is full or fails."""
         with self._lock:
             last = self.inputs.get(agent, Inputs())
             more = {
@@ -241,8 +241,8 @@ class Journal:
                 )
 
     def add_grade(self, address: str, grade: Grade) -> None:
-        """Keep a grade, known from then on. Raises UnavailableError where the disk takes no
-        more."""
+        """Keep a grade, known from then on. Raises UnavailableError if the disk is full or
+        fails."""
         grade = self.without_secrets(grade)
         self._append({"grade": address, **shapes.grade_json(grade)})
         with self._lock:
@@ -284,8 +284,8 @@ class Journal:
     def _without_secrets(
         self, fields: JsonObject, parse: Callable[[JsonObject], object]
     ) -> JsonObject:
-        """The same where it has none, or one that is a word of the layout. As text: a secret may
-        stand at any depth."""
+        """`fields` without secrets, except those that are words of the layout. As text: secrets may
+        be at any depth."""
         if self._redact is str:
             return fields
         text = shapes.encode(fields).decode()
@@ -329,8 +329,8 @@ class Journal:
         self._end = end
 
     def _append(self, value: Json) -> _Line:
-        """Write a line. Raises UnavailableError, also where others wrote to the file; the line
-        stands there then."""
+        """Write a line. Raises UnavailableError, also if others wrote to the file; the line is
+        written then."""
         line = shapes.encode(value)
         data = line + b"\n"
         with self._lock:
@@ -342,7 +342,7 @@ class Journal:
                 while remaining_bytes:
                     remaining_bytes = remaining_bytes[self._writer.write(remaining_bytes) :]
             except OSError as error:
-                # part of the line may stand there: nothing may follow it
+                # the file may end in a cut line: nothing may follow it
                 self._writer.close()
                 self._writer = None
                 raise not_written(self.path, error) from error
@@ -353,7 +353,7 @@ class Journal:
             return _Line(offset, _mark_of(line))
 
     def _line(self, place: _Line) -> bytes:
-        """The line of a trial. Raises UnavailableError where it is no longer what it was."""
+        """The line of a trial. Raises UnavailableError if it has changed."""
         if self._reader is None:
             raise UnavailableError(f"the journal {self.path} is not open")
         size = _ONE_READ
@@ -376,7 +376,7 @@ class Journal:
                 self.damaged += 1
 
     def _remember(self, place: _Line, line: JsonObject) -> bool:
-        """Whether the line is one of ours, and whole."""
+        """True if the line is one of ours, and whole."""
         if line.get("journal", VERSION) != VERSION:
             raise UnavailableError(
                 f"the journal {self.path} was written by an incompatible version of evalgate",
@@ -406,7 +406,7 @@ class Journal:
     def _remember_trial(self, place: _Line, line: JsonObject) -> None:
         outcome = line["outcome"]
         for address in outcome.get("agents", ()):
-            # its line is damaged: what it was told is part of the trial
+            # its line is damaged: instructions are part of the trial
             if address and address not in self._agents:
                 raise KeyError(address)
         agent, count = line.get("asked", ("", 0))
@@ -429,8 +429,8 @@ class Journal:
 
 
 def peek(path: Path) -> Peeked | None:
-    """What the first and the last line of a journal say, without reading the others; None where
-    there is none, or something else in its place."""
+    """What the first and the last line of a journal say, without reading the others; None if it
+    does not exist or is not a file."""
     if path.is_symlink() or not path.is_file():
         return None
     try:
@@ -448,7 +448,7 @@ def peek(path: Path) -> Peeked | None:
 
 
 def is_free(path: Path) -> bool:
-    """Whether no process has a journal open."""
+    """True if no process has a journal open."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -463,16 +463,13 @@ def is_free(path: Path) -> bool:
 
 
 def _open_alone(path: Path) -> FileIO:
-    """The file, made where there is none, for the only process that writes it. Raises
-    UnavailableError.
+    """Open or create the file, for the only process that writes it. Raises UnavailableError.
 
-    The lock ends with the process, however it ends.
-    """
+    The lock ends with the process, however it ends."""
     try:
         output.make_folder(path.parent)
-        # unbuffered: after a failed write nothing waits in memory for a second failure
-        # made where it is missing, and never emptied: another process may have it since a moment
-        # ago
+        # unbuffered: after a failed write nothing waits in memory for a second failure. Created if
+        # missing, and never emptied: another process may have just opened it
         file = FileIO(
             path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666)
         )
@@ -488,10 +485,10 @@ def _open_alone(path: Path) -> FileIO:
 
 
 def _read_lines(path: Path) -> Iterator[tuple[_Line, JsonObject | None]]:
-    """Every line that ends, and what it holds (None: it is damaged); what a kill cut off stands
-    behind the last. Raises OSError.
+    """Every complete line, and its value (None: it is damaged); a line cut off by a kill may follow
+    the last. Raises OSError.
 
-    What stands before a NUL byte is no part of a line: whoever empties the file under its writer
+    Text before a NUL byte is not part of a line: a program that empties the file under its writer
     leaves a hole of them."""
     offset = 0
     with path.open("rb") as file:

@@ -34,7 +34,7 @@ class JudgeWire(CalibrationShape):
 
     model: str = Field(description="As ADK writes it.")
     prompt_version: str = Field(
-        default="", description="Of the question; empty where it is not known."
+        default="", description="Of the question; empty if it is not known."
     )
     num_samples: int = 1
     config: JsonObject = Field(default_factory=dict, description="judge_model_config.")

@@ -73,7 +73,7 @@ class KeptRun:
 
 
 def runs(root: Path) -> list[KeptRun]:
-    """The runs that were kept, the newest first; what cannot be read is none."""
+    """The kept runs, the newest first; unreadable ones are skipped."""
     kept_runs = []
     for folder in _newest_first(root / RUNS):
         with suppress(OSError, ValueError, ValidationError):
@@ -113,8 +113,8 @@ def write(
     moment: datetime,
     redact: Callable[[str], str],
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
-    """`output.write_all` into a folder of this run alone, secrets taken out; and into the folder
-    `to`, where that does not have the results of more cases than these."""
+    """`output.write_all` into a folder of this run alone, without secrets; and into the folder
+    `to`, unless that has the results of more cases than these."""
     texts = ((name, file_name, map(redact, pieces)) for name, file_name, pieces in texts)
     try:
         folder = _made(root, report.run.commit, moment)
@@ -166,12 +166,11 @@ def _made(root: Path, commit: str, moment: datetime) -> Path:
 
 
 def _may_replace(about: About, earlier: Sequence[KeptRun], to: Path) -> bool:
-    """Whether the files of the folder may be those of this run: not a part in place of the
-    whole."""
+    """True if this run's files may replace the folder's: a part must not replace the whole."""
     if not (to / RESULTS).exists():
         return True
     there = next((run.about for run in earlier if run.about.shown_in == str(to)), None)
-    if there is None:  # nobody knows what of
+    if there is None:  # of an unknown run
         return about.complete and not about.selected
     if there.complete and not about.complete:
         return False
@@ -181,7 +180,7 @@ def _may_replace(about: About, earlier: Sequence[KeptRun], to: Path) -> bool:
 def _shown(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Problem]]:
     """Put the files into the folder as well; their paths there."""
     paths, problems = {}, []
-    with suppress(OSError):  # told of the files
+    with suppress(OSError):  # reported per file
         output.make_folder(to)
     for name, source in files.items():
         path = to / Path(source).name

@@ -61,7 +61,7 @@ FAILURES = (
 def label(
     case: CaseVerdict, *, origin: FailureOrigin | None = None, is_fixed: bool = False
 ) -> CaseLabel:
-    """The word for a case; `origin`: whose failure it is, where there is a base to tell."""
+    """The word for a case; `origin`: whose failure it is, if there is a base."""
     if case.quarantined:
         return CaseLabel.QUARANTINED
     match case.kind:
@@ -97,8 +97,8 @@ def of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, Case
 @frozen_dataclass
 class CaseCounts:
     """How many cases each word has. `passed`, `failed`, `flaky`, `quarantined`, `inconclusive` and
-    `not_measured` add up to `total`; `fixed` ones are among those that passed, and the others among
-    those that failed, which they need not add up to where there is no base."""
+    `not_measured` add up to `total`; `fixed` ones are part of `passed`, and the others part of
+    `failed`, which they need not add up to if there is no base."""
 
     total: int = 0
     passed: int = 0

@@ -22,7 +22,7 @@ def write_all(
     """Write texts (name, file name, pieces) into `folder`: the paths by name, and a warning for
     each that failed."""
     files, problems = {}, []
-    with suppress(OSError):  # told of the files
+    with suppress(OSError):  # reported per file
         make_folder(folder)
     for name, file_name, text in texts:
         problem = write_file(folder / file_name, text)

@@ -1,9 +1,9 @@
-"""The serialized form of the nouns, made from the nouns themselves, and the few places where JSON
-needs another one.
+"""The serialized form of the nouns, made from the nouns themselves, and the few places that need
+another form in JSON.
 
 A noun is written by its own fields, defaults left out. Conversations have ADK's form
-(`wire.invocations`), so that they can be pasted into an evaluation file; what agents were told
-stands in a table beside them."""
+(`wire.invocations`), so that they can be pasted into an evaluation file; the agents' instructions
+are in a separate table."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CONFIG: Final = ConfigDict(
 )
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 NOT_FINITE: Final = (
-    "Paths of texts (`NaN`, `Infinity`, `-Infinity`) that stand for the numbers that JSON has not."
+    "Paths of texts (`NaN`, `Infinity`, `-Infinity`) for numbers that JSON does not have."
 )
 NAMES: Final = ("NaN", "Infinity", "-Infinity")
 """How numbers are written that JSON has not: pydantic's words, which every float is read from."""
@@ -68,8 +68,7 @@ _MARKS: Final = (b'"NaN"', b'Infinity"')
 
 
 class Entry(BaseModel):
-    """Something that stands in a file of ours; unknown keys are refused, since every layout has its
-    version."""
+    """A part of one of our files; unknown keys are refused, since every layout has its version."""
 
     model_config = CONFIG
 
@@ -77,7 +76,7 @@ class Entry(BaseModel):
 def entry(
     name: str, noun: type, *, doc: str, without: Collection[str] = (), **more: Any
 ) -> type[Entry]:
-    """The fields of a noun but those in `without`; `more` stands beside them, or in place of one of
+    """The fields of a noun except those in `without`; `more` adds fields, or replaces some of
     them."""
     hints = typing.get_type_hints(noun, include_extras=True)
     fields = {
@@ -196,7 +195,7 @@ class OutcomeEntry(Entry):
     ended_by: Ending | None = Field(
         default=None, description="How a conversation with a simulated user ended."
     )
-    isolated: bool = Field(default=False, description="Whether each turn had a session of its own.")
+    isolated: bool = Field(default=False, description="Each turn had a session of its own.")
     agents: list[str] = Field(default_factory=list)
     times: list[list[float]] = Field(
         default_factory=list,
@@ -246,7 +245,7 @@ class Described:
     def __get_pydantic_json_schema__(
         self, _: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """That of the shape."""
+        """The shape schema."""
         adapter: TypeAdapter[Any] = TypeAdapter(self.shape)
         return handler(adapter.core_schema)
 
@@ -254,9 +253,9 @@ class Described:
 def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> JsonObject:
     """An outcome as compact JSON-ready values.
 
-    What the agents were told is the same in almost every turn of a run, and long: it is written
-    once, in a table. Every invocation's agents are put into `agents_seen` under `address(agents)`,
-    and the outcome refers to them."""
+    Agents' instructions are long and the same in almost every turn of a run: they are written once,
+    in a table. Every invocation's agents are put into `agents_seen` under `address(agents)`, and
+    the outcome refers to them."""
     fields: JsonObject
     failed: tuple[Json, ...] = ()
     if isinstance(outcome, Transcript):
@@ -411,7 +410,7 @@ def _turn_json(turn: Invocation) -> JsonObject:
 
 
 def may_be_not_finite(encoded: bytes) -> bool:
-    """Whether the encoding of a value holds what may have been such a number; next to no work."""
+    """True if the encoding of a value may contain such a number; next to no work."""
     return any(mark in encoded for mark in _MARKS)
 
 

@@ -49,7 +49,7 @@ Value = TypeVar("Value")
 
 
 def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
-    """The shard that `shard` names (`2/8`), None where this machine runs everything. Raises
+    """The shard that `shard` names (`2/8`), None if this machine runs everything. Raises
     ConfigError."""
     if not settings.shard:
         return None
@@ -192,7 +192,7 @@ def render_durations(run: Run) -> str:
 
 
 def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
-    """What durations.json or results.json says. Raises ConfigError where it cannot be read."""
+    """Durations of durations.json or results.json. Raises ConfigError if it is unreadable."""
     place, hint = Place(file=shown_as), "Check `durations`."
     try:
         raw = json.loads(path.read_bytes())
@@ -222,8 +222,8 @@ def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
 def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
     """The shards among results, in their order in the plan.
 
-    Raises ConfigError where one is no shard, where two are the same shard, or where they are not of
-    one plan."""
+    Raises ConfigError if one is not a shard, if two are the same shard, or if they are from
+    different plans."""
     parts: dict[int, Stored] = {}
     for stored in stored_results:
         if stored.run.shard is None:
@@ -277,7 +277,7 @@ def shard_of(part: Stored) -> Shard:
 
 
 def _insist_whole(part: Stored, shard: Shard) -> None:
-    """Raises ConfigError where a shard has not all its own cases, or others."""
+    """Raises ConfigError if a shard lacks cases of its own, or has others."""
     has, shard_cases = (
         _cases(part.run.suites).keys(),
         {key for key, home in shard.homes.items() if home == shard.index},
@@ -293,7 +293,7 @@ def _insist_whole(part: Stored, shard: Shard) -> None:
 
 
 def _difference(a: Stored, b: Stored) -> str:
-    """What keeps two shards from being of one plan; "" where nothing does."""
+    """Why two shards are not from one plan; "" if they are."""
     first, other = shard_of(a), shard_of(b)
     for difference, left_value, right in (
         ("from different versions of evalgate", a.version, b.version),
@@ -339,9 +339,9 @@ def _cases(suites: Iterable[Suite]) -> dict[CaseKey, Case]:
 def join(parts: Sequence[Stored]) -> Stored:
     """One side's shards (at least one, as `parts_of` gives them) as one, in the order of the plan.
 
-    Nothing in it tells in which order they were given or which machine ran what; a case of a
-    missing shard has no trials. Times: the earliest start, the longest shard. Raises ConfigError
-    where they were compared with different commits."""
+    The result depends neither on their order nor on the machines; a case of a missing shard has no
+    trials. Times: the earliest start, the longest shard. Raises ConfigError if they were compared
+    with different commits."""
     first = parts[0]
     outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
     comparisons = [part.comparison for part in parts if part.comparison is not None]
@@ -412,11 +412,9 @@ def _joined(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
 def join_comparisons(
     comparisons: Sequence[Comparison], *, planned: Container[CaseKey]
 ) -> Comparison | None:
-    """What the shards tell of the base, as one: None where no shard was compared, without `base` in
-    any case.
+    """The shards' comparisons as one, always without `base`; None if no shard was compared.
 
-    Raises ConfigError where they were compared with different commits.
-    """
+    Raises ConfigError if they were compared with different commits."""
     if not comparisons:
         return None
     commits = sorted(
@@ -459,7 +457,7 @@ def _merged(mappings: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:
 
 
 def _agreed(mappings: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """What all say that say anything; nothing where they differ."""
+    """By key, the value if all that have the key agree."""
     values_by_key: dict[str, set[str]] = {}
     for mapping in mappings:
         for key, value in mapping.items():
@@ -497,8 +495,8 @@ def _origin(origins: Sequence[BaseOrigin]) -> BaseOrigin:
 
 
 def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
-    """What the shards remarked about the evaluation files, each of them about all; which are
-    missing; how they differ where they should not."""
+    """The shards' problems with the evaluation files, each of them about all shards; missing
+    shards; and differences that should not exist."""
     for part in parts:
         yield from (problem for problem in part.problems if problem != note(shard_of(part)))
     shard, there = shard_of(parts[0]), {shard_of(part).index for part in parts}

@@ -1,9 +1,9 @@
-"""The store: journals of earlier runs, in which a trial is looked up by its address before an agent
-is asked.
+"""The store: journals of earlier runs. A trial is looked up there by its address before an agent is
+asked.
 
-A journal is believed where its name holds the keyed hash of its bytes, and its first line says that
-it was written for the same pull request, branch or folder (docs/decisions/020-stored-heads.md).
-Where there is a witness, who needs no key, it says that of the hash as well."""
+A journal is trusted if its name holds the keyed hash of its bytes, and its first line names the
+same pull request, branch or folder (docs/decisions/020-stored-heads.md). A witness, if there is
+one, needs no key; it must confirm the hash and the scope as well."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Witness(Protocol):
         """The word on a hash, public. Raises UnavailableError."""
 
     def scope(self, digest: str, token: str) -> str:
-        """Of the run that asked for the word on the hash; "" where there is none."""
+        """The scope of the run that had the hash signed; "" without one."""
 
 
 @frozen_dataclass
@@ -61,9 +61,8 @@ class Store:
     def opened(
         self, scratch: Path, *, oldest: datetime, say: Callable[[str], None]
     ) -> Iterator[list[EarlierSide]]:
-        """The journals that are believed, nearest scope and newest first; what cannot be read is
-        said and passed over. `scratch`: where they are unpacked. `oldest`: from when on a trial
-        counts."""
+        """The trusted journals, nearest scope and newest first; unreadable ones are reported and
+        skipped. `scratch`: the folder to unpack them in. `oldest`: older trials do not count."""
         entries: list[EarlierSide] = []
         with ExitStack() as stack:
             for name in sorted(self._names(), reverse=True):
@@ -181,11 +180,11 @@ class EarlierSide:
 
     @property
     def is_head(self) -> bool:
-        """Whether the side was that of a change, and not of its base branch."""
+        """True if the side was that of a change, and not of its base branch."""
         return self.journal.about.get("side") == 0
 
     def is_recent(self, at: str) -> bool:
-        """Whether what was measured at this time still counts; not where it cannot be told."""
+        """True if a measurement of this time still counts; False if the time is unknown."""
         return stores.moment(at) >= self.oldest
 
 

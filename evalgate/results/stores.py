@@ -1,5 +1,5 @@
-"""Stored results of runs on the base branch: where they are kept, the nearest that there are, how
-old they are."""
+"""Stored results of runs on the base branch: their place, the nearest ones available, and their
+age."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def pick_removed(entries: Iterable[RunName], *, keep: int, new: RunName) -> list
 
 
 def pack(results: Path, to: Path) -> None:
-    """Compress results.json, always to the same bytes. Raises UnavailableError where it is
-    unreadable or too large."""
+    """Compress results.json, always to the same bytes. Raises UnavailableError if it is unreadable
+    or too large."""
     try:
         with (
             results.open("rb") as source,
@@ -192,11 +192,11 @@ LEFTOVER_S = 86400.0
 
 
 class BaselineFolder:
-    """A folder that keeps results of runs on the base branch; a data branch of earlier versions,
-    checked out, is one.
+    """A folder with results of runs on the base branch; a checked-out data branch of earlier
+    versions is one too.
 
     Writers take turns; readers need not wait, since every file appears whole. Every method raises
-    UnavailableError where the folder cannot be used."""
+    UnavailableError if the folder cannot be used."""
 
     def __init__(
         self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Warn = lambda _: None
@@ -233,7 +233,7 @@ class BaselineFolder:
                     )
 
     def read(self, name: str) -> bytes | None:
-        """A file beside the runs (`history.json`), None where there is none."""
+        """A file beside the runs (`history.json`), None if it is missing."""
         with _unavailable(self._folder):
             try:
                 return _read(self._folder / name, MOST_HISTORY_BYTES)
@@ -300,7 +300,7 @@ def _remove_stale(folder: Path, current_moment: datetime) -> None:
 
 
 def _read(path: Path, most_bytes: int) -> bytes | None:
-    """A plain file, never through a link; None where there is none. Raises Unreadable, OSError."""
+    """A plain file, never through a link; None if it is missing. Raises Unreadable, OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -378,7 +378,7 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def moment(written: str) -> datetime:
-    """A time as it was written; `NEVER` where it cannot be read."""
+    """Parse a written time; `NEVER` if it cannot be read."""
     try:
         read = datetime.fromisoformat(written)
     except ValueError:
@@ -420,7 +420,7 @@ def _usable(
 
 
 def has_conversation(run: Run) -> bool:
-    """Whether at least one conversation came to its end: without, nothing can be compared with the
+    """True if at least one conversation came to its end: else, nothing can be compared with the
     run."""
     return any(trial.failure is None for trial in run.trials)
 
@@ -428,8 +428,8 @@ def has_conversation(run: Run) -> bool:
 def aged(
     origin: BaseOrigin, *, settings: Settings, current_moment: datetime, notes: Iterable[str] = ()
 ) -> BaseOrigin:
-    """The origin with the age of its results, a note where they are older than `max_baseline_age`,
-    and `notes`."""
+    """The origin with the age of its results, a note if they are older than `max_baseline_age`, and
+    `notes`."""
     measured, most = moment(origin.measured_at), settings.max_baseline_age
     if measured == NEVER:
         return replace(origin, notes=(*origin.notes, *notes))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from evalgate.config.settings import AgentBudget
 from evalgate.judges import models
 from evalgate.model import AgentFailure, Invocation, Outcome, Shard, Usage
-from evalgate.text import words
+from evalgate.text.phrases import phrase
 
 
 def share_of(limits: AgentBudget, shard: Shard) -> AgentBudget:
@@ -42,12 +42,12 @@ class Budget:
         self._usd = 0.0
         self.unpriced: set[str] = set()
         self.untold = (0, 0)
-        """Tokens that events told and that models did, of the trials in which events told fewer."""
+        """Tokens reported by events and by models, of trials in which the events report fewer."""
         self.ended = ""
         self.truncated = ""
 
     def begin(self) -> bool:
-        """Whether a further trial may begin; it is counted as begun."""
+        """Count a trial as begun if one more may begin; True if so."""
         with self._lock:
             self.ended = self.ended or self._why_ended()
             self.truncated = self.ended or self.truncated
@@ -60,30 +60,29 @@ class Budget:
         self._kept_back = trials
 
     def release(self) -> None:
-        """Let what was kept back be spent."""
+        """Let the reserve be spent."""
         with self._lock:
             self._kept_back = 0
             self.ended = ""
 
     def _why_ended(self) -> str:
         limits = self._limits
-        calls = words.counted(limits.agent_calls or 0, "agent run")
-        for limit, spent, budget in (
-            (limits.agent_calls, self._calls, f"the budget of {calls}"),
-            (limits.tokens, self._tokens, f"the budget of {limits.tokens or 0:,} agent tokens"),
-            (limits.usd, self._usd, f"the budget of ${limits.usd or 0:g} for agents"),
+        for limit, spent, unit in (
+            (limits.agent_calls, self._calls, "calls"),
+            (limits.tokens, self._tokens, "tokens"),
+            (limits.usd, self._usd, "usd"),
         ):
             if limit is None:
                 continue
             if spent >= limit:
-                return f"{budget} is spent"
+                return phrase("budget_spent", limit, unit)
             kept_back = min(self._kept_back * spent / max(self._calls, 1), limit / 2)
             if self._kept_back and spent + kept_back >= limit:
-                return f"the rest of {budget} is kept to confirm failures"
+                return phrase("budget_kept", limit, unit)
         return ""
 
     def has_room(self, trials: int) -> bool:
-        """Whether so many further trials may begin without ending the run."""
+        """True if so many more trials may begin without ending the run."""
         limits = self._limits
         with self._lock:
             is_over = limits.agent_calls is not None and self._calls + trials > limits.agent_calls
@@ -110,8 +109,8 @@ class Budget:
 
 
 def tokens_of(calls: Iterable[tuple[Usage, str]]) -> int | None:
-    """All tokens of model calls, of each the larger of the total that it told and that of its
-    parts; None where none told any."""
+    """All tokens of model calls: for each the larger of its total and the sum of its parts; None if
+    no call reported any."""
     totals = [
         max(
             count
@@ -135,7 +134,7 @@ def _parts(usage: Usage) -> tuple[int | None, ...]:
 
 
 def calls_of(outcome: Outcome) -> list[tuple[Usage, str]]:
-    """What each model call of a trial took, and the model: as the events tell of a turn or, where
+    """The usage of each model call of a trial, and the model: as a turn's events report it or, if
     that is more, as the models' answers did before the agent made events of them."""
     return [
         call
@@ -149,7 +148,7 @@ def _turns(outcome: Outcome) -> Sequence[Invocation]:
 
 
 def costs_of(outcome: Outcome) -> Iterator[tuple[Usage, str, float | None]]:
-    """The model calls of a trial, and what each cost: None where no price is known."""
+    """The model calls of a trial, and the cost of each: None if no price is known."""
     for usage, model in calls_of(outcome):
         name = models.parse_name(model)
         yield usage, model, models.cost_usd(model=name.name, provider=name.priced_as, usage=usage)

@@ -21,8 +21,8 @@ BYTECODE = (".pyc", "__pycache__")
 class SideInputs:
     """The inputs of a side's agents, as far as they have run; safe to use from many threads.
 
-    Everything that a process of an agent read since it began counts for each of its trials: workers
-    keep prompts in memory. Where nobody saw what was read, everything was."""
+    Everything that an agent's process read since it began counts for each of its trials: workers
+    keep prompts in memory. If reads were not observed, all files count."""
 
     tree: Snapshot
     uses: Mapping[str, AgentUse]  # by `agent_key`
@@ -49,13 +49,13 @@ class SideInputs:
         return self.known[agent]
 
     def _is_elsewhere(self, agent: str) -> bool:
-        """Whether nobody can tell what the agent is: a service changes without any file, unless a
-        person says which."""
+        """True if the agent is unknown: a service changes without any file, unless a person names
+        the files."""
         return agents_module.is_remote(self.uses[agent]) and not self.depends_on
 
     def stands(self, agent: str, inputs: Inputs, *, is_continued: bool = False) -> bool:
-        """Whether an agent that once had these inputs has the same here and today; it is started,
-        to tell what it runs in. `is_continued`: in the run that this one continues."""
+        """True if an agent that once had these inputs has the same here and today; starts it, to
+        learn its environment. `is_continued`: in the run that this one continues."""
         if is_continued and agent in self.agents and self._is_elsewhere(agent):
             return True
         if (

@@ -1,6 +1,6 @@
-"""Taking over what an earlier run knows: its transcripts where the agent was asked the same, its
-grades where the criterion is the same too. What is taken over is as good as measured; the rest is
-measured or graded anew."""
+"""Reuse of an earlier run: its transcripts if the agent was asked the same, its grades if the
+criterion is the same too. Reused results are as good as measured; the rest is measured or graded
+anew."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def take_results(
     stored: Stored, tasks: Iterable[Task], side: Side, *, renamed: Mapping[str, str] | None = None
 ) -> TakenOver:
     """Put the trials of results.json for these tasks into the side's journal, under the addresses
-    where it looks for them.
+    that it looks up.
 
-    A trial in which the agent failed is not taken over: what was broken may work now. `renamed`:
-    the stored run's name of an evaluation file by ours, where they differ."""
+    A trial in which the agent failed is not reused: it may work now. `renamed`: the stored run's
+    name of an evaluation file by ours, if they differ."""
     cases = {
         (suite.key, case.case_id): case
         for suite in stored.run.suites
@@ -82,9 +82,9 @@ def take_results(
 
 
 def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> TakenOver:
-    """Put what earlier runs measured of the suite's agent, where it has the same inputs, into the
-    side's journal: the first runs of every case, and its reruns as far as they go. Another question
-    or seed has another address. A trial in which the agent failed is run again."""
+    """Put earlier trials of the suite's agent, if it has the same inputs, into the side's journal:
+    the first runs of every case, and its reruns up to the first missing one. Another question or
+    seed has another address. A trial in which the agent failed is run again."""
     takeover, agent = TakenOver(), fingerprints.agent_key(suite.agent)
     nothing = Inputs()
     entries = [
@@ -131,7 +131,7 @@ def _take(entries: Sequence[EarlierSide], task: Task, side: Side, takeover: Take
 
 
 def marked(run: Run, takeover: TakenOver) -> Run:
-    """The run, with what was taken over told apart from what it cost."""
+    """The run, with its reused trials marked: they cost it nothing."""
     if not takeover.keys:
         return run
     trials, confirmations = (
@@ -150,7 +150,7 @@ def _standing(
         return CaseStatus.NEW
     if _same_case(stored_key, task, stored, side):
         return CaseStatus.PAIRED
-    # who plays the user is part of the question, and told by the fingerprint alone
+    # the simulated user is part of the question, and only the fingerprint shows it
     if task.case.scenario is not None:
         return CaseStatus.CHANGED
     same = fingerprints.of_task(stored_case) == fingerprints.of_task(task.case)

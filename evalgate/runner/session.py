@@ -1,5 +1,5 @@
-"""Measuring one side, or both side by side: trials and grades, from the journals where they are
-known, into Runs."""
+"""Measure one side, or both side by side: trials and grades, from the journals if they are known,
+into Runs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def grade(
                 criterion_grade = stored_grades.get(name) or new_grades[name]
                 if name in remaining_criteria and isinstance(
                     criterion_grade, Score
-                ):  # why there was none may be cured when the run is resumed
+                ):  # a resumed run may cure a missing score
                     keep(name, criterion_grade)
                 grades[name] = (
                     criterion_grade if name in stored_grades else _as_kept(criterion_grade)
@@ -160,7 +160,7 @@ def _grade_one(name: str, criterion: Criterion, evidence: TrialView) -> Grade:
 
 
 def _as_kept(grade: Grade) -> Grade:
-    """The grade, as one value with all equal ones: most have nothing but a number."""
+    """The grade, shared with all equal ones: most have nothing except a number."""
     if grade.findings or (
         isinstance(grade, Score) and (grade.breakdown or grade.lacking or grade.passed is not None)
     ):
@@ -178,8 +178,7 @@ def _plain(make: Callable[..., Grade], **fields: Any) -> Grade:
 
 @frozen_dataclass
 class Addresses:
-    """Where the journal of a side keeps a trial, and by criterion name those of its grades that are
-    kept."""
+    """The journal's addresses of a trial, and by criterion name of its grades that are kept."""
 
     trial: str
     grades: Mapping[str, str]
@@ -190,13 +189,13 @@ MOST_FILES = 500
 
 
 class Side:
-    """One side of a run: serves one trial after another, on any thread, and keeps what came of it.
+    """One side of a run: serves one trial after another, on any thread, and keeps the results.
 
     `agents`: by `AgentUse.key`. `criteria`: of every suite, by name, in the suite's order; grades
-    of those that only compute are computed again rather than kept in `journal`, which holds what is
+    that are only computed are computed again rather than kept in `journal`, which holds all that is
     known of this side. `inputs`: what its agents read and run in. `skipped`: cases (suite key, case
-    id) that this side does not run. `shared`: suites of which it runs nothing and has what the side
-    before it gave, since both have the same agent."""
+    id) that this side does not run. `shared`: suites that it does not run, since it has the same
+    agent as the side before it and uses its results."""
 
     def __init__(
         self,
@@ -231,7 +230,7 @@ class Side:
             for suite in suites
             for use in suite.criteria
         }
-        # the others ask nobody and run no code but ours: they give the same at any time, and cost
+        # the others ask no model and run only our code: they give the same at any time, and cost
         # nothing
         self._kept = {
             suite.key: [use.name for use in suite.criteria if use.code is not None or use.is_judged]
@@ -239,7 +238,7 @@ class Side:
         }
 
     def addresses(self, task: Task) -> Addresses:
-        """Where the journal keeps what comes of a task."""
+        """The journal's addresses for a task's results."""
         task_print, case = self.prints.find(task.suite, task.case)
         self.fingerprints[task.key.case] = case
         trial = fingerprints.of_trial(
@@ -273,8 +272,8 @@ class Side:
         }
 
     def _files_of(self, agent: str) -> Mapping[str, str]:
-        """The files that an agent read on any side, as they are on this one; where nobody saw
-        which, all of the checkout; none where there are too many to list."""
+        """The files that an agent read on any side, as they are on this one; the whole checkout if
+        reads were not observed; empty if there are too many to list."""
         inputs = [side.journal.inputs.get(agent, Inputs()) for side in self._session.sides]
         questions = {question for side in inputs for question in side.answers}
         if not (self.shared or self.journal.inputs.get(agent, Inputs()).is_known):
@@ -289,7 +288,7 @@ class Side:
         )
 
     def serve(self, task: Task) -> None:
-        """Keep the graded trial of a task; none where the end of the run or of the budget cut it
+        """Keep the graded trial of a task, unless the end of the run or of the budget cut it
         off."""
         session, journal, addresses = self._session, self.journal, self.addresses(task)
         grade_addresses = addresses.grades
@@ -447,7 +446,7 @@ class Session:
         self.budget.release()
 
     def tell_failure(self) -> None:
-        """That a run of either side failed, which may have to be confirmed."""
+        """Note that a run of either side failed and may need reruns."""
         self.budget.keep_back(self._confirming)
 
     def _once_more(self) -> None:
@@ -579,8 +578,8 @@ class Session:
         wants: Callable[[Task], bool] = lambda _: True,
         reason: str = "",
     ) -> None:
-        """Run the trials of these rounds on all sides, in a fair order, but for those that a side
-        does not run. `reason`: what they are for, where they are not the first."""
+        """Run the trials of these rounds on all sides, in a fair order, except those that a side
+        does not run. `reason`: their purpose, if they are not the first."""
         every: list[Task] = []
         for task in trials.tasks([side.suites for side in self.sides], rounds, only=only):
             side = self.sides[task.side]
@@ -593,8 +592,8 @@ class Session:
         if self.stop.is_set():
             self._cut_off = self._cut_off or bool(every)
             return
-        # where all is recorded, threads would only take turns at one interpreter, which costs half
-        # as much again
+        # if all is recorded, threads would only take turns at one interpreter, which costs half as
+        # much again
         self._asks = self._asks or any(
             agents.is_asked(suite.agent) for side in self.sides for suite in side.suites
         )
@@ -622,7 +621,7 @@ class Session:
             )
 
     def _order(self, every: Sequence[Task], *, at_once: int) -> Abreast:
-        # where no agent is asked: the trial is known, or nobody is there
+        # no agent is asked: the trial is known, or the agent is absent
         known_keys: set[tuple[int, TrialKey]] = set()
         suites = [suite for side in self.sides for suite in side.suites]
         if any(side.journal.trials for side in self.sides) or any(

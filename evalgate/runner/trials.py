@@ -47,8 +47,8 @@ def talk(
     failure loses none.
 
     `watch` times the agent's part: not the wait for a free worker or for a provider, not the start
-    of a worker, not what a simulated user takes to think. Raises AgentFailed; where the user could
-    say nothing, with the kind SIMULATOR, which is never the agent's."""
+    of a worker, not a simulated user's thinking. Raises AgentFailed; if the user has no message,
+    with the kind SIMULATOR, which is never the agent's."""
     while True:
         user_message = user.next_message(done)
         match user_message:
@@ -135,13 +135,12 @@ def map_bounded(
     stop: threading.Event,
     abort: Callable[[], None],
 ) -> Generator[Result, None, None]:
-    """Apply `function` to `items` on `threads` threads, yielding results as they come, but for
-    None.
+    """Apply `function` to `items` on `threads` threads; yield results as they come, except None.
 
-    A thread takes its next item when it is done with the last, so no more than `threads` are under
-    way. When `stop` is set no further item is begun. When anything is raised here (by `function`,
-    by Ctrl-C, by closing this generator), `stop` is set and `abort` is called, which makes what is
-    running end soon; all threads have ended when the exception leaves."""
+    A thread takes its next item when it is done with the last, so at most `threads` are under way.
+    When `stop` is set no further item is begun. When anything is raised here (by `function`, by
+    Ctrl-C, by closing this generator), `stop` is set and `abort` is called, which ends running
+    items soon; all threads have ended when the exception leaves."""
     source, taking = iter(items), threading.Lock()
     results: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
@@ -197,7 +196,7 @@ class TrialRunner:
 
     `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`:
     set when the run is to end, which also cuts pauses short. `simulate` makes the user of a trial.
-    `pace` decides when a try starts. `said`: what was told, once."""
+    `pace` decides when a try starts. `said`: logged messages."""
 
     retries: int
     stop: threading.Event
@@ -249,7 +248,7 @@ class TrialRunner:
             )
 
 
-NAIVELY: Final = "This agent cannot be told what was said before (docs/agent-protocol.md): goldens run in one session (NAIVE)"
+NAIVELY: Final = "This agent cannot receive earlier turns (docs/agent-protocol.md): goldens run in one session (NAIVE)"
 
 
 def converse(
@@ -263,8 +262,8 @@ def converse(
     """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises
     AgentFailed.
 
-    A case that is `isolated` has a session for each turn, where the agent can be told what was said
-    before; else one."""
+    An `isolated` case has a session for each turn, if the agent can receive earlier turns; else
+    one."""
     done: list[Invocation] = []
     try:
         if task.case.isolated:
@@ -290,8 +289,8 @@ def converse(
 def _turn_by_turn(
     agent: Agent, task: Task, done: list[Invocation], watch: Stopwatch
 ) -> Transcript | None:
-    """The conversation with each turn in a session of its own, after the expected turns before it;
-    None where the agent takes no such turns. Raises AgentFailed."""
+    """The conversation with each turn in its own session, after the expected turns before it; None
+    if the agent takes no earlier turns. Raises AgentFailed."""
     state: Json | None = None
     turns = task.case.conversation or ()
     for number, turn in enumerate(turns):
@@ -374,15 +373,14 @@ class Abreast(Iterator[Task]):
     """Hands out the tasks of sides that are measured together, to many threads; each is given back
     by `done`.
 
-    An agent that holds eight conversations answers each later than one that holds two, where both
-    are bound by their processor. So no side has more than its share of `at_once` under way while
-    another runs or is about to, nor while it catches up with one that is through; in one queue for
-    all, the side that happens to be slower gathers ever more. Trials that are `known` are handed
-    out as they come and count as nothing. A thread that finds all shares taken waits; `stop` ends
-    that once a task is given back.
+    An agent with eight conversations answers each later than one with two, if both are bound by
+    their processor. So no side has more than its share of `at_once` under way while another runs or
+    is about to, nor while it catches up with a finished one; in one queue for all, the slower side
+    would gather ever more. Trials that are known (`is_known`) are handed out as they come and count
+    as nothing. A thread waits while all shares are taken; `stop` ends that once a task is given
+    back.
 
-    `tasks`: of all sides, in a fair order. `left`: how many of them each side has to run.
-    """
+    `tasks`: of all sides, in a fair order. `trial_counts`: how many each side has to run."""
 
     def __init__(
         self,
@@ -403,8 +401,8 @@ class Abreast(Iterator[Task]):
         self._running: set[int] = set()
 
     def __next__(self) -> Task:
-        """The next task; waits for one that may begin. Raises StopIteration when there is none
-        left, or at `stop`."""
+        """The next task; waits for one that may begin. Raises StopIteration when no task is left,
+        or at `stop`."""
         with self._changed:
             while not self._stop.is_set():
                 waiting = [lane for lane in self._lanes if self._fill(lane)]
@@ -431,7 +429,7 @@ class Abreast(Iterator[Task]):
             self._changed.notify_all()
 
     def _fill(self, lane: _Lane) -> bool:
-        """Whether there is a next task of the side, found in what is still to come of all."""
+        """True if the side has a next task; looks for it in the tasks of all sides."""
         while not lane.waiting:
             order, task = next(self._source, (-1, None))
             if task is None:
@@ -440,7 +438,7 @@ class Abreast(Iterator[Task]):
         return True
 
     def _begin(self, lane: _Lane, task: Task, *, foremost: int) -> bool:
-        """Whether the task may begin now; if so, it is counted."""
+        """True if the task may begin now; it is counted then."""
         if self._known(task):
             return True
         other_lanes = [other for other in self._lanes if other is not lane]
@@ -455,7 +453,7 @@ class Abreast(Iterator[Task]):
         return True
 
     def _abreast(self, lane: _Lane, other: _Lane, foremost: int) -> bool:
-        """Whether the other side runs, is about to, or was faster and waits, or is through before
+        """True if the other side runs, is about to, was faster and waits, or is finished before
         this one."""
         if other.under_way or lane.begun < other.begun:
             return True

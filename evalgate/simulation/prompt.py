@@ -1,7 +1,7 @@
-"""What whoever plays a simulated user is told, and when its reply ends the conversation.
+"""The prompt of a simulated user's model, and when its reply ends the conversation.
 
-The conversation stands in the prompt as JSON lines, so that no message can pass for its neighbour,
-and each prompt is built on the last one: a turn costs as much as it is long."""
+The conversation is in the prompt as JSON lines, so that no message can pass for its neighbor, and
+each prompt extends the last one: a turn costs as much as it is long."""
 
 from __future__ import annotations
 
@@ -138,10 +138,9 @@ _CODE: Final = "\0"
 
 
 def ends(reply: str, *, stop_signal: str, as_adk: bool = False) -> bool:
-    """Whether a reply ends the conversation: it holds the stop signal, in any case.
+    """True if a reply ends the conversation: it has the stop signal, in upper or lower case.
 
-    A signal in quotes with further words behind it is spoken of and not given; ADK takes it for
-    given (`as_adk`)."""
+    A quoted signal with more words after it is only a mention; ADK takes it as given (`as_adk`)."""
     if as_adk:
         return stop_signal.lower() in reply.lower()
     for match in re.finditer(re.escape(stop_signal.strip()), reply, re.IGNORECASE):

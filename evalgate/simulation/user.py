@@ -203,20 +203,20 @@ def begin(
 
 ENDED: Final = "conversation_ended"
 ADK_CONFIG: Final[Json] = {"thinking_config": {"include_thoughts": True, "thinking_budget": 10240}}
-"""ADK's `model_configuration` where none is written; only Gemini takes it."""
+"""ADK's default `model_configuration`; only Gemini takes it."""
 
 REPEATS: Final = 10_000_000
 """More than any run has, so that each seed has draws of its own."""
 
 
 def settle(suites: Iterable[Suite], settings: Settings) -> tuple[Suite, ...]:
-    """The suites with scenarios, told who plays the user and what its faults mean; the others as
-    they are."""
+    """The suites, with the simulated user and the effect of its faults set in those with
+    scenarios."""
     return tuple(_settle(suite, settings) if has_scenarios(suite) else suite for suite in suites)
 
 
 def has_scenarios(suite: Suite) -> bool:
-    """Whether any case of a suite is led by a simulated user."""
+    """True if a simulated user leads any case of a suite."""
     return any(case.scenario is not None for case in suite.eval_set.cases)
 
 

@@ -281,8 +281,8 @@ _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def is_full_sha(text: str) -> bool:
-    """Whether `text` is a whole object name, SHA-1 or SHA-256, and not the zero that stands for
-    none."""
+    """True if `text` is a whole object name, SHA-1 or SHA-256, except the zero that means no
+    object."""
     return bool(_OBJECT_NAME.fullmatch(text)) and bool(text.strip("0"))
 
 
@@ -332,8 +332,8 @@ def find_source(root: Path) -> UserRepository:
 
 
 def _git_folder(working_tree: Path) -> Path | None:
-    """The git directory of a working tree, through a `.git` file where it is one; None where there
-    is none."""
+    """The git directory of a working tree, through `.git` if that is a file; None without a
+    repository."""
     git_dir = working_tree / ".git"
     if git_dir.is_file():
         with git_dir.open(encoding="utf-8", errors="surrogateescape") as file:
@@ -407,8 +407,8 @@ def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
 
 
 def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
-    """The commit that is checked out where `root` lies, and whether files below `root` differ from
-    it; "" and None where that cannot be told."""
+    """The commit that is checked out at `root`, and whether files below `root` differ from it; ""
+    and None if unknown."""
     commit = ""
     git = Git(environment=git_environment(environ), settings=_LOOKING)
     try:
@@ -579,8 +579,8 @@ class Repository:
         self.run_with_remote("fetch", *quiet, *options, "origin", *specs)
 
     def resolve(self, name: str) -> str | None:
-        """The commit that a name (branch, tag, SHA, `HEAD~2`) stands for here; None where it stands
-        for none."""
+        """The commit that a name (branch, tag, SHA, `HEAD~2`) means here; None if it means no
+        commit."""
         if not name or name.startswith("-") or "\0" in name or "\n" in name:
             return None
         try:
@@ -592,7 +592,7 @@ class Repository:
 
     @property
     def is_shallow(self) -> bool:
-        """Whether history ends somewhere because it was not fetched further."""
+        """True if history is cut off because it was not fetched further."""
         shallow = self.git_dir / "shallow"
         return shallow.is_file() and shallow.stat().st_size > 0
 
@@ -717,10 +717,10 @@ def _secrets(remote: Remote, token: str | None) -> dict[str, str]:
 
 
 def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...]:
-    """`sha` and its first-parent ancestors, nearest first: where a base result may be stored.
+    """`sha` and its first-parent ancestors, nearest first: base results may be stored for them.
 
-    A shallow checkout is deepened; where that fails, those are returned that are here. Raises
-    GitFailed for an unknown `sha`."""
+    A shallow checkout is deepened; if that fails, the local ones are returned. Raises GitFailed for
+    an unknown `sha`."""
     arguments = ("rev-list", "--first-parent", f"--max-count={limit}", sha, "--")
     commits = repo.run(*arguments).split()
     if len(commits) < limit and repo.is_shallow and repo.remote.url:
@@ -733,7 +733,7 @@ def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...
 
 
 def is_committed(place: Path, repo: Repository) -> bool:
-    """Whether the commit has files in `place`, or a submodule, a link or a file of its own on the
+    """True if the commit has files in `place`, or a submodule, a link or a file of its own on the
     way to it."""
     top = repo.source.working_tree.resolve()
     return bool(repo.head) and any(

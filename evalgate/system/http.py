@@ -33,11 +33,11 @@ class Fault(enum.StrEnum):
     UNREACHABLE = "unreachable"  # refused, reset, no such host, broken certificate
     TOO_LARGE = "too_large"
     REDIRECTS = "redirects"  # round and round, or to something that is not HTTP
-    INVALID = "invalid"  # the address is none
+    INVALID = "invalid"  # not an HTTP address
 
 
 class ExchangeFailed(Exception):  # noqa: N818 - it says what happened
-    """There is no answer; `fault` says of which kind."""
+    """There is no answer; `fault` is the reason."""
 
     def __init__(self, fault: Fault, message: str) -> None:
         super().__init__(message)
@@ -294,7 +294,7 @@ _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 class NoToken(Exception):  # noqa: N818 - it says what happened
-    """Why there is none."""
+    """Why it is missing."""
 
 
 class GoogleToken:

@@ -1,20 +1,20 @@
-"""What an agent may ask of its checkout, and the answers of a checkout as it lay on disk at one
+"""What an agent may ask of its checkout, and the answers of a checkout as it was on disk at one
 moment.
 
 A question is one text: `names`, `everything`, or `KIND PATH`. PATH is relative to the top of the
 checkout, posix, "." for the top; see `spelling`. Kinds:
 
-- `file`: content and executable bit, also through links; "absent", "folder" or "other" where it is
-  no file.
-- `name`: whether it is there, and what: "file", "folder", "other", "absent", for a link its target
+- `file`: content and executable bit, also through links; "absent", "folder" or "other" if it is not
+  a file.
+- `name`: whether it exists, and as what: "file", "folder", "other", "absent", for a link its target
   and what is there.
 - `folder`: the names in it, with what they are. `entries`: their contents as well.
 - `module`: FOLDER/STEM: the names in FOLDER that are STEM or begin with `STEM.`, which an import
   looks for.
 - `packages`: the names in the folder that describe installed packages (`NAME.dist-info`).
 - `glob`: the files that match lines of a .gitignore, with their contents.
-- `pyc`: content where it may run in place of a source that says something else; "source" for all
-  other bytecode.
+- `pyc`: content if it may run in place of a source with another content; "source" for all other
+  bytecode.
 
 `names` are all files in the checkout; `everything` is their contents as well. Both leave out
 `.git`, environments, the folders that are set apart, and bytecode that Python wrote. Questions of a
@@ -38,7 +38,7 @@ import pathspec
 
 NAMES, EVERYTHING, GLOB = "names", "everything", "glob"
 FILE, FOLDER, OTHER, ABSENT, LINK, APART = "file", "folder", "other", "absent", "link ", "apart "
-"""What a name is; LINK is followed by its target, APART by what is left out."""
+"""Kinds of names; LINK precedes its target, APART the kind of a skipped one."""
 OUTSIDE: Final = "outside"
 
 MOST_LINKS = 40
@@ -55,8 +55,8 @@ class Unknown(Exception):  # noqa: N818 - it says what is the matter
 
 
 def spelling(path: str) -> str:
-    """A path as questions spell it: where it has `%` or what cannot be printed, its bytes are
-    percent-encoded."""
+    """A path as questions spell it: its bytes are percent-encoded if it has `%` or unprintable
+    characters."""
     if path.isprintable() and "%" not in path:
         return path
     return "".join(
@@ -131,7 +131,7 @@ class Snapshot:
         self._scan()
 
     def answer(self, question: str) -> str:
-        """The answer; where nobody can know it, one that equals no other."""
+        """The answer; if it cannot be known, one that equals no other."""
         answer = self._answers.get(question)
         if answer is None:
             try:
@@ -206,8 +206,8 @@ class Snapshot:
                     waiting.append(place)
 
     def _find(self, path: str, *, follows: bool = True) -> tuple[str, str]:
-        """What a path leads to, and its normal path; the absolute path where that is OUTSIDE.
-        Raises Unknown."""
+        """The kind and normal path of a path's target; the absolute path if it is OUTSIDE. Raises
+        Unknown."""
         parts, folder, links = path.split("/")[::-1], ".", 0
         while parts:
             part = parts.pop()
@@ -455,7 +455,7 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def _is_hash_based(place: str) -> bool:
-    """Whether bytecode says that it stands for a source whatever the source's time and size."""
+    """True if bytecode runs in place of its source whatever its time and size."""
     try:
         with Path(place).open("rb") as file:
             head = file.read(8)

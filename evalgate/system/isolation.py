@@ -45,7 +45,7 @@ NOBODYS_UID = LAST_UID + UIDS_PER_RUN
 """Which no gate gives to anybody: what is tried as this user is not ended with another gate's
 agents."""
 IMAGE = Path("/opt/evalgate")
-"""Where the Dockerfile puts us."""
+"""Install folder of the image."""
 
 SEALS = "sealed"
 """The folder in that of environments which says what they consist of."""
@@ -229,8 +229,7 @@ class Sandbox:
         return copy / base.relative_to(prefix)
 
     def _granted_place(self, path: Path) -> Path:
-        """Where a copy of something lies that the agent may read, in a folder that it cannot
-        write."""
+        """The place for a copy that the agent may read, in a folder that it cannot write."""
         # another one may have the same name
         place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
         return self.folder / "granted" / f"{place}-{path.name}"
@@ -284,13 +283,13 @@ class Sandbox:
         return path.is_file() and not is_link and not self._is_open(path)
 
     def _is_reachable(self, path: Path) -> bool:
-        """Whether processes of the sandbox reach a file: it is open, or an environment that was
-        made for them."""
+        """True if processes of the sandbox reach a file: it is open, or in an environment made for
+        them."""
         return path.resolve().is_relative_to(self.cache) or self._is_open(path)
 
     def _is_open(self, path: Path) -> bool:
-        """Whether everybody can read a file, by the modes on the way, and it is in no place that is
-        closed."""
+        """True if all users can read a file, by the modes on the way, and it is in no closed
+        place."""
         if any(path.resolve().is_relative_to(place) for place in self.closed):
             return False
         return bool(path.stat().st_mode & 0o004) and all(
@@ -321,7 +320,7 @@ class Isolation:
         return (self.head, self.metrics), (self.base, self.metrics)
 
     def end_all(self) -> None:
-        """End every process of these users. Raises UnavailableError where one cannot be ended."""
+        """End every process of these users. Raises UnavailableError if one cannot be ended."""
         if not _is_root():
             # each has a process namespace of its own, which ends with the program that made it
             return
@@ -332,24 +331,24 @@ class Isolation:
 
 
 def in_image() -> bool:
-    """Whether this is the action's own container: then all that is in it is ours to close."""
+    """True if this is the action's own container: then we may close all of it."""
     return Path(sys.prefix) == IMAGE
 
 
 def is_account(uid: int) -> bool:
-    """Whether a number is that of a user that only foreign code runs as."""
+    """True if a user ID is of a user that only foreign code runs as."""
     return FIRST_UID <= uid < LAST_UID + UIDS_PER_RUN
 
 
 def _is_root() -> bool:
-    """Whether there are other users for foreign code; else it has namespaces of its own
+    """True if foreign code can have users of its own; else it has its own namespaces
     (bubblewrap)."""
     return os.geteuid() == 0
 
 
 def why_not() -> str:
-    """Why foreign code cannot be kept apart here; "" where it can: as another user where we are
-    root, else in namespaces of its own."""
+    """The reason why foreign code cannot be isolated here; "" if it can. Uses another user if we
+    are root, else own namespaces."""
     if not _is_root():
         bwrap = _tool("bwrap")
         if bwrap is None:
@@ -380,13 +379,13 @@ def opened(
     environ: Environ,
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Isolation]:
-    """Sandboxes for the checkouts at `roots`, for as long as the block lasts; at its end nobody of
-    theirs is alive.
+    """Sandboxes for the checkouts at `roots`, for the time of the block; all of their processes
+    have ended after it.
 
-    `cache`: the folder that outlives a run, in which each side has a folder of its own; `private`:
-    files and folders in the checkouts that are not copied. Checkouts, caches and what the runner
-    mounts are closed meanwhile. Raises NotPossible; UnavailableError at the end where a process
-    cannot be ended."""
+    `cache`: the folder that outlives a run, in which each side has its own folder; `private`: files
+    and folders in the checkouts that are not copied. Checkouts, caches and the runner's mounts are
+    closed meanwhile. Raises NotPossible; UnavailableError at the end if a process cannot be
+    ended."""
     reason = why_not()
     if reason:
         raise NotPossible(f"agents cannot be isolated: {reason}", hint="See docs/security.md.")
@@ -451,7 +450,7 @@ def _accounts(
 
 @contextmanager
 def _own_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
-    """Where the sandboxes lie, open to pass through. In a container its place never changes:
+    """Folder of the sandboxes, open to pass through. Its path is constant in a container:
     environments in the cache may name it."""
     if is_ours:
         IN_IMAGE.mkdir(mode=0o711, parents=True, exist_ok=True)
@@ -488,7 +487,7 @@ def _free_uids() -> Iterator[int]:
 
 
 def _is_free(numbers: Collection[int]) -> bool:
-    """Whether no user, group or process has any of these numbers."""
+    """True if no user, group or process has any of these numbers."""
     for number in numbers:
         for lookup in (pwd.getpwuid, grp.getgrgid):
             with suppress(KeyError):
@@ -556,8 +555,8 @@ NAMESPACES = (
 def _namespaces(
     folder: Path, cache: Path, places: Sequence[Path], *, installs: bool
 ) -> tuple[str, ...]:
-    """What starts a command with a file system of its own: all is read-only, `places` and HOME are
-    empty but for the interpreters that are there, only the role's own folder can be written."""
+    """The prefix that gives a command its own file system. All is read-only, except for the role's
+    own folder; `places` and HOME are empty except for the interpreters in them."""
     bwrap = _tool("bwrap")
     assert bwrap is not None, "as `why_not` found"
     hidden = dict.fromkeys(
@@ -592,8 +591,8 @@ def _namespaces(
 
 
 def memory_prefix(limit: int) -> tuple[str, ...]:
-    """What bounds the private memory of a command before another user's rights are taken: () where
-    nothing can."""
+    """The prefix that limits the private memory of a command before it changes its user: () if
+    unsupported."""
     prlimit = _tool("prlimit")
     return () if prlimit is None else (prlimit, f"--data={limit}:{limit}", "--")
 
@@ -608,7 +607,7 @@ def _tool(name: str) -> str | None:
 
 
 def _ran(command: Sequence[str]) -> str:
-    """Run one of the system's own programs; "" where it did what was asked, else what it said."""
+    """Run one of the system's own programs; "" if it succeeded, else its error message."""
     try:
         done = subprocess.run(
             command,
@@ -641,8 +640,8 @@ END_S = 10.0
 
 
 def end_all(uids: Collection[int]) -> None:
-    """End every process of these users, however it was started. Raises UnavailableError where one
-    is left."""
+    """End every process of these users, however it was started. Raises UnavailableError if one
+    remains."""
     deadline = time.monotonic() + END_S
     # killed before they are looked for: who always forks may never be seen
     while not _kill_all_of(uids) or running(uids):
@@ -679,8 +678,8 @@ def _has_ended(pid: str) -> bool:
 
 
 def _kill_all_of(uids: Collection[int]) -> bool:
-    """All at once, as these users themselves: one after the other, they could outrun us. False
-    where one of them was faster, and ended who was to do it."""
+    """Kill all at once, as these users themselves: one by one, they could outrun us. False if one
+    was faster and ended the process that kills."""
     with warnings.catch_warnings():
         # the child calls nothing that takes a lock
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -692,7 +691,7 @@ def _kill_all_of(uids: Collection[int]) -> bool:
             for uid in uids:
                 os.setresuid(uid, uid, 0)  # back to root for the next one
                 if os.getresuid()[:2] == (uid, uid):
-                    with suppress(ProcessLookupError):  # there is none
+                    with suppress(ProcessLookupError):  # no process
                         os.kill(-1, signal.SIGKILL)
                 os.setresuid(0, 0, 0)
             code = 0
@@ -857,7 +856,7 @@ def _names_credentials(variable: str) -> bool:
 
 
 def is_private(name: str) -> bool:
-    """Whether a file or folder of a checkout may hold credentials of the job, by its name."""
+    """True if a file or folder of a checkout may hold credentials of the job, by its name."""
     return _matches(name, NEVER_COPIED)
 
 

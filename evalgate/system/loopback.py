@@ -64,7 +64,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> tuple[int, list[tuple[bytes, bytes]], str]:
-        """The status, headers and text of an answer that the application does not give; 0 where it
+        """The status, headers and text of a response that the application does not give; 0 if it
         does."""
         headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         hosts = _all(headers, b"host")
@@ -95,8 +95,8 @@ class Guard:
         return 0, [], ""
 
     def _brings_token(self, scope: Scope) -> bool:
-        """Whether it is the address that was printed, which a browser may be led to from anywhere:
-        an editor's terminal is a page, too."""
+        """True for the printed address, which a page anywhere can lead a browser to: an editor's
+        terminal is a page, too."""
         if not self._cookie or scope["path"] != "/" or scope["method"] != "GET":
             return False
         tokens = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])

@@ -119,10 +119,10 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 
 
 class _Guard:
-    """Ends the process groups of our children when we are killed ourselves and cannot do it.
+    """Ends the process groups of our children if we are killed ourselves and cannot do it.
 
     A shell of a few hundred kilobytes waits at the end of a pipe that only we hold. While children
-    live it is told of each group; when the pipe closes without a farewell, it kills what is left.
+    live it gets each group; when the pipe closes without a farewell, it kills the remaining ones.
     (PR_SET_PDEATHSIG is no help: it fires when the *thread* that started the child ends, and it
     reaches neither grandchildren nor other systems.)"""
 
@@ -162,7 +162,7 @@ class _Guard:
         shell = self._shell
         if shell is None or shell.stdin is None:
             return
-        # somebody ended the shell; the next group gets a new one, told of all
+        # the shell was killed; the next group gets a new one with all groups
         with suppress(OSError):
             shell.stdin.write(lines.encode())
             shell.stdin.flush()
@@ -243,8 +243,7 @@ _NO_LOADER = "the file exists, but its loader does not; it may be built for anot
 
 
 def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) -> str:
-    """Why a command cannot be started, as far as that can be told beforehand; "" where nothing is
-    known."""
+    """The reason why a command cannot be started, if known beforehand, else ""."""
     if not command:
         return "(empty command): list index out of range"
     if not Path(cwd).is_dir():
@@ -261,7 +260,7 @@ def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) ->
 
 
 def _interpreter_problem(program: Path) -> str:
-    """What is wrong with the first line of a script; "" where nothing is, or it is none."""
+    """The problem with the first line of a script; "" if it has none or is not a script."""
     first = b""
     with suppress(OSError), open(program, "rb", opener=_at_once) as file:
         first = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
@@ -285,7 +284,7 @@ def _at_once(path: str, flags: int) -> int:
 
 
 def _limit_memory(pid: int, limit: int) -> bool:
-    """Bound the private memory of a running process in bytes; False where the system does not do
+    """Limit the private memory of a running process, in bytes; False if the system cannot do
     that."""
     if resource is None or not hasattr(resource, "prlimit"):
         return False
@@ -301,7 +300,7 @@ def _limit_memory(pid: int, limit: int) -> bool:
 
 TAIL_BYTES = 64 * 1024
 CHUNK_BYTES = 64 * 1024
-TICK_S = 0.25  # how often a silent child is looked after where the system cannot tell of its end
+TICK_S = 0.25  # how often a silent child is polled if the system cannot report its end
 KILL_GRACE_S = 2.0
 DRAIN_S = 0.5  # how long the output of an ended child may still come
 
@@ -394,11 +393,10 @@ class Child:
         self._thread.start()
 
     def write(self, data: bytes, *, timeout_s: float) -> None:
-        """Give `data` to its standard input. Raises ChildClosed, or TimeoutError where it does not
+        """Write `data` to its standard input. Raises ChildClosed, or TimeoutError if it does not
         read in time.
 
-        After a TimeoutError a part may have been written: the child is of no use any more.
-        """
+        After a TimeoutError a part may have been written: the child is unusable."""
         deadline = time.monotonic() + timeout_s
         if not self._writing.acquire(timeout=max(timeout_s, 0.0)):
             raise TimeoutError
@@ -476,7 +474,7 @@ class Child:
             if pipe is not None
         ]
         feeds = dict(zip(streams, (self._on_output, self.stderr.feed), strict=True))
-        exit_fds = []  # readable when the child ends, where the system has such a thing
+        exit_fds = []  # readable when the child ends, if the system supports it
         with suppress(AttributeError, OSError):
             exit_fds.append(os.pidfd_open(self.pid))
         for fd in (*streams, self._wake_read, *exit_fds):
@@ -540,7 +538,7 @@ class Child:
 
 
 def _read(fd: int) -> bytes | None:
-    """What is there, b"" at the end, None where there is nothing yet."""
+    """The available bytes, b"" at the end, None if there is no data."""
     try:
         return os.read(fd, CHUNK_BYTES)
     except BlockingIOError:
@@ -631,9 +629,8 @@ def close_to_others() -> bool:
     memory.
 
     Closes /proc/PID/environ, /proc/PID/mem and debuggers to other processes without CAP_SYS_PTRACE,
-    which containers do not have by default; False where the system knows no such thing. Children
-    are open again as soon as they run a program of their own. Source: prctl(2), PR_SET_DUMPABLE
-    (4)."""
+    which containers do not have by default; False if the system does not support it. Children are
+    open again as soon as they run a program of their own. Source: prctl(2), PR_SET_DUMPABLE (4)."""
     try:
         return bool(ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0)
     except (OSError, AttributeError, TypeError):  # no Linux
@@ -652,7 +649,7 @@ def keep_streams(wrapper: type[io.TextIOWrapper] = io.TextIOWrapper) -> None:
 
 
 class _Output(io.FileIO):
-    """A descriptor that takes everything. Whatever but a reader who has seen enough is told on
+    """A descriptor that accepts all output. Errors other than a closed reader are reported on
     standard error, once."""
 
     _is_lost = False
@@ -693,8 +690,8 @@ GRACE_S = 5.0
 
 
 class Orphans:
-    """Ends what is left of an installer's children while it waits, as it does as long as they hold
-    the pipe that a hook wrote to. Linux alone: elsewhere nothing is found."""
+    """Ends leftover children that an installer waits for. It waits while they hold the pipe that a
+    hook wrote to. Linux only: elsewhere it finds nothing."""
 
     def __init__(self, program: str) -> None:
         """`program`: as the installer was started, behind whatever drops its rights."""

@@ -71,13 +71,13 @@ class Wanted:
 
 @frozen_dataclass
 class World:
-    """Where it is made: the `environment` of the agent, the absolute path of a `cache` folder,
+    """The setup for making it: the agent's `environment`, the absolute path of a `cache` folder,
     `log` for progress.
 
     `install_environment`: the agent's and the settings of package installers (UV_*, PIP_*), which
-    may hold credentials of a package index and are for installing children only. `sandbox`: what
-    all of it runs in, as other users; `metrics`: what custom metrics run in. None: they run as we
-    do. `tell_time`: is told what making it took. `seals`: of the environments in the cache."""
+    may hold credentials of a package index and are for installers only. `sandbox`: runs all of it,
+    as other users; `metrics`: runs custom metrics. None: they run as we do. `tell_time`: gets the
+    time that it took. `seals`: of the environments in the cache."""
 
     environment: Environ
     cache: str
@@ -91,8 +91,10 @@ class World:
 
 @frozen_dataclass
 class Interpreter:
-    """The Python to start; `import_roots`: folders of the project's own code; `origin`: one line
-    for people; `fingerprint`: of what it was made of, "" where that is not known."""
+    """The Python to start.
+
+    `import_roots`: folders of the project's own code; `origin`: one line for people; `fingerprint`:
+    of its ingredients, "" if unknown."""
 
     python: str
     origin: str
@@ -111,11 +113,10 @@ class _About:
 
 
 def provide(request: Wanted, world: World) -> Interpreter:
-    """The agent's interpreter, made first where that is needed; the order is that of
+    """The agent's interpreter, made first if needed; the order is that of
     docs/agents/environments.md.
 
-    Raises InstallFailed.
-    """
+    Raises InstallFailed."""
     version = request.python if _VERSION.fullmatch(request.python) else ""
     path = _named(request.python, request.root, world) if _is_named(request) else ""
     nearest = python_needs.nearest_needs(request.folder, request.root)
@@ -146,15 +147,15 @@ def provide(request: Wanted, world: World) -> Interpreter:
 
 
 def needs_of(request: Wanted) -> Needs | None:
-    """What an environment is made from for it; None where none is made: it is there, or nothing
-    says what it needs."""
+    """The needs that its environment is made from; None if none is made: it exists, or its needs
+    are not declared."""
     if request.requirements:
         return python_needs.named_needs(request.requirements, request.root)
     return None if _is_named(request) else python_needs.nearest_needs(request.folder, request.root)
 
 
 def _is_named(request: Wanted) -> bool:
-    """Whether a Python is named, by a path or a command, and not a version of it."""
+    """True if a Python is named by a path or a command, not by its version."""
     return request.python not in ("", AUTO) and _VERSION.fullmatch(request.python) is None
 
 
@@ -172,8 +173,8 @@ def _named(python: str, root: str, world: World) -> str:
 
 
 def _found(request: Wanted, rules: Sequence[PythonRule], world: World) -> Interpreter:
-    """Without requirements: a `.venv` from the agent's folder up to the checkout's root, else PATH,
-    where the framework can be imported."""
+    """The first Python that imports the framework: a `.venv` from the agent's folder up to the
+    checkout's root, else PATH."""
     folder, root = Path(request.folder), Path(request.root)
     places = [place for place in (folder, *folder.parents) if place.is_relative_to(root)]
     local_pythons = [
@@ -276,15 +277,14 @@ def _chosen(rules: Sequence[PythonRule], world: World) -> _About:
 
 
 def _can_fit(rules: Sequence[PythonRule]) -> bool:
-    """Whether any Python fits all of them. Raises InstallFailed where one is no specifier."""
+    """True if any Python fits all of them. Raises InstallFailed if one is not a specifier."""
     return bool(
         _fitting([f"3.{minor}.{patch}" for minor in range(6, 30) for patch in range(40)], rules)
     )
 
 
 def _fitting(versions: Iterable[str], rules: Iterable[PythonRule]) -> list[str]:
-    """Those of the versions that fit all the rules. Raises InstallFailed where one is no
-    specifier."""
+    """The versions that fit all the rules. Raises InstallFailed if a rule is not a specifier."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - as filelock
 
     for rule in rules:
@@ -342,12 +342,12 @@ def _search_path(environment: Environ) -> str:
 
 
 def _downloaded(request: str, rules_text: str, world: World) -> str:
-    """A Python that uv downloads into the cache, where it stays. Raises InstallFailed."""
+    """A Python that uv downloads into the cache and keeps there. Raises InstallFailed."""
     key = hashlib.sha256(f"{request}\0{sysconfig.get_platform()}".encode()).hexdigest()[:12]
     folder = _cache(world) / f"python-{key}"
 
     def fill() -> str:
-        reason = f"no Python here fits {rules_text}" if rules_text else "there is none on PATH"
+        reason = f"no Python here fits {rules_text}" if rules_text else "PATH has none"
         world.log(f"downloading Python {request} with uv: {reason}")
         settings = {"UV_PYTHON_INSTALL_DIR": str(folder), "UV_PYTHON_INSTALL_BIN": "0"}
         done = _uv(("python", "install", "--no-config", request), world, cwd="/", settings=settings)
@@ -421,7 +421,7 @@ def _once(
     Raises InstallFailed."""
 
     def compare() -> str:
-        """Why it has to be made; "" where it can be used."""
+        """The reason to make it; "" if usable."""
         if folder not in world.seals.verified:
             reason, note = seals.compare(folder, key=world.seals.key)
             if reason:
@@ -499,7 +499,7 @@ def _about(base: str, world: World) -> _About:
 
 
 def _install(needs: Needs, base: _About, folder: Path, world: World) -> tuple[int, str]:
-    """Make the environment; how many packages it has, and what was left out of it. Raises
+    """Make the environment; returns its number of packages, and the omitted parts. Raises
     InstallFailed."""
     _run(
         ["venv", "--no-config", "--no-project", "--clear", "--python", base.python, str(folder)],
@@ -573,8 +573,7 @@ def _command(needs: Needs, folder: Path, world: World, *, complete: bool) -> lis
 def _of_poetry(
     needs: Needs, folder: Path, world: World, *, extras: Iterable[str], groups: Iterable[str]
 ) -> Iterator[str]:
-    """The files of requirements and constraints that a Poetry project stands for, written into the
-    environment."""
+    """The requirements and constraints files of a Poetry project, written into the environment."""
     place = Path(needs.folder)
     try:
         lines = python_needs.poetry_requirements(place, extras=[*extras], groups=[*groups])
@@ -619,7 +618,7 @@ _BECAUSE = re.compile("^\\s*+(?:cause:|\\S\\S\N{BLACK RIGHT-POINTING TRIANGLE}) 
 
 
 def _cause(detail: str) -> str:
-    """uv's own sentence on why it failed, from the lines that it wrote; "" where there is none."""
+    """uv's own sentence on why it failed, from its output lines; "" if not found."""
     lines = itertools.dropwhile(lambda line: not _COULD_NOT.match(line), detail.splitlines())
     sentence_lines = itertools.takewhile(
         lambda line: line.strip() and not line.startswith("hint:"), itertools.islice(lines, 5)
@@ -631,8 +630,8 @@ def _cause(detail: str) -> str:
 def _uv(
     command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str, str]
 ) -> process.Finished:
-    """Run uv as installers run, with these settings besides theirs. Raises InstallFailed where it
-    cannot start."""
+    """Run uv as installers run, with these settings added. Raises InstallFailed if it cannot
+    start."""
     import uv  # noqa: PLC0415 - as filelock
 
     try:

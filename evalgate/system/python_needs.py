@@ -23,8 +23,8 @@ from urllib.parse import unquote
 from evalgate.values import Json, frozen_dataclass
 
 FOR_EVALUATION = ("dev", "eval", "evals", "evaluation")
-"""Extras and dependency groups that are installed with the agent where it has them: `adk eval` is
-run with them, and an agent may import what only they hold."""
+"""Extras and dependency groups that are installed with the agent if it has them. `adk eval` is run
+with them, and an agent may import what only they hold."""
 
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
 _LOCAL_PATHS = (
@@ -55,11 +55,11 @@ class NeedKind(enum.StrEnum):
 
 @frozen_dataclass
 class Needs:
-    """What to install. `root`: the checkout's; `folder`: where paths in it start; `files`,
+    """The needs to install. `root`: the checkout's; `folder`: base of its relative paths; `files`,
     `specifiers`: the needs.
 
-    `extras` and `groups`: those of the project that are installed as well, where that is possible.
-    `text`: all that decides the outcome, to be hashed."""
+    `extras` and `groups`: those of the project that are installed as well, if possible. `text`: all
+    that decides the outcome, to be hashed."""
 
     kind: NeedKind
     root: str
@@ -72,15 +72,15 @@ class Needs:
 
     @property
     def import_roots(self) -> tuple[str, ...]:
-        """Where a project's own code is imported from: the project is never installed, since that
-        would write into its tree, and keep old code in the cache."""
+        """Import folders of a project's own code. The project is never installed, since that would
+        write into its tree and keep old code in the cache."""
         is_project = self.kind not in (NeedKind.REQUIREMENTS, NeedKind.NAMED)
         folders = (Path(self.folder, "src"), Path(self.folder)) if is_project else ()
         return tuple(str(folder) for folder in folders if folder.is_dir())
 
     @property
     def is_local(self) -> bool:
-        """Whether something of the checkout is installed."""
+        """True if part of the checkout is installed."""
         return any(line.startswith(LOCAL) for line in self.text.splitlines())
 
     def __str__(self) -> str:
@@ -91,11 +91,11 @@ class Needs:
 
 @frozen_dataclass
 class PythonRule:
-    """Versions of Python that fit, as a specifier (">=3.10,<3.13"), and where that is `said`, in
+    """Versions of Python that fit, as a specifier (">=3.10,<3.13"), and their source, `said` in
     words.
 
-    A pin (`.python-version`) is what the author works with; the other rules are what installers
-    hold to."""
+    A pin (`.python-version`) is the version that the author uses; installers enforce the other
+    rules."""
 
     specifier: str
     said: str
@@ -122,7 +122,7 @@ def named_needs(requirements: Sequence[str], root: str) -> Needs:
 
 
 def nearest_needs(folder: str, root: str) -> Needs | None:
-    """The nearest needs from `folder` up to `root`; None where there are none."""
+    """The nearest needs from `folder` up to `root`; None if not found."""
     for place in _upward(Path(folder), Path(root)):
         needs = _project_needs(place, Path(root))
         if needs is not None:
@@ -205,7 +205,7 @@ def _for_evaluation(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _table(tables: Json, *path: str) -> Json:
-    """A table in others; empty where there is none, or where something else stands."""
+    """A nested table; empty if it is missing, or if the value is not a table."""
     table: Any = tables
     for name in path:
         table = table.get(name) if isinstance(table, dict) else None
@@ -250,13 +250,14 @@ def _file_text(file: Path, root: str) -> str:
 
 
 LOCAL = "local: "
-"""How the lines of `Needs.text` begin that tell of what is installed from the checkout."""
+"""Prefix of the lines of `Needs.text` for packages installed from the checkout."""
 
 
 def _local_content(lines: Sequence[str], folder: Path, root: str) -> Iterator[str]:
-    """The checkout's own path where something local is installed, since another checkout needs
-    another environment, and digests of all that is: of its files, or of their names where they are
-    used in place; also of what it needs itself. `folder`: where relative paths start."""
+    """Digests of all local packages, and the checkout's own path if there are any.
+
+    The path: another checkout needs another environment. A digest is of the files, or of their
+    names if used in place; local dependencies are included. `folder`: base of relative paths."""
     if not any(pattern.search(line) for line in lines for pattern in _LOCAL_PATHS):
         return
     yield f"{LOCAL}{root}"
@@ -305,8 +306,8 @@ def _digest(place: Path, *, is_edited: bool) -> str:
 
 
 def _is_left_beside(folder: Path) -> bool:
-    """Whether a folder is none of a package's own: an environment, a cache, what a build or a run
-    leaves. Tools mark theirs with a .gitignore of `*`."""
+    """True if a folder is not a package's own: an environment, a cache, output of a build or a run.
+    Tools mark theirs with a .gitignore of `*`."""
     is_named = folder.name in _LEFT_BESIDE or folder.name.endswith(".egg-info")
     return (
         is_named or (folder / "pyvenv.cfg").exists() or _text(folder / ".gitignore").strip() == "*"
@@ -418,8 +419,8 @@ class PoetryFailed(Exception):  # noqa: N818 - it says what is the matter
 
 
 def poetry_specifier(constraint: str) -> str:
-    """A constraint of Poetry ("^3.11") as a poetry_specifier (">=3.11,<4.0"); as it stands where it
-    is none."""
+    """A constraint of Poetry ("^3.11") as a specifier (">=3.11,<4.0"); unchanged if it is not a
+    constraint."""
     from poetry.core.constraints.version import parse_constraint  # noqa: PLC0415 - 0.1 s that nothing else needs
     from poetry.core.version.helpers import format_python_constraint  # noqa: PLC0415 - as above
 
@@ -468,7 +469,7 @@ def poetry_requirements(
 def poetry_pins(folder: Path) -> Iterator[str]:
     """The versions in `poetry.lock`, as the lines of a constraints file.
 
-    A package with several versions is left to the installer where the lock does not say when each
+    A package with several versions is left to the installer if the lock does not say when each
     applies."""
     try:
         text = (folder / "poetry.lock").read_text("utf-8")

@@ -22,13 +22,13 @@ _CUT_BEFORE = re.compile(r"(?:\.\.\.\]?|\u2026|[\"'>])\s*\Z")
 
 
 def is_named(name: str) -> bool:
-    """Whether a variable is named like a secret."""
+    """True if a variable is named like a secret."""
     return any(word in name.upper() for word in SECRET_WORDS)
 
 
 def redactor_of_files(environment: Mapping[str, str]) -> Callable[[str], str]:
-    """`redactor` for texts that others made, where a secret may be spelled as in JSON, HTML, an
-    address or Markdown."""
+    """`redactor` for other programs' texts, which may spell a secret as in JSON, HTML, an address
+    or Markdown."""
     ways: tuple[Callable[[str], str], ...] = (_in_json, html.escape, quote)
     secrets = _secrets(environment)
     take_out = _redactor(secrets | {way(secret) for secret in secrets for way in ways})
@@ -111,7 +111,7 @@ def _redactor(secrets: Collection[str]) -> Callable[[str], str]:
 
 
 def _without_parts(text: str, secrets: Collection[str]) -> str:
-    """Without the beginnings and ends of secrets that stand where a text was cut."""
+    """Remove the beginnings and ends of secrets at the places of a cut."""
     for secret in secrets:
         pieces, position = list[str](), 0
         for start, end in sorted([*_begun(text, secret), *_ended(text, secret)]):

@@ -1,8 +1,8 @@
-"""What an environment consisted of when it was installed, and whether it still does.
+"""The content of an environment at its installation, and whether it is unchanged.
 
-A seal lies beside the environments, in a folder of its own that neither agents nor installers of a
-sandbox can write. It lists every entry below the environment, and has a digest of the list and,
-where there is a key, a signature of it. A gate with a key believes its signature alone. See
+A seal is in a folder beside the environments that neither agents nor installers of a sandbox can
+write. It lists every entry below the environment, and has a digest of the list and, if there is a
+key, a signature of it. A gate with a key trusts only its own signature. See
 docs/decisions/028-sealed-environments.md."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BATCH = 100
 """Files that a thread takes at a time."""
 
 BLOCK_BYTES = 1024 * 1024
-NO_SEAL = "has no valid seal (its installation was interrupted, or is none of ours)"
+NO_SEAL = "has no valid seal (its installation was interrupted, or evalgate did not make it)"
 
 
 @frozen_dataclass
@@ -46,7 +46,7 @@ def write(folder: Path, *, key: bytes, note: str) -> None:
     body = json.dumps({"folder": str(folder), "note": note, "entries": _entries(folder)}).encode()
     place = _place(folder)
     if place.parent.is_symlink():
-        place.parent.unlink()  # nothing is written where it leads
+        place.parent.unlink()  # do not write to the link's target
     place.parent.mkdir(exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f"{place.name}.", dir=place.parent)
     try:
@@ -65,9 +65,8 @@ def remove(folder: Path) -> None:
 
 
 def compare(folder: Path, *, key: bytes) -> tuple[str, str]:
-    """What is wrong with the environment in `folder`, as the end of a sentence, "" where it is as
-    it was sealed; and what there was to say of its installation. Bytecode that Python has added
-    since then is removed."""
+    """The problem with the environment in `folder`, and the note on its installation. The problem
+    is the end of a sentence, "" if all is as sealed. Removes bytecode that Python has added."""
     seal = _read(folder, key)
     if seal is None:
         return NO_SEAL, ""
@@ -110,7 +109,7 @@ def _signature(body: bytes, key: bytes) -> bytes:
 
 
 def _read(folder: Path, key: bytes) -> JsonObject | None:
-    """The seal of an environment at this very place; None where there is none that is valid."""
+    """The seal of an environment at this very place; None if there is no valid one."""
     place = _place(folder)
     try:
         if not place.is_file():  # a pipe would keep us waiting
@@ -127,7 +126,7 @@ def _read(folder: Path, key: bytes) -> JsonObject | None:
 
 
 def _is_bytecode(path: str, entries: Mapping[str, str]) -> bool:
-    """Whether a path lies in a folder that Python itself writes bytecode to, or is one."""
+    """True if a path is a folder for bytecode of Python, or is inside one."""
     names = path.split("/")
     if BYTECODE not in names:
         return False
@@ -135,7 +134,7 @@ def _is_bytecode(path: str, entries: Mapping[str, str]) -> bool:
 
 
 def _remove(path: Path, *, is_folder: bool) -> bool:
-    """Whether a file or an empty folder is gone."""
+    """True if a file or an empty folder is gone."""
     try:
         path.rmdir() if is_folder else path.unlink(missing_ok=True)
     except FileNotFoundError:
@@ -150,8 +149,8 @@ def _remove(path: Path, *, is_folder: bool) -> bool:
 
 
 def _entries(folder: Path) -> dict[str, str]:
-    """All that lies below `folder` by relative path: its kind and, of files, whether they can be
-    run, their size and digest; of links, where they lead."""
+    """All entries below `folder` by relative path. Each has its kind; files have size, digest and
+    whether they are executable; links have their target."""
     top = str(folder)
     if not folder.is_dir() or folder.is_symlink():
         return {}
@@ -199,14 +198,14 @@ def _describe(path: str, status: os.stat_result) -> str:
 
 
 def _is_of_others(status: os.stat_result) -> bool:
-    """Whether foreign code could change it: by its mode, or by its owner. Of interest to root
-    alone, whose programs that unpack caches keep both."""
+    """True if foreign code could change it, by its mode or its owner. Matters only for root, whose
+    programs that unpack caches keep both."""
     return os.geteuid() == 0 and bool(status.st_mode & 0o022 or isolation.is_account(status.st_uid))
 
 
 def _content(path: str, size: int) -> str:
-    """A digest of a file of `size` bytes; of what the standard library has, BLAKE2 is the fastest
-    where the processor has no instructions for SHA-256."""
+    """A digest of a file of `size` bytes. BLAKE2 is the fastest in the standard library if the
+    processor has no instructions for SHA-256."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         digest = hashlib.blake2b(digest_size=32)

@@ -272,8 +272,7 @@ class Watch:
                 self._characters += len(path)
 
     def _watch_later(self, folder: str) -> None:
-        """Watch a folder that has appeared, and what lies in it. Nothing is lost where it cannot be
-        entered."""
+        """Watch a new folder, and its entries. Nothing is lost if the folder cannot be entered."""
         with suppress(PermissionError):
             if self._add(folder):
                 for path in self._listed(folder):
@@ -313,11 +312,11 @@ class Watch:
 def attributed(
     files: frozenset[str], claims: Mapping[str, frozenset[str]], opaque: Collection[str]
 ) -> dict[str, frozenset[str]]:
-    """What was opened, by agent, where several run in one checkout.
+    """The opened files, by agent, if several run in one checkout.
 
-    `claims`: what the tracers of an agent's workers saw, by agent. `opaque`: agents of which no
-    tracer sees all. What is claimed counts for the agents that claim it and for the opaque ones;
-    all else counts for every agent."""
+    `claims`: the files that each agent's tracers saw. `opaque`: agents that no tracer sees fully. A
+    claimed file counts for the agents that claim it and for the opaque ones; any other file counts
+    for every agent."""
     union = frozenset().union(*claims.values())
     agents = claims.keys() | set(opaque)
     return {

@@ -34,7 +34,7 @@ class Marked(Protocol):
 
     @property
     def mark(self) -> str:
-        """Blank or `=` where it is in both."""
+        """Blank or `=` if it is in both."""
 
 
 Line = TypeVar("Line", bound=Marked)
@@ -74,8 +74,8 @@ def compare(expected: str, actual: str) -> Wording:
 
 
 def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
-    """The lines of two texts, each a piece; of what is the same in both only what stands beside a
-    change. A long line is parted at the ends of its sentences."""
+    """The lines of two texts, each a piece; equal lines are included only next to a change. A long
+    line is split at the ends of its sentences."""
     left, right = (_rows(plain.visible(text)) for text in (old_text, new_text))
     if _pairs(left, right) > MOST_PAIRS:
         return [
@@ -113,8 +113,8 @@ def _rows(text: str) -> list[str]:
 
 
 def excerpts(expected: str, actual: str, limit: int) -> tuple[str, str]:
-    """About `limit` characters of both texts, nothing hidden in them, so that the first place where
-    they differ is among these: only what is the same in both is left out before it."""
+    """About `limit` characters of both texts, including the first difference. Hidden characters are
+    written out; only common text is left out before the difference."""
     return _excerpts(plain.visible(expected), plain.visible(actual), limit, gap=_gap)
 
 

@@ -1,11 +1,10 @@
-"""GitHub's Markdown: untrusted text in prose, code, fences and tables, where it must not ping,
-link, render or escape.
+"""GitHub's Markdown: untrusted text in prose, code, fences and tables must not ping, link, render
+or escape.
 
 Code spans and fences are opaque to GitHub's filters; prose is not, so there a zero-width space
-(U+200B) parts whatever GitHub would make into a mention, a reference, a link or an emoji. The same
-character breaks up `<!--` everywhere, so that nobody but us can put a hidden marker into a comment.
-What there is to say is fitted into the room there is: in full while it fits, then in one line, then
-counted."""
+(U+200B) splits anything that GitHub would make into a mention, a reference, a link or an emoji. The
+same character breaks up `<!--` everywhere, so that only we can put a hidden marker into a comment.
+Content is fitted into the available room: in full while it fits, then in one line, then counted."""
 
 from __future__ import annotations
 
@@ -89,7 +88,7 @@ def fence(text: str, *, language: str = "") -> str:
 
 
 def link(label: str, address: str) -> str:
-    """A link with a ready-made label; the label alone where the address is not plain http(s)."""
+    """A link with a ready-made label; the label alone if the address is not plain http(s)."""
     if not _WEB_ADDRESS.fullmatch(address):
         return label
     return f"[{label}](<{address.replace('<', '%3C').replace('>', '%3E').replace(chr(92), '%5C')}>)"
@@ -110,8 +109,8 @@ def alert(kind: str, body: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """Markdown without blank lines at its ends, and with at most one between others, but for fences
-    and `<pre>`."""
+    """Markdown without blank lines at its ends, and with at most one in a row, except in fences and
+    `<pre>`."""
     lines: list[str] = []
     until = ""
     for line in str(text).split("\n"):
@@ -168,8 +167,8 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _escape_html_marks(text: str) -> str:
-    # GitHub reads mathematics between dollars even where they are escaped; its documentation
-    # advises the span.
+    # GitHub reads math between dollars even if they are escaped; its documentation advises the
+    # span.
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return escaped.replace("$", "<span>$</span>")
 

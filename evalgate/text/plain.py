@@ -71,8 +71,8 @@ def flat(text: str) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    """At most about `limit` characters of `text`: its beginning and its end, with what is left out
-    counted between."""
+    """At most about `limit` characters of `text`: its beginning and end, with the omitted number
+    between."""
     if len(text) <= limit:
         return text
     tail = limit // 4
@@ -93,12 +93,12 @@ def short_json(value: Any) -> str:
 
 
 def keep_advice(text: str, limit: int) -> str:
-    """At most about `limit` characters of a message. What to do stands in its last clauses: they
-    are kept whole, and what is left out is before them."""
+    """At most about `limit` characters of a message. Its last clauses hold the advice: they are
+    kept whole, and text is left out before them."""
     if len(text) <= limit:
         return text
     room = limit * 3 // 4
-    start = text.rfind("); ") + 1  # what others said stands in brackets before it
+    start = text.rfind("); ") + 1  # quoted messages are in parentheses before it
     if not 0 < len(text) - start <= room:
         start = next((match.start() for match in _CLAUSE_END.finditer(text, len(text) - room)), 0)
     if not start:
@@ -208,7 +208,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 def decode(data: bytes | Problem, *, file: str) -> str | Problem:
     """The text of a file: UTF-8, or UTF-16 with a byte order mark. The mark stays, so that parsers
-    can tell of it. A problem that there is already comes back."""
+    can report it. Data that is already a problem is returned."""
     if isinstance(data, Problem):
         return data
     try:

@@ -46,7 +46,7 @@ class TemplateError(ValueError):
 
 
 def problem_of(template: str) -> str:
-    """Why ADK would refuse the template; empty where it would not."""
+    """The reason for ADK to refuse the template; empty if valid."""
     try:
         names = names_in(template)
         compiled(template)
@@ -185,8 +185,7 @@ def source(name: str, *, package: str) -> Safe:
 
 
 class _Compiler(SourceFileLoader):
-    """Compiles a template as Python would a module; the bytecode stands in `__pycache__` beside
-    it."""
+    """Compiles a template as Python would a module; the bytecode is in `__pycache__` beside it."""
 
     environment: Environment
 

@@ -28,8 +28,8 @@ def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str
 
 
 def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
-    """The hint that names the candidate that `word` was probably meant to be; `otherwise` where
-    there is none."""
+    """The hint that names the candidate that `word` was probably meant to be; `otherwise` if none
+    is near."""
     close = nearest(word, candidates)
     return otherwise if close is None else f"Did you mean `{close}`?"
 
@@ -75,13 +75,12 @@ def fault_with_place(error: Mapping[str, Any], *, steps: int | None = None) -> s
 
 @lru_cache(maxsize=4096)
 def score(value: float | None, *, beside: float | None = None) -> str:
-    """A score with two decimals, more only where two would mislead; `-` for None, never a false
-    1.00.
+    """A score with two decimals, more only if two would mislead; `-` for None, never a false 1.00.
 
-    Two mislead where a number up to ten would read as a whole one that it is not (0.9996), or would
-    be off by more than a tenth of itself (0.005). With `beside` (a threshold, another run's value)
-    as many are shown as keep two different numbers apart on paper: 0.7999 beside 0.8. Whole numbers
-    from 1,000 on have none, and separators: 1,204."""
+    Two mislead if a number up to ten would falsely read as a whole one (0.9996), or would be off by
+    more than a tenth of itself (0.005). With `beside` (a threshold, another run's value), enough
+    decimals are shown to tell two different numbers apart: 0.7999 beside 0.8. Whole numbers from
+    1,000 on have none, and separators: 1,204."""
     if value is None:
         return "-"
     if not math.isfinite(value):
@@ -137,7 +136,7 @@ def compared(base: float | None, head: float | None) -> tuple[str, str, str]:
 
 def signed(delta: float | None, *, share: bool = False, like: str = "") -> str:
     """`+0.12`, `\N{MINUS SIGN}0.12`, `0.00`; as points of 100 with `share`; with as many decimals
-    as `like` where that has more or fewer than two; `-` for None."""
+    as `like` if it has more or fewer than two; `-` for None."""
     if delta is None:
         return "-"
     decimals = len(like.partition(".")[2])
@@ -233,15 +232,14 @@ def tokens(count: int) -> str:
 
 
 def dollars(value: float) -> str:
-    """`$1,204.00`, `$0.02`, `$0.004`: two decimals, more only where they would say 0 of what is
-    not."""
+    """`$1,204.00`, `$0.02`, `$0.004`: two decimals, more only if other values would show as 0."""
     if value == 0 or abs(value) >= 0.01:
         return f"${value:,.2f}"
     return f"${value:.{-math.floor(math.log10(abs(value)))}f}"
 
 
 def amount(value: float | None) -> str:
-    """A quantity that is no score (calls, tokens, seconds): whole numbers without decimals."""
+    """A quantity, not a score (calls, tokens, seconds): whole numbers without decimals."""
     if value is None or not math.isfinite(value) or not value.is_integer():
         return score(value)
     return f"{value:,.0f}"
@@ -295,7 +293,7 @@ def odds(worth: float) -> str:
 
 
 def evidence(worth: float) -> str:
-    """`evidence 43 : 1`; "no evidence" where the bets lost."""
+    """`evidence 43 : 1`; "no evidence" if the bets lost."""
     return "no evidence" if worth <= 1 else f"evidence {odds(worth)}"
 
 

@@ -21,8 +21,8 @@ def render_command(kind: str, message: str, **properties: str | int | None) -> s
 
 
 def render_problem(problem: Problem) -> str:
-    """A problem as an annotation; the message names a file outside the repository, where a runner
-    shows none."""
+    """A problem as an annotation; the message names a file outside the repository, because runners
+    show none."""
     message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
     kind, place = problem.severity.value, problem.place
     if place is None:

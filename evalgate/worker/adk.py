@@ -32,7 +32,7 @@ Message = dict[str, Any]
 
 # imported in each turn, and the package that it needs
 OPTIONAL = {"google.adk.agents.remote_a2a_agent": "a2a"}
-# where the providers live that record nothing
+# modules of the providers that record nothing
 DEAF = ("opentelemetry.trace", "opentelemetry._logs")
 
 
@@ -212,8 +212,8 @@ def _ask_again(request: Any, options: Any) -> None:
 
 @dataclass(frozen=True)
 class FoundAgent:
-    """An agent as found: `app` None where the package has only a root agent; `closing` holds what
-    it opened."""
+    """An agent as found: `app` None if the package has only a root agent; `closing` holds its
+    resources."""
 
     root_agent: Any
     app: Any
@@ -525,8 +525,8 @@ class AdkSession:
         )
 
     async def set(self, state: Message, agent: str) -> None:
-        """Set session variables, and let another agent take the turn: the one that said the last
-        word is asked next. Raises ValueError where there is none of this name."""
+        """Set session variables, and let another agent take the turn: the last one to speak is
+        asked next. Raises ValueError if no agent has this name."""
         from google.adk.events.event_actions import EventActions
         from google.genai import types
 
@@ -568,10 +568,10 @@ class AdkSession:
         }
 
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
-        """Run one turn; every event, and what is recorded, goes to `emit` as it comes.
+        """Run one turn; every event and every record goes to `emit` as it comes.
 
-        Raises what the agent raises, and errors.ModelAnsweredError where a model's error is the
-        last word."""
+        Raises the agent's errors, and errors.ModelAnsweredError if a model's error is the last
+        event."""
         from google.genai import types
 
         message = types.Content.model_validate({**content, "role": content.get("role") or "user"})

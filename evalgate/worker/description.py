@@ -1,8 +1,7 @@
-"""What an agent is made of, told once when it is loaded: read from its objects, nothing of it is
-run or asked.
+"""The parts of an agent, reported once when it is loaded: read from its objects, without running or
+asking it.
 
-What the agent's own code puts there may be anything: what cannot be read is left out.
-"""
+The agent's own code may put anything there: unreadable parts are left out."""
 
 from __future__ import annotations
 
@@ -114,7 +113,7 @@ def _agent(agent: Any) -> Message:
 
 
 def _read(value: Any, name: str) -> Any:
-    """An attribute; None where there is none, or whatever stands there raises."""
+    """An attribute; None if it is missing, or reading it raises."""
     try:
         return getattr(value, name, None)
     except Exception:
@@ -152,7 +151,7 @@ def _instruction(value: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """A setting as JSON; "" where it is not set, or as it is without being set."""
+    """A setting as JSON; "" if it is not set, or has its default value."""
     if value is None or value is False or value == "default":
         return ""
     try:

@@ -98,8 +98,8 @@ def _plain_addresses(text: str) -> str:
 
 
 def address_of(service: Any) -> str:
-    """Where a server of tools or another agent is, without secrets: host and port, or the command;
-    "" where it does not say."""
+    """The address of a tool server or another agent, without secrets: host and port, or the
+    command; "" if it is unknown."""
     parameters = getattr(service, "_connection_params", None) or service
     command = getattr(getattr(parameters, "server_params", parameters), "command", None)
     addresses = (
@@ -118,8 +118,8 @@ def address_of(service: Any) -> str:
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """`kind`, `message`, `detail` and, where there are such, the HTTP `code` and the
-    `retry_after_s` that the provider asks for, of an exception raised in a turn."""
+    """`kind`, `message`, `detail` and, if present, the HTTP `code` and the `retry_after_s` that the
+    provider asks for, of an exception raised in a turn."""
     kind, code, wait_s = RAISED, None, None
     for cause in errors_of(error):
         if getattr(cause, "simulated_tool_error", False):
@@ -183,8 +183,7 @@ def _mcp_server(error: BaseException) -> str:
     """The MCP server of google-adk's toolset that an exception is about, without secrets of its
     address.
 
-    Where a server cannot be reached, anyio cancels what waits for it, and says no more.
-    """
+    If a server cannot be reached, anyio cancels its waiters, and says no more."""
     if type(error).__name__ != "CancelledError":
         return ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -204,11 +203,10 @@ def _raised_in(error: BaseException) -> CodeType | None:
 
 
 def own_traceback(error: BaseException) -> str:
-    """The traceback with the frames of installed packages and of this worker left out, and then the
+    """The traceback without the frames of installed packages and of this worker, and then the
     error.
 
-    Where no frame is the user's, the last ones of all are kept.
-    """
+    If no frame is the user's, the last ones of all are kept."""
     frames = traceback.extract_tb(error.__traceback__)
     user_frames = [frame for frame in frames if is_users(frame.filename)]
     last_frames = (user_frames or list(frames))[-FRAMES_KEPT:]
@@ -229,7 +227,7 @@ def own_traceback(error: BaseException) -> str:
 
 
 def is_users(file: str) -> bool:
-    """Whether a source file belongs to neither an installed package, nor Python, nor this
+    """True if a source file belongs to neither an installed package, nor Python, nor this
     worker."""
     if file.startswith("<"):
         return False

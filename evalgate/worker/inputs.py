@@ -1,9 +1,8 @@
 """The questions that the agent's process asks of its checkout.
 
-An audit hook hears of files that are opened and folders that are listed. Functions of `os` that
-raise no audit event are wrapped. Each question is one text and is told once; what it means and how
-a checkout answers it is written in `evalgate/system/inputs.py`. What cannot be told apart becomes
-the question `everything`."""
+An audit hook observes opened files and listed folders. Functions of `os` that raise no audit event
+are wrapped. Each question is one text and is reported once; its meaning and a checkout's answer are
+described in `evalgate/system/inputs.py`. An ambiguous access becomes the question `everything`."""
 
 from __future__ import annotations
 
@@ -48,8 +47,8 @@ NAME_FUNCTIONS = frozenset({
     "exists", "lexists", "isfile", "isdir", "islink", "ismount", "is_file", "is_dir", "is_symlink", "is_mount",
     "realpath", "_joinrealpath",
 })  # fmt: skip
-"""Functions of the standard library that call `stat` or `lstat` for nothing but whether there is a
-file or folder."""
+"""Functions of the standard library that call `stat` or `lstat` only to check for a file or
+folder."""
 CHILDREN = (
     "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty",
 )  # fmt: skip
@@ -61,8 +60,8 @@ status_of: Callable[[str], os.stat_result] = os.stat
 
 
 def start(top: str) -> Tracer | None:
-    """Trace this process from now on, in the checkout at `top` (absolute); None where this Python
-    tells too little."""
+    """Trace this process from now on, in the checkout at `top` (absolute); None if this Python
+    reports too little."""
     if os.name != "posix" or sys.implementation.name != "cpython":
         return None
     tracer = Tracer(top)
@@ -129,8 +128,7 @@ class Tracer:
     # --- where a path lies ---
 
     def _package_folders(self) -> tuple[str, ...]:
-        """Folders with a slash at the end in which nothing is a question: they are told apart by
-        their packages."""
+        """Folders without questions, with a slash at the end: their packages distinguish them."""
         prefixes = [sys.prefix, sys.exec_prefix] if sys.prefix != sys.base_prefix else []
         prefix_places = [WORKER, *(f"{place}/" for place in prefixes)]
         package_places = [
@@ -150,12 +148,11 @@ class Tracer:
         )
 
     def is_skipped(self, path: Any) -> bool:
-        """Whether a path plainly lies where nothing is a question: nearly all that is imported
-        does."""
+        """True if a path is plainly in a folder without questions: nearly all imports are."""
         return type(path) is str and path.startswith(self._skipped) and "/.." not in path
 
     def _text(self, path: Any, dir_fd: Any = None) -> str | None:
-        """The absolute path; None where it cannot lie in the checkout, or is no path. Raises
+        """The absolute path; None if it cannot be in the checkout, or is not a path. Raises
         OSError."""
         if not isinstance(path, (str, bytes)) and not hasattr(path, "__fspath__"):
             return None  # a descriptor: whatever opened it has asked
@@ -172,7 +169,7 @@ class Tracer:
         )
 
     def _leads_inside(self, path: str) -> bool:
-        """Whether a path that is spelled as one outside the checkout leads there by a link, or by
+        """True if a path that is spelled as outside the checkout leads into it by a link, or by
         `..`."""
         folder, _, name = path.rpartition("/")
         if folder in self._elsewhere and name not in (".", ".."):
@@ -187,8 +184,8 @@ class Tracer:
         return bool(self._relative(resolve(path, [])))
 
     def _relative(self, place: str) -> str:
-        """A normal path as one relative to the top; "" where it lies outside or nothing there is a
-        question."""
+        """A normal path as one relative to the top; "" if it is outside or in a folder without
+        questions."""
         if place in self._tops:
             return "."
         for top in self._inside:
@@ -197,7 +194,7 @@ class Tracer:
         return ""
 
     def _tell(self, kind: str, text: str, *, follows: bool = True) -> None:
-        """Ask for a path as it is spelled, for where it leads, and for the links on the way."""
+        """Ask for a path as it is spelled, for its target, and for the links on the way."""
         key = kind + text
         if key in self._texts:
             return
@@ -498,7 +495,7 @@ OWN = globals()
 
 
 def _is_quiet(frame: FrameType) -> bool:
-    """Whether Python writes bytecode there, or our worker looks at the installed packages."""
+    """True if Python writes bytecode there, or our worker looks at the installed packages."""
     name, file = frame.f_code.co_name, frame.f_code.co_filename
     return (name in BYTECODE_WRITERS and file == IMPORTER) or (
         name == "installed" and file.startswith(WORKER)
@@ -514,7 +511,7 @@ def _is_pathlib(frame: FrameType) -> bool:
 
 
 def _is_bytecode_of_source(frame: FrameType, path: Any) -> bool:
-    """Whether the import system opens the file that may stand for a source."""
+    """True if the import system opens the file that may replace a source."""
     reason = frame.f_back
     if (
         frame.f_code.co_filename != IMPORTER

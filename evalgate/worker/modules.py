@@ -19,10 +19,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Home:
-    """Where an agent's code lives.
+    """An agent's code and its location.
 
-    `name`: the module name it is imported by. `file`: what is executed (None: a folder without
-    `__init__.py`). `folder`: its submodules' place, None for a single file. `roots`: folders that
+    `name`: the module name it is imported by. `file`: the file to run (None: a folder without
+    `__init__.py`). `folder`: of its submodules, None for a single file. `roots`: folders that
     imports start from. `aliases`: other names of the same module."""
 
     name: str
@@ -157,7 +157,7 @@ def import_home(home: Home) -> ModuleType:
 
 
 def import_module_of(home: Home, name: str) -> ModuleType | None:
-    """The submodule `name` of the agent's package; None where there is no such file."""
+    """The submodule `name` of the agent's package; None if there is no such file."""
     if home.folder is None:
         return None
     file = os.path.join(home.folder, name)
@@ -189,14 +189,14 @@ class HomeFinder(importlib.abc.MetaPathFinder):
         return None
 
     def same_as(self, alias: str, name: str) -> importlib.machinery.ModuleSpec | None:
-        """A spec whose module is the one of `name`; None where that does not exist."""
+        """A spec whose module is the one of `name`; None if that does not exist."""
         if name not in sys.modules and importlib.util.find_spec(name) is None:
             return None
         return importlib.machinery.ModuleSpec(alias, RenamedModule(name))
 
 
 class AgentFinder(importlib.abc.MetaPathFinder):
-    """`agent` is what `adk eval` calls the package: ours too, where nothing else has that name."""
+    """Finds the package as `agent`, its name in `adk eval`, if nothing else has that name."""
 
     def __init__(self, finder: HomeFinder) -> None:
         self.finder = finder
@@ -223,7 +223,7 @@ class RenamedModule(importlib.abc.Loader):
         self.spec: importlib.machinery.ModuleSpec | None = None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:  # noqa: ARG002 - the interface's signature
-        """The module itself, imported first where that has not happened yet."""
+        """The module itself, imported first if it is not loaded yet."""
         module = importlib.import_module(self.name)
         self.spec = module.__spec__
         return module

@@ -25,7 +25,7 @@ class Pipe:
         self._held = bytearray()
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """Every message until the end of input; a line that is no JSON object raises ValueError."""
+        """Every message until the end of input; a line without a JSON object raises ValueError."""
         for line in self._source:
             if not line.strip():
                 continue
@@ -68,7 +68,7 @@ def encode(message: dict[str, Any]) -> bytes:
         text = json.dumps(
             plain(message), ensure_ascii=False, separators=(",", ":"), allow_nan=False
         )
-    # A lone surrogate has no UTF-8; its backslash form is the JSON escape that stands for it.
+    # A lone surrogate has no UTF-8; its backslash form is the JSON escape for it.
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 

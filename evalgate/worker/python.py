@@ -41,7 +41,7 @@ class Signature:
 
 
 def signature_of(callee: Any) -> Signature:
-    """How to call it. Raises TypeError where it asks for what nobody offers."""
+    """The signature. Raises TypeError for unknown required parameters."""
     session_class = inspect.isclass(callee)
     if session_class and not any("__call__" in vars(base) for base in callee.__mro__):
         raise TypeError(f"an object of class {callee.__name__} is not callable")
@@ -274,12 +274,12 @@ class Host(server.Host):
 
     @property
     def takes_history(self) -> bool:
-        """Whether the callable takes `messages`: else it knows of no turn but its own."""
+        """True if the callable takes `messages`: else it knows only its own turn."""
         return self._signature is not None and "messages" in self._signature.keywords
 
     @property
     def asks(self) -> bool:
-        """Whether the callable takes `tools`: nothing else can be asked about."""
+        """True if the callable takes `tools`: nothing else can be asked about."""
         return self._signature is not None and "tools" in self._signature.keywords
 
     async def load(self, options: Message) -> dict[str, str]:

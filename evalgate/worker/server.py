@@ -48,10 +48,11 @@ Interval = tuple[float, float]
 
 
 def installed() -> tuple[str, dict[str, str]]:
-    """16 hex digits over the names and versions of all packages, those from git or an archive with
-    where they are from: a requirement without a version is another package one day; those from a
-    folder or an archive with what they hold. And the versions by name, as importlib.metadata has
-    them, from the names of the folders alone."""
+    """A hash of the installed packages, and the versions by name.
+
+    16 hex digits over all names and versions, with the source of packages from git or an archive (a
+    requirement without a version may change), and the content of those from a folder or archive.
+    Versions are as in importlib.metadata, from folder names alone."""
     identities = set()
     versions: dict[str, str] = {}
     for folder in dict.fromkeys(sys.path):
@@ -95,7 +96,7 @@ def content(info: str, origin: bytes) -> bytes:
             lines = file.read().splitlines()
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return b""
-    # what an installer adds tells of the place and the time of the installation
+    # an installer's additions depend on the place and time of installation
     names = tuple(f"{os.path.basename(info)}/{name}".encode() for name in OF_INSTALLERS)
     files = (line for line in lines if b"sha256=" in line and not line.startswith((b"../", *names)))
     return hashlib.sha256(b"\n".join(sorted(files))).digest()
@@ -121,8 +122,8 @@ class TurnWatch:
         self._open["model", key] = (time.monotonic(), str(getattr(request, "model", None) or ""))
 
     def model_answers(self, key: Any, name: str = "", spent: dict[str, Any] | None = None) -> None:
-        """A chunk of the model's answer is there. `name`: of the model, where the request did not
-        say it; `spent`: its tokens, of which a later chunk knows all."""
+        """A chunk of the model's answer has arrived. `name`: the model's, if it is not in the
+        request; `spent`: its tokens; a later chunk has the full count."""
         if spent and ("model", key) in self._open:
             self.spent[key, self._open["model", key][0]] = spent
         self._ends("model", key, name)
@@ -225,8 +226,8 @@ SESSION: ContextVar[str] = ContextVar("evalgate_session", default="")
 def watch_for_stalls(
     loop: asyncio.AbstractEventLoop, send: Callable[[dict[str, Any]], None]
 ) -> None:
-    """From now on, tell of each stall of the running loop, and of its end; to be called in the
-    loop's thread."""
+    """From now on, report each stall of the running loop, and its end; call this in the loop's
+    thread."""
     beat = time.monotonic()
     thread = threading.get_ident()
 
@@ -260,7 +261,7 @@ def watch_for_stalls(
 
 
 def _session_of(frame: FrameType | None) -> str:
-    """The session that a loop works for which is at this frame; "" where that is not known."""
+    """The session that the loop at this frame works for; "" if it is not known."""
     while frame is not None:
         if frame.f_code is asyncio.Handle._run.__code__:  # noqa: SLF001 - runs a task's step in the task's context
             return str(frame.f_locals["self"]._context.get(SESSION, ""))  # noqa: SLF001 - as above
@@ -301,9 +302,10 @@ def variables() -> list[str]:
 
 
 class Host(Protocol):
-    """One kind of agent, or what runs metrics in its place (`metrics.Host`, which alone is told of
-    any); `asks`: its tools can be asked about, known once it is loaded. One that `takes_history`
-    has sessions with `set`."""
+    """One kind of agent, or what runs metrics in its place (only `metrics.Host` is sent any).
+
+    `asks`: its tools can be asked about, known once it is loaded. One that `takes_history` has
+    sessions with `set`."""
 
     sessions: int = 16
 
@@ -472,8 +474,8 @@ class Server:
         def send(event: Message) -> None:
             if self._turns.get(name) is turn and name not in self._given_up:
                 parts = (event.get("content") or {}).get("parts") or ()
-                # told at once: the tool may take its time, and what is recorded may be the last
-                # that is heard
+                # sent at once: the tool may take its time, and this may be the last message
+                # received
                 calls = "type" in event or any("function_call" in part for part in parts)
                 (self._pipe.send if calls else self._pipe.keep)(
                     {"type": "event", "session": name, **event}
@@ -535,8 +537,8 @@ def serve(pipe: Pipe, host: Host) -> int:
         try:
             loop.run_until_complete(main)
         except (SystemExit, KeyboardInterrupt):
-            # asyncio lets these two escape from the loop although a task holds them already: go on
-            # where it stood.
+            # asyncio lets these two escape from the loop although a task holds them already: resume
+            # the loop.
             continue
     code = main.result()
     atexit._run_exitfuncs()  # noqa: SLF001 - the one way to run them without a full shutdown

@@ -45,7 +45,7 @@ class SessionTools:
         self.listings: dict[str, list[Any]] = {}
 
     def ask(self, name: str, args: Any, kind: str = "tool") -> Call:
-        """Ask about a call. Raises ToolRefused where the conversation is over."""
+        """Ask about a call. Raises ToolRefused if the conversation is over."""
         answer: Future[Message] = Future()
         with self._lock:
             if self._closed:
@@ -163,11 +163,11 @@ def failure(error: Exception) -> Message:
 
 
 def named_error(name: str, message: str) -> Exception:
-    """An exception that is caught as the named one is, where that is known here, and that says
+    """An exception that is caught as the named one is, if that is known here, and that has this
     `message`.
 
-    `simulated_tool_error` marks it: what looks like a lost connection is none that another try
-    could cure. `message` is where some frameworks look for what an error says."""
+    `simulated_tool_error` marks it: if it looks like a lost connection, a retry would not help.
+    Some frameworks look for an error's text in `message`."""
     module, _, short = name.rpartition(".")
     candidate = getattr(sys.modules.get(module) if module else builtins, short, None)
     base = (
@@ -450,7 +450,7 @@ class Tools:
     def call(
         self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
     ) -> Any:
-        """The result of the tool `name`; `run` is called with the arguments by name where it is to
+        """The result of the tool `name`; `run` is called with the arguments by name if it is to
         run."""
         arguments = dict(args or {})
         real = partial(_run, name, arguments, run)
@@ -475,7 +475,7 @@ class Tools:
     def wrap(self, function: Callable[..., Any], *, name: str = "") -> Callable[..., Any]:
         """The function, asked about whenever it is called; a coroutine function stays one.
 
-        Its arguments are told by name, defaults included, so that `f("Oslo")` and `f(city="Oslo")`
+        Its arguments are sent by name, defaults included, so that `f("Oslo")` and `f(city="Oslo")`
         are one call."""
         tool = name or function.__name__
         signature = inspect.signature(function)

@@ -23,12 +23,11 @@ SECRET = frozenset({"requested_auth_configs"})
 
 
 class Recorder:
-    """Tells the entries of a turn as they come, so that those of a turn that fails, or dies, are
+    """Reports the entries of a turn as they come, so that those of a turn that fails, or dies, are
     known as well.
 
-    `tell` is given messages of the protocol: the number of an entry, in the order in which they
-    began, and fields of it that are new or in place of those told before. `at`, `s`: seconds since
-    the turn began, and how long."""
+    `tell` gets messages of the protocol: the number of an entry, in the order in which they began,
+    and its new or replaced fields. `at`, `s`: seconds since the turn began, and the duration."""
 
     def __init__(self, started: float, tell: Callable[[Message], None]) -> None:
         self._started = started
@@ -84,7 +83,7 @@ class Recorder:
         number, at, agent, request, previous_record = self._open[kind, key]
         fields: Message = {"s": round(self._now() - at, 3)}
         record = self._asked.get(agent)
-        # no later one is told by it
+        # no later request uses it
         if request is not None and record is not None and record.number == number:
             record.last = _request(request)
             new = _new(record.last, previous_record.last if previous_record else None)
@@ -97,7 +96,7 @@ class Recorder:
         self._say(number, fields)
 
     def _add(self, entry: Message) -> int | None:
-        """Tell an entry, and its number; None where there is no room left: it is counted."""
+        """Report an entry; returns its number, None if no room is left: it is counted."""
         number = self._entries
         if self._room > 0 and not self._left_out:
             self._entries += 1
@@ -128,8 +127,8 @@ class Recorder:
 
 @dataclass
 class Asked:
-    """An agent's last request: the number of its entry, what was told of it, as it was at first and
-    as it was sent."""
+    """An agent's last request: the number of its entry, the reported part, its first form and the
+    sent form."""
 
     number: int
     told: Message
@@ -149,8 +148,8 @@ def dumped(value: Any) -> Any:
 
 
 def _request(request: Any) -> Message:
-    """The model, what it is told and given, and the conversation; not where and with which headers
-    it is asked."""
+    """The model, its instructions and settings, and the conversation; not the address and
+    headers."""
     config = getattr(request, "config", None)
     settings: Message = {}
     if config is not None:

@@ -12,14 +12,16 @@ from unittest import mock
 
 from jinja2 import Environment, nodes
 
-from evalgate.reports import comment, phrases
-from evalgate.text import templates
+from evalgate.reports import comment
+from evalgate.text import phrases, templates
 
 UNITS = frozenset(["of", "and", "more", "to", "over", "min", "points"])
 """What text/words.py writes around numbers and between names."""
 FULL_WIDTH = {
     ord(letter): ord(letter) + 0xFEE0 for letter in map(chr, range(0x41, 0x7B)) if letter.isalpha()
 }
+MARKUP = re.compile(r"`[^`]*`|\]\([^)]*\)|</?\w+>|&#?\w+;")
+"""Code, addresses, tags and escaped characters."""
 CODE = re.compile(r"(%[\d.]*[a-z]|\{[^{}]*\}|`[^`]*`)")
 """Placeholders, and names that stay what they are in every language."""
 
@@ -34,6 +36,11 @@ def marked() -> Iterator[None]:
         yield
     for cache in caches:
         cache.cache_clear()
+
+
+def latin(text: str) -> frozenset[str]:
+    """Its words of two Latin letters and more in lower case, markup left out."""
+    return frozenset(re.findall(r"[A-Za-z]{2,}", MARKUP.sub(" ", text).lower()))
 
 
 def macros(name: str) -> frozenset[str]:
@@ -64,9 +71,9 @@ def _tree(environment: Environment, name: str) -> nodes.Template:
     return environment.parse(environment.loader.get_source(environment, name)[0])
 
 
-def _load(name: str, *, package: str, known: Mapping[str, Any]) -> Any:
+def _load(name: str, *, package: str, template_globals: Mapping[str, Any]) -> Any:
     environment = _environment(name)
-    environment.globals.update(known)
+    environment.globals.update(template_globals)
     tree = _tree(environment, name)
     _mark(tree)
     return environment.template_class.from_code(

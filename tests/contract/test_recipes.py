@@ -348,13 +348,19 @@ def test_a_sentence_of_the_comment(tree: ScratchTree) -> None:
         "evalgate/reports/templates/comment.md.j2",
         ("All conversations: `report.html`", "More: `report.html`"),
     )
-    assert len(tree.written) == 1
+    tree.replace(
+        "evalgate/reports/templates/sentences.txt.j2",
+        ("The {{ counts.noun }} passed.", "One {{ counts.noun }}, and it passed."),
+    )
+    assert len(tree.written) == 2
     tree.evaluate({"response_match_score": 1.0})
     done = tree.gate("run")
     assert done.returncode == 0, done.stdout + done.stderr
     comment = tree.report("comment.md")
     assert "More: `report.html`" in comment
     assert "All conversations" not in comment
+    assert "One case, and it passed." in comment
+    assert "PASS: One case, and it passed." in done.stdout
 
 
 def test_why_a_case_was_not_measured(tree: ScratchTree) -> None:

@@ -37,7 +37,6 @@ SHARED = {
     "edits",
     "moved",
     "page_data",
-    "phrases",
     "sentences",
     "trends",
     "turns",

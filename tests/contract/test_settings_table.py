@@ -211,7 +211,7 @@ def standing(settings: Settings, journal: Journal) -> dict[str, dict[Trait, obje
     suites = project.prepare(settings, environ={}).suites
     services: dict[str, Any] = {
         "limiters": judges.limiters_of(settings),
-        "now": datetime(2026, 1, 1, tzinfo=UTC),
+        "moment": datetime(2026, 1, 1, tzinfo=UTC),
     }
     session = Session(settings, watcher=SilentWatcher(), panel=None, **services)
     tools = toolbox.fingerprint(settings, settings.root)

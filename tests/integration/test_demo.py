@@ -6,24 +6,34 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders import template_words
+
+import evalgate
 
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_demo_shows_a_change_that_makes_the_agent_worse(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The demo's folder, and what it printed."""
+    folder = tmp_path_factory.mktemp("demo") / "demo"
     done = subprocess.run(
-        [sys.executable, ROOT / "examples/demo/demo.py", tmp_path / "demo"],
+        [sys.executable, ROOT / "examples/demo/demo.py", folder],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-
     assert done.returncode == 0, done.stdout + done.stderr
-    first, rest = done.stdout.split("=== 2 of 3")
+    return folder, done.stdout
+
+
+def test_the_demo_shows_a_change_that_makes_the_agent_worse(demo: tuple[Path, str]) -> None:
+    _, printed = demo
+    first, rest = printed.split("=== 2 of 3")
     second, third = rest.split("=== 3 of 3")
     assert "PASS: All 8 cases passed." in first
     assert "Against the base" not in first
@@ -37,3 +47,18 @@ def test_the_demo_shows_a_change_that_makes_the_agent_worse(tmp_path: Path) -> N
     # the thresholds hold, and the comparison alone says no
     assert "Thresholds: pass." in third
     assert "Against the base: fail. Worse than the base" in third
+
+
+def test_templates_alone_change_every_sentence_of_the_comment(demo: tuple[Path, str]) -> None:
+    """With all words of templates in full-width letters, the Latin ones that are left are the
+    repository's own."""
+    repository = demo[0] / "repository"
+    settings = evalgate.load_settings(repository, base="main", runs=2, output="marked")
+    with template_words.marked():
+        report = evalgate.run(settings)
+        comment = (repository / "marked" / "comment.md").read_text("utf-8")
+    assert "**Ｔｈｒｅｓｈｏｌｄｓ**: 3 " in comment  # noqa: RUF001 - the mark
+    files = [path for path in repository.rglob("*") if path.is_file() and ".git" not in path.parts]
+    names = " ".join((report.title, *(path.read_text("utf-8", "ignore") for path in files)))
+    own = template_words.latin(names) | template_words.UNITS | {"evalgate"}
+    assert template_words.latin(comment) - own == set()

@@ -46,8 +46,8 @@ def redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 
 def matches(recorded: Any, actual: Any) -> bool:
-    """Whether two values are equal where `***` in a recorded text stands for anything that was
-    taken out there."""
+    """True if two values are equal. `***` in a recorded text matches anything that was removed
+    there."""
     if isinstance(recorded, str) and REDACTED in recorded:
         return isinstance(actual, str) and _has_pieces(recorded.split(REDACTED), actual)
     if isinstance(recorded, Mapping):
@@ -66,7 +66,7 @@ def matches(recorded: Any, actual: Any) -> bool:
 
 
 def _has_pieces(pieces: Sequence[str], text: str) -> bool:
-    """Whether a text is the pieces in their order, with anything between them."""
+    """True if a text is the pieces in their order, with anything between them."""
     first, *inner, last = pieces
     if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
         return False
@@ -116,8 +116,8 @@ def difference(actual: Json, recorded: Json) -> str:
 
 
 def unknown_tool(tool: str, tools: Sequence[str]) -> str:
-    """``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name where there is
-    one."""
+    """Message ``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name, if
+    any."""
     if not tools:
         return "no tool call was recorded for this case"
     close = words.nearest(tool, tools, cutoff=0.75)

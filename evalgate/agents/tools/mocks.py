@@ -68,7 +68,7 @@ class CallPattern(ToolFile):
     probability: float = Field(default=1.0, ge=0, le=1)
 
     def match(self, args: Json) -> bool:
-        """Whether it is for these arguments."""
+        """True if these arguments match it."""
         if any(
             name not in args or not cassette.matches(value, args[name])
             for name, value in self.args.items()
@@ -116,7 +116,7 @@ class MockRule(CallPattern):
 
 
 class MockFile(ToolFile):
-    """The whole file: rules by tool; `*` and `?` in a tool's name stand for anything."""
+    """The whole file: rules by tool; `*` and `?` in a tool's name match anything."""
 
     tools: dict[str, list[MockRule]] = Field(default_factory=dict)
 
@@ -189,7 +189,7 @@ class MockRules:
         self._served: dict[RuleName, int] = {}
 
     def answer(self, call: AskedCall, *, nth: int) -> Replied | RunTool | None:
-        """What the first rule that holds says of the `nth` such call; None where none holds."""
+        """The answer of the first rule that holds for the `nth` such call, or None."""
         for name, rule in self.for_tool(call.tool):
             if rule.times is not None and self._served.get(name, 0) >= rule.times:
                 continue
@@ -233,9 +233,9 @@ RECORD_HINT = "record it with `--tools record`"
 class ConversationTools:
     """The tools of one conversation (agents.base.TrialTools).
 
-    `entries`: what the cassette `cassette` holds, None where there is none. `keep`: is given what
-    was recorded when the conversation has come to its end. `redact`: takes secrets out of texts.
-    `own`: what the case itself says of a turn's tools, which comes first."""
+    `entries`: the calls in the cassette `cassette`, None if it is missing. `keep`: receives the
+    recorded calls when the conversation has ended. `redact`: takes secrets out of texts.
+    `turn_rules`: the case's own rules for the tools of a turn, which come first."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""Where the answers of the agents' tools come from in a run, and what is wrong with the files that
-give them."""
+"""The sources of the agents' tool answers in a run, and what is wrong with the files that give
+them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def file_of(folder: str, suite: str, case_id: str) -> str:
 
 
 def within(root: Path, name: str) -> Path:
-    """Where a file of a checkout is. Raises CassetteError where a link leads out of it."""
+    """The path of a file in a checkout. Raises CassetteError if a link leads out of it."""
     reason = places.why_not(root, name, trusted=True)
     if reason:
         raise CassetteError(f"its path {reason}")
@@ -121,7 +121,7 @@ def within(root: Path, name: str) -> Path:
 
 
 def read_entries(path: Path) -> tuple[RecordedCall, ...] | None:
-    """What a cassette holds; None where there is no such file. Raises CassetteError."""
+    """The calls in a cassette; None if there is no file. Raises CassetteError."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -221,12 +221,12 @@ def source(
     environment: Mapping[str, str],
     suites: Iterable[Suite] = (),
 ) -> Toolbox | None:
-    """What answers the tool calls of a side's agent, None where they just run.
+    """The toolbox for the tool calls of a side's agent, None if they just run.
 
-    `settings`: head's, whose rules and cassettes answer both sides. `checkout`: the side's
-    checkout, whose cassettes come first: a base made the calls that were recorded for it. Only head
-    records. `environment`: the agent's own, whose secrets are kept out of cassettes. `suites`:
-    those of the agent, whose cases may say what tools answer."""
+    `settings`: head's; its rules and cassettes answer both sides. `checkout`: the side's checkout;
+    its cassettes come first, as a base made the calls that were recorded for it. Only head records.
+    `environment`: the agent's own; its secrets are kept out of cassettes. `suites`: those of the
+    agent; their cases may say what tools answer."""
     mode, rule, root = mode_of(settings), settings.gate_file.tools, settings.root
     if mode is ToolMode.RECORD and checkout != root:
         mode = ToolMode.LIVE
@@ -247,8 +247,8 @@ def source(
 
 
 def fingerprint(settings: Settings, checkout: Path) -> str:
-    """What has to be equal for an agent's tools to answer the same, to stand behind the fingerprint
-    of its code; "" where they just run. As for `source`."""
+    """The fingerprint of an agent's tool answers, to append to that of its code; "" if the tools
+    just run. Parameters as for `source`."""
     mode, rule = mode_of(settings), settings.gate_file.tools
     if mode is ToolMode.LIVE:
         return ""
@@ -261,7 +261,7 @@ def fingerprint(settings: Settings, checkout: Path) -> str:
 
 
 def _answers(case: Case) -> bool:
-    """Whether a case says what tools answer."""
+    """True if a case says what tools answer."""
     return any(setup.tools or setup.fakes for setup in case.setups)
 
 
@@ -331,8 +331,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
 
 
 def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Problem]:
-    """Rules for a tool that no case expects, where one is expected whose name is nearly the
-    same."""
+    """Rules for a tool that no case expects, if an expected tool has nearly the same name."""
     turns = [
         turn
         for suite in suites

@@ -47,12 +47,12 @@ GENERATING = ("root", "config", "agent", "python", "requirements", "env", "seed"
     metavar="ID",
     help="Id of the new case. [default: the session's id]",
 )
-@click.option("--debug", is_flag=True, help="Show where an error comes from.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @cli.ends
 def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: bool) -> int:  # noqa: ARG001 - see `ends`
-    """Add the conversations in LOG as cases to FILE, an evaluation set (made where it is not
-    there): what the user said is asked again, and what the agent did is expected. Secrets that the
-    environment holds are written as `***`."""
+    """Add the conversations in LOG as cases to FILE, an evaluation set (created if missing). The
+    user's messages are asked again, and the agent's actions are expected. Secrets from the
+    environment are written as `***`."""
     if not file.name.endswith(ENDINGS):
         raise ConfigError(
             f"{file} would not be found: its name ends in neither {' nor '.join(ENDINGS)}"
@@ -84,7 +84,7 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
     metavar="FILE",
     help="A JSON file with ADK's initial session, for cases without one.",
 )
-@click.option("--force/--no-force", default=False, help="Overwrite NEW where it exists.")
+@click.option("--force/--no-force", default=False, help="Overwrite NEW if it exists.")
 @cli.ends
 def migrate(old: str, new: str | None, initial_session: str | None, force: bool) -> int:
     """Write OLD, a file in one of ADK's two old formats, in the current one: to NEW, or in its own

@@ -156,21 +156,21 @@ CONFIG = {
         "multi_turn_task_success_v1": {"threshold": 1.0, "judge": "llm"},
     }
 }
-"""Written beside the scenarios where the folder has no test_config.json; criteria that need no
+"""Written beside the scenarios if the folder has no test_config.json; criteria that need no
 reference."""
 
 
 def generate(
     settings: Settings, context: Context, *, count: int, instruction: str, model: str, into: str
 ) -> tuple[list[Path], int]:
-    """Ask the agent what it can do, have `count` scenarios written by the wishes of `instruction`,
-    and keep them as an evaluation set. Returns the files, the set first, and how many scenarios it
-    holds.
+    """Generate `count` scenarios as an evaluation set, from what the agent says it can do.
+
+    `instruction`: wishes. Returns the files, the set first, and the number of scenarios in it.
 
     `model`: writes them; empty: the one that plays users. `into`: a folder, relative to the root.
 
-    Raises ConfigError where it is not clear which agent is meant or the file is there already,
-    UnavailableError where the agent or the model gives nothing."""
+    Raises ConfigError if the agent is ambiguous or the file exists already, UnavailableError if the
+    agent or the model gives nothing."""
     forks.refuse_change(context.environ, "evalgate generate")
     model = (
         model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
@@ -301,7 +301,7 @@ def _scenarios(
     model: str,
     seed: int,
 ) -> list[ConversationScenario]:
-    """As many as asked for, or as the model gives in a few tries. Raises UnavailableError where it
+    """As many as requested, or as the model gives in a few tries. Raises UnavailableError if it
     gives none."""
     scenarios: dict[str, ConversationScenario] = {}
     agents: tuple[AgentDetails, ...] = introduction.agents

@@ -1,7 +1,7 @@
 """Conversations in OpenTelemetry traces: OTLP as JSON, and spans as the Python SDK writes them.
 
-Three vocabularies are read, also where they are mixed in one span: OpenTelemetry's for generative
-AI (`gen_ai.*`), OpenInference's, and that of google-adk (`gcp.vertex.agent.*`).
+Reads three vocabularies, even mixed in one span: OpenTelemetry's for generative AI (`gen_ai.*`),
+OpenInference's, and that of google-adk (`gcp.vertex.agent.*`).
 https://opentelemetry.io/docs/specs/semconv/gen-ai/ and
 https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md"""
 
@@ -77,14 +77,14 @@ class Span:
         return _KINDS.get(str(kind_name), "")
 
     def first(self, *names: str) -> Any:
-        """The first of these attributes that there is, read as JSON where it is JSON."""
+        """The first of these attributes that is present, parsed if it is JSON."""
         return next(
             (_loaded(self.attributes[name]) for name in names if name in self.attributes), None
         )
 
 
 def is_trace(raw: Any) -> bool:
-    """Whether a JSON value is a trace, or one span of the SDK."""
+    """True if a JSON value is a trace, or one span of the SDK."""
     return isinstance(raw, dict) and (
         "resourceSpans" in raw or "resource_spans" in raw or _is_sdk_span(raw)
     )
@@ -217,7 +217,7 @@ def _linked(spans: Sequence[Span]) -> list[Span]:
 
 
 def _tops(roots: Sequence[Span]) -> Iterator[Span]:
-    """The spans that are turns: the outermost ones of an agent, or of a model where there is no
+    """The spans that are turns: the outermost ones of an agent, or of a model if there is no
     agent."""
     waiting = list(roots)
     while waiting:
@@ -229,8 +229,8 @@ def _tops(roots: Sequence[Span]) -> Iterator[Span]:
 
 
 def _walk(span: Span) -> Iterator[Span]:
-    """A span and those inside, in order of time; but for what a tool did by itself: its own agents
-    talk to nobody."""
+    """A span and its inner spans, in order of time, except those in a tool: agents there do not
+    talk to the user."""
     waiting = [span]
     while waiting:
         current = waiting.pop()
@@ -297,9 +297,7 @@ def _steps(models: Sequence[Span], called: Sequence[Span], *, answer: str) -> li
     )
     _insist_on_order([span for span in called if id(span) not in announced])
     if around and len(announced_positions) < len(asked_for):
-        raise _OrderUnknown(
-            "one span stands for several calls of a model, and has calls of tools that have no span"
-        )
+        raise _OrderUnknown("one span is several model calls, and has tool calls without a span")
     steps: list[StepEvent] = []
     for span in sorted([*models, *called], key=lambda span: span.start):
         if id(span) in executed:
@@ -312,8 +310,7 @@ def _steps(models: Sequence[Span], called: Sequence[Span], *, answer: str) -> li
         calls = [part for part in parts if isinstance(part, ToolCall)]
         if id(span) in around:
             parts = [part for part in parts if not isinstance(part, ToolCall)]
-        # the answer may stand beside the call that led to it: one span for a whole conversation
-        # with a model
+        # one span for a whole conversation may hold the answer beside the call that led to it
         if calls:
             parts = [part for part in parts if not (isinstance(part, Text) and part.text == answer)]
         steps.append(_step(span.author, parts, role="model", final=not calls))
@@ -360,7 +357,7 @@ def _step(author: str, parts: Sequence[Part], *, role: str, final: bool = False)
 
 
 def _asked(span: Span) -> str:
-    """What the user said last before a span began; empty where it does not say."""
+    """The user's last message before a span began; empty if it is not known."""
     texts = [text for role, text in _heard(span) if role == "user" and text]
     if texts:
         return texts[-1]

@@ -59,13 +59,12 @@ def agreement_rate(verdicts: Iterable[LabelledVerdict], *, of: bool | None = Non
 def kappa_rate(
     verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = DRAWS
 ) -> Rate | None:
-    """Cohen's kappa: agreement beyond what two that guess with the same habits would reach.
+    """Cohen's kappa: agreement beyond that of two raters who guess with the same habits.
 
-    None where both only ever say one and the same word. The interval is that of the posterior of
-    the four cells under Jeffreys' prior (`draws` draws), widened to the estimate where that lies
-    beside it: with 15 labels it covers 93% to 95%, the asymptotic interval and the bootstrap 42% to
-    78%, and both have width 0 where everything agrees. Source: Cohen 1960; Basu, Banerjee and Sen
-    2000."""
+    None if both only ever use one and the same verdict. The interval is that of the posterior of
+    the four cells under Jeffreys' prior (`draws` draws), widened to the estimate if that is outside
+    it: with 15 labels it covers 93% to 95%, the asymptotic interval and the bootstrap 42% to 78%,
+    and both have width 0 if everything agrees. Source: Cohen 1960; Basu, Banerjee and Sen 2000."""
     matrix = confusion(verdicts)
     cells = (
         matrix.true_positive,
@@ -89,7 +88,7 @@ def kappa_rate(
 
 
 def kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float | None:
-    """(observed - expected) / (1 - expected) agreement, the person's word first; None where it is
+    """(observed - expected) / (1 - expected) agreement, the person's verdict first; None if it is
     not defined."""
     total = yes_yes + yes_no + no_yes + no_no
     if not total:
@@ -155,7 +154,7 @@ def calibrate(
 
 
 def confusion_of(verdict: LabelledVerdict) -> ConfusionKind | None:
-    """How judge and person fail to agree on a label; None where they agree."""
+    """The kind of disagreement of judge and person; None if they agree."""
     if verdict.passed is None:
         return ConfusionKind.UNDECIDED
     if verdict.passed is verdict.label.human:
@@ -183,7 +182,7 @@ def _clipped(text: str) -> str:
 
 
 def caveats(criterion: CriterionCalibration) -> list[str]:
-    """What a reader must know before trusting the figures: sentences, none where all is well."""
+    """The caveats that a reader of the figures must know: sentences, none if all is well."""
     if not criterion.matrix.total:
         return ["the judge decided none of the labels, so its agreement is unknown"]
     sentences: list[str] = []
@@ -219,8 +218,8 @@ def caveats(criterion: CriterionCalibration) -> list[str]:
 def of_judge(
     criterion: str, judge: JudgeIdentity, calibration: Calibration | None
 ) -> CriterionCalibration | None:
-    """What the file says of this judge on this criterion, its other options aside; None where it
-    says nothing."""
+    """The calibration of this judge on this criterion, ignoring its other options; None if the file
+    has none."""
     candidates = [
         candidate
         for candidate in (calibration.criteria if calibration else ())
@@ -243,8 +242,8 @@ def fault_of(
     *,
     min_kappa: float | None,
 ) -> tuple[str, str] | None:
-    """Why a run may not rely on this judge: a code of docs/validate.md, and the figures in words;
-    None where it may."""
+    """A code of docs/validate.md and the figures in words, if a run may not rely on this judge;
+    else None."""
     criterion_calibration = of_judge(criterion, judge, calibration)
     if criterion_calibration is None:
         candidates = [
@@ -359,7 +358,7 @@ def _judge(identity: JudgeIdentity) -> str:
 
 
 def _rate(rate: Rate | None) -> str:
-    """`0.85 (0.71 to 0.93)`; `-` where it is not known."""
+    """`0.85 (0.71 to 0.93)`; `-` if it is not known."""
     if rate is None:
         return MINUS
     return f"{rate.value:.2f} ({rate.interval.low:.2f} to {rate.interval.high:.2f})"

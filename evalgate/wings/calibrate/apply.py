@@ -19,8 +19,8 @@ LABELS = "labels.jsonl"
 
 
 def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
-    """What keeps the settled suites' judges from being relied on: errors where `min_kappa` asks for
-    a calibration, notices where one is only named. Nobody is asked where no judge is."""
+    """Reasons not to rely on the judges of the settled suites. Errors if `min_kappa` requires a
+    calibration, notices if one is only named. Nothing is required if no judge is used."""
     rule = settings.gate_file.judge
     if settings.skip_judged or not (rule.calibration or rule.min_kappa is not None):
         return []
@@ -87,7 +87,7 @@ def _problems_of(
 
 
 def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | None]:
-    """The calibration, None where the file is not there; and what is wrong with a file that is."""
+    """The calibration, None if the file is missing; and the problem with an unreadable file."""
     rule = settings.gate_file.judge
     path = Path(settings.root, rule.calibration)
     if not path.exists():

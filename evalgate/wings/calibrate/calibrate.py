@@ -46,7 +46,7 @@ from evalgate.wings.calibrate.labels import LabelsReading
 AT_ONCE = 16
 SEED = 0
 NOWHERE = "labels"
-"""Key of the suite that stands for criteria which no suite of the repository uses."""
+"""Key of the suite for criteria that no suite of the repository uses."""
 
 
 @frozen_dataclass
@@ -69,10 +69,11 @@ def calibrate(
     cache: Path,
     say: Callable[[str], None],
 ) -> tuple[Calibration, Judged]:
-    """Compare the judge with the labels: by the verdicts in `results`, else by asking it, about the
-    conversations in `conversations` where labels name them. `cache`: a folder; `say`: where
-    warnings go. Raises ConfigError with every problem of the labels, NothingToDo where nothing is
-    labelled, UnavailableError where the judge decided nothing."""
+    """Compare the judge with the labels, by the verdicts in `results`, else by asking it.
+
+    `conversations`: has those that labels name. `cache`: a folder; `say`: receives warnings. Raises
+    ConfigError with every problem of the labels, NothingToDo if nothing is labelled,
+    UnavailableError if the judge decided nothing."""
     display_path = (
         labels_file.relative_to(settings.root)
         if labels_file.is_relative_to(settings.root)
@@ -244,7 +245,7 @@ def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
 
 
 def insist(problems: Sequence[Problem]) -> None:
-    """Raises ConfigError with all of them where one is an error."""
+    """Raise ConfigError with all problems if one is an error."""
     if errors_in(problems):
         raise ConfigError.collected(problems)
 

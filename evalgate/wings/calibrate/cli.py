@@ -117,7 +117,7 @@ def _show(calibration: Calibration, judged: Judged) -> None:
 
 
 def _verdict(calibration: Calibration, least: float | None) -> int:
-    """1 where a criterion stays below, or cannot be told to reach, the least kappa."""
+    """Exit code 1 if the kappa of a criterion is below `least` or unknown."""
     if least is None:
         return ExitCode.PASS
     below = [

@@ -80,8 +80,8 @@ def find_items(
     stored: Stored | None,
     deviations: Deviations,
 ) -> tuple[list[LabelledItem], list[Problem]]:
-    """What each label is about, to be asked anew, and what stands in the way. `uses`: the settled
-    uses of a criterion by suite key, "" for those that no suite has."""
+    """The item of each label, to be judged anew, and the problems. `uses`: the settled uses of a
+    criterion by suite key, "" for those that no suite has."""
     items, problems = list[LabelledItem](), list[Problem]()
     for label in labels:
         try:
@@ -128,8 +128,8 @@ def _judged(
 
 
 def recorded(label: Label, stored: Stored | None) -> TrialView:
-    """The conversation that a label names. Raises LabelProblem where there is none, or another than
-    was labelled."""
+    """The conversation that a label names. Raises LabelProblem if it is missing, or is not the
+    labelled one."""
     trial_key = label.line.where
     if stored is None or trial_key is None:
         hint = "Set `--conversations` to a results.json, or run the gate once."
@@ -254,7 +254,7 @@ def rubrics_of(use: CriterionUse, evidence: TrialView | None) -> tuple[Rubric, .
 
 
 def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:
-    """The text of the rubric that a label names by id or by text; None where there is no such
+    """The text of the rubric that a label names by id or by text; None if there is no such
     rubric."""
     by_id = next((rubric.text for rubric in rubrics if rubric.rubric_id == name), None)
     return by_id or next(
@@ -351,8 +351,8 @@ def content(invocation: Invocation) -> Json:
 def find_verdicts(
     labels: Sequence[Label], stored: Stored
 ) -> tuple[list[LabelledVerdict], list[Problem]]:
-    """What the run that was stored says of each label that has a place in it, and what stands in
-    the way. A label of another answer than the run has is left out, and that is told."""
+    """The stored run's verdict for each label that names a place in it, and the problems. A label
+    for another answer than the run's is left out and reported."""
     verdicts, problems = list[LabelledVerdict](), list[Problem]()
     uses = {(suite.key, use.name): use for suite in stored.run.suites for use in suite.criteria}
     graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}

@@ -54,7 +54,7 @@ TEXTS_ARE_ALL = frozenset({"final_response_match_v2", "safety_v1"})
 
 
 class LabelPlace(Wire):
-    """Which trial of results.json a line speaks of; empty where it holds itself what was judged."""
+    """The trial of results.json that a line refers to; empty if the line has the evidence."""
 
     suite: str = ""
     case: str = ""
@@ -83,7 +83,7 @@ class LabelEvidence(Wire):
     rubrics: list[RubricWire] = Field(default_factory=list)
 
     def evidence(self, spec: CriterionSpec, *, name: str) -> TrialView | None:
-        """The evidence of a case called `name`; None where the line does not hold all of it."""
+        """The evidence of a case called `name`; None if the line does not hold all of it."""
         needs_reference = Need.REFERENCE in spec.needs
         if Need.SCENARIO in spec.needs:
             return None
@@ -140,8 +140,9 @@ class LabelLine(LabelEvidence, LabelPlace):
 
 @frozen_dataclass
 class Label:
-    """What a person says, yes or no, of one thing that a judge can say yes or no to; `evidence`:
-    where the line holds what was judged, else the line names a trial of results.json."""
+    """A person's yes or no on one thing that a judge can say yes or no to.
+
+    `evidence`: the judged texts, if the line has them; else it names a trial of results.json."""
 
     line: LabelLine
     human: bool
@@ -166,7 +167,7 @@ def parse_labels(text: str, *, file: str) -> LabelsReading:
 
 
 def _same_labels(labels: Iterable[Label]) -> Iterator[Problem]:
-    """Lines that label one and the same thing: an error where they contradict each other, else a
+    """Lines that label one and the same thing: an error if they contradict each other, else a
     warning."""
     first: dict[str, Label] = {}
     for label in labels:
@@ -375,8 +376,7 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[J
 def _about(
     trial: GradedTrial, spec: CriterionSpec, evidence: TrialView, finding: Finding
 ) -> JsonObject:
-    """The texts that a person reads first, then where they come from, then what else the judge
-    sees."""
+    """The texts that a person reads first, then their source, then what else the judge sees."""
     is_whole = spec.verdicts is not None and spec.verdicts.whole
     at = len(evidence.actual) if finding.turn is None or is_whole else finding.turn
     judged = evidence.actual[at - 1]

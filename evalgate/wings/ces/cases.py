@@ -1,5 +1,5 @@
-"""CES evaluations as cases of the gate: what is said to the agent, turn by turn, and which criteria
-decide."""
+"""CES evaluations as cases of the gate: messages to the agent, turn by turn, and deciding
+criteria."""
 
 from __future__ import annotations
 
@@ -234,8 +234,8 @@ def _invocation(turn: GoldenTurn) -> Invocation:
 def _happening(
     expected: GoldenExpectation, answered: Collection[frozenset[str]]
 ) -> list[Part] | None:
-    """What the agent does, or its tools do, where all is as expected. `answered`: the tools whose
-    response is expected: a mock of theirs says nothing more."""
+    """The actions of the agent or its tools if all is as expected. `answered`: the tools with an
+    expected response: their mocks add nothing."""
     match getattr(expected, shapes.given_of(expected), None):
         case Message(chunks=chunks):
             parts = [part for chunk in chunks for part in _plain(chunk)]
@@ -261,8 +261,7 @@ def _happening(
 
 
 def _literal(args: Json) -> JsonObject:
-    """Arguments as a call has them: of those that say how they are compared the value, where they
-    have one."""
+    """Arguments as a call has them: one that says how it is compared becomes its value, if any."""
     literals: JsonObject = {}
     for name, value in args.items():
         if not isinstance(value, Mapping) or "$matchType" not in value:
@@ -286,7 +285,7 @@ def _said(turn: GoldenTurn) -> Content:
 
 
 def _plain(content: SessionInput | Chunk) -> list[Part]:
-    """The words or the data of it; nothing where it is something else."""
+    """Its text or its data; nothing if it is something else."""
     if content.text is not None:
         return [Text(text=content.text)]
     media = content.image or content.blob
@@ -557,8 +556,8 @@ def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
 
 
 def relaxed(base: Case, head: Case) -> list[str]:
-    """What a newer version of an evaluation, or of what applies to it, asks for less than the older
-    one, in words. What is added or tightened is none."""
+    """The relaxed rules of an evaluation and its settings, from `base` to `head`, in words. Added
+    or tightened rules do not count."""
     changes = list(compare.changes(_comparable(base), _comparable(head)))
     relaxations = compare.relaxations(changes)
     # where in an app a threshold stands is long and says nothing that its name does not

@@ -86,7 +86,7 @@ def group() -> None:
 @ENDPOINT
 @cli.ends
 def pull_command(folder: Path, app: str, endpoint: str) -> int:
-    """Write what the app has to the files of FOLDER, where it differs."""
+    """Write the app's content to the files of FOLDER, if it differs."""
     sides = {"old": "only in the files", "new": "new"}
     return _live(folder, app, endpoint, AppFiles.pull, sides)
 
@@ -104,8 +104,8 @@ def pull_command(folder: Path, app: str, endpoint: str) -> int:
 def push_command(
     folder: Path, app: str, endpoint: str, *, dry_run: bool, no_relaxing: bool, overwrite: bool
 ) -> int:
-    """Write what the files of FOLDER have to the app, where it differs. Exit with 1 if something
-    was refused."""
+    """Write the content of the files in FOLDER to the app, if it differs. Exit with 1 on a
+    refusal."""
     push = partial(AppFiles.push, preview=dry_run, no_relaxing=no_relaxing, overwrite=overwrite)
     sides = {"old": "only in the app", "new": "created" if not dry_run else "would be created"}
     return _live(folder, app, endpoint, push, sides)

@@ -1,5 +1,4 @@
-"""Two versions of a resource by field, and what of that relaxes: what the new version would no
-longer fail for."""
+"""Two versions of a resource by field, and the changes that relax: the new one fails for less."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ def changes(old: Any, new: Any, path: Path = ()) -> Iterator[FieldChange]:
 
 
 def same(expected: Any, actual: Any) -> bool:
-    """Whether two JSON values are one: `3` is `3.0`, as in a Struct, and neither is `true`."""
+    """True if JSON values are equal: `3` is `3.0`, as in a Struct, and neither is `true`."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         return expected.keys() == actual.keys() and all(
             same(value, actual[key]) for key, value in expected.items()
@@ -93,8 +92,7 @@ def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Fi
 
 
 def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int, int, int]]:
-    """The stretches of two lists that differ: where one begins and ends in the old list, and in the
-    new one."""
+    """The stretches of two lists that differ: start and end in the old list, and in the new one."""
     old_texts, right = (
         [json.dumps(element, sort_keys=True) for element in items] for items in (old, new)
     )
@@ -117,7 +115,7 @@ _THRESHOLDS: Final[Mapping[str, float]] = {
 
 _HALLUCINATION: Final = {"DISABLED": 0, "": 1, "ENABLED": 2}
 _STRICTNESS: Final[Mapping[str, Mapping[str, int]]] = {
-    # the documented meaning of what is unspecified stands where it is known
+    # unspecified values have their documented meaning, if it is known
     "extraToolCallBehavior": {"ALLOW": 0, "FAIL": 1, "": 1},
     "comparisonType": {"": 0, "SEMANTIC_SIMILARITY": 0, "CONTAINS": 1, "EQUALS": 2},
     "hallucinationMetricBehavior": _HALLUCINATION,
@@ -142,8 +140,7 @@ _GOALS: Final[Mapping[str, str]] = {
     "goldenRunMethod": "STABLE",
     "scenarioConversationInitiator": "USER",
 }
-"""Fields of which no value asks for less, but perhaps for something easier; with what an absent one
-means."""
+"""Fields whose values never ask for less, but perhaps for something easier; with their defaults."""
 
 _FREE: Final = frozenset(
     {
@@ -169,7 +166,7 @@ _ASKED: Final = frozenset(
     # of simulations and tool tests
     | {"steps", "expectations", "session_parameters", "max_turns", "args"}
 )
-"""Where all that is there is asked or expected."""
+"""Fields whose whole content is required."""
 
 _ONLY_MORE: Final = frozenset(
     {
@@ -187,10 +184,12 @@ _ONLY_MORE: Final = frozenset(
 
 
 def relaxations(field_changes: Sequence[FieldChange]) -> list[Relaxation]:
-    """Those of the changes that relax: lower thresholds, weaker comparisons, metrics that are
-    switched off, and all that was asked or expected and is no longer, or is replaced by something
-    else. What is tightened is none, nor what is added, unless it lets something pass: a call or an
-    answer that was not expected, a tool that is answered for, words of the user, variables."""
+    """The changes that relax.
+
+    Lower thresholds, weaker comparisons, metrics that are switched off, and questions or
+    expectations that are removed or replaced. Tightened rules do not count, nor do additions,
+    unless they let something pass: a call or an answer that was not expected, a tool that gets a
+    mocked answer, words of the user, variables."""
     return [
         Relaxation(path=change.path, why=reason)
         for change in field_changes
@@ -204,11 +203,11 @@ def removed(kind: str, path: Path = ()) -> Relaxation:
 
 
 def _why(change: FieldChange) -> Iterator[str]:
-    """Why a change relaxes; nothing where it does not."""
+    """The reasons why a change relaxes, if any."""
     keys = [step for step in change.path if isinstance(step, str)]
     last = keys[-1] if keys else ""
     within = isinstance(change.new, dict | list) or isinstance(change.old, dict | list)
-    if _STRUCTS.intersection(keys[:-1]) and change.old is not MISSING:  # any name may stand there
+    if _STRUCTS.intersection(keys[:-1]) and change.old is not MISSING:  # any name is allowed here
         yield _why_of_content(change, keys)
     elif last in _THRESHOLDS and not within:
         old, new = (

@@ -61,7 +61,7 @@ def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResu
 
 
 def why_unready(evidence: TrialView) -> NotEvaluated | None:
-    """Why a trial cannot be scored; None where it can."""
+    """The reason why a trial cannot be scored, if any."""
     return NOT_OF_CES if evidence.case.ces is None else judged.why_unready(evidence)
 
 
@@ -170,8 +170,8 @@ def _grade_checks(
 
 
 def _share(checks: Iterable[Check]) -> float | None:
-    """The share of checks that are met, of those that count; None where none does, or one could not
-    be told."""
+    """The share of checks that are met, of those that count; None if none counts, or one is
+    unknown."""
     counted = [check.outcome for check in checks if check.outcome is not Outcome.SKIPPED]
     return (
         None
@@ -227,8 +227,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
     lack = next((lack for _, _, lack in replies if lack is not None), None)
     checks = outcomes.checks(plan, result_of(plan, evidence, verdicts))
     grade = _grade_checks(checks, _GROUPS[name], count=len(evidence.actual), lack=lack)
-    # what each judge said stands first, one finding a question; then what came of it where nobody
-    # was asked
+    # first the finding of each judge, one per question; then the results that needed no judge
     judge_findings = tuple(finding for _, finding, _ in replies)
     return replace(
         grade,

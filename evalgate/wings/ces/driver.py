@@ -69,7 +69,7 @@ _KINDS: Final = {
 _OURS: Final = re.compile(
     APP_NAME.pattern.removesuffix(r"[^/\s]+") + r"(?:[^/\s]+/deployments/)?evalgate-[0-9a-f]{16}"
 )
-"""The names of what is made for a run."""
+"""Names of resources made for a run."""
 _EVENT: Final = re.compile(r"<event>([^<>]+)</event>")
 _CREDENTIALS: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 MOST_BYTES: Final = 50 * 1024 * 1024
@@ -91,9 +91,7 @@ class CesOptions(DriverOptions):
     entry_agent: str = Field(
         default="", description="The agent that the session begins with. Default: the root agent."
     )
-    tool_fakes: bool = Field(
-        default=False, description="Use the fakes of tools where there are any."
-    )
+    tool_fakes: bool = Field(default=False, description="Use the fakes of tools, if there are any.")
 
     @field_validator("app")
     @classmethod
@@ -114,7 +112,7 @@ class CesOptions(DriverOptions):
 
 
 class NameJournal:
-    """The names of what is made for one run, in a file that is locked as long as the run lives."""
+    """The names of one run's resources, in a file that is locked as long as the run lives."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -163,8 +161,8 @@ def _clear(path: Path, live: Live) -> bool:
 
 
 def _noted(line: str) -> tuple[str, str] | None:
-    """The address and the name in a line of a journal; None where it is cut short, or not what we
-    write."""
+    """The address and the name in a line of a journal; None if it is cut short, or not in our
+    format."""
     try:
         base, name = (json.loads(line)[key] for key in ("base", "name"))
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -253,7 +251,7 @@ class CesConversation(RemoteTurns):
         return invocation
 
     def finish(self) -> Json | None:
-        """The session's variables, as far as the app told them."""
+        """The session's variables that the app reported."""
         return dict(self._variables) if self._knows_state else None
 
     def _invocation(self, user_content: Content, answer: Json, timings: Timings) -> Invocation:
@@ -472,8 +470,7 @@ class CesAgent(Agent):
         return {"app": self._options.app, **version} if self._live is not None else {}
 
     def close(self) -> None:
-        """Delete what was made. Never raises: what cannot be deleted now is deleted by the next
-        run."""
+        """Delete the run's resources. Never raises: the next run deletes what remains."""
         with self._lock:
             live, journal = self._live, self._journal
             self._journal = None
@@ -601,7 +598,7 @@ class CesDriver(AgentDriver):
         return Missing(option="path", message=f"there is no folder {path}")
 
     def is_same_place(self, options: Json, other_options: Json) -> bool:
-        """Whether it is one version of one app."""
+        """True if app and version are equal."""
         return all(
             options.get(name, "") == other_options.get(name, "") for name in ("app", "version")
         )

@@ -81,7 +81,7 @@ def paths_of(mask: Any) -> list[str]:
 
 
 def _keys(path: str, shape: type[Proto]) -> Path:
-    """The keys of a path; empty where nobody may write it. Raises ValueError."""
+    """The keys of a path; empty if it is read-only. Raises ValueError."""
     keys: list[str | int] = []
     here: type[Proto] | None = shape
     steps = path.split(".")
@@ -160,11 +160,10 @@ class _Node:
 
 
 def spliced(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) -> str:
-    """The text of a file in which the value at `path` was `old` and is `new`; all else stays as it
-    is written.
+    """The text of a file with the value `old` at `path` replaced by `new`; all else stays as it is
+    written.
 
-    Raises Refused where that cannot be done: anchors in YAML.
-    """
+    Raises Refused if that is not possible: anchors in YAML."""
     tree = _json_tree(text) if is_json else _yaml_tree(text)
     for step in path:
         tree = next(node for name, node in tree.members if name == str(step))
@@ -369,7 +368,7 @@ class _Splicer:
         return self._flow(value, lead if is_spread else None)
 
     def _flow(self, value: Any, indent: str | None) -> str:
-        """JSON, over several lines where the file is so; `indent` is that of the line in which it
+        """JSON, on several lines if the file is so; `indent` is that of the line in which it
         begins."""
         if indent is None or self._unit is None or not self._is_json:
             return json.dumps(value, ensure_ascii=False)

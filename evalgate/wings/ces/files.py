@@ -65,8 +65,7 @@ def _text(path: Path) -> str:
 
 
 def library(paths: Iterable[Path]) -> Library:
-    """The CES files of the paths. Raises ConfigError where a file is broken, or none is one of
-    CES."""
+    """The CES files of the paths. Raises ConfigError if a file is broken, or none is a CES file."""
     root_paths = tuple(paths)
     texts = {str(path): _text(path) for path in _files(root_paths)}
     is_meant = {str(path) for path in root_paths}
@@ -150,8 +149,8 @@ _OF_APP: Final = ("evaluationMetricsThresholds", "evaluationSettings", "evaluati
 
 @frozen_dataclass
 class Pair:
-    """A resource in the files and in the app, in one spelling; None where it is not there. `file`:
-    where it stands, `path` where in it. `unknown`: fields that the app has and evalgate does not
+    """A resource in the files and in the app, in one spelling; None if it is missing there. `file`:
+    its file, `path` its place in it. `unknown`: fields that the app has and evalgate does not
     know."""
 
     kind: Kind
@@ -221,7 +220,7 @@ class AppFiles:
         )
 
     def pull(self) -> Done:
-        """Write what the app has to the files, where it differs; what only the files have stays."""
+        """Write the app's content to the files, if it differs; resources only in the files stay."""
         done = Done()
         with self._files.locked():
             for pair in self._pairs():
@@ -246,10 +245,10 @@ class AppFiles:
     def push(
         self, *, preview: bool = False, no_relaxing: bool = False, overwrite: bool = False
     ) -> Done:
-        """Write what the files have to the app, where it differs; what only the app has stays.
+        """Write the content of the files to the app, if it differs; resources only in the app stay.
 
-        `overwrite`: also over what was changed in the app since it was pulled. Raises ConfigError
-        with `no_relaxing` where a change relaxes: nothing is written then."""
+        `overwrite`: also replace changes made in the app since the pull. Raises ConfigError with
+        `no_relaxing` if a change relaxes: nothing is written then."""
         done, pairs = Done(), self._pairs()
         changed: list[tuple[Pair, Difference]] = []
         for pair in pairs:
@@ -398,7 +397,7 @@ class AppFiles:
         )
 
     def _give(self, pair: Pair, *, overwrite: bool) -> None:
-        """Write what the file has to the app: all of it where the app has none, else what differs.
+        """Write the file's content to the app: all of it if the app has none, else the changes.
         Raises Refused."""
         content: JsonObject = live.moved(pair.mine, self.app, self._names)
         with _told():
@@ -438,10 +437,9 @@ class AppFiles:
         return self._live.update({**body, "name": pair.name, "etag": etag}, mask=",".join(paths))
 
     def _splice(self, pair: Pair, new: JsonObject, *, names_only: bool = False) -> None:
-        """Change a file where it differs from what it should say, and nowhere else. Raises Refused.
+        """Change a file only at the places that differ from its new content. Raises Refused.
 
-        `names_only`: of what is written out within another file there is no name to be noted.
-        """
+        `names_only`: a resource written out within another file has no name to note."""
         assert pair.mine is not None
         raw = self._library.readings[pair.file].raw
         if pair.path:
@@ -496,7 +494,7 @@ def _joined(in_app: Pair | None, in_files: Pair | None) -> Pair:
 def _difference(
     of: Pair | Resource, old: JsonObject | None, new: JsonObject | None
 ) -> list[Difference]:
-    """What there is to be told of the two sides of a resource; nothing where they are one."""
+    """The difference between the two sides of a resource; nothing if they are equal."""
     if old is None or new is None:
         relaxed = (compare.removed(str(of.kind)),) if new is None else ()
         return [
@@ -525,7 +523,7 @@ _APP_HINT: Final = "Name it: --app projects/P/locations/L/apps/A"
 
 
 def _app_named(library: Library) -> str:
-    """The app that the files name. Raises ConfigError where they name none, or several."""
+    """The app that the files name. Raises ConfigError if they name none, or several."""
     matches = (APP_NAME.match(resource.name) for resource in library.of(*ORDER))
     apps = {match[0] for match in matches if match} - {read.LOCAL_APP}
     raws = [

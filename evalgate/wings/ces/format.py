@@ -1,5 +1,5 @@
-"""The CES files of a checkout, told by their content: in an export's folders first, then wherever
-they are."""
+"""The CES files of a checkout, detected by content: in an export's folders first, then anywhere
+else."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CesLibrary(FormatFiles):
         return sets, (*of_run, *left_out, *not_run(self.found))
 
     def is_of_cases(self, file: str) -> bool:
-        """Whether it is of a kind that is run."""
+        """True if it is of a kind that is run."""
         return file in self.found.readings and self.found.readings[file].kind in cases.RUN
 
     def criteria_of(self, cases_of_file: Iterable[Case]) -> list[CriterionUse]:
@@ -89,7 +89,7 @@ class CesLibrary(FormatFiles):
         return len(self.found.tests)
 
     def lines(self, *, run: Collection[str]) -> Iterator[str]:
-        """Each file with what stands in it."""
+        """Each file with its contents."""
         for file, reading in self.found.readings.items():
             if file in run:
                 continue
@@ -149,8 +149,8 @@ def not_run(library: read.Library) -> tuple[Problem, ...]:
 
 
 def library(tree: SearchedTree, files: Iterable[str], *, chosen: Collection[str]) -> CesLibrary:
-    """What stands in the `chosen` files and is wrong with them and with what applies to them; what
-    they refer to may be in any of the `files`."""
+    """Read the `chosen` files, with their problems and those of the files that apply to them. They
+    may refer to any of the `files`."""
     texts, problems = dict[str, str](), list[Problem]()
     for key in files if chosen else ():
         data = tree.read(key, largest=LARGEST_BYTES)
@@ -229,12 +229,12 @@ class CesFormat(Format):
     def unheeded(
         self, tree: SearchedTree, files: Collection[str], *, exclude: Sequence[str]
     ) -> Iterator[Problem]:
-        """A warning for each file among the evaluations of an app that is none."""
+        """A warning for each non-evaluation among an app's evaluation files."""
         homes = _homes(files)
         for path in sorted({*tree.other_yaml, *tree.other_json} - {*files}):
             is_among = "evaluations" in path.split("/")[:-1] and read.app_folder(path) in homes
             if is_among and not places.matches(path, exclude):
-                message = "it lies among an app's evaluations and is none, so nothing of it is run"
+                message = "it is among an app's evaluations but is not one, so it is not run"
                 hint = "An evaluation `x` is evaluations/x/x.yaml (or .json), with `golden` or `scenario`; or `exclude` it"
                 yield errors.warning("ces-unknown-file", message, Place(file=path), f"{hint}.")
 

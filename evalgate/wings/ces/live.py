@@ -105,7 +105,7 @@ class Live:
         return self.call("PATCH", str(body["name"]), query={"updateMask": mask}, body=body)
 
     def delete(self, name: str, *, etag: str = "") -> None:
-        """Delete a resource, and wait where that takes time. Raises LiveFailed."""
+        """Delete a resource, and wait if that takes time. Raises LiveFailed."""
         answer = self.call("DELETE", name, query={"etag": etag} if etag else {})
         if answer.get("name"):
             self.wait(answer)
@@ -177,8 +177,8 @@ def _content(answer: Answer) -> JsonObject:
 
 
 def moved(value: Any, app: str, names: Mapping[tuple[str, str], str], key: str = "") -> Any:
-    """A resource as the app would have it: names of any app's resources become the app's own, and
-    where a display name stands for a name (`names`, by collection) the name."""
+    """A resource as the app would have it. Names of any app's resources become the app's own, and
+    display names in place of names (`names`, by collection) become names."""
     if isinstance(value, dict):
         return {field: moved(inner, app, names, field) for field, inner in value.items()}
     if isinstance(value, list):
@@ -198,7 +198,7 @@ _REFERENCES: Final = {
     "evaluations": "evaluations",
     "evaluationExpectations": "evaluationExpectations",
 }
-"""Fields that name other resources, and of which collection."""
+"""Fields that name other resources, with their collection."""
 
 
 def mask(old: Json, new: Json, shape: type[Proto], prefix: str = "") -> list[str]:

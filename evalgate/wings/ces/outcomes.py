@@ -198,7 +198,7 @@ class Plan:
 
     @property
     def allows_extra_calls(self) -> bool:
-        """Whether calls that nothing expects are let pass."""
+        """True if unexpected calls are tolerated."""
         settings = (level.tool_matching_settings for level in self._golden_levels())
         behaviors = (
             setting.extra_tool_call_behavior for setting in settings if setting is not None
@@ -206,7 +206,7 @@ class Plan:
         return next(filter(None, behaviors), None) is ExtraToolCallBehavior.ALLOW
 
     def assesses_hallucination(self, turn: GoldenTurn | None) -> bool:
-        """Whether made-up claims count; unspecified is not enabled."""
+        """True if made-up claims count; unspecified is not enabled."""
         overrides = [
             override.enable_hallucination_metrics
             for step in (turn.steps if turn else ())
@@ -228,8 +228,8 @@ class Plan:
         return next(filter(None, behaviors), None) is HallucinationMetricBehavior.ENABLED
 
     def _is_on(self, group: str, name: str, *, of: str = "") -> bool:
-        """Whether a metric is switched on: by the evaluation, else by the app, else by default.
-        `of`: what the metric is called in its switch, where that is otherwise."""
+        """True if a metric is switched on: by the evaluation, else by the app, else by default.
+        `of`: the metric's name in its switch, if that differs."""
         for config in (self.evaluation.evaluation_metrics_config_override, self.config):
             group_config = (
                 getattr(config, f"{group}_metrics_config") if config is not None else None
@@ -244,7 +244,7 @@ class Plan:
         return True
 
     def compares_answers(self, expected: GoldenExpectation) -> bool:
-        """Whether an expected answer is compared by a judge, where its comparison is by meaning."""
+        """True if a judge compares an expected answer, if its comparison is by meaning."""
         override = expected.agent_response_semantic_similarity_metrics_config_override
         return (
             self._is_on("golden", "semantic_similarity")
@@ -253,7 +253,7 @@ class Plan:
         )
 
     def judges_answer(self, expected: GoldenExpectation) -> bool:
-        """Whether an expected answer has words that a judge compares."""
+        """True if an expected answer has words that a judge compares."""
         has_words = expected.agent_response is not None and bool(text_of(expected.agent_response))
         return (
             has_words
@@ -262,26 +262,26 @@ class Plan:
         )
 
     def compares_tools(self, *, of_step: bool) -> bool:
-        """Whether tool calls count: each of them (`of_step`), or those of a turn together."""
+        """True if tool calls count: each of them (`of_step`), or those of a turn together."""
         return self._is_on(
             "golden", f"{'step_' if of_step else ''}tool_correctness", of="tool_correctness"
         )
 
     @property
     def judges_goal(self) -> bool:
-        """Whether the goal of the simulated user counts."""
+        """True if the goal of the simulated user counts."""
         is_on = self._is_on("scenario", "user_goal_met")
         return is_on and not self.goals and self.goal is not UserGoalBehavior.USER_GOAL_IGNORED
 
     @property
     def compares_scenario(self) -> bool:
-        """Whether the expectations of a scenario count."""
+        """True if the expectations of a scenario count."""
         return self._is_on("scenario", "expectations_met")
 
     @property
     def goal(self) -> UserGoalBehavior:
-        """What is to become of the user's goal; the deprecated field counts where the newer one
-        says nothing."""
+        """The expected outcome of the user's goal; the deprecated field counts if the newer one is
+        unset."""
         scenario = self.evaluation.scenario or Scenario()
         if scenario.user_goal_behavior:
             return scenario.user_goal_behavior
@@ -292,7 +292,7 @@ class Plan:
 
     @property
     def goal_score(self) -> int:
-        """The score that a judge should give: 0 where the goal is to be refused."""
+        """The score that a judge should give: 0 if the goal is to be refused."""
         return 0 if self.goal is UserGoalBehavior.USER_GOAL_REJECTED else 1
 
 
@@ -337,7 +337,7 @@ class Verdict:
     explanation: str = ""
 
     def outcome(self, passes: Container[int]) -> Outcome:
-        """PASS where the score is one of these."""
+        """PASS if the score is one of these."""
         return outcome_of(passed=None if self.score is None else self.score in passes)
 
     def rated(self, labels: Mapping[int, str]) -> JsonObject:
@@ -376,8 +376,7 @@ def questions(plan: Plan, actual: Sequence[Invocation]) -> list[Asked]:
 
 
 def _makes_claims(plan: Plan, number: int, invocation: Invocation) -> bool:
-    """Whether a turn is looked through for claims that nothing bears out: an answer after calls of
-    tools."""
+    """True if a turn is checked for unsupported claims: an answer after calls of tools."""
     golden_turn = plan.turns[number] if number < len(plan.turns) else None
     return plan.assesses_hallucination(golden_turn) and bool(
         calls_of(invocation) and messages_of(invocation)
@@ -430,7 +429,7 @@ def _asked_of_arguments(
 
 
 def calls_of(invocation: Invocation) -> list[ActualCall]:
-    """The calls of a turn, but for transfers to another agent."""
+    """The calls of a turn, except transfers to another agent."""
     return [call for call in invocation.tool_calls if call.name != TRANSFER]
 
 
@@ -448,7 +447,7 @@ def messages_of(invocation: Invocation) -> list[str]:
 
 
 def text_of(message: Message | None) -> str:
-    """The words of an expected answer; "" where it has none: any answer holds blanks."""
+    """The words of an expected answer; "" if it has none: any answer holds blanks."""
     text = (
         "".join(chunk.text or chunk.transcript or "" for chunk in message.chunks) if message else ""
     )
@@ -483,7 +482,7 @@ def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
 
 
 def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:  # noqa: PLR0911 - a row each
-    """Whether an argument is as expected; None where a judge has to say."""
+    """True if an argument is as expected; None if a judge has to decide."""
     match, original = "", expected
     if isinstance(expected, Mapping) and "$matchType" in expected:
         match, original = str(expected["$matchType"]), expected.get("$originalValue")
@@ -607,8 +606,8 @@ class _Turn:
         self._similar = range(plan.similarity(turn), len(SIMILARITY_LABELS))
 
     def _said(self, step: int) -> tuple[str, ...]:
-        """What was said where an answer is expected. Of more messages than answers are expected,
-        the last answer is all that are left over: an agent may take several to say it."""
+        """The messages for an expected answer. The last expected answer gets all remaining
+        messages: an agent may need several to say it."""
         place = self._answers.index(step)
         is_last = place == len(self._answers) - 1
         return tuple(self._messages[place:] if is_last else self._messages[place : place + 1])
@@ -677,7 +676,7 @@ class _Turn:
         )
 
     def _overall(self) -> tuple[OverallToolInvocationResult | None, float | None]:
-        """How many of the expected tools were called, and how many in order; None where that does
+        """The share of expected tools that were called, and of those in order; None if that does
         not count."""
         if not self._plan.compares_tools(of_step=False) or self._actual.events is None:
             return None, None
@@ -737,7 +736,7 @@ class _Turn:
         )
         outcome, result = Outcome.SKIPPED, None  # a payload, an image: there is nothing to compare
         if text and expected.comparison_type in LITERAL:
-            answer = messages[-1] if messages else ""  # what is said on the way is none
+            answer = messages[-1] if messages else ""  # only the last one is the answer
             is_equal = text.strip() == answer.strip()
             outcome = outcome_of(
                 passed=is_equal
@@ -887,7 +886,7 @@ def _same_response(expected_response: Json, actual: ActualResponse) -> bool:
 
 
 def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = None) -> ToolCall:
-    """A call as CES writes it; under the name of the expected one, where it is that."""
+    """A call as CES writes it, under the name of the expected one if it matches one."""
     template = expected or ToolCall(tool=f"{app}/tools/{call.name}")
     return ToolCall(
         tool=template.tool,
@@ -913,7 +912,7 @@ def _parameters(
     verdict_of: Callable[[str], Verdict],
     least: float,
 ) -> ToolInvocationResult:
-    """The share of the expected parameters that a call has; unknown where a judge that has to say
+    """The share of the expected parameters that a call has; unknown if a judge that has to decide
     did not."""
     scores: dict[str, int | bool | None] = {
         name: verdict_of(name).score if met is None else met
@@ -942,7 +941,7 @@ def _parameters(
 def _claims(
     plan: Plan, number: int, invocation: Invocation, verdicts: Verdicts
 ) -> HallucinationResult | None:
-    """What a judge said of a turn's claims; None where it is not to be asked."""
+    """A judge's verdict on a turn's claims; None if it is not to be asked."""
     verdict = _verdict(verdicts, Kind.HALLUCINATION, number)
     return (
         HallucinationResult(**verdict.rated(HALLUCINATION_LABELS))
@@ -967,7 +966,7 @@ def golden_result(
 
 
 def named_key(number: int, kind: str = NAMED) -> Key:
-    """Where the verdict on an expectation of the whole conversation is found, or on a rubric
+    """The key of the verdict on an expectation of the whole conversation, or on a rubric
     (`RUBRICS`)."""
     return kind, -1, number, ""
 
@@ -1030,8 +1029,8 @@ def scenario_result(
 
 
 def _is_completed(result: ScenarioResult) -> bool | None:
-    """All expectations are satisfied, nothing is made up, and the user's goal is met; None where
-    one is not known."""
+    """True if all expectations are met, nothing is made up, and the user's goal is met; None if one
+    is unknown."""
     goal = result.user_goal_satisfaction_result
     made_up = [rating.score for rating in result.hallucination_result]
     if (
@@ -1237,7 +1236,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
 
 
 def has_semantic(call: ToolCall, comparison: ComparisonType) -> bool:
-    """Whether an expected call has an argument that is compared by its meaning."""
+    """True if an expected call has an argument that is compared by its meaning."""
     values = (call.args or {}).values()
     if any(
         isinstance(value, Mapping) and value.get("$matchType") == "semantic" for value in values
@@ -1268,10 +1267,9 @@ def described(expected: GoldenExpectation) -> str:
 
 
 def status(checks: Iterable[Check]) -> Outcome | None:
-    """PASS where all that counts is met, FAIL where something is not, SKIPPED where nothing counts.
+    """PASS if all that counts is met, FAIL if something is not, SKIPPED if nothing counts.
 
-    None where something could not be told: the execution state is then ERROR
-    (METRIC_CALCULATION_FAILURE)."""
+    None if a check is unknown: the execution state is then ERROR (METRIC_CALCULATION_FAILURE)."""
     outcomes = {check.outcome for check in checks}
     decisive = (outcome for outcome in (UNKNOWN, Outcome.FAIL, Outcome.PASS) if outcome in outcomes)
     return next(decisive, Outcome.SKIPPED) or None

@@ -1,5 +1,4 @@
-"""A CES file as it is written, in JSON or YAML: what kind it is, what stands in it, what is wrong
-with it and where.
+"""Read a CES file, in JSON or YAML: its kind, its resources, its problems and their places.
 
 Stricter than google-cloud-ces: also required fields, ranges, conflicts within a turn and keys in
 two spellings."""
@@ -108,11 +107,9 @@ COLLECTIONS: Final[Mapping[str, Kind]] = {
 
 @frozen_dataclass
 class Resource:
-    """A resource, or what a file for `cxas` has in place of one. `path`: where it stands in its
-    file.
+    """A resource, or its counterpart in a file for `cxas`. `path`: its place in its file.
 
-    `message` of a golden for `cxas` is the Evaluation that it becomes.
-    """
+    `message` of a golden for `cxas` is the Evaluation that it becomes."""
 
     kind: Kind
     file: str
@@ -141,11 +138,10 @@ class Resource:
 
 @frozen_dataclass
 class Reading:
-    """What stands in a file; `raw` is its whole content as it is written, None where it cannot be
+    """The content of a file; `raw` is its whole content as it is written, None if it cannot be
     read.
 
-    A resource with an error is not among `resources`, nor is `app`, what an app says.
-    """
+    A resource with an error is not among `resources`, nor is `app`, the app's settings."""
 
     kind: Kind
     resources: tuple[Resource, ...] = ()
@@ -195,10 +191,10 @@ _APP_MARKS = frozenset(
 
 
 def kind_of(text: str, *, file: str) -> Kind | None:
-    """What a file holds, by the first keys of its content; None where that is nothing of CES.
+    """The kind of a file, by the first keys of its content; None if it is not a CES file.
 
     In an export's layout (`evaluations/NAME/NAME.json`, `evaluationExpectations/`) the folder
-    decides, so that a file with a misspelled key, or a broken one, is told of."""
+    decides, so that a broken file, or one with a misspelled key, is reported."""
     if not file.endswith(ENDINGS):
         return None
     if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML takes JSON
@@ -240,8 +236,8 @@ def kind_by_folder(file: str) -> Kind | None:
 
 
 def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
-    """Read a file; `file` is its name relative to the repository, `kind` what it holds where that
-    is known."""
+    """Read a file; `file` is its name relative to the repository, `kind` its kind if that is
+    known."""
     kind = kind or kind_of(text, file=file) or Kind.EVALUATION
     problems = Problems(text, file=file)
     raw = _json(text, problems) if file.endswith(".json") else _yaml(text, problems)
@@ -266,11 +262,11 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
 def parse_message(
     raw: Any, kind: Kind, *, file: str, is_partial: bool = False, unknown: list[str] | None = None
 ) -> tuple[Proto | None, tuple[Problem, ...]]:
-    """A message that somebody hands over, and every problem of it; None where one is an error.
+    """A message from a caller, and every problem of it; None if one is an error.
 
-    One that `is_partial` is a part of an update: what is required may be absent. `unknown`: takes
-    the places of fields that we do not know, which are then left out and no problem: the API may be
-    newer than we are."""
+    One that `is_partial` is a part of an update: required fields may be absent. `unknown`: collects
+    the places of fields that we do not know, which are then dropped and not reported: the API may
+    be newer than we are."""
     problems = Problems("", file=file)
     problems.use_places(lambda path: Place(file=file, json_path=json_source.path_text(path)))
     if not isinstance(raw, dict):
@@ -425,8 +421,8 @@ class _Reader:
         )
 
     def _with_named_expectations(self, raw: Any, path: Path) -> Any:
-        """An evaluation whose expectations are all named: an export may write them out where the
-        names belong."""
+        """An evaluation with all expectations by name: an export may write them out in place of the
+        names."""
         if not isinstance(raw, dict):
             return raw
         evaluation = dict(raw)
@@ -455,7 +451,7 @@ class _Reader:
         return evaluation
 
     def message(self, shape: type[Proto], raw: Any, path: Path) -> Any:
-        """The message at `path`; None where it is absent, or has an error, which is then told."""
+        """The message at `path`; None if it is absent, or has an error, which is reported."""
         if raw is None:
             return None
         error_count = self.problems.failed
@@ -470,8 +466,8 @@ class _Reader:
         return message if self.problems.failed == error_count else None
 
     def _clean(self, shape: type[Proto], raw: Any, path: Path, depth: int) -> Any:
-        """The keys of a message in one spelling, nulls left out as absent; what is wrong with its
-        keys is told."""
+        """The keys of a message in one spelling, nulls left out as absent; problems with its keys
+        are reported."""
         if not isinstance(raw, dict):
             return raw
         if depth > MOST_LEVELS:
@@ -658,7 +654,7 @@ def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
         (expectation, location) for expectation, location in steps if expectation is not None
     ]
     if not any(step.user_input for step in turn.steps):
-        message = "a turn without user input: the agent is told nothing"
+        message = "a turn without user input: the agent gets no message"
         yield Told(code="ces-turn", message=message, path=path, is_error=False)
     if not any(expectation.agent_response for expectation, _ in expectations):
         message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"
@@ -854,8 +850,8 @@ def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
 def _references(
     resources: list[Resource], folders: Mapping[str, frozenset[str]]
 ) -> Iterator[Problem]:
-    """References to expectations and evaluations, by either name; to tools and agents where the app
-    is there."""
+    """References to expectations and evaluations, by either name; to tools and agents if the app is
+    there."""
     names_by_kind: dict[Kind, set[str]] = {}
     for resource in resources:
         names_by_kind.setdefault(resource.kind, set()).update({resource.id, resource.title})
@@ -876,7 +872,7 @@ def _references(
                 continue
             hint = words.suggest(last[:100], there)
             text = f"no {kind} {name[-100:]!r} is there"
-            # an export of some evaluations alone has no expectations: that is no fault of theirs
+            # an export of some evaluations alone has no expectations: that is not an error
             yield (errors.error if there else errors.warning)(
                 "ces-reference", text, resource.place, hint
             )

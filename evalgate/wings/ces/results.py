@@ -56,9 +56,9 @@ _ERRORS: Final[Mapping[FailureKind, ErrorType]] = {
 
 @frozen_dataclass
 class Measured:
-    """One run of an evaluation: what the agent did, and what the evaluation says of it.
+    """One run of an evaluation: the agent's turns, and the evaluation's result.
 
-    `status` None: it cannot be told, as where a judge was out of reach; `why` says so. `number`
+    `status` None: it is unknown, for example if a judge was unreachable; `why` says so. `number`
     counts the runs of one evaluation from 1."""
 
     evaluation: Evaluation
@@ -126,7 +126,7 @@ def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
 def _error(measured: Measured) -> EvaluationErrorInfo:
     failure = measured.failure
     if failure is None:
-        message = measured.why or "an outcome could not be told"
+        message = measured.why or "an outcome is unknown"
         return EvaluationErrorInfo(
             error_type=ErrorType.METRIC_CALCULATION_FAILURE, error_message=message
         )
@@ -175,13 +175,13 @@ def _spans(turns: Iterable[Invocation], app: str) -> Iterable[SpanLatency]:
 
 
 def tool_name(name: str, app: str) -> str:
-    """The resource that a tool's name stands for."""
+    """The resource name for a tool's name."""
     return name if "/" in name else f"{app}/tools/{name}"
 
 
 def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float]]:
-    """How long the calls of tools and models took, in order: kind, name, seconds. Where nobody told
-    them apart, that of a turn's only one: of several only the time together is known."""
+    """Durations of the calls of tools and models, in order: kind, name, seconds. Without separate
+    timings, a turn's only call: of several only the total is known."""
     for turn in turns:
         timings = turn.timings or Timings(total_s=0.0)
         if timings.calls:

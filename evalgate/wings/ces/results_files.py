@@ -36,8 +36,8 @@ FILE: Final = "ces-results.json"
 
 
 def render(report: Report) -> str:
-    """The file: the runs of both sides with all results, and the metrics of each evaluation by
-    version; "" where no evaluation of CES is among what was run."""
+    """The file; "" if no CES evaluation was run. It has the runs of both sides with all results,
+    and the metrics of each evaluation by version."""
     if not has_any(report.run):
         return ""
     base = None if report.comparison is None else report.comparison.base
@@ -45,7 +45,7 @@ def render(report: Report) -> str:
 
 
 def has_any(run: Run) -> bool:
-    """Whether evaluations of CES are among what was run."""
+    """True if CES evaluations were run."""
     return any(case.ces is not None for suite in run.suites for case in suite.eval_set.cases)
 
 
@@ -96,8 +96,8 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
 
 
 def _version(run: Run, side: str) -> str:
-    """What a version is called: the commit and whether files differed from it, or the side where
-    nobody knows it."""
+    """The name of a version: the commit and whether files differed from it, or the side if the
+    commit is unknown."""
     return f"git-{run.commit[:12]}{'-changed' if run.dirty else ''}" if run.commit else side
 
 
@@ -133,7 +133,7 @@ def _measured(
     grades = [grade for name, grade in trial.grades.items() if name in deciding]
     lacking = [grade.message for grade in grades if isinstance(grade, NotEvaluated)]
     status = outcomes.status(outcomes.checks(plan, result))
-    if lacking and status is not Outcome.SKIPPED:  # of what is skipped, nothing could be told
+    if lacking and status is not Outcome.SKIPPED:  # a skipped evaluation lacks nothing
         status = None
     if evaluation.golden is not None:  # of one turn, there is nothing before it
         is_stable = transcript.isolated or len(evaluation.golden.turns) == 1
@@ -148,7 +148,7 @@ def _measured(
 
 
 def _merged(far: Json, near: Json) -> JsonObject:
-    """Two objects as one; where both say something, the second counts."""
+    """Merge two objects; if both have a value, the second counts."""
     shared_fields = {
         key: _merged(far[key], near[key])
         for key in far

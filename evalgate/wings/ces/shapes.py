@@ -212,10 +212,10 @@ Struct: TypeAlias = Annotated[JsonObject, BeforeValidator(_struct)]
 
 
 class Proto(Wire):
-    """A message: read in camelCase or snake_case, written in camelCase without what is absent.
+    """A message: read in camelCase or snake_case, written in camelCase without absent fields.
 
-    `oneofs`: of which fields at most one may be given; `required`: which must be given and not be
-    empty; `handlings`: what becomes of fields, where it is not the usual."""
+    `oneofs`: groups with at most one given field each; `required`: fields that must be given and
+    not be empty; `handlings`: how fields are handled, if not as usual."""
 
     # whoever has no CES files does not pay for 80 models
     model_config = ConfigDict(defer_build=True)
@@ -253,8 +253,7 @@ def comparable(message: Proto) -> JsonObject:
 
 
 def messages_in(message: Proto, *, beside: type[Proto] | tuple[()] = ()) -> Iterator[Proto]:
-    """The message and all that it holds, but for messages of the shape `beside`, and what those
-    hold."""
+    """The message and all messages in it, except those of the shape `beside` and their contents."""
     pending: list[Any] = [message]
     while pending:
         member = pending.pop()
@@ -298,7 +297,7 @@ NOT_RUN_VALUES: Final = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityCha
 
 
 def enum_in(shape: type[Proto], field: str) -> type[ProtoEnum] | None:
-    """The enum of a field; None where it has none."""
+    """The enum of a field; None if it has none."""
     annotation = shape.model_fields[field].annotation
     return (
         annotation if isinstance(annotation, type) and issubclass(annotation, ProtoEnum) else None
@@ -318,7 +317,7 @@ def message_in(shape: type[Proto], field: str) -> type[Proto] | None:
 
 
 def is_map(shape: type[Proto], field: str) -> bool:
-    """Whether a field is a map of messages."""
+    """True if a field is a map of messages."""
     return (
         get_origin(shape.model_fields[field].annotation) is dict
         and message_in(shape, field) is not None
@@ -326,7 +325,7 @@ def is_map(shape: type[Proto], field: str) -> bool:
 
 
 def is_repeated(shape: type[Proto], field: str) -> bool:
-    """Whether a field is a list or a map."""
+    """True if a field is a list or a map."""
     return get_origin(shape.model_fields[field].annotation) is tuple or is_map(shape, field)
 
 

@@ -1,5 +1,5 @@
-"""ADK's `AgentEvaluator` by evalgate's engine: same calls, same rule on what fails, honest where
-nothing was measured (docs/pytest.md)."""
+"""ADK's `AgentEvaluator` on evalgate's engine (docs/pytest.md). Same calls, same rule for failures,
+explicit about missing results."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ COLUMNS: Final = (
 
 
 class AgentEvaluator:
-    """Stands where google-adk's class of this name stood: `from evalgate import AgentEvaluator`.
+    """Replaces google-adk's class of this name: `from evalgate import AgentEvaluator`.
 
-    Each call is to be awaited, as in google-adk. Where no event loop runs, it runs at once:
-    google-adk was called so before 0.5, and such a test has passed there ever since, without
+    Each call must be awaited, as in google-adk. Without a running event loop, it runs at once:
+    google-adk was called this way before 0.5, and such a test has passed there ever since, without
     running anything."""
 
     @staticmethod
@@ -70,9 +70,9 @@ class AgentEvaluator:
         """Run every case `num_runs` times; raises AssertionError with a line for each criterion of
         a case that fails.
 
-        A criterion of a case fails where the mean of its turns over all runs misses the threshold,
-        as in google-adk, and where a run of it was not measured. Raises ValueError for arguments
-        that cannot be honored, EvalgateError where there is nothing to judge. Source: google-adk
+        A criterion of a case fails if the mean of its turns over all runs misses the threshold, as
+        in google-adk, or if a run of it was not measured. Raises ValueError for arguments that
+        cannot be honored, EvalgateError if there is nothing to judge. Source: google-adk
         `evaluation/agent_evaluator.py`."""
 
         __tracebackhide__ = True
@@ -143,7 +143,7 @@ evaluate = AgentEvaluator.evaluate
 
 
 class _Call:
-    """One call: which files, which agent, where the report goes."""
+    """One call: its files, its agent, the place of its report."""
 
     def __init__(
         self, module: str, dataset: Path, *, agent_name: str | None, app_name: str | None
@@ -268,9 +268,8 @@ def _refuse(num_runs: int, **options: Any) -> None:
 
 
 def _refuse_replaced() -> None:
-    """Raises ValueError where a test has patched modules or classes: the agent runs in a process of
-    its own, where they are as they were, so another agent than the test means would be
-    evaluated."""
+    """Raise ValueError if a test has patched modules or classes. The agent runs in its own process
+    without the patches, so a different agent than the test intends would be evaluated."""
     patched = sorted(set(_replaced()))
     if patched:
         them = "it is" if len(patched) == 1 else "they are"
@@ -318,8 +317,8 @@ def _test_files(path: Path) -> list[Path]:
 
 
 def _path_of(module: str, root: Path) -> str:
-    """Where a dotted module lies, from the repository's root. Raises ValueError where it is not
-    found in it."""
+    """The path of a dotted module, from the repository's root. Raises ValueError if it is not in
+    it."""
     parts = module.removesuffix(".agent").split(".")
     for folder in (*sys.path, "."):
         place = Path(folder or ".").absolute().joinpath(*parts)
@@ -333,7 +332,7 @@ def _path_of(module: str, root: Path) -> str:
 
 
 def _gate_file(root: Path, agent: Json, folder: Path) -> str:
-    """The repository's evalgate.yml with this agent for every file; where it was written."""
+    """Write the repository's evalgate.yml with this agent for all files; return the path."""
     gate_file = next((root / name for name in GATE_FILES if (root / name).is_file()), None)
     configuration = yaml.safe_load(gate_file.read_text(encoding="utf-8")) if gate_file else {}
     place = folder / "evalgate.yml"
@@ -394,8 +393,7 @@ def _failures(report: Report) -> Iterator[str]:
 
 
 def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
-    """What is wrong with one criterion of one case; "" where nothing is, or where it only
-    informs."""
+    """The problem with one criterion of one case; "" if it has no problem, or only informs."""
     if use.informational or use.threshold is None:
         return ""
     scores: list[float] = []

@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Join in where it is asked for."""
+    """Register if it is enabled."""
     if config.getoption("evalgate") or config.getini("evalgate"):
         config.pluginmanager.register(Evaluations(config), "evalgate-evaluations")
 
@@ -96,8 +96,8 @@ class Evaluations:
         return file
 
     def project(self) -> Project:
-        """What evalgate finds in the repository, read once. Raises UsageError where a setting is
-        not valid."""
+        """The project found in the repository, read once. Raises UsageError if a setting is
+        invalid."""
         if self._project is None:
             import evalgate
 
@@ -131,8 +131,8 @@ class Evaluations:
         self.verdicts.append(summary["verdict"])
 
     def _run(self, items: Sequence[EvaluationCase]) -> JsonObject:
-        """`outcomes`: what became of each item, and its text; `verdict`: why the gate blocks, ""
-        where it does not."""
+        """`outcomes`: the outcome of each item, and its text; `verdict`: why the gate blocks, "" if
+        it does not."""
         import evalgate
         from evalgate.config.context import SilentWatcher
         from evalgate.gate import prepare
@@ -162,8 +162,8 @@ class Evaluations:
         }
 
     def _selected(self, items: Sequence[EvaluationCase]) -> list[str]:
-        """Whole files where all of their cases are wanted; ids with a comma cannot be picked, and
-        take the file."""
+        """Whole files if all of their cases are wanted; ids with a comma cannot be picked, and
+        select the file."""
         ids_by_suite: dict[str, list[str]] = {}
         for item in items:
             ids_by_suite.setdefault(item.suite, []).append(item.case_id)
@@ -201,7 +201,7 @@ class Evaluations:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The verdict where it blocks."""
+        """The verdict, if it blocks."""
         for reason in sorted({verdict for verdict in self.verdicts if verdict}):
             terminalreporter.section("evalgate", red=True)
             terminalreporter.line(reason)
@@ -246,8 +246,8 @@ class EvaluationFile(pytest.File):
     evaluations: Evaluations
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Its cases in their order; none where evalgate.yml excludes it. Raises CollectError where
-        it is broken."""
+        """Its cases in their order; none if evalgate.yml excludes it. Raises CollectError if it is
+        broken."""
         project = self.evaluations.project()
         name = Path(os.path.relpath(self.path, self.config.rootpath)).as_posix()
         suite = next((candidate for candidate in project.suites if candidate.key == name), None)

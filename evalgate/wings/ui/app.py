@@ -100,7 +100,7 @@ class OpenChat(Order):
 
 
 class SaveChat(OfCase):
-    """Where the session becomes a case, and under which id."""
+    """The suite and ID of the case made from the session."""
 
     case: str = Field(min_length=1)
 
@@ -155,7 +155,7 @@ CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
     "chat-save": (SaveChat, lambda space, order: space.save_chat(order.suite, order.case)),
     "chat-end": (Order, lambda space, _: space.end_chat()),
 }
-"""What writes a file, or runs an agent: all of it is refused where the page is read-only."""
+"""Actions that write a file or run an agent: all are refused if the page is read-only."""
 
 
 class Pages:
@@ -259,8 +259,7 @@ def serve(space: Workspace, listening: socket.socket, *, token: str, read_only: 
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on the loopback interface; port 0: a free one. Raises ConfigError where it is
-    taken."""
+    """A socket on the loopback interface; port 0: a free one. Raises ConfigError if it is taken."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -274,7 +273,7 @@ def listen(port: int) -> socket.socket:
 
 
 async def _body(request: Request) -> bytes:
-    """Raises ConfigError where it is too long."""
+    """Raises ConfigError if it is too long."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

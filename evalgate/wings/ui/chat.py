@@ -24,7 +24,7 @@ class Chat:
     it."""
 
     def __init__(self, suite: Suite, settings: Settings, context: Context) -> None:
-        """Open it. Raises UnavailableError where the agent does not start."""
+        """Open it. Raises UnavailableError if the agent does not start."""
         self.suite = suite.key
         self.turns: list[Invocation] = []
         self.is_over = False
@@ -57,8 +57,7 @@ class Chat:
             raise
 
     def say(self, text: str) -> Invocation:
-        """What the agent does next. Raises UnavailableError where it fails, and where the session
-        is over."""
+        """The agent's next turn. Raises UnavailableError if it fails, or if the session is over."""
         with self._speaking:
             if self._closed or self.is_over:
                 raise UnavailableError("the session with the agent has ended", hint="Start one.")

@@ -1,7 +1,7 @@
-"""`python -m evalgate.wings.ui.child`: one run of the gate for the page, told line by line as JSON.
+"""`python -m evalgate.wings.ui.child`: one run of the gate for the page, reported as JSON lines.
 
-A process of its own, so that it is stopped as Ctrl-C stops a run at a terminal, and whatever
-becomes of it the page stays."""
+A process of its own, so that it is stopped as Ctrl-C stops a run at a terminal, and the page
+survives its failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tell = Callable[..., None]
 
 
 class LineWatcher:
-    """Tells what it is told (config.context.Watcher)."""
+    """Passes events on (config.context.Watcher)."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -62,7 +62,7 @@ class LineWatcher:
 
 def main() -> int:
     """Run the gate with what standard input orders; the exit code of `evalgate run`."""
-    # what others print goes where nobody takes it for ours
+    # other code's output must not mix with our lines
     lines = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace", buffering=1)
     os.dup2(2, 1)
     signal.signal(signal.SIGTERM, _interrupt)

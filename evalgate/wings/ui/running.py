@@ -52,7 +52,7 @@ class Running:
     def start(
         self, options: Mapping[str, Any], *, scored: Collection[str] | None, reproduce: str
     ) -> None:
-        """Start a run with these settings. Raises ConfigError where one is under way,
+        """Start a run with these settings. Raises ConfigError if one is under way,
         UnavailableError."""
         order = {
             "given": options,
@@ -65,7 +65,7 @@ class Running:
             self._forget()
             self._number += 1
             self._splitter = LineSplitter(limit=LONGEST_LINE)
-            # -P: a module of the repository is none of ours
+            # -P: do not import modules of the repository
             command = [sys.executable, "-P", "-m", "evalgate.wings.ui.child"]
             try:
                 self._child = child = Child(command, cwd=self._root, environment=dict(os.environ))

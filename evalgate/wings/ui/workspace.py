@@ -273,7 +273,7 @@ class Workspace:
         return {"written": True, "case": cases[0].case_id}
 
     def end_chat(self) -> JsonObject:
-        """End the session, where there is one."""
+        """End the session, if any."""
         chat, self._chat = self._chat, None
         if chat is not None:
             chat.close()
@@ -338,7 +338,7 @@ class Workspace:
         return stored
 
     def _base(self, settings: Settings, head: str, base: str | None) -> Stored | None:
-        """`base` None: the one that the run was compared with, where there is one."""
+        """`base` None: the one that the run was compared with, if any."""
         if base is None:
             runs = [run for run in kept.runs(settings.root) if head in (LATEST, run.folder.name)]
             beside = next((run.folder / BASE_RESULTS for run in runs[:1]), None)

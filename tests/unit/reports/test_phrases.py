@@ -4,7 +4,6 @@ templates."""
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterable
 
 import pytest
@@ -25,12 +24,11 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import causes, sarif
-from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
+from evalgate.text.phrases import phrase
 
 COUNTED = {*labels.FAILURES, CaseLabel.FIXED, CaseLabel.FLAKY} - {CaseLabel.FAILED}
-MARKUP = re.compile(r"`[^`]*`|\]\([^)]*\)|</?\w+>|&#?\w+;")
 ROWS: dict[str, Iterable[enum.Enum | str]] = {
     "kind_word": VerdictKind,
     "kind_ending": VerdictKind,
@@ -79,6 +77,6 @@ def test_every_word_of_a_report_is_a_templates_or_the_results_own(scenario: str)
         report = MADE[scenario]()
         texts = [reports.RENDERERS[name].render(report) for name in ("comment", "summary")]
         texts.append(reports.render_terminal(report))
-    words = set(re.findall(r"[A-Za-z]{2,}", MARKUP.sub(" ", "\n".join(texts)).lower()))
+    words = template_words.latin("\n".join(texts))
     data = " ".join(template_words.data_of(report)).lower()  # of which a report may show a piece
     assert {word for word in words - template_words.UNITS if word not in data} == set()

@@ -294,7 +294,7 @@ class Resources:
         return name
 
     def new_file(self, library: Library, kind: Kind, title: str) -> str:
-        """Where a new resource is written: beside the others, as an export has it."""
+        """The file of a new resource: beside the others, as in an export."""
         beside = library.of(*WRITABLE)
         app = read.app_folder(beside[0].file) if beside else ""
         name = read.file_name(title)
@@ -336,7 +336,7 @@ class Resources:
         self._write(user.file, self._spliced(user, text, old, new), user.kind)
 
     def source(self, file: str) -> rewrite.Source:
-        """A file as it stands there."""
+        """A file as it is now."""
         try:
             return rewrite.read(self.inside(file), shown_as=file)
         except EvalgateError as error:
@@ -376,7 +376,7 @@ class Resources:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other writers out meanwhile. Raises Refused where one takes too long."""
+        """Keep other writers out meanwhile. Raises Refused if one takes too long."""
         try:
             with self._lock:
                 yield
@@ -389,7 +389,7 @@ class Resources:
             raise Refused("PERMISSION_DENIED", "the server was started with --read-only")
 
     def insist_not_relaxing(self, relaxations: Sequence[Relaxation]) -> None:
-        """Raises Refused where a change relaxes under `--no-relaxing`."""
+        """Raise Refused if a change relaxes under `--no-relaxing`."""
         if self._no_relaxing and relaxations:
             violations = [
                 (path_text(relaxation.path) or "(whole)", relaxation.why)
@@ -403,8 +403,7 @@ class Resources:
 
 
 def keep_results(root: Path, written: Json) -> None:
-    """Keep the runs and results of a `ces-results.json`, each in a file of its own, where they are
-    listed."""
+    """Keep the runs and results of a `ces-results.json`, one file each, in the listed folder."""
     output.make_folder(root / RUNS)
     for kind, key in ((Kind.RUN, "evaluationRuns"), (Kind.RESULT, "evaluationResults")):
         for resource in written[key]:
@@ -450,8 +449,7 @@ def _references(resource: Resource) -> set[str]:
 
 
 def _within(parent: str, kind: Kind) -> str:
-    """What the names of a collection begin with. Results lie below an evaluation: `-` stands for
-    any."""
+    """The prefix of the names in a collection. Results are below an evaluation: `-` means any."""
     if kind is Kind.RESULT:
         return parent.removesuffix("/evaluations/-") + (
             "/evaluations/" if parent.endswith("/evaluations/-") else "/results/"
@@ -534,7 +532,7 @@ _NEW: Final = frozenset(
 
 @frozen_dataclass
 class _Held:
-    """A case in its file: its text, the case as it is written, and where that stands."""
+    """A case in its file: the file's source, the case as it is written, and its path."""
 
     file: str
     source: rewrite.Source
@@ -644,7 +642,7 @@ class EvalCases:
         return _Held(file=file, source=source, raw=cases[positions[0]], path=(key, positions[0]))
 
     def _spliced(self, stored_case: _Held, new: Json, canonical_case: Any) -> str:
-        """The file's text with the case as it is wanted. Raises Refused where that would change
+        """The file's text with the new version of the case. Raises Refused if that would change
         anything else."""
         new_text = edit.spliced(
             stored_case.source.text, stored_case.raw, new, is_json=True, path=stored_case.path
@@ -698,7 +696,7 @@ def _updated(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
 
 
 def _canonical(raw: Any) -> JsonObject:
-    """A case as ADK reads it. Raises Refused where it cannot."""
+    """A case as ADK reads it. Raises Refused if invalid."""
     try:
         case: JsonObject = json.loads(
             json.dumps(case_json(EvalCaseWire.model_validate(raw).noun()))
@@ -715,8 +713,8 @@ def _canonical(raw: Any) -> JsonObject:
 
 
 def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[Relaxation]:
-    """Those of the changes of a case after which less may be asked or expected: whatever is
-    removed, replaced or added to. A new expectation where there was none is none."""
+    """The changes of a case that may ask for or expect less: all removals, replacements and
+    additions. A first expectation does not count."""
     for change in changes:
         keys = [step for step in change.path if isinstance(step, str)]
         is_item, field_path = isinstance(change.path[-1], int), ".".join(keys)

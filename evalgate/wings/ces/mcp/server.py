@@ -142,7 +142,7 @@ def http_app(resources: Resources, *, port: int, token: str) -> App:
 
 
 def run_http(resources: Resources, *, port: int) -> None:
-    """Serve on the loopback interface until interrupted; the token is told on standard error."""
+    """Serve on the loopback interface until interrupted; print the token on standard error."""
     token = loopback.new_token()
     address = f"http://{HOST}:{port}/mcp"
     sys.stderr.write(plain.visible(f"{address}\nAuthorization: Bearer {token}\n"))

@@ -153,8 +153,8 @@ def _text(description: str) -> JsonObject:
 def _with(
     key: str, shape: type[Proto], description: str, required: tuple[str, ...], **more: JsonObject
 ) -> JsonObject:
-    """An object of which one property is a message; its definitions move to the top, where `$ref`
-    finds them."""
+    """An object with a message as one property; its definitions move to the top, where `$ref` finds
+    them."""
     inner = schema_of(shape, writable=True)
     definitions = inner.pop("$defs", {})
     return {
@@ -216,7 +216,7 @@ def _listing(kind: Kind) -> Callable[[Resources, JsonObject], ToolAnswer]:
 
 
 def _changed(done: Done) -> ToolAnswer:
-    """A change with what it relaxes, which also stands in words: not every client shows `_meta`."""
+    """A change with its relaxations, also in words: not every client shows `_meta`."""
     relaxes = [str(relaxation) for relaxation in done.relaxations]
     notes = tuple(f"This relaxes: {relaxation}" for relaxation in relaxes)
     meta: JsonObject = {RELAXATIONS: relaxes, CHANGES: [str(change) for change in done.changes]}
@@ -463,8 +463,9 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
     return (
         Tool(
             name="run_evaluation",
-            description="Runs evaluations, or cases of ADK evaluation sets, against the agent of the repository. Gives "
-            "an operation, whose progress and outcome get_operation tells.",
+            description="Runs evaluations, or cases of ADK evaluation sets, against the agent of the "
+            "repository. Returns an operation; get_operation returns its progress and "
+            "outcome.",
             takes=_object(
                 (),
                 evaluations={**_TEXTS, "description": "Names of evaluations."},
@@ -476,7 +477,7 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
                 runCount={"type": "integer", "description": "How often each is run; 1 without it."},
                 wait={
                     "type": "boolean",
-                    "description": "Answer when it is done, and tell of progress meanwhile.",
+                    "description": "Answer when it is done, and report progress meanwhile.",
                 },
             ),
             gives=_OPERATION,

@@ -29,11 +29,11 @@ THREADS = 64  # a tool that blocks holds one of them, and no other conversation
 
 
 class FrameworkSession(ABC):
-    """One conversation. The framework says how a turn is run; what happens meanwhile is told here,
-    from any thread.
+    """One conversation. The framework defines how a turn is run; its events are reported here, from
+    any thread.
 
-    `agent`: as it was found. `context`: what its tools are given. `state`: of the session, from its
-    first to its last."""
+    `agent`: as it was found. `context`: given to its tools. `state`: the session's, from its first
+    to its last."""
 
     def __init__(
         self,
@@ -90,12 +90,12 @@ class FrameworkSession(ABC):
     def model_begins(
         self, key: Any, author: str = "agent", instructions: str | None = None
     ) -> None:
-        """An agent asks its model, and has told it its instructions."""
+        """An agent asks its model, with these `instructions`."""
         self.watch.model_begins(key, author, None)
         self.instructed(author, instructions)
 
     def instructed(self, author: str, instructions: str | None) -> None:
-        """What an agent was told to do; the first of a turn counts."""
+        """Note an agent's instructions; the first of a turn count."""
         if instructions:
             self._instructions.setdefault(author, instructions)
 
@@ -109,8 +109,8 @@ class FrameworkSession(ABC):
         calls: Any = (),
         author: str = "agent",
     ) -> None:
-        """A model has answered; it is told with the first tool that it calls, or as the answer, or
-        by itself."""
+        """A model has answered; this is reported with its first tool call, or as the answer, or
+        alone."""
         self.watch.model_answers(key, model if isinstance(model, str) else "")
         fields: Message = {"usage_metadata": usage} if usage else {}
         if isinstance(model, str) and model:
@@ -122,8 +122,8 @@ class FrameworkSession(ABC):
 
     @contextmanager
     def tool(self, name: str, args: Any, number: str | None = None) -> Iterator[Message]:
-        """Around a tool that runs: its call is told, and the `response` that is put into what this
-        yields."""
+        """Around a tool that runs: reports its call, and the `response` that is put into the
+        yielded dict."""
         call = self.tool_begins(name, args, number)
         outcome: Message = {}
         try:
@@ -170,7 +170,7 @@ class FrameworkSession(ABC):
         number: str = "",
         kind: str = "tool",
     ) -> Any:
-        """Run a tool, asked about where that is wanted, and tell of it."""
+        """Run a tool, asking about it first if wanted, and report it."""
         with self.tool(name, args, number) as outcome:
             result = await (
                 run() if self.asked is None else self.asked.ask(name, args, kind).settle(run)
@@ -241,8 +241,8 @@ def answer_text(answer: Any) -> str:
 def usage_of(
     prompt_tokens: Any, answered: Any, *, cached: Any = None, thoughts: Any = None
 ) -> Message | None:
-    """Token counts as ADK has them, where thoughts are apart from the answer; None where nothing
-    was counted."""
+    """Token counts as in ADK, with thoughts separate from the answer; None if nothing was
+    counted."""
     if not prompt_tokens and not answered:
         return None
     counts = {
@@ -274,11 +274,11 @@ class FrameworkHost(server.Host, ABC):
 
     @abstractmethod
     def is_agent(self, candidate: Any) -> bool:
-        """Whether an object is an agent of the framework, and not what makes one."""
+        """True if an object is an agent of the framework, not a factory of one."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Once, after the agent's modules are there: see to it that its tools are told of."""
+        """Have tool calls reported; called once after the agent's modules are imported."""
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent; raises errors.LoadFailed."""
@@ -314,7 +314,7 @@ class FrameworkHost(server.Host, ABC):
         }
 
     def models(self) -> list[str]:
-        """That of the agent."""
+        """The agent's model."""
         return description.models(self._found)
 
     def take(self, agent: Any) -> None:
@@ -351,11 +351,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 async def made(maker: Any, state: Message) -> Any:
-    """What a function or class makes, given the session's state where it takes an argument; other
+    """The result of a function or class, given the session's state if it takes an argument; other
     objects as they are.
 
-    A plain function runs in a thread: it may block.
-    """
+    A plain function runs in a thread: it may block."""
     if not (inspect.isroutine(maker) or inspect.isclass(maker)):
         return maker
     needed = [

@@ -78,8 +78,8 @@ class Session(FrameworkSession):
         }
 
     def called(self, tool: Any) -> Message:
-        """What to tell of a call that is running: with the arguments of the model, without what the
-        graph adds."""
+        """The report of a running call: with the model's arguments, without those that the graph
+        adds."""
         number, arguments = CALL.get()
         self._seen.add(number)
         parameters = tool.args
@@ -177,7 +177,7 @@ def _watcher(session: Session) -> Any:
 
 
 def tell_of_tools() -> None:
-    """From now on, every tool of LangChain that a conversation runs is told of, and asked about."""
+    """From now on, report every LangChain tool that a conversation runs, and ask about it."""
     from langchain_core.tools import BaseTool
 
     if getattr(BaseTool.run, "tells", False):
@@ -207,8 +207,8 @@ def tell_of_tools() -> None:
 
 
 def _guard(kind: type) -> None:
-    """Put what the tools of a class do behind the conversation; where one method calls another, the
-    first is told."""
+    """Put a class's tool methods behind the conversation; if one method calls another, only the
+    first is reported."""
     for base in kind.__mro__:
         for name, guard in (("_run", _guarded), ("_arun", _guarded_async)):
             real = vars(base).get(name)
@@ -219,8 +219,8 @@ def _guard(kind: type) -> None:
 
 
 def _conversation_of(tool: Any) -> Session | None:
-    """The conversation that a call is to be told in; None where it has been, or where there is
-    none."""
+    """The conversation that reports a call; None if it has done so, or if there is no
+    conversation."""
     session = frameworks.CURRENT.get()
     return session if isinstance(session, Session) and RUNNING.get() is not tool else None
 

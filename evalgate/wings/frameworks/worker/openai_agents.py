@@ -49,7 +49,7 @@ def _hooks(session: Session) -> Any:
     from agents.handoffs import Handoff
 
     class Hooks(RunHooks):  # type: ignore[misc]  # the SDK is not installed where types are checked
-        """Tells of models and handoffs; tools tell of themselves."""
+        """Reports models and handoffs; tools report themselves."""
 
         def __init__(self) -> None:
             self.calls: list[Any] = []
@@ -113,7 +113,7 @@ def _arguments(text: str) -> Message:
 
 
 def tell_of_tools() -> None:
-    """From now on, every tool that an agent is about to choose from is told of, and asked about."""
+    """From now on, report every tool that an agent is about to choose from, and ask about it."""
     from agents.agent import AgentBase
 
     real = AgentBase.get_all_tools
@@ -169,8 +169,8 @@ def _guard(tool: Any) -> None:
 
 
 async def _as_told(tool: Any, ctx: Any, error: Exception) -> Any:
-    """What the agent is told of an error of a rule, as it would be of the tool's own; None where it
-    is raised."""
+    """The agent's message for an error of a rule, as for one of the tool's own; None if it is
+    raised."""
     import agents.tool
 
     handle = getattr(agents.tool, "maybe_invoke_function_tool_failure_error_function", None)
@@ -194,7 +194,7 @@ class Host(frameworks.FrameworkHost):
         tell_of_tools()
 
     def models(self) -> list[str]:
-        """None where the agent's code says itself what all models are asked with."""
+        """Empty if the agent's code itself sets the key or client of all models."""
         from agents.models import _openai_shared
 
         has_own = (

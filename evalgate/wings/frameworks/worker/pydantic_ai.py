@@ -99,8 +99,8 @@ def _instructions(request: Any) -> str:
 
 
 def ask_before_tools() -> None:
-    """From now on, ask about every tool of every toolset; where one toolset calls another, the
-    first is asked about."""
+    """From now on, ask about every tool of every toolset; if one calls another, only about the
+    first."""
     from pydantic_ai.toolsets import AbstractToolset
 
     for kind in _below(AbstractToolset):

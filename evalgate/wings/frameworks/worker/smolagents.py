@@ -34,7 +34,7 @@ class Session(FrameworkSession):
             if session_tools is not None and getattr(member, "executor_type", "local") != "local":
                 message = f"the tools of {type(member).__name__} run in its {member.executor_type} executor"
                 raise RuntimeError(
-                    f"{message}, where nobody can ask before: run this agent with `tools: live`"
+                    f"{message}, without approval: run this agent with `tools: live`"
                 )
             member.stream_outputs = False
             _tell_of_model(member.model)
@@ -136,7 +136,7 @@ def _system(messages: Any) -> str:
 
 
 def tell_of_tools() -> None:
-    """From now on, every call of a tool or of another agent is told of, and asked about."""
+    """From now on, report every call of a tool or of another agent, and ask about it."""
     from smolagents import Tool, ToolCallingAgent
     from smolagents.agents import MultiStepAgent
 
@@ -184,7 +184,7 @@ def _told(real: Any, kind: str) -> Any:
 
 
 def _arguments(tool: Any, args: tuple[Any, ...], options: Message) -> Message:
-    """By name, also where they came as one dict."""
+    """The arguments by name, also from one dict."""
     parameters = list(getattr(tool, "inputs", None) or ("task",))
     if (
         len(args) == 1

@@ -1,5 +1,5 @@
-"""The sentences of results. Their words are in templates/sentences.txt.j2: one macro for each
-sentence."""
+"""The sentences of results. Their words are in reports/templates/sentences.txt.j2: a macro for each
+sentence, so that whoever improves the wording opens one file."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def phrase(name: str, /, *values: object, **named_values: object) -> str:
 @functools.cache
 def _macros() -> Any:
     return templates.load(
-        "sentences.txt.j2", package=__package__, template_globals={"words": words}
+        "sentences.txt.j2", package="evalgate.reports", template_globals={"words": words}
     )
