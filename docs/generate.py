@@ -67,7 +67,7 @@ OUTPUTS: Mapping[str, str] = {
     "judge-calls": "Number of judge calls, without cached replies.",
     "judge-cost-usd": "Cost of these calls in US dollars; empty if any price is unknown.",
     "delta": "A JSON object: head's mean minus the base's of each criterion; `{}` without a comparison.",
-    "relaxed": "The rules by which alone the change passes, where the base's rules would not let it; else empty.",
+    "relaxed": "The rules by which alone the change passes, if the base's rules would not let it; else empty.",
     "evidence": "How sure it is that head is worse: what bets on it made of 1; 20 blocks (docs/statistics.md).",
     **{row.name: f"Path of {row.file_name}: {row.summary}." for row in reports.RENDERERS.values()},
     "results": "Path of results.json, with all results; relative to the workspace like all paths.",
