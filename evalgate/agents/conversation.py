@@ -46,10 +46,10 @@ from evalgate.values import Json, JsonObject
 
 
 class Stopwatch:
-    """Adds up the seconds of what is done `with` it: while the agent is waited for.
+    """Adds up the seconds that the agent takes: use it as a context manager around each wait for
+    the agent.
 
-    `clock`: seconds since some moment.
-    """
+    `clock`: seconds since some moment."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -65,20 +65,20 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """All of them until now."""
+        """The seconds measured so far."""
         return self._before + (0.0 if self._began is None else self._clock() - self._began)
 
 
 class TraceRoom:
-    """How much of traces is kept of all conversations with an agent; safe to use from many
-    threads."""
+    """The room for the traces of all conversations with an agent; safe to use from many threads."""
 
     def __init__(self, most: int) -> None:
         self._left = most
         self._lock = threading.Lock()
 
     def kept(self, entries: Sequence[Json], redact: Callable[[str], str]) -> tuple[Json, ...]:
-        """The entries without secrets, as long as there is room for those of whole turns."""
+        """The records without secrets if there is room for all of them, else one entry with their
+        number."""
         trace = [cassette.redacted(record, redact) for record in entries]
         size = len(json.dumps(trace, ensure_ascii=False))
         with self._lock:
@@ -90,10 +90,9 @@ class TraceRoom:
 
 
 class ToolCalls:
-    """Keeps the books of a conversation's tool calls; `tools` None: nothing is ever asked.
+    """Tracks a conversation's tool calls. `tools` is None if evalgate is never asked about a call.
 
-    Answers that take their time wait here, so that calls which were made at once are answered side
-    by side."""
+    Delayed answers wait here, so that calls made at once are answered side by side."""
 
     def __init__(self, session: str, tools: TrialTools | None) -> None:
         self._session = session
@@ -104,12 +103,12 @@ class ToolCalls:
 
     @property
     def names(self) -> frozenset[str]:
-        """The tools that were asked for."""
+        """The names of the tools that evalgate was asked about."""
         return frozenset(call.tool for call in self._asked.values())
 
     def ask(self, tool_call: ToolCallSaid) -> AgentFailure | None:
-        """Decide on a call; its answer joins those that are `due`. A failure if it ends the
-        conversation."""
+        """Decide on a call; `due` gives its answer when it is time. Return a failure if the call
+        ends the conversation."""
         if self._tools is None:
             return worker_process.out_of_turn(
                 tool_call.type, "although its tool calls are not intercepted"
@@ -158,7 +157,7 @@ class ToolCalls:
         return ready
 
     def turn(self, number: int) -> None:
-        """A turn begins, counted from 0."""
+        """Begin a turn; turns are counted from 0."""
         if self._tools is not None:
             self._tools.turn(number)
 
@@ -175,14 +174,14 @@ _WAITED_FOR: Mapping[Phase, str] = {
 
 
 def timed_out(limits: AgentLimits, *, case: bool, waited_for: str = " for the turn") -> str:
-    """What took too long: the whole `case`, or one turn of it."""
+    """The message for a timeout of the whole `case`, or of one turn."""
     if case:
         return f"the case timed out after {words.seconds(limits.case_timeout_s)}"
     return f"the agent timed out after {words.seconds(limits.turn_timeout_s)}{waited_for}"
 
 
 class RemoteTurns:
-    """The turns of a conversation with a service: counts them, keeps their time, words their
+    """The turns of a conversation with a service: counts them, measures their time, and words their
     failures."""
 
     def __init__(self, limits: AgentLimits, redact: Callable[[str], str]) -> None:
@@ -226,15 +225,15 @@ class RemoteTurns:
 
 
 def running_tools(steps: Sequence[StepEvent]) -> list[str]:
-    """The tools that were called last and have not answered, by name; those of earlier calls are
-    nobody's concern."""
+    """The names of the tools that were called last and have not answered. Tools of earlier calls
+    are ignored."""
     waiting: dict[str, str] = {}
     for step in steps:
         parts = step.content.parts if step.content else ()
         answers = [part for part in parts if isinstance(part, ToolResponse)]
         calls = [part for part in parts if isinstance(part, ToolCall)]
         if not answers and (step.usage is not None or not calls):
-            waiting.clear()  # a model speaks, which it does when its tools have answered
+            waiting.clear()  # a model answers only after its tools have answered
         for answer in answers:
             waiting.pop(answer.id or answer.name, None)
         waiting |= {call.id or call.name: call.name for call in calls}
@@ -242,8 +241,8 @@ def running_tools(steps: Sequence[StepEvent]) -> list[str]:
 
 
 def seed_of(key: TrialKey, *, seed: int) -> int:
-    """A number for a trial's own randomness: the same for the same seed, suite, case and repeat,
-    whenever it runs."""
+    """A random seed for a trial: the same for the same seed, suite, case and repeat, whenever the
+    trial runs."""
     return zlib.crc32(f"{seed}:{key}".encode("utf-8", "replace"))
 
 
@@ -251,8 +250,8 @@ class WorkerConversation:
     """A session in a worker.
 
     A turn that takes too long ends this conversation at once and calls `on_timeout`, because the
-    worker is not to be trusted with new ones. `takes_history`: the session can begin after turns
-    that the agent is not asked."""
+    worker can no longer be trusted with new ones. `takes_history`: the session can begin with
+    earlier turns that the agent does not answer again."""
 
     def __init__(
         self,
@@ -279,7 +278,7 @@ class WorkerConversation:
         self._open = True
         self._case = case
         self._given = case.session or SessionInput()
-        # what the first turn sets is there from the beginning, which every worker can do
+        # the session starts with the state of the first turn, since every worker supports that
         self._known = {**self._given.state, **case.setup_of(0).state}
         self.takes_history = worker.takes_history
         if tools is not None and tools.is_optional and not worker.asks:
@@ -371,7 +370,7 @@ class WorkerConversation:
         """End the session. Return its final state, if reported. Raises AgentFailed."""
         self._steps = []
         self._recorded = {}
-        self._turn = None  # every turn was answered: what goes wrong from here on is in none
+        self._turn = None  # every turn was answered, so a later failure belongs to no turn
         self._enter(Phase.ENDING)
         with self._watch:
             deadline = self._ends_at()
@@ -382,8 +381,8 @@ class WorkerConversation:
         return message.state if isinstance(message, EndedSaid) else None
 
     def leave(self) -> None:
-        """Let go, whatever came before; a session that is still open in the worker is ended
-        there."""
+        """Close the conversation in any state; end the session in the worker if it is still
+        open."""
         self._worker.boxes.close(self._box)
         if self._open and self._worker.failure is None:
             self._open = False
@@ -410,7 +409,7 @@ class WorkerConversation:
         self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
 
     def _next_message(self, deadline: float) -> SessionMessage:
-        """The next message; tool calls whose answers are due meanwhile are answered."""
+        """The next message. Tool calls whose answers become due while it waits are answered."""
         mail: Mail | None = None
         while mail is None:
             for answer in self._tools.due():
@@ -448,7 +447,7 @@ class WorkerConversation:
                 return mail
 
     def _take(self, steps: Sequence[Step]) -> None:
-        """What the agent did, and what was recorded of it. Raises AgentFailed."""
+        """Store the agent's events and trace entries. Raises AgentFailed."""
         for step in steps:
             if isinstance(step, EventSaid):
                 self._steps.append(self._checked(step.step()))
@@ -456,15 +455,16 @@ class WorkerConversation:
                 self._recorded.setdefault(step.number, {}).update(step.entry)
 
     def _fail_with(self, failure: AgentFailure | None) -> None:
-        """A call that nothing answers is refused first, so that an agent which waits for its answer
-        goes on."""
+        """Raise AgentFailed if there is a failure. Send the refusal of the call first: an agent
+        that waits for its answer can then continue."""
         if failure is not None:
             for answer in self._tools.due():
                 self._say(answer, self._ends_at())
             raise self._failed(failure)
 
     def _checked(self, step: StepEvent) -> StepEvent:
-        """Raise AgentFailed (PROTOCOL) if a tool answered without having been asked for: it ran."""
+        """Raise AgentFailed (PROTOCOL) if the agent sent a tool's response without asking about the
+        call: the tool ran unasked."""
         if self._checks_tools and step.content is not None:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
@@ -475,7 +475,7 @@ class WorkerConversation:
         return step
 
     def _trace(self) -> tuple[Json, ...]:
-        """What was recorded of this turn until now."""
+        """The trace of this turn so far."""
         entries = [entry for _, entry in sorted(self._recorded.items())]
         return self._traces.kept(entries, self._worker.redact) if self._traces is not None else ()
 
@@ -497,7 +497,7 @@ class WorkerConversation:
             blocks = f"{stall.where[:200] or 'it'} waits without `await`, which stops all conversations of its process"
             message += f"; {blocks}"
             text = f"the agent's process was ended: in another conversation {blocks}"
-            # the others are tried again
+            # evalgate retries the other conversations of the process
             self._worker.end(AgentFailure(kind=FailureKind.UNREACHABLE, message=text))
         return AgentFailure(kind=FailureKind.TIMEOUT, message=message)
 

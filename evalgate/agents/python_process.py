@@ -1,5 +1,4 @@
-"""Python agents in a process of their own: the Python that it starts in, and custom metrics that it
-grades."""
+"""Python agents in a process of their own: the Python that runs them, and the custom metrics."""
 
 from __future__ import annotations
 
@@ -36,11 +35,11 @@ METRICS = "metrics"
 """The kind of worker that runs custom metrics: the agent's package is not loaded there."""
 
 SEALED = ("-I", "-S")
-"""How the Python of metrics starts: no variable, folder or file of the change says what it loads
-first."""
+"""Flags for the Python of metrics: no environment variable, folder or file of the change decides
+what it loads first."""
 
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
-"""How the files end that Python loads as modules."""
+"""File name endings that Python can load as modules."""
 
 
 def run_metric(
@@ -52,8 +51,8 @@ def run_metric(
     timeout_s: float,
     on_timeout: Callable[[], None],
 ) -> Grade:
-    """Grade the evidence with the function at the dotted path `code`; a worker that fails is a
-    grade that failed."""
+    """Grade the evidence with the function at the dotted path `code`. If the worker fails, the
+    criterion fails too."""
     deadline = time.monotonic() + timeout_s
     box = worker.boxes.open(Phase.METRIC)
     try:
@@ -99,7 +98,7 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
 
 
 def failed(code: str, message: str) -> NotEvaluated:
-    """The metric gave no answer."""
+    """A grade for a metric that gave no answer."""
     return NotEvaluated(
         reason=Reason.CRITERION_FAILED, message=f"the metric {code} failed: {message}"
     )
@@ -119,7 +118,7 @@ class PythonOptions(DriverOptions):
 
 
 def wanted_of(options: Json, root: Path, *, framework: str = "") -> Wanted:
-    """The environment that an agent of these options asks for, in the checkout at `root`."""
+    """The environment that the options of an agent ask for, in the checkout at `root`."""
     return Wanted(
         folder=str(folder_of(options, root)),
         root=str(root),
@@ -137,13 +136,13 @@ def find_launch(
     hello: Json,
     framework: str = "",
 ) -> Launch:
-    """Find or make the agent's Python, and say how a worker of this `kind` starts in it. Raises
-    AgentFailed (INSTALL).
+    """Find or create the agent's Python, and return how a worker of this `kind` starts in it.
+    Raises AgentFailed (INSTALL).
 
-    `kind`: a module of `evalgate/worker`, or the absolute path, without `.py`, of one that another
-    package has. `hello`: options of the worker. `framework`: the module that a Python found on PATH
-    must have. A worker for metrics starts in a sandbox of its own, with the same Python, which must
-    be no part of the commit."""
+    `kind`: a module of `evalgate/worker`, or the absolute path, without `.py`, of a worker in
+    another package. `hello`: options of the worker. `framework`: a module that a Python on PATH
+    must have. A worker for metrics starts in its own sandbox with the same Python, which must not
+    be part of the commit."""
     try:
         request = wanted_of(options.model_dump(), Path(setting.root), framework=framework)
         interpreter = python_env.provide(request, setting.world)
@@ -193,8 +192,8 @@ def find_launch(
 
 
 def _path_of(python: str, environment: Environ) -> dict[str, str]:
-    """The variables by which what was installed for the agent is on its PATH, as where its
-    environment is activated."""
+    """Variables that put the agent's environment on its PATH, as if the environment were
+    activated."""
     home = Path(python).parent.parent
     if not (home / "pyvenv.cfg").is_file():
         return {}
@@ -206,7 +205,7 @@ def _path_of(python: str, environment: Environ) -> dict[str, str]:
 
 def _refuse_committed(python: str, setting: AgentSetting) -> None:
     """Raise AgentFailed (INSTALL) if a Python, or its environment, is part of the commit: the
-    change could have written the code that grades it."""
+    change could contain the code that grades it."""
     path = Path(python)
     home = path.parent.parent
     places = [home, path] if (home / "pyvenv.cfg").exists() else [path]

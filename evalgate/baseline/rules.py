@@ -49,14 +49,15 @@ CHOOSING = ("paths", "grep")
 
 @frozen_dataclass
 class Rules:
-    """What is measured, and the books that decide."""
+    """What is measured, and the rule books that decide."""
 
     settings: Settings  # those in force
     suites: tuple[Suite, ...]
     books: tuple[RuleBook, ...]  # the change's, and the base's if it differs
     edits: Edits = field(default_factory=Edits)
     is_both: bool = False  # whether the worse of two verdicts counts
-    problems: tuple[Problem, ...] = ()  # of rules that could not be had, and of what they need
+    # problems with rules that could not be read, and with their requirements
+    problems: tuple[Problem, ...] = ()
     shard: Shard | None = None  # the part of a plan that `suites` are; None: all of it
     # shown, and never decide
     quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
@@ -96,7 +97,8 @@ def of(
 
 
 def _before(base_project: BaseProject) -> BaseRules | None:
-    """The base's rules; of one that has no evaluation file yet those of its evalgate.yml."""
+    """The base's rules. If the base has no evaluation file yet, they are those of its
+    evalgate.yml."""
     base_settings = base_project.settings
     if base_project.rules is not None or base_settings is None or base_settings.places is None:
         return base_project.rules
@@ -132,7 +134,7 @@ def _beside(
     *,
     context: Context | None,
 ) -> Rules:
-    """The rules of both books, if different. If both count, each starts with half the money."""
+    """The rules of both books. If both decide, each starts with half the purse."""
     base_settings = base_project.settings
     is_both = baseline_base.is_both(head_settings, base_settings)
     renamed = base_project.renamed or baseline_base.renames(rules.suites, suites)
@@ -193,8 +195,8 @@ def _dropped(
     moved_keys: Iterable[str],
     environ: Environ,
 ) -> tuple[Suite, ...]:
-    """Files that are there and that the base evaluates, but the change's evalgate.yml no longer
-    chooses. `moved_keys`: the base's names of files that have another now."""
+    """Suites of files that exist and that the base evaluates, but the change's evalgate.yml no
+    longer selects. `moved_keys`: the base's names of files that were renamed."""
     chosen_already = {suite.key for suite in suites} | set(moved_keys)
     other_keys = (suite.key for suite in rules.suites if suite.key not in chosen_already)
     lost = {key for key in other_keys if (head_settings.root / key).is_file()}
@@ -214,8 +216,8 @@ def _dropped(
 def _with_severity(
     policy: Policy, suites: Iterable[Suite], base_suites: Mapping[str, Suite], of_base: Policy
 ) -> tuple[Policy, list[Problem]]:
-    """The policy with the base's severity of each suite that it has, and a notice of each that the
-    change has otherwise."""
+    """The policy with the base's severity for each of the base's suites, and a notice for each one
+    that the change sets differently."""
     advisory = {
         suite.key
         for suite in suites
@@ -402,7 +404,7 @@ def _policy_edits(base: Policy, head: Policy, keys: Collection[str]) -> Iterator
 def _criteria(
     base: Iterable[CriterionUse], suite: Suite, *, are_metrics_edited: bool
 ) -> Iterator[GateEdit]:
-    """What a suite asks otherwise than on the base."""
+    """The differences of a suite's criteria from the base's."""
     base_uses, head_uses = ({use.name: use for use in uses} for uses in (base, suite.criteria))
     for name in dict.fromkeys((*base_uses, *head_uses)):
         base_use, head_use = base_uses.get(name), head_uses.get(name)
@@ -664,8 +666,8 @@ _LONGEST_NAME = 100
 
 
 def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
-    """The files of custom metrics, those beside them (in the folder of a module, in all of a
-    package), and what they import of the checkout. The file that the agent itself is in is what is
+    """The files of custom metrics, the files beside them (in the folder of a module, or all of a
+    package), and their imports from the checkout. The agent's own file is left out: it is what is
     tested."""
     return frozenset(
         path.relative_to(root).as_posix()
@@ -676,8 +678,9 @@ def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
 
 
 def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
-    """The Python files that a metric's module lies among and imports, wherever it may be itself:
-    below the root, the agent's folder (also by the name `agent`), or one above it."""
+    """The Python files beside a metric's module, and those that it imports. The module is looked
+    for below the root, in the agent's folder (also by the name `agent`), and in the folders above
+    it."""
     parts = module.split(".")
     if not all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts):
         return
@@ -687,7 +690,7 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
         (place, parts)
         for place in dict.fromkeys([".", "src", *map(str, home.parents if home else ())])
     ]
-    called = str(agent.options.get("call") or "").partition(":")[0]  # `package.module:function`
+    called = str(agent.options.get("call") or "").partition(":")[0]  # `module:function`
     tested = {root / (f"{called.replace('.', '/')}.py" if called else ".")}
     if home is not None:
         places += [(str(home), parts), (str(home), parts[1:] if parts[0] == "agent" else parts)]

@@ -1,5 +1,5 @@
-"""The bets of two runs: what is known of each case, what the purse makes of it, and what is to be
-run next."""
+"""The bets of two runs: what is known of each case, the evidence in the purse, and what to run
+next."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ScoredSide:
 
     @cached_property
     def verdicts(self) -> Mapping[CaseKey, CaseVerdict]:
-        """The threshold gate's word on each of head's cases."""
+        """The threshold gate's verdict on each of head's cases."""
         return pairing.case_verdicts(self.run, self.uses, policy=self.policy)
 
     def kind(self, key: CaseKey, name: str) -> VerdictKind | None:
@@ -132,7 +132,7 @@ class Sides:
 
     @cached_property
     def settled(self) -> tuple[Book, tuple[Rerun, ...]]:
-        """What the bets came to, and what is to be run next."""
+        """The result of the bets, and what to run next."""
         return _settled(self)
 
 
@@ -318,7 +318,7 @@ def _pairs(
 
 
 def beside(sides: Sides, heads: Iterable[GradedTrial]) -> Iterator[tuple[GradedTrial, GradedTrial]]:
-    """Each run of head that has one of the base beside it, and that one."""
+    """Each run of head that has a run of the base with the same key, and that run."""
     for head in heads:
         for side in sides.both[1:]:
             trials = side.trials if head.key.purpose is Purpose.FIRST else side.fresh

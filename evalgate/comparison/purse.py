@@ -110,7 +110,8 @@ class Suspect:
         self.is_live = odds >= LET_GO * min(1.0, self._first) and self.tries < PAIRS
 
     def see(self, cell: Cell | None) -> None:
-        """One more pair; None: it could not be measured, and says nothing."""
+        """Take one more pair into account; None is a pair that could not be measured and changes
+        nothing."""
         self.tries += 1
         if cell is not None:
             self.falls += cell is Cell.FELL
@@ -131,7 +132,7 @@ class RunPair:
     is_staked: bool = True
 
     def swapped(self) -> RunPair:
-        """The same with the sides exchanged."""
+        """The pair with its sides exchanged."""
         cell = None if self.cell is None else _SWAPPED[self.cell]
         return replace(self, cell=cell, falls={name: -fall for name, fall in self.falls.items()})
 
@@ -327,8 +328,8 @@ class Purse:
             state.look_alone(asks=self._terms.asks_alone)
 
     def _split(self, firsts: Sequence[RunPair]) -> None:
-        """Give what bets on every pair alike to the criteria that fell in the first round, in
-        proportion; it is staked on later pairs alone."""
+        """Divide the part that bets on every pair alike among the criteria that fell in the first
+        round, in proportion to their falls. It is staked only on later pairs."""
         falls = {PASSES: float(self._fell - self._rose)}
         for name in self._terms.graded:
             falls[name] = math.fsum(self._falls(pair).get(name, 0.0) for pair in firsts)
@@ -383,8 +384,8 @@ class Purse:
             self.bets.append(Bet(key=state.runs.key, cell=pair.cell, worth=self.worth))
 
     def see(self, reruns: Sequence[Rerun], results: Iterable[RunPair | bool | None]) -> None:
-        """What came of reruns that were asked for together: their stakes were fixed before any was
-        run."""
+        """Take the results of reruns into account. Reruns of one request had their stakes fixed
+        before any of them ran."""
         pays = {
             key: state.suspect.pays
             for key, state in self._states.items()

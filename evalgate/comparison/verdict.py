@@ -69,8 +69,8 @@ def find(
     unreliable: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     book: Book | None = None,
 ) -> Allowed:
-    """Which failures the policy lets pass: flaky ones; under `threshold: new` those of the base
-    too, but none that the base does not have, or has no outcome of."""
+    """The failures that the policy allows: flaky ones, and with `threshold: new` those that the
+    base has too. New cases and cases without a base result are never allowed as old failures."""
     confirmations = {} if book is None else book.confirmations
     lost = {key for key, confirmation in confirmations.items() if confirmation is Confirmation.LOST}
     unlooked = {
@@ -160,7 +160,7 @@ def threshold_gate(
 
 
 def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
-    """The most severe of the kinds of a gate's verdict that end the job red."""
+    """The most severe kind of a gate's verdict that fails the job."""
     settings = {
         VerdictKind.FAIL: FailOn(gate.value),
         VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
@@ -218,7 +218,7 @@ def _judge_suite(
 
 
 def _let_pass(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
-    """Why a case that fails, or that crashed, does not block; None if it may."""
+    """The reason why a failed or crashed case does not block; None if it may block."""
     if case.key in allowed.flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
         return NonBlocking.FLAKY
     return (
@@ -240,7 +240,7 @@ def _judge_cases(
     cases: Sequence[CaseVerdict], *, policy: Policy, allowed: Allowed, required: float
 ) -> dict[VerdictKind, str]:
     """What becomes of cases that have a pass rate to reach together, see `threshold.judge`."""
-    # accidental crashes are left out: they are neither measured nor missing
+    # leave out accidental crashes: they count neither as measured nor as missing
     remaining_cases = [
         case for case in cases if case.kind is VerdictKind.FAIL or _let_pass(case, allowed) is None
     ]
@@ -365,7 +365,7 @@ doing."""
 def _ate_budget(run: Run, base: Run, truncated: str) -> bool:
     """True if a budget ended the run that the base's usage would not have ended."""
     head_tokens, base_tokens, _ = run.tokens_beside(base)
-    # a base that tells nothing excuses nothing
+    # a base that reports no tokens does not excuse head
     return ("tokens" in truncated or "$" in truncated) and head_tokens > APPETITE * (
         base_tokens or 0
     )

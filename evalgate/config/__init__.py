@@ -1,6 +1,6 @@
-"""Requested settings, evalgate.yml and policy, and the facts in the row of a setting.
+"""Requested settings, evalgate.yml and policy, and the facts about each setting.
 
-A row says each kind of fact once, as a part of its type: `Annotated[float, FILE, RUNNING, HEAD,
+The type of a setting states each kind of fact once: `Annotated[float, FILE, RUNNING, HEAD,
 AGENT]`."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Door(Flag):
 
 
 class Heading(StrEnum):
-    """Below which heading `run --help` shows a setting that the command line takes."""
+    """The heading of `run --help` under which a command-line setting appears."""
 
     SELECTING = "What runs"
     RUNNING = "How it runs"
@@ -32,25 +32,24 @@ class Heading(StrEnum):
 
 
 class Decider(Enum):
-    """Who is to decide a setting that the change's evalgate.yml and the base's may both hold
+    """Who decides if both the change's evalgate.yml and the base's have a value for a setting
     (`baseline.settings`)."""
 
     DOOR = "door"  # addresses, keys, stores, outputs: the workflow, else the base's file
     BASE = "base"  # the base's file; head's if that says nothing
-    EITHER = "either"  # what one of both asks is asked
+    EITHER = "either"  # a requirement of either file applies
     HEAD = "head"  # what is tested, thresholds, and how it is measured
 
 
 class Trait(Flag):
-    """What else is true of a setting; NONE is written as well, so that nobody forgets to ask."""
+    """More facts about a setting. NONE must be written too, so that nobody forgets to choose."""
 
     NONE = 0
-    # what an agent is given, asked or able to do depends on it: of another value its runs are
-    # others
+    # changes what the agent receives or can do: runs with another value cannot be reused
     AGENT = 1
-    MEASUREMENT = 2  # which score one conversation gets depends on it
-    PATH = 4  # relative to `root`, and stays below it
-    # says something of one machine or one day: no part of the command that repeats a run
+    MEASUREMENT = 2  # changes the score of a conversation
+    PATH = 4  # a path relative to `root` that stays below it
+    # specific to one machine or one day: left out of the command that repeats a run
     MACHINE = 8
 
 
@@ -58,12 +57,12 @@ Kind = TypeVar("Kind", Door, Heading, Decider, Trait)
 
 
 def rows(table: type[BaseModel]) -> Mapping[str, FieldInfo]:
-    """The settings of a table; what has no description comes along."""
+    """The settings of a table: the fields that have a description."""
     return {name: field for name, field in table.model_fields.items() if field.description}
 
 
 def fact(field: FieldInfo, kind: type[Kind]) -> Kind:
-    """What a row says of this kind. Raises ValueError unless it says that once."""
+    """The fact of this kind about a setting. Raises ValueError unless there is exactly one."""
     (mark,) = (mark for mark in field.metadata if isinstance(mark, kind))
     return mark
 

@@ -48,12 +48,10 @@ SHOWN = "`evalgate list` shows them, `evalgate validate` checks them."
 
 @frozen_dataclass
 class Discovery:
-    """The suites in the order of their paths, everything that is wrong with what was found, and the
-    tree it is in.
+    """The suites in the order of their paths, all problems, and the tree that was searched.
 
-    A file that cannot be read has problems and no suite; `unread`: what is known of such files all
-    the same, their criteria and agents. `libraries`: what is there of other formats than ADK's,
-    what is run among it."""
+    A file that cannot be read has problems and no suite; `unread`: its criteria and agent, as far
+    as they are known. `libraries`: the files of other formats than ADK's, and which of them run."""
 
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
@@ -236,7 +234,7 @@ def _unheeded(
     other_files: AbstractSet[str],
     names: AbstractSet[str],
 ) -> Iterator[Problem]:
-    """Files, configs and settings that look as if they were meant, and are not used."""
+    """Problems with files, configs and settings that look intended but are not used."""
     rules, is_whole = settings.gate_file, not settings.paths and not settings.grep
     exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
     yield from hints.ignored_files(
@@ -258,7 +256,7 @@ def _unheeded(
 
 @frozen_dataclass
 class SelectedFiles:
-    """What the selections of a door name."""
+    """The files that the user's selections name."""
 
     tree: Tree  # walked again if a selection names a folder that was skipped
     chosen: list[Selection]  # of ADK's files
@@ -545,7 +543,7 @@ def _broken(
 
 
 CODES = frozenset({"unknown-case", "selection-unmatched"})
-"""Codes of problems of what a door selects, not of files."""
+"""Codes of problems with a selection, not with a file."""
 
 
 @frozen_dataclass

@@ -101,7 +101,7 @@ class _SessionReader:
         prompt = None
         if raw is not None:
             prompt = repair.read_content(raw, role="user", path=prompt_path, problems=self.problems)
-        # the same message, whatever either place says of its role
+        # compare the parts only: the roles may differ
         if prompt is not None and not (turns and turns[-1].user_content.parts == prompt.parts):
             turns.append(Invocation(user_content=prompt))
         return turns
@@ -150,7 +150,7 @@ class _SessionReader:
         return tuple(rubrics)
 
     def _history(self) -> list[Invocation]:
-        """Earlier messages: each of the user begins a turn, each of the agent answers it."""
+        """Earlier messages: each user message begins a turn, each agent message answers it."""
         messages = self.fields.get("conversation_history")
         exchanges: list[tuple[Content, Content | None]] = []
         for i, message in enumerate(messages if isinstance(messages, list) else ()):

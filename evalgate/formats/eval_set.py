@@ -1,5 +1,5 @@
-"""An evaluation file of any dialect: ADK's evaluation sets, agents-cli's datasets, and ADK's two
-old lists, which can be written in the current form."""
+"""Evaluation files of any dialect: ADK's evaluation sets, agents-cli's datasets, and ADK's two old
+list formats, which can be migrated."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
 
 
 class _Cases:
-    """The cases of a file as its items are read: those of `eval_cases`, or those of a list at the
-    top; `turns`: of a flat list, which is one case."""
+    """Collects the cases of a file while its items are read: those of `eval_cases`, or those of a
+    list at the top. `turns`: the items of a flat list, which is a single case."""
 
     def __init__(self, problems: Problems) -> None:
         self.dialect = Dialect.UNKNOWN
@@ -60,7 +60,7 @@ class _Cases:
         """Read the item at `path`; the first one decides the dialect. Whatever is wrong with it is
         a problem."""
         place = self._problems.place_at(offset)
-        if path[-1] == 0:  # a key that stands twice begins anew: the last one counts
+        if path[-1] == 0:  # a duplicate key starts over: the last one counts
             self.cases.clear()
             self._by_id.clear()
             self._copies.clear()
@@ -83,8 +83,8 @@ class _Cases:
         self.cases += [self._renamed(case, path)] if case is not None else []
 
     def _renamed(self, case: Case, path: Path) -> Case:
-        """The case, with a number after its id where another one has it: ADK runs both, and results
-        go by id."""
+        """The case, with a number after its id if another case has that id. ADK runs both, and
+        results are stored by id."""
         earlier = self._by_id.get(case.case_id)
         if earlier is not None:
             name = case.case_id
@@ -154,8 +154,7 @@ def _found(raw: Any) -> str:
 
 
 def _stem(file: str) -> str:
-    """The name that an evaluation set has by its file: `roll_die` for
-    `tests/roll_die.test.json`."""
+    """The default id of an evaluation set: `roll_die` for `tests/roll_die.test.json`."""
     name = basename(file.replace("\\", "/"))
     for suffix in _SUFFIXES:
         if name.lower().endswith(suffix):
@@ -164,7 +163,8 @@ def _stem(file: str) -> str:
 
 
 def _fields(members: JsonObject, dialect: Dialect, problems: Problems) -> JsonObject:
-    """The members under ADK's names; ADK drops unknown ones in silence."""
+    """The members under ADK's names, with a problem for each unknown one (ADK drops those
+    silently)."""
     known_names = _DATASET_KNOWN if dialect is Dialect.AGENTS_CLI else _KNOWN
     fields: JsonObject = {}
     for key, value in members.items():
@@ -318,7 +318,7 @@ def _value(
     problems: Problems,
     required: bool = False,
 ) -> Any:
-    """The value of `key`, with the type of its default `absent`."""
+    """The value of `key`, else `absent`; both have the same type."""
     value = fields.get(key, absent)
     if required and key not in fields:
         problems.error(
@@ -342,8 +342,8 @@ def _value(
 
 
 def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
-    """One expected call; also one in another form, with a warning, since ADK takes `{tool_name,
-    tool_input}` alone."""
+    """One expected call. Other forms than `{tool_name, tool_input}` are read with a warning, since
+    ADK accepts no other."""
     if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
         name, args = _named_call(raw, path, problems)
     else:
@@ -363,8 +363,8 @@ def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
 
 
 def _named_call(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, Any]:
-    """Name and arguments. A key that may hold arguments is read or an error: a call without them
-    asserts less."""
+    """Name and arguments of a call. A key that may hold arguments is either read or an error,
+    because a call without arguments asserts less."""
     earlier_failures = problems.failed
     call: JsonObject = {key: raw[key] for key in _CALL if key in raw}
     unknown = []
@@ -438,7 +438,7 @@ def _tell_unused_of_turn(raw: JsonObject, path: Path, problems: Problems) -> Non
 
 
 def _renamed(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
-    """A turn whose expected answer and calls stand under the names that they have elsewhere."""
+    """The turn with its expected answer and calls under the keys of this format."""
     turn = dict(raw)
     for key, value in raw.items():
         adk_key = _OLD.get(repair.INVOCATION.others.get(to_snake(key), ""))

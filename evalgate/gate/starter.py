@@ -36,10 +36,10 @@ DISTRIBUTION = "evalgate-action"
 LARGEST_SOURCE_BYTES = 4 * 10**6
 
 FORMER = ".orig"
-"""How the name of a file ends that keeps what `--force` replaces."""
+"""Suffix of the backups of files that `--force` replaces."""
 
 CLOUD_VARIABLES = ("GCP_WORKLOAD_IDENTITY_PROVIDER", "GCP_SERVICE_ACCOUNT")
-"""Of the repository: who it signs in as; no secrets."""
+"""Repository variables that say who signs in to Google Cloud; they are not secret."""
 
 SIGNING_IN = f"""\
       # docs/action.md, Vertex AI; a fork's pull request gets no id-token
@@ -55,7 +55,7 @@ OTHERS = (
     "# or driver: command, command: ./agent",
     "# or driver: http, url: http://localhost:8000/ask",
 )
-"""Of a file for which no agent was found."""
+"""Suggestions for a file that has no known agent."""
 
 _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$", re.MULTILINE)
 
@@ -64,9 +64,10 @@ _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$",
 class Starter:
     """The files to write, and the steps left to do by hand.
 
-    `files`: texts by their path below `top`. `secrets`: to be set in the repository's settings, by
-    the variables that are set from them. `elsewhere`: a workflow that runs evalgate already;
-    another would do it twice. `uses_cloud`: Google Cloud is asked, which takes credentials."""
+    `files`: texts by their path below `top`. `secrets`: names of repository secrets, by the
+    variable that each one sets. `elsewhere`: a workflow that already runs evalgate; a second
+    workflow would run it twice. `uses_cloud`: the agents use Google Cloud, which needs
+    credentials."""
 
     top: Path
     project: Project
@@ -134,7 +135,8 @@ def _variables_for(
 
 
 def reader(root: Path) -> agent_source.ReadText:
-    """Reads files below the root; links that lead out of it are not followed."""
+    """A function that reads files below the root. It does not follow links that lead out of the
+    root."""
     root = root.resolve()
 
     def read(path: str) -> str | None:
@@ -216,9 +218,10 @@ def render_workflow(
     action: str = ACTION,
     signs_in: bool = False,
 ) -> str:
-    """The template with these variables for the agent, and the `judge_variables` for judges; one
-    without a value is set by another step. `root`: below the repository's top; "" for the top.
-    `signs_in`: to Google Cloud, without a key."""
+    """The template with these variables for the agent, and `judge_variables` for judges. Another
+    step of the workflow sets the variables without a value. `root`: the folder below the
+    repository's top, "" for the top. `signs_in`: the workflow signs in to Google Cloud without a
+    key."""
     inputs = {
         "root": root and _scalar(root),
         "env": ", ".join(name for name in values if doctor.needs_naming(name)),
@@ -269,8 +272,9 @@ def publisher() -> str:
 def render_rules(
     settings: Settings, project: Project
 ) -> tuple[str, list[AgentUse], tuple[str, ...]]:
-    """evalgate.yml with the agents of suites for which none, or several, were found; "" if the
-    defaults fit. Also its agents, and the suites for which the user has to choose."""
+    """The text of evalgate.yml, the agents in it, and the suites for which the user must choose an
+    agent. It lists the suites with no agent or several candidates; the text is "" if the defaults
+    fit."""
     nothing = discovery_agents.UNKNOWN.found_by
     lost = [
         suite.key for suite in (*project.suites, *project.unread) if suite.agent.found_by == nothing
@@ -324,8 +328,8 @@ def _options(use: AgentUse) -> list[str]:
 
 
 def _added(rules: str, *, to: str) -> str:
-    """The text of a file with the agents below it; the agents alone, if they cannot be added like
-    that."""
+    """The text of a file with the agents appended; only the agents if they cannot simply be
+    appended."""
     text = f"{to.rstrip()}\n\n{rules}" if to.strip() else rules
     old_document, new_document = (yaml.load(source, file="") for source in (to, text))
     if (
@@ -343,8 +347,7 @@ def _text_of(file: Path) -> str | None:
 
 
 def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | None]]:
-    """Path, text and current text (None if it is missing) of each file that is not as it should
-    be."""
+    """The path, new text and current text (None if missing) of each file that needs a change."""
     for path, text in starter.files.items():
         file = starter.top / path
         current_text = _text_of(file)
@@ -353,7 +356,7 @@ def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | 
 
 
 def write(starter: Starter, path: str, text: str) -> str:
-    """Write one of its files; return the path of the former one, "" if nothing is lost. Raises
+    """Write one file. Return the path of the backup, or "" if nothing is lost. Raises
     UnavailableError."""
     file = starter.top / path
     if not file.resolve().is_relative_to(starter.top.resolve()):

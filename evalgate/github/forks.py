@@ -35,8 +35,8 @@ def refuse_target(environ: Environ) -> None:
 
 
 def refuse_change(environ: Environ, command: str) -> None:
-    """Raises ConfigError in a workflow for a change, by whose own word a command would ask models
-    and hand out keys."""
+    """Raise ConfigError in a workflow for a pull request: its files would decide which models the
+    command asks and who receives the keys."""
     if events.is_of_change(environ):
         message = (
             f"`{command}` asks models by this change's own files, with the keys of the workflow"
@@ -88,8 +88,7 @@ def check(event: EventContext, settings: Settings, *, root: Path) -> None:
 
 
 def resolve(event: EventContext, client: Client) -> EventContext:
-    """A `workflow_dispatch` for a pull request and a commit, with the base and head that the API
-    knows.
+    """The event of a `workflow_dispatch` for a pull request, with the base and head from the API.
 
     Raises ConfigError if the commit does not belong to the pull request; GitHubFailed."""
     from evalgate.github.client import FETCH_PULL, LIST_PULL_COMMITS, Commit, Pull  # noqa: PLC0415 - see above
@@ -111,11 +110,11 @@ def resolve(event: EventContext, client: Client) -> EventContext:
 
 
 def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
-    """The open pull requests into this repository whose head is the event's right now, by number.
+    """The open pull requests into this repository whose current head is the event's, by number.
     Raises GitHubFailed.
 
-    The commit is asked first; of a fork's that may say nothing, so the branch is next. Empty:
-    closed, or pushed since."""
+    GitHub is asked for the commit first. The answer may be empty for a fork's commit, so the branch
+    is asked next. Empty result: the pull request was closed or has a newer head."""
     from evalgate.github import client as github_client  # noqa: PLC0415 - see above
 
     try:
@@ -151,7 +150,7 @@ def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
 
 
 def _check_checkout(sha: str, root: Path) -> None:
-    """Raises ConfigError unless exactly the commit that was reviewed is checked out, without the
+    """Raise ConfigError unless the reviewed commit is checked out and git's configuration has no
     token."""
     folder = next(
         (candidate for candidate in (root, *root.parents) if (candidate / ".git").is_dir()), None

@@ -69,8 +69,9 @@ class Decided:
 
 
 def decided(report: Report, *, when: str, redact: Callable[[str], str] = str) -> Decided:
-    """What is posted of a report, rendered while its conversations can be read; `when`: the setting
-    `comment`; `redact` takes secrets out."""
+    """The texts to post for a report, rendered while its conversations can be read.
+
+    `when`: the setting `comment`. `redact`: removes secrets."""
     headline = wording.headline(report) if report.run.complete else "cancelled"
     title = plain.clip_end(plain.one_line(f"{headline}: {report.verdict.reason}"), _TITLE_WIDTH)
     head, details = (

@@ -59,8 +59,8 @@ def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> b
 
 
 def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[CallPair, ...]:
-    """The calls of a turn aligned: equal calls first of all, then calls of the same tool between
-    them. Of a great many the equal ones at the beginning are left out."""
+    """The calls of a turn aligned: equal calls first, then calls of the same tool between them. In
+    a very long list, equal calls at the beginning are left out."""
     start = 0
     if max(len(expected), len(actual)) > MAX_CALLS:
         pairs = enumerate(zip(expected, actual, strict=False))
@@ -91,8 +91,8 @@ def _aligned(
     alike: Callable[[ToolCall], Any],
     *fallbacks: Any,
 ) -> list[CallPair]:
-    """Calls that are alike are pairs; those between them are aligned by what is alike in
-    `fallbacks`, else each on its own."""
+    """Pair the calls with equal keys; align those between them by the keys in `fallbacks`, or leave
+    each on its own."""
     matcher = SequenceMatcher(
         None, [alike(call) for call in expected], [alike(call) for call in actual], autojunk=False
     )

@@ -59,8 +59,8 @@ def running_mean(values: Sequence[float]) -> float:
 
 
 def inform(values: Iterable[float | None], *, nothing: str) -> Grade:
-    """The grade of an informational criterion: the mean over the turns that have a value; `nothing`
-    says why none."""
+    """The grade of an informational criterion: the mean over the turns that have a value.
+    `nothing`: the message if no turn has one."""
     turns = tuple(values)
     present = [value for value in turns if value is not None]
     if not present:

@@ -227,8 +227,8 @@ def _notices(v: View) -> str:
 
 
 def _cases(v: View, *, room: int) -> tuple[str, ...]:
-    """The groups of cases that did not pass. The later ones may take a share each; what they leave
-    the first has, and what that leaves goes on to the next."""
+    """The groups of cases that did not pass. Each later group may take its share of the room; the
+    first group gets the remaining room, and what it leaves goes to the next ones."""
     share = int(room * LATER_SHARE)
     sections = {
         group: _section(group, v, room=share, depth=depth)
@@ -243,8 +243,8 @@ def _cases(v: View, *, room: int) -> tuple[str, ...]:
 
 
 def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
-    """Whole cases, then lines, then a count; "" without any. GROUP_FROM and more unmeasured for one
-    reason are one."""
+    """Some cases in full, others in a line, then a count; "" for no cases. GROUP_FROM or more
+    unmeasured cases with one reason share an entry."""
     case_views: Sequence[CaseView] = [case for case in v.cases if case.group == group]
     if not case_views:
         return ""
@@ -278,7 +278,7 @@ def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
 
 
 def _falls(v: View, *, room: int, criteria: int) -> str:
-    """The criteria that fell, each with the cases that moved most; "" if none fell."""
+    """The criteria that fell, each with the cases that changed most; "" if none fell."""
     falls, comment = moved.falls(v), _macros("comment")
     parts: list[str] = []
     is_news = False

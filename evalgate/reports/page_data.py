@@ -49,9 +49,9 @@ _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), defau
 
 
 def parts(v: View, *, room: int) -> Iterator[str]:
-    """The index, the search text (a line per case), then the parts; all deflated, in base64, and
-    all except the second JSON. At most about `room` characters: passing cases lose their
-    conversations first."""
+    """The index, the search text (a line per case), then the parts. All are deflated and in base64;
+    all except the search text are JSON. They have at most about `room` characters: passing cases
+    lose their conversations first."""
     ordered = [(at, case) for at, cause in enumerate(v.causes) for case in cause.cases]
     ordered += [(-1, case) for case in _passed(v.cases)]
     rows: list[JsonObject] = []
@@ -179,7 +179,8 @@ def _row(
 
 
 def _words(case: CaseView, *more: str) -> list[str]:
-    """Of the id, the file, what users say, the tools that are expected, and `more`."""
+    """The words that the search finds a case by: its id, file, user messages, expected tools, and
+    `more`."""
     conversation = (case.case.conversation if case.case else None) or ()
     questions = [turns.answer_text(turn.user_content) or "" for turn in conversation[:10]]
     if case.case is not None and case.case.scenario is not None:
@@ -386,7 +387,8 @@ def _scores(trial: GradedTrial, at: int, uses: Iterable[CriterionUse]) -> list[l
 
 
 def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
-    """If a file is silent on calls, a criterion of calls expects none."""
+    """What a turn expects. If the file does not mention calls, a criterion of calls expects
+    none."""
     use = uses.get(turns.TRAJECTORY)
     if turn.events is None and use is not None and not use.informational:
         turn = replace(turn, events=())

@@ -125,8 +125,8 @@ def _broken_files(v: View) -> Iterator[Line]:
 
 
 def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> Iterator[Line]:
-    """Failures first, the worst of them on top; cases that say the same are one. `report_file`: a
-    file with all of them."""
+    """The cases that did not pass, failures first and the worst on top. Cases with the same message
+    share an entry. `report_file`: the file that has all of them."""
     broken = [*cases.worst_first([case for case in case_views if case.kind is VerdictKind.FAIL])]
     broken += [
         case
@@ -169,7 +169,7 @@ def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> 
 
 
 def _causes(v: View, width: int) -> Iterator[Line]:
-    """Why cases do not pass, and how many of them, where several share a cause."""
+    """The causes that several cases share, with the number of cases for each."""
     if not causes.worth_a_list(v.causes):
         return
     yield Line(phrase("causes_title"), "bold")

@@ -1,5 +1,5 @@
-"""results.json: a measured side with its verdict, written one case a line, read as what anybody may
-have written."""
+"""results.json: a measured side with its verdict, one line per case. Reading it does not trust its
+author."""
 
 from __future__ import annotations
 
@@ -390,7 +390,7 @@ def render_results(
         cases = tuple(case for case in comparison.cases if _is_remarkable(case))
         head["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
     head.pop("suites")
-    # the key that tells whose file it is comes first: it is looked for there (`discovery.agents`)
+    # the key that identifies the file comes first: `discovery.agents` looks for it there
     yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head, "suites")
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
@@ -419,7 +419,7 @@ def _is_remarkable(case: CaseComparison) -> bool:
 
 
 def _opened(head: JsonObject, name: str) -> str:
-    """The object, open behind the bracket of one more list."""
+    """The object as JSON, left open inside the list `name`."""
     return f'{shapes.encode(head).decode()[:-1]},"{name}":['
 
 
@@ -558,7 +558,7 @@ class StoredOutcomes:
 
     @classmethod
     def joined(cls, several: Sequence[StoredOutcomes]) -> StoredOutcomes:
-        """Those of several files, which have no trial in common."""
+        """The outcomes of several files that have no trial in common."""
         raw = {key: outcome for part in several for key, outcome in part.raw.items()}
         return cls(
             raw,
@@ -809,12 +809,12 @@ UNTRUSTED_BYTES: Final = 64 * 1024 * 1024
 MOST_DEPTH: Final = 60
 MOST_NODES: Final = 5_000_000
 MOST_TEXT: Final = 1_000_000
-"""Characters of one text."""
+"""The most characters of one text."""
 MOST_NUMBER: Final = 2**53
 MOST_CASES: Final = 10_000
 MOST_TRIALS: Final = 100_000
 MOST_RUNS: Final = 1_000
-"""Repeats of one case."""
+"""The most repeats of one case."""
 
 
 def read_untrusted(path: Path, *, shown_as: str) -> Stored:

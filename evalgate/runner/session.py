@@ -128,8 +128,8 @@ def grade(
 def _grade_all(
     criteria: Mapping[str, Criterion], evidence: TrialView, *, judged: Container[str]
 ) -> Mapping[str, Grade]:
-    """The grades by name. Criteria that ask a judge do so at the same time: the slowest is as long
-    as all of them."""
+    """The grades by name. Criteria that ask a judge run in parallel, so that they take as long as
+    the slowest."""
     judged_names = [name for name in criteria if name in judged]
     if len(judged_names) < 2:
         return {name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items()}
@@ -185,7 +185,7 @@ class Addresses:
 
 
 MOST_FILES = 500
-"""Of an agent, that results name."""
+"""The most files of an agent that results list."""
 
 
 class Side:
@@ -288,8 +288,8 @@ class Side:
         )
 
     def serve(self, task: Task) -> None:
-        """Keep the graded trial of a task, unless the end of the run or of the budget cut it
-        off."""
+        """Run a task, or look it up in the journal, and keep its graded trial. Nothing is kept if
+        the end of the run or of the budget cut it off."""
         session, journal, addresses = self._session, self.journal, self.addresses(task)
         grade_addresses = addresses.grades
         is_again = task.key in self.again
@@ -374,7 +374,7 @@ class Side:
         )
 
     def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
-        """Keep what another side gave as this one's own: `task` in the words of this side."""
+        """Keep another side's trial as this side's own. `task`: the task of this side."""
         address = self.addresses(task).trial
         if not self.journal.knows(address) or self.journal.trial(address, task.key) is None:
             self.journal.add_trial(address, trial)
@@ -386,7 +386,7 @@ def _is_outage(trial: GradedTrial) -> bool:
 
 
 FEW = 0.25
-"""Up to this share of the runs that a provider failed are tried once more."""
+"""If at most this share of the runs failed because of a provider, they run once more."""
 
 
 class Session:
@@ -435,9 +435,9 @@ class Session:
         self._cut_off = False
 
     def first(self, repeats: int, *, confirming: int = 0) -> None:
-        """Run every case `repeats` times. `confirming`: how many runs a budget keeps back once one
-        fails. Raises UnavailableError when a journal cannot be written: what cannot be kept must
-        not be paid for."""
+        """Run every case `repeats` times. `confirming`: how many runs the budget reserves after a
+        failure. Raises UnavailableError if a journal cannot be written: a result that cannot be
+        kept must not be paid for."""
         self._repeats = repeats
         self._confirming = confirming
         self._carry_out(trials.first_rounds(repeats), only=None)
@@ -450,10 +450,10 @@ class Session:
         self.budget.keep_back(self._confirming)
 
     def _once_more(self) -> None:
-        """Run the few trials again, once, that a provider failed: at the end, when it may have
-        recovered. With many runs some fail nearly always, and one that is missing leaves its case
-        not measured. Where most fail it is an outage, and within a bound on runs there may be none
-        left for the others."""
+        """Rerun, once, the few trials that failed because of a provider. They run at the end, when
+        the provider may have recovered: in a large run some trials nearly always fail, and one
+        missing trial leaves its case not measured. Nothing reruns if most trials failed, which is
+        an outage, or if the budget has no runs left."""
         lost = [
             {key for key, trial in side.graded.items() if _is_outage(trial)} for side in self.sides
         ]
@@ -477,7 +477,7 @@ class Session:
         )
 
     def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
-        """Give what the first side did to those that share it."""
+        """Give the first side's trial to the sides that share it."""
         for number, side in enumerate(self.sides):
             if number != task.side and task.suite.key in side.shared:
                 suite = next(
@@ -486,7 +486,7 @@ class Session:
                 side.take(replace(task, suite=suite, side=number), trial, graded)
 
     def share_suite(self, suite: str) -> None:
-        """Let the second side have what the first gave for a suite, in place of its own runs."""
+        """Let the second side use the first side's results for a suite, instead of its own runs."""
         first, second = self.sides
         second.shared |= {suite}
         for key, graded in first.graded.items():
@@ -494,11 +494,11 @@ class Session:
                 second.graded[key] = replace(graded, reused=True)
 
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
-        """Fresh runs that are in no mean: of each case a pair, or head alone; whether any ended.
-        Raises as `first`.
+        """Run cases again, each as a pair or on head alone; these runs are in no mean. Return True
+        if any ended. Raises as `first`.
 
-        Those of a case are numbered one by one, pairs and others apart, so that a run that is
-        repeated finds them again."""
+        The reruns of a case are numbered one by one, pairs apart from others, so that a repeated
+        run finds them again."""
         served_count = self._served()
         missing_keys: set[tuple[int, TrialKey]] = set()
         for rerun, count in Counter(reruns).items():
@@ -532,11 +532,11 @@ class Session:
         return self._served() > served_count
 
     def judge_uses(self) -> tuple[JudgeUse, ...]:
-        """What judging has taken until now."""
+        """The use of judges so far."""
         return () if self._panel is None else self._panel.uses()
 
     def run(self, side: Side) -> Run:
-        """What a side gave until now."""
+        """The results of a side so far."""
         keys = [
             TrialKey(suite=suite.key, case_id=case.case_id, number=number)
             for suite in side.suites

@@ -1,7 +1,6 @@
-"""Who a simulated user can be: ADK's three built-in personas in our words, each a set of habits.
+"""Personas of simulated users: ADK's three built-in ones in our words, each a set of behaviors.
 
-A habit says how it is lived, for the simulated user, and how it is broken, for the judge of the
-simulated user."""
+A behavior has instructions for the simulated user, and signs of a violation for its judge."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import Final
 from evalgate.model import Persona, PersonaBehavior
 
 VERSION: Final = "1"
-"""Raised whenever a word below changes: it counts for the address of a reply."""
+"""Increase it with every change of a text below: it is part of the address of cached replies."""
 
 _PLACEHOLDER = re.compile(r"\{\{\s*stop_signal\s*\}\}")
 
@@ -228,7 +227,7 @@ BUILT_IN: Final[Mapping[str, Persona]] = {
 
 
 def resolve(persona: Persona) -> Persona:
-    """The persona with its habits: a built-in one is named by its id alone."""
+    """The persona with its behaviors: a built-in one is given by its id alone."""
     built_in_persona = BUILT_IN.get(persona.persona_id)
     return (
         built_in_persona
@@ -238,14 +237,14 @@ def resolve(persona: Persona) -> Persona:
 
 
 def instructions(persona: Persona, *, stop_signal: str) -> str:
-    """How the persona behaves, to whoever plays it."""
+    """How the persona behaves, for the model that plays it."""
     return _described(
         persona, [behavior.instructions for behavior in persona.behaviors], stop_signal=stop_signal
     )
 
 
 def violations(persona: Persona, *, stop_signal: str) -> str:
-    """How the persona's habits are broken, to whoever judges one that plays it."""
+    """How the persona's behaviors can be violated, for the judge of the simulated user."""
     return _described(
         persona,
         [behavior.violation_rubrics for behavior in persona.behaviors],

@@ -122,9 +122,11 @@ def quoted(text: str, limit: int = 80) -> str:
 
 
 def ends(text: str, *, lines: int, limit: int) -> str:
-    """The first and the last lines of `text`, at most `lines` of them and about `limit` characters,
-    with the number of those left out between: some programs say first what went wrong, some
-    last."""
+    """The first and last lines of `text`, with the number of omitted lines between them.
+
+    It has at most `lines` lines, and about `limit` characters.
+
+    Some programs report the error first, others last."""
     rows = text.strip("\n").split("\n")
     if len(rows) <= lines and len(text) <= limit:
         return "\n".join(rows)
@@ -140,8 +142,7 @@ def ends(text: str, *, lines: int, limit: int) -> str:
 
 
 def _fitting(rows: Sequence[str], *, lines: int, limit: int) -> list[str]:
-    """The first `lines` of the rows, as far as there is room; a row that is too long for the rest
-    of it is clipped."""
+    """The first `lines` rows that fit in `limit` characters; the last may be clipped."""
     fitting_rows: list[str] = []
     for row in rows[:lines]:
         if limit <= 0:
@@ -177,8 +178,8 @@ def columns(text: str) -> int:
 
 
 def table(rows: Sequence[Sequence[str]], *, right: range = range(0)) -> Iterator[str]:
-    """The rows as lines, their cells below each other; those of the columns `right` end below each
-    other."""
+    """The rows as lines with aligned columns. The cells of the columns `right` are
+    right-aligned."""
     widths = [max(columns(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = []

@@ -68,7 +68,7 @@ def fault(error: Mapping[str, object]) -> str:
 
 
 def fault_with_place(error: Mapping[str, Any], *, steps: int | None = None) -> str:
-    """One of Pydantic's errors in its own words, behind the path to it (at most `steps` of it)."""
+    """One of Pydantic's errors, with its path in front (at most `steps` parts of it)."""
     path = ".".join(map(str, error["loc"][:steps]))
     return f"{path}: {error['msg']}" if path else str(error["msg"])
 
@@ -92,12 +92,12 @@ def score(value: float | None, *, beside: float | None = None) -> str:
 
 
 def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
-    """Two numbers and the size of their difference, with the fewest decimals with which the three
+    """Two numbers and the size of their difference, with the fewest decimals at which all three
     agree on paper.
 
-    Both numbers have equally many; the difference has as many, or one less where rounding lets them
-    agree no other way (0.333, 0.667, 0.33). From LARGE on they begin without decimals, else with
-    those of `score`."""
+    Both numbers have the same number of decimals. The difference has as many, or one less if
+    rounding allows no other agreement (0.333, 0.667, 0.33). Numbers from LARGE on begin without
+    decimals, others with those of `score`."""
     least = 0
     if abs(delta) < DUST:
         base = head = round(head, DUST_DECIMALS)

@@ -1,7 +1,6 @@
-"""Tools of the agent: asking evalgate what becomes of a call, and doing what it says.
+"""The agent's tools: asks evalgate what to do with each call, and does it.
 
-Google ADK's tools are asked about on their way, a Python callable is handed `tools` to ask with.
-"""
+Google ADK's tools are intercepted. A Python callable gets a `tools` object to ask with."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ class SessionTools:
         return Call(self, number, answer)
 
     def tell(self, message: Message) -> None:
-        """An answer has come."""
+        """Pass on an answer to the call that waits for it."""
         with self._lock:
             answer = self._waiting.pop(str(message.get("call")), None)
         if answer is not None:
@@ -67,11 +66,11 @@ class SessionTools:
                 answer.set_result(message)
 
     def report(self, number: str, fields: Message) -> None:
-        """What came of a call that ran."""
+        """Send the result of a call that ran."""
         self._send({"type": "tool_result", "session": self._session, "call": number, **fields})
 
     def close(self) -> None:
-        """Nobody answers any more: whoever waits is refused, and so is whoever asks again."""
+        """End the session: calls that wait, and all later ones, are refused."""
         with self._lock:
             self._closed = True
             waiting, self._waiting = list(self._waiting.values()), {}
@@ -89,8 +88,8 @@ class Call:
         self._answer = answer
 
     def wait(self, run: Callable[[], Any]) -> Any:
-        """The call's result: what evalgate says, or what `run` gives. Raises what the tool raises,
-        and ToolRefused."""
+        """The call's result: evalgate's answer, or the result of `run`. Raises what the tool
+        raises, and ToolRefused."""
         answer = self._answer.result()
         if not answer.get("run"):
             return result_of(answer)
@@ -109,8 +108,8 @@ class Call:
         effects: Callable[[], Message] = dict,
         apply: Callable[[Message], object] = dict,
     ) -> Any:
-        """The same without blocking; `effects` tells what else the call did, `apply` does it
-        again."""
+        """`wait` for coroutines. `effects` returns the call's other effects, `apply` repeats
+        recorded ones."""
         answer = await asyncio.wrap_future(self._answer)
         if not answer.get("run"):
             apply(answer.get("effects") or {})
@@ -129,8 +128,7 @@ class Call:
 
 
 def result_of(answer: Message) -> Any:
-    """What evalgate says that the tool gives. Raises what it says that the tool raises, and
-    ToolRefused."""
+    """The tool's result in evalgate's answer. Raises the tool's error in it, and ToolRefused."""
     if "refused" in answer:
         raise ToolRefused(str(answer["refused"]))
     error = answer.get("error")
@@ -140,8 +138,7 @@ def result_of(answer: Message) -> Any:
 
 
 def result_json(result: Any) -> Any:
-    """A result as JSON; what is no JSON of its own becomes the `result` of an object, as frameworks
-    make it."""
+    """A result as JSON. A result of another type becomes `{"result": ...}`, as frameworks do it."""
     return (
         plain(result) if result is None or isinstance(result, NATIVE) else {"result": plain(result)}
     )
@@ -163,11 +160,11 @@ def failure(error: Exception) -> Message:
 
 
 def named_error(name: str, message: str) -> Exception:
-    """An exception that is caught as the named one is, if that is known here, and that has this
-    `message`.
+    """An exception with this `message`, of a class with this name. It derives from the real class
+    if that is loaded here, so that the same handlers catch it.
 
     `simulated_tool_error` marks it: if it looks like a lost connection, a retry would not help.
-    Some frameworks look for an error's text in `message`."""
+    Some frameworks read an error's text from `message`."""
     module, _, short = name.rpartition(".")
     candidate = getattr(sys.modules.get(module) if module else builtins, short, None)
     base = (
@@ -233,8 +230,8 @@ def ask_before_tools() -> None:
 
 
 def guard(tool: Any) -> None:
-    """Put the tool's `run_async` behind a question, once; copies of a tool (prefixed names) get one
-    of their own."""
+    """Put the tool's `run_async` behind a question, once. Copies of a tool (with prefixed names)
+    get their own question."""
     run = tool.run_async
     owner = getattr(run, "asks_for", None)
     if owner is tool:
@@ -274,8 +271,8 @@ def _seen(actions: Any) -> Message:
 
 
 def _done(old_actions: Message, actions: Any) -> Message:
-    """What a call did besides answering: state that it set, and whether it transfers, escalates or
-    ends the turn."""
+    """The effects of a call besides its answer: the state that it set, and whether it transfers,
+    escalates or ends the turn."""
     old = old_actions["state_delta"]
     missing = object()
     changed = {
@@ -305,7 +302,7 @@ def _do(effects: Message, tool_context: Any) -> None:
 REMOTE = frozenset(
     {"McpToolset", "MCPToolset", "ToolboxToolset", "ApplicationIntegrationToolset", "APIHubToolset"}
 )
-"""Classes (or their bases) that ask a server which tools there are."""
+"""Classes (or their bases) that ask a server for their list of tools."""
 
 LIST_TOOLS = "list_tools"
 
@@ -322,9 +319,8 @@ def ask_before_listing(root_agent: Any) -> None:
 
 
 def watch_services(root_agent: Any) -> None:
-    """Let a toolset that cannot list its tools, and a remote agent that does not answer, end the
-    turn: the agent without them is another one, which nobody asked about. The turn then raises
-    errors.ServiceDown."""
+    """Make the turn fail (errors.ServiceDown) if a toolset cannot list its tools or a remote agent
+    does not answer: without them it would be another agent."""
     for service in _services(root_agent, set()):
         name, address = type(service).__name__, errors.address_of(service)
         service_name = f"{name} at {address}" if address else name

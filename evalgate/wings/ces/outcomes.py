@@ -1,9 +1,8 @@
-"""What an evaluation says of a conversation: outcomes by turn and expectation as EvaluationResult
-has them.
+"""Outcomes of an evaluation by turn and expectation, in the form of EvaluationResult.
 
-Pure: what a judge has to say arrives as verdicts, which `questions` asks for. What nobody decided
-has no outcome (OUTCOME_UNSPECIFIED), and a result with one has no status: it is an error, never a
-pass."""
+Pure: the judge's verdicts are arguments, and `questions` lists what to ask. An undecided
+expectation has no outcome (OUTCOME_UNSPECIFIED); a result with one has no status and counts as an
+error, never as a pass."""
 
 from __future__ import annotations
 
@@ -97,9 +96,8 @@ def _nearest(candidates: Iterable[T | None], default: T) -> T:
 
 @frozen_dataclass
 class Plan:
-    """An evaluation and what applies to it: the app's thresholds and switches, the prompts of
-    expectations by the last part of their name. `goals`: the ordered ones of a simulation for
-    `cxas`."""
+    """An evaluation with the app's thresholds and switches. `prompts`: the texts of expectations by
+    the last part of their name. `goals`: the ordered goals of a simulation for `cxas`."""
 
     evaluation: Evaluation
     thresholds: EvaluationMetricsThresholds = field(default_factory=EvaluationMetricsThresholds)
@@ -136,17 +134,17 @@ class Plan:
 
     @property
     def turns(self) -> tuple[GoldenTurn, ...]:
-        """Those of a golden."""
+        """The turns of a golden; empty for a scenario."""
         return self.evaluation.golden.turns if self.evaluation.golden else ()
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The expectations that a judge looks for in the whole conversation, by name."""
+        """The names of the expectations that a judge checks in the whole conversation."""
         inputs = self.evaluation.golden or self.evaluation.scenario
         return inputs.evaluation_expectations if inputs else ()
 
     def _levels(self) -> Iterator[EvaluationMetricsThresholds]:
-        """The evaluation's own before the app's."""
+        """The evaluation's own thresholds, then the app's."""
         override = self.evaluation.evaluation_metrics_threshold_override
         yield from (level for level in (override, self.thresholds) if level is not None)
 
@@ -244,7 +242,7 @@ class Plan:
         return True
 
     def compares_answers(self, expected: GoldenExpectation) -> bool:
-        """True if a judge compares an expected answer, if its comparison is by meaning."""
+        """True if a judge compares the meaning of an expected answer."""
         override = expected.agent_response_semantic_similarity_metrics_config_override
         return (
             self._is_on("golden", "semantic_similarity")
@@ -312,8 +310,8 @@ class Kind(enum.StrEnum):
 
 @frozen_dataclass
 class Asked:
-    """A question to a judge. `turn`, `step` count from 0; -1: the whole conversation. `passes`: the
-    scores that do."""
+    """A question to a judge. `turn` and `step` count from 0; -1 is the whole conversation.
+    `passes`: the scores that pass."""
 
     kind: Kind
     turn: int = -1
@@ -325,13 +323,14 @@ class Asked:
 
     @property
     def key(self) -> Key:
-        """What its verdict is found by."""
+        """The key of its verdict."""
         return self.kind, self.turn, self.step, self.argument
 
 
 @frozen_dataclass
 class Verdict:
-    """What a judge said; `score` None: it said nothing that could be used, or was not asked."""
+    """A judge's verdict. `score` is None if the judge was not asked or its reply could not be
+    used."""
 
     score: int | None = None
     explanation: str = ""
@@ -434,7 +433,7 @@ def calls_of(invocation: Invocation) -> list[ActualCall]:
 
 
 def messages_of(invocation: Invocation) -> list[str]:
-    """What the agent said to the user in a turn, in order: on the way, and at last."""
+    """The agent's messages to the user in a turn, in order, the final answer last."""
     contents = [
         event.content for event in invocation.events or () if event.author.lower() != "user"
     ]
@@ -447,7 +446,8 @@ def messages_of(invocation: Invocation) -> list[str]:
 
 
 def text_of(message: Message | None) -> str:
-    """The words of an expected answer; "" if it has none: any answer holds blanks."""
+    """The words of an expected answer, or "" if it has only white space, which every answer would
+    contain."""
     text = (
         "".join(chunk.text or chunk.transcript or "" for chunk in message.chunks) if message else ""
     )
@@ -524,8 +524,8 @@ def _wanted_text(call: ToolCall, name: str) -> str:
 def _likeness(
     call: ToolCall, actual: ActualCall, comparison: ComparisonType = AS_WRITTEN
 ) -> tuple[float, int]:
-    """How well a call is the expected one, and by how many parameters; what a judge has to say
-    counts as met."""
+    """The share and the number of parameters of a call that are as expected. Parameters left to a
+    judge count as met."""
     matches = list(_arguments(call, actual, comparison).values())
     met = sum(match is not False for match in matches)
     return (met / len(matches) if matches else 1.0), met
@@ -539,8 +539,8 @@ def _best(call: ToolCall, calls: Sequence[ActualCall]) -> ActualCall | None:
 def _paired(
     expected: Sequence[tuple[int, ToolCall, ComparisonType]], calls: Sequence[ActualCall]
 ) -> dict[int, ActualCall]:
-    """The call of each expected one, by its step: those that are the most alike first, each call
-    once."""
+    """The actual call for each expected one, by step. The most similar calls are paired first, and
+    each call once."""
     pairs = sorted(
         (
             (*_likeness(call, actual, comparison), -place, -number, step)
@@ -873,8 +873,8 @@ def _of_variables(
 
 
 def _same_response(expected_response: Json, actual: ActualResponse) -> bool:
-    """`output` is the result, and an object without it is one: tools of other frameworks answer
-    `{"result": ...}`."""
+    """True if two responses are equal, with or without a wrapper. The result is in `output` (tools
+    of other frameworks use `{"result": ...}`), else it is the object itself."""
     content = dict(actual.response or {})
     bare = [content]
     bare += [content[key] for key in ("output", "result") if set(content) == {key}]
@@ -941,7 +941,7 @@ def _parameters(
 def _claims(
     plan: Plan, number: int, invocation: Invocation, verdicts: Verdicts
 ) -> HallucinationResult | None:
-    """A judge's verdict on a turn's claims; None if it is not to be asked."""
+    """The judge's verdict on a turn's claims; None if the judge is not asked."""
     verdict = _verdict(verdicts, Kind.HALLUCINATION, number)
     return (
         HallucinationResult(**verdict.rated(HALLUCINATION_LABELS))
@@ -1080,15 +1080,16 @@ def _scenario_outcomes(
 
 
 def _message_of(expected_text: str, messages: Iterable[str]) -> str:
-    """The message that says just this: "a refund is possible" is not said in "no, a refund is
-    possible elsewhere"."""
+    """The message that says exactly this: "no, a refund is possible elsewhere" does not say "a
+    refund is possible"."""
     return next((text for text in messages if _plain(expected_text) == _plain(text)), "")
 
 
 def _said_somewhere(
     expectation: ScenarioExpectation, messages: Sequence[str], verdict: Verdict
 ) -> ScenarioExpectationOutcome:
-    """An answer that a scenario expects: a message of these words, else by a judge."""
+    """The outcome of an answer that a scenario expects: a message with these words passes, else the
+    judge decides."""
     expected_text = text_of(expectation.agent_response)
     if not expected_text:
         return ScenarioExpectationOutcome(expectation=expectation, outcome=Outcome.SKIPPED)
@@ -1106,9 +1107,9 @@ def _said_somewhere(
 
 
 class Group(enum.StrEnum):
-    """What a check is of."""
+    """What a check is about."""
 
-    EXPECTATION = "expectation"  # what the agent did, which nobody needs a judge for
+    EXPECTATION = "expectation"  # the agent's actions, decided without a judge
     SIMILARITY = "similarity"  # what a judge compares
     HALLUCINATION = "hallucination"
     NAMED = "named"  # expectations of the whole conversation
@@ -1248,7 +1249,7 @@ def has_semantic(call: ToolCall, comparison: ComparisonType) -> bool:
 
 
 def described(expected: GoldenExpectation) -> str:
-    """What is expected, for people: the note, else what it says."""
+    """The expectation in words: its note, or a short description."""
     if expected.note:
         return expected.note
     value = getattr(expected, shapes.given_of(expected), None)
