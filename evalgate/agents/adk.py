@@ -80,10 +80,10 @@ class AdkDriver(AgentDriver):
         candidates = [Path(os.path.normpath(root / text))]  # as its worker finds it
         if all(part.isidentifier() for part in parts):
             candidates += [root.joinpath(*parts), root.joinpath(*parts[:-1], f"{parts[-1]}.py")]
-        place = next((candidate for candidate in candidates if exists(candidate)), None)
-        if place is None:
+        agent_path = next((candidate for candidate in candidates if exists(candidate)), None)
+        if agent_path is None:
             message = f"no agent at `{text}`: not a folder, file or module of the checkout"
-        elif place.is_dir() and not _holds_code(place):
+        elif agent_path.is_dir() and not _holds_code(agent_path):
             message = (
                 f"no agent at `{text}`: the folder has neither a Python file nor a root_agent.yaml"
             )

@@ -99,7 +99,9 @@ class CommandDriver(AgentDriver):
     def label(self, options: Mapping[str, Any]) -> str:
         """The command and its folder."""
         command, folder = options.get("command", ""), str(options.get("cwd", "."))
-        text = shlex.join(map(str, command)) if isinstance(command, list | tuple) else str(command)
-        return plain.label(text, LABEL_WIDTH) + (
+        command_line = (
+            shlex.join(map(str, command)) if isinstance(command, list | tuple) else str(command)
+        )
+        return plain.label(command_line, LABEL_WIDTH) + (
             "" if folder == "." else f" in {plain.label(folder, LABEL_WIDTH)}"
         )

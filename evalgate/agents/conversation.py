@@ -76,10 +76,10 @@ class TraceRoom:
         self._left = most
         self._lock = threading.Lock()
 
-    def kept(self, entries: Sequence[Json], redact: Callable[[str], str]) -> tuple[Json, ...]:
+    def kept(self, records: Sequence[Json], redact: Callable[[str], str]) -> tuple[Json, ...]:
         """The records without secrets if there is room for all of them, else one entry with their
         number."""
-        trace = [cassette.redacted(record, redact) for record in entries]
+        trace = [cassette.redacted(record, redact) for record in records]
         size = len(json.dumps(trace, ensure_ascii=False))
         with self._lock:
             self._left -= size
@@ -151,10 +151,10 @@ class ToolCalls:
     def due(self) -> list[Json]:
         """The answers whose time has come; they wait no longer."""
         moment = time.monotonic()
-        ready: list[Json] = []
+        answers: list[Json] = []
         while self._waiting and self._waiting[0][0] <= moment:
-            ready.append(heapq.heappop(self._waiting)[2])
-        return ready
+            answers.append(heapq.heappop(self._waiting)[2])
+        return answers
 
     def turn(self, number: int) -> None:
         """Begin a turn; turns are counted from 0."""
@@ -173,11 +173,11 @@ _WAITED_FOR: Mapping[Phase, str] = {
 }
 
 
-def timed_out(limits: AgentLimits, *, case: bool, waited_for: str = " for the turn") -> str:
+def timed_out(limits: AgentLimits, *, case: bool, activity: str = " for the turn") -> str:
     """The message for a timeout of the whole `case`, or of one turn."""
     if case:
         return f"the case timed out after {words.seconds(limits.case_timeout_s)}"
-    return f"the agent timed out after {words.seconds(limits.turn_timeout_s)}{waited_for}"
+    return f"the agent timed out after {words.seconds(limits.turn_timeout_s)}{activity}"
 
 
 class RemoteTurns:
@@ -227,17 +227,17 @@ class RemoteTurns:
 def running_tools(steps: Sequence[StepEvent]) -> list[str]:
     """The names of the tools that were called last and have not answered. Tools of earlier calls
     are ignored."""
-    waiting: dict[str, str] = {}
+    open_calls: dict[str, str] = {}
     for step in steps:
         parts = step.content.parts if step.content else ()
         answers = [part for part in parts if isinstance(part, ToolResponse)]
         calls = [part for part in parts if isinstance(part, ToolCall)]
         if not answers and (step.usage is not None or not calls):
-            waiting.clear()  # a model answers only after its tools have answered
+            open_calls.clear()  # a model answers only after its tools have answered
         for answer in answers:
-            waiting.pop(answer.id or answer.name, None)
-        waiting |= {call.id or call.name: call.name for call in calls}
-    return list(waiting.values())
+            open_calls.pop(answer.id or answer.name, None)
+        open_calls |= {call.id or call.name: call.name for call in calls}
+    return list(open_calls.values())
 
 
 def seed_of(key: TrialKey, *, seed: int) -> int:
@@ -325,11 +325,11 @@ class WorkerConversation:
                 if state
                 else f"the agent {setup.agent[:80]!r}"
             )
-            text = f"the case sets {subject} for this turn, which this agent does not take (docs/agent-protocol.md)"
-            raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=text))
+            message_text = f"the case sets {subject} for this turn, which this agent does not take (docs/agent-protocol.md)"
+            raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=message_text))
         self._known |= state
         self._tools.turn(len(self._done))
-        began = time.monotonic()
+        start_time = time.monotonic()
         self._steps = []
         self._recorded = {}
         with self._watch:
@@ -350,15 +350,15 @@ class WorkerConversation:
             agents=tuple(agent.noun() for agent in message.agents),
             timings=message.timings.noun()
             if message.timings
-            else Timings(total_s=time.monotonic() - began),
+            else Timings(total_s=time.monotonic() - start_time),
         )
         if trace := self._trace():
             invocation = replace(invocation, trace=trace)
         if message.model_calls:
-            spent = tuple(
+            model_calls = tuple(
                 (call.usage_metadata.noun(), call.model_version) for call in message.model_calls
             )
-            invocation = replace(invocation, model_calls=spent)
+            invocation = replace(invocation, model_calls=model_calls)
         if self._case.ces is not None:
             invocation = replace(invocation, state=message.state)
         elif invocation.timings is not None:
@@ -400,9 +400,9 @@ class WorkerConversation:
 
     def _ends_at(self) -> float:
         """The deadline; time that other conversations took does not count."""
-        limits, taken_s = self._limits, self._watch.seconds - self._held_s
+        limits, elapsed_s = self._limits, self._watch.seconds - self._held_s
         return time.monotonic() + min(
-            limits.turn_timeout_s, max(limits.case_timeout_s - taken_s, 0.0)
+            limits.turn_timeout_s, max(limits.case_timeout_s - elapsed_s, 0.0)
         )
 
     def _say(self, message: Mapping[str, object], deadline: float) -> None:
@@ -414,11 +414,13 @@ class WorkerConversation:
         while mail is None:
             for answer in self._tools.due():
                 self._say(answer, deadline)
-            left_s = max(deadline + self._worker.boxes.held_s(self._box) - time.monotonic(), 0.0)
-            next_s = self._tools.due_in()
+            remaining_s = max(
+                deadline + self._worker.boxes.held_s(self._box) - time.monotonic(), 0.0
+            )
+            due_in_s = self._tools.due_in()
             try:
                 steps, mail = self._box.mail.get(
-                    timeout=left_s if next_s is None else min(left_s, next_s)
+                    timeout=remaining_s if due_in_s is None else min(remaining_s, due_in_s)
                 )
             except queue.Empty:
                 if time.monotonic() >= deadline + self._worker.boxes.held_s(self._box):
@@ -468,9 +470,9 @@ class WorkerConversation:
         if self._checks_tools and step.content is not None:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
-                    text = f"a response of the tool {part.name[:80]!r} without having asked for the call"
+                    problem = f"a response of the tool {part.name[:80]!r} without having asked for the call"
                     raise self._failed(
-                        AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent sent {text}")
+                        AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent sent {problem}")
                     )
         return step
 
@@ -481,22 +483,22 @@ class WorkerConversation:
 
     def _timed_out(self) -> AgentFailure:
         self._on_timeout()
-        waited_for = _WAITED_FOR.get(self._box.phase, " for the turn")
+        activity = _WAITED_FOR.get(self._box.phase, " for the turn")
         boxes = self._worker.boxes
         case = (
             self._watch.seconds - self._held_s - boxes.held_s(self._box)
             >= self._limits.case_timeout_s
         )
-        message = timed_out(self._limits, case=case, waited_for=waited_for)
+        message = timed_out(self._limits, case=case, activity=activity)
         if tools := running_tools(self._steps):
-            one = "the tool {} was" if len(tools) == 1 else "the tools {} were"
+            subject = "the tool {} was" if len(tools) == 1 else "the tools {} were"
             message += (
-                f", while {one.format(words.listed(repr(name[:80]) for name in tools))} running"
+                f", while {subject.format(words.listed(repr(name[:80]) for name in tools))} running"
             )
         if stall := boxes.stall_of(self._box):
-            blocks = f"{stall.where[:200] or 'it'} waits without `await`, which stops all conversations of its process"
-            message += f"; {blocks}"
-            text = f"the agent's process was ended: in another conversation {blocks}"
+            stall_text = f"{stall.where[:200] or 'it'} waits without `await`, which stops all conversations of its process"
+            message += f"; {stall_text}"
+            text = f"the agent's process was ended: in another conversation {stall_text}"
             # evalgate retries the other conversations of the process
             self._worker.end(AgentFailure(kind=FailureKind.UNREACHABLE, message=text))
         return AgentFailure(kind=FailureKind.TIMEOUT, message=message)

@@ -189,8 +189,8 @@ class WorkerPool(Agent):
         graded = None if self._metrics is None else self._metrics.inputs()
         if agent_inputs is None or graded is None:
             return agent_inputs
-        opaque = agent_inputs.is_opaque or graded.is_opaque
-        return AgentInputs(questions=agent_inputs.questions | graded.questions, is_opaque=opaque)
+        is_opaque = agent_inputs.is_opaque or graded.is_opaque
+        return AgentInputs(questions=agent_inputs.questions | graded.questions, is_opaque=is_opaque)
 
     def close(self) -> None:
         """Say goodbye to all workers, then end their process groups."""

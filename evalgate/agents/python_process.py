@@ -172,8 +172,12 @@ def find_launch(
             sandbox.reachable_python(interpreter.python),
             sandbox.reachable(WORKER.parent),
         )
-        host = Path(kind)
-        kind = str(sandbox.reachable(host.parent) / host.name) if host.is_absolute() else kind
+        worker_module = Path(kind)
+        kind = (
+            str(sandbox.reachable(worker_module.parent) / worker_module.name)
+            if worker_module.is_absolute()
+            else kind
+        )
     except OSError as error:
         message = (
             f"{interpreter.python} lies where the agent's user may not go, and cannot be copied: {error}. Name a "

@@ -221,11 +221,13 @@ class RecordedConversation:
     def send(self, user_content: Content) -> Invocation:
         """The recorded turn. Raises AgentFailed (NO_RECORDING) if the user says something else."""
         number = self._after + len(self._done)
-        recorded, done = self._transcript.invocations, tuple(self._done)
-        if number >= len(recorded):
-            turns = words.counted(len(recorded), "turn")
-            raise no_recording(f"the recording has only {turns}", turn=number + 1, partial=done)
-        invocation = recorded[number]
+        recorded_turns, done = self._transcript.invocations, tuple(self._done)
+        if number >= len(recorded_turns):
+            turn_count = words.counted(len(recorded_turns), "turn")
+            raise no_recording(
+                f"the recording has only {turn_count}", turn=number + 1, partial=done
+            )
+        invocation = recorded_turns[number]
         recorded_message, user_message = _said(invocation.user_content), _said(user_content)
         if recorded_message != user_message:
             reason = f"the recording is of a different conversation: {_difference(recorded_message, user_message)}"

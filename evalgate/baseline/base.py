@@ -427,16 +427,16 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
         raise ConfigError(first_of(errors))
     tree = walk.Tree(root, exclude=settings.gate_file.exclude)
     rules = _rules(settings, suites, environ, head=head.root, tree=tree)
-    renamed = {} if rules is None else renames(rules.suites, suites)
+    base_keys = {} if rules is None else renames(rules.suites, suites)
     sets = {suite.key: suite.eval_set for suite in suites}
     chosen, _ = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=tree)
     base_agents = {} if rules is None else {suite.key: suite.agent for suite in rules.suites}
     agents = {}
     for suite in suites:
-        use = base_agents[renamed[suite.key]] if suite.key in renamed else chosen[suite.key]
+        use = base_agents[base_keys[suite.key]] if suite.key in base_keys else chosen[suite.key]
         agents[suite.key] = _usable(agents_module.with_defaults(use, settings), beside=suite.agent)
     agents |= {key: _usable(use) for key, use in base_agents.items() if key not in agents}
-    return BaseProject(settings=settings, agents=agents, rules=rules, renamed=renamed)
+    return BaseProject(settings=settings, agents=agents, rules=rules, renamed=base_keys)
 
 
 def _is_there(agent: str, root: Path) -> bool:
@@ -530,22 +530,22 @@ def _rules(
         prepared_suites, unread, problems = (), (), ()
     base_keys = {suite.key for suite in (*prepared_suites, *unread)}
     missing_suites = [suite for suite in head_suites if suite.key not in base_keys]
-    beside = (
+    unselected = (
         _unselected(settings, missing_suites, head=head, tree=tree)
         if settings.paths or settings.grep
         else None
     )
-    if not base_keys and beside is None:
+    if not base_keys and unselected is None:
         return None
-    unselected_suites, simulated, more_problems = beside or ((), frozenset(), ())
+    unselected_suites, simulated, more_problems = unselected or ((), frozenset(), ())
     # that they lack what head selects, or an agent, says nothing of the rules in them
-    others_than = {*discover.CODES, *discovery_agents.CODES}
+    selection_codes = {*discover.CODES, *discovery_agents.CODES}
     errors = tuple(
         problem
         for problem in (*problems, *more_problems)
-        if problem.severity is Severity.ERROR and problem.code not in others_than
+        if problem.severity is Severity.ERROR and problem.code not in selection_codes
     )
-    wrong = {error.place.file for error in errors if error.place is not None}
+    faulty_files = {error.place.file for error in errors if error.place is not None}
     suites = tuple(
         sorted((*prepared_suites, *unread, *unselected_suites), key=lambda suite: suite.key)
     )
@@ -553,7 +553,9 @@ def _rules(
         suites=suites,
         policy=load.policy_of(settings, suites),
         unread=frozenset(suite.key for suite in unread),
-        unruled=frozenset(suite.key for suite in suites if suite.criteria_source.file in wrong),
+        unruled=frozenset(
+            suite.key for suite in suites if suite.criteria_source.file in faulty_files
+        ),
         simulated=simulated,
         errors=errors,
     )

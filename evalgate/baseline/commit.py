@@ -347,8 +347,8 @@ def edited_workflow(root: Path, head: Path) -> str:
     top = head.joinpath(*[".."] * len(root.relative_to(within).parts))
     for path in sorted((within / ".github" / "workflows").glob("*.y*ml")):
         name = path.relative_to(within)
-        text, here = path.read_bytes(), top / name
-        if b"evalgate" in text and not (here.is_file() and here.read_bytes() == text):
+        content, here = path.read_bytes(), top / name
+        if b"evalgate" in content and not (here.is_file() and here.read_bytes() == content):
             return name.as_posix()
     return ""
 

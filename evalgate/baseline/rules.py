@@ -147,33 +147,37 @@ def _beside(
             moved_keys=renamed.values(),
             environ=context.environ,
         )
-    of_name = {suite.key: suite for suite in rules.suites}
-    names = {suite.key: renamed.get(suite.key, suite.key) for suite in suites}
-    base_suites = {key: of_name[name] for key, name in names.items() if name in of_name}
-    policy, of_severity = _with_severity(
+    rule_suites = {suite.key: suite for suite in rules.suites}
+    base_keys = {suite.key: renamed.get(suite.key, suite.key) for suite in suites}
+    base_suites = {key: rule_suites[name] for key, name in base_keys.items() if name in rule_suites}
+    policy, severity_notices = _with_severity(
         load.policy_of(settings, suites), suites, base_suites, rules.policy
     )
     policy = _blocking_on_broken(policy, suites, rules, renamed)
-    new = [suite for suite in suites if suite.key not in base_suites]
-    of_base = _of_base(
-        rules, renamed, policy, of_new=load.policy_of(base_settings or settings, new)
+    new_suites = [suite for suite in suites if suite.key not in base_suites]
+    base_policy = _of_base(
+        rules, renamed, policy, of_new=load.policy_of(base_settings or settings, new_suites)
     )
-    files = tuple(_files(base_settings, head_settings, (*rules.suites, *suites)))
-    edited = _metrics(suites, head_settings.root).intersection(edit.subject for edit in files)
-    demands = _Asked(suites, base_suites, rules, is_both=is_both, are_metrics_edited=bool(edited))
-    decisive = (*_policy_edits(of_base, policy, names), *demands.edits)
+    file_edits = tuple(_files(base_settings, head_settings, (*rules.suites, *suites)))
+    edited_metrics = _metrics(suites, head_settings.root).intersection(
+        edit.subject for edit in file_edits
+    )
+    demands = _Asked(
+        suites, base_suites, rules, is_both=is_both, are_metrics_edited=bool(edited_metrics)
+    )
+    decisive_edits = (*_policy_edits(base_policy, policy, base_keys), *demands.edits)
     books = [RuleBook(policy=policy)]
-    books += [RuleBook(policy=of_base, criteria=demands.criteria)] if decisive else []
+    books += [RuleBook(policy=base_policy, criteria=demands.criteria)] if decisive_edits else []
     return Rules(
         settings=settings,
         suites=demands.suites,
         books=tuple(book.divided(len(books) if is_both else 1) for book in books),
         edits=Edits(
-            edits=(*decisive, *files, *_snapshots(rules.suites, suites, renamed)),
+            edits=(*decisive_edits, *file_edits, *_snapshots(rules.suites, suites, renamed)),
             unasked=demands.unasked,
         ),
         is_both=is_both,
-        problems=(*of_severity, *_unreadable(rules, is_both=is_both)),
+        problems=(*severity_notices, *_unreadable(rules, is_both=is_both)),
     )
 
 
@@ -197,20 +201,20 @@ def _dropped(
 ) -> tuple[Suite, ...]:
     """Suites of files that exist and that the base evaluates, but the change's evalgate.yml no
     longer selects. `moved_keys`: the base's names of files that were renamed."""
-    chosen_already = {suite.key for suite in suites} | set(moved_keys)
-    other_keys = (suite.key for suite in rules.suites if suite.key not in chosen_already)
-    lost = {key for key in other_keys if (head_settings.root / key).is_file()}
-    if not lost:
+    selected_keys = {suite.key for suite in suites} | set(moved_keys)
+    other_keys = (suite.key for suite in rules.suites if suite.key not in selected_keys)
+    dropped_keys = {key for key in other_keys if (head_settings.root / key).is_file()}
+    if not dropped_keys:
         return ()
     gate_file = head_settings.gate_file.model_copy(
         update={"exclude": base_settings.gate_file.exclude}
     )
-    chosen = {
+    selection = {
         name: getattr(base_settings, name) for name in CHOOSING if name not in head_settings.given
     }
-    choosing = head_settings.model_copy(update={**chosen, "gate_file": gate_file})
-    every = project.prepare(choosing, environ=environ).set_apart().suites
-    return tuple(suite for suite in every if suite.key in lost)
+    base_selection = head_settings.model_copy(update={**selection, "gate_file": gate_file})
+    all_suites = project.prepare(base_selection, environ=environ).set_apart().suites
+    return tuple(suite for suite in all_suites if suite.key in dropped_keys)
 
 
 def _with_severity(
@@ -256,7 +260,7 @@ class _Asked:
     ) -> None:
         self.edits: list[GateEdit] = []
         self.criteria: dict[str, tuple[CriterionUse, ...]] = {}
-        unasked: dict[str, None] = {}
+        unasked_criteria: dict[str, None] = {}
         all_suites = []
         for suite in suites:
             base_suite = base_suites.get(suite.key)
@@ -269,7 +273,7 @@ class _Asked:
                 all_suites.append(suite)
                 continue
             head_uses = {use.name: use for use in suite.criteria}
-            base_criteria, more = [], []
+            base_criteria, informational_criteria = [], []
             for use in base_suite.criteria:
                 head_use = head_uses.get(use.name)
                 if head_use is not None and _is_measured_alike(
@@ -279,20 +283,24 @@ class _Asked:
                 elif _is_shown_only(use):
                     continue
                 elif use.is_judged and not is_both:
-                    unasked[f"`{use.name}` in {suite.key}"] = None
+                    unasked_criteria[f"`{use.name}` in {suite.key}"] = None
                 else:
                     name = use.name if head_use is None else OF_BASE.format(use.name)
                     use = replace(use, name=name, metric=use.metric or use.name)  # noqa: PLW2901 - renamed
                     base_criteria.append(use)
-                    more.append(replace(use, threshold=None, informational=True))
+                    informational_criteria.append(replace(use, threshold=None, informational=True))
             edits = list(
                 _criteria(base_suite.criteria, suite, are_metrics_edited=are_metrics_edited)
             )
             if edits:
                 self.criteria[suite.key] = tuple(base_criteria)
                 self.edits += edits
-            all_suites.append(replace(suite, criteria=(*suite.criteria, *more)) if more else suite)
-        self.suites, self.unasked = tuple(all_suites), tuple(unasked)
+            all_suites.append(
+                replace(suite, criteria=(*suite.criteria, *informational_criteria))
+                if informational_criteria
+                else suite
+            )
+        self.suites, self.unasked = tuple(all_suites), tuple(unasked_criteria)
 
 
 def _is_measured_alike(base: CriterionUse, head: CriterionUse, *, are_metrics_edited: bool) -> bool:
@@ -690,11 +698,11 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
         (place, parts)
         for place in dict.fromkeys([".", "src", *map(str, home.parents if home else ())])
     ]
-    called = str(agent.options.get("call") or "").partition(":")[0]  # `module:function`
-    tested = {root / (f"{called.replace('.', '/')}.py" if called else ".")}
+    call_module = str(agent.options.get("call") or "").partition(":")[0]  # `module:function`
+    tested_paths = {root / (f"{call_module.replace('.', '/')}.py" if call_module else ".")}
     if home is not None:
         places += [(str(home), parts), (str(home), parts[1:] if parts[0] == "agent" else parts)]
-        tested |= {root / home, root / home / "agent.py"}
+        tested_paths |= {root / home, root / home / "agent.py"}
     for place, names in places:
         folder = root / place
         stem = folder.joinpath(*names)
@@ -706,8 +714,8 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
                 *(folder.glob("*.py") if len(names) == 1 else ()),
                 *(folder / names[0]).rglob("*.py"),
             ]
-            yield from {*module_files, *neighbors, *_imported(root, module_files, tested)} - (
-                tested - {*module_files}
+            yield from {*module_files, *neighbors, *_imported(root, module_files, tested_paths)} - (
+                tested_paths - {*module_files}
             )
 
 

@@ -169,15 +169,19 @@ def _trusted(settings: Settings, name: str, base_settings: Settings | None) -> A
     """A door's word, else the base's, else the default."""
     if name in settings.given:
         return getattr(settings, name)
-    trusted = (
+    trusted_setting = (
         Settings.model_fields[name].default
         if base_settings is None
         else getattr(base_settings, name)
     )
-    if _has_no_limit(trusted):  # a bound that the base has none of
+    if _has_no_limit(trusted_setting):  # a bound that the base has none of
         return getattr(settings, name)
     order = TELLING.get(name)
-    return trusted if order is None else min(trusted, getattr(settings, name), key=order.index)
+    return (
+        trusted_setting
+        if order is None
+        else min(trusted_setting, getattr(settings, name), key=order.index)
+    )
 
 
 def _has_no_limit(value: object) -> bool:

@@ -249,14 +249,14 @@ def _interrupt_on_signal() -> Iterator[None]:
     """While a command is at work, Ctrl-C and SIGTERM are a KeyboardInterrupt, so that it tidies
     up."""
     signal.signal(signal.SIGTERM, _interrupt)
-    outside = signal.getsignal(signal.SIGINT)
-    if outside is not signal.SIG_IGN:
+    previous_handler = signal.getsignal(signal.SIGINT)
+    if previous_handler is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
     finally:
-        if outside is not None:
-            signal.signal(signal.SIGINT, outside)
+        if previous_handler is not None:
+            signal.signal(signal.SIGINT, previous_handler)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature

@@ -128,11 +128,11 @@ def _option(name: str) -> Callable[[Command], Command]:
     default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
     if default and field.default != ():
         description += f" [default: {default}]"
-    kinds: dict[Any, str] = {int: "N", float: "NUMBER"}
+    metavars: dict[Any, str] = {int: "N", float: "NUMBER"}
     metavar = (
         "|".join(filter(None, typing.get_args(field.annotation)))
         if origin is typing.Literal
-        else kinds.get(field.annotation)
+        else metavars.get(field.annotation)
     )
     return click.option(flag, name, default=None, metavar=metavar or "TEXT", help=description)
 

@@ -80,7 +80,7 @@ def lines_of(check: Check, *, title: str = "") -> Iterator[str]:
         return
     place = _place(problem.place, title)
     yield f"  {mark}  {check.label:<11}  {plain.visible(f'{place}{problem.message} [{problem.code}]')}"
-    for line in plain.ends(check.detail, lines=DETAIL_LINES, limit=DETAIL_BYTES).splitlines():
+    for line in plain.ends(check.detail, most_lines=DETAIL_LINES, limit=DETAIL_BYTES).splitlines():
         yield f"         | {plain.visible(line)}"
     first, _, details = problem.hint.partition("\n")
     if first:

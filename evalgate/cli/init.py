@@ -39,8 +39,10 @@ def command(root: str | None, action: str, force: bool) -> int:
     settings = load.load_settings(commands.given({"root": root}))
     plan = starter.plan(settings, environ=os.environ, action=action)
     suites = plan.project.suites
-    cases = sum(len(suite.eval_set.cases) for suite in suites)
-    click.echo(f"found {words.counted(len(suites), 'suite')} with {words.counted(cases, 'case')}")
+    case_count = sum(len(suite.eval_set.cases) for suite in suites)
+    click.echo(
+        f"found {words.counted(len(suites), 'suite')} with {words.counted(case_count, 'case')}"
+    )
     if plan.elsewhere and not force:
         click.echo(
             plain.visible(

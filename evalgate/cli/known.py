@@ -106,9 +106,9 @@ def history(**values: Any) -> int:
     name, rows, names = values["case"], [("time", "commit", "verdict", "")], set[str]()
     for run in kept.runs(settings.root):
         about = run.about
-        for (suite, case), kind in about.kinds().items():
-            names.add(case)
-            if name in (case, f"{suite}:{case}"):
+        for (suite, case_id), kind in about.kinds().items():
+            names.add(case_id)
+            if name in (case_id, f"{suite}:{case_id}"):
                 commit = f"{about.commit[:7] or '-'}{'*' if about.dirty else ''}"
                 rows.append(
                     (
@@ -179,7 +179,9 @@ def accept(**values: Any) -> int:
     for stored_case in chosen:
         try:
             proposals.append(
-                edit.propose(stored_case, root=settings.root, parts=parts, run=values["run_number"])
+                edit.propose(
+                    stored_case, root=settings.root, parts=parts, run_number=values["run_number"]
+                )
             )
         except LeftAsItIs as why:
             skipped_count += 1

@@ -73,21 +73,21 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
     return lines
 
 
-def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[str]:
+def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[str]:
     """A suite in a few lines."""
     source = suite.criteria_source
     origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
     found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
     deciding = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
     judges = (
-        f" and {words.counted(expected.judge_calls, 'judge call')}" if expected.judge_calls else ""
+        f" and {words.counted(estimate.judge_calls, 'judge call')}" if estimate.judge_calls else ""
     )
-    size = f"{expected.cases} ({words.counted(expected.turns, 'turn')})"
+    size = f"{estimate.cases} ({words.counted(estimate.turns, 'turn')})"
     lines = [
         suite.key,
         f"  agent     {suite.agent.driver} {named(suite.agent)}{found_by}",
         f"  criteria  {deciding or 'none'}, from {origin}",
-        f"  cases     {size}, at least {words.counted(expected.model_calls, 'model call')}{judges}",
+        f"  cases     {size}, at least {words.counted(estimate.model_calls, 'model call')}{judges}",
     ]
     if with_cases:
         for case in suite.eval_set.cases:

@@ -147,26 +147,26 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
         part_purse, part_reruns = purse.play(cases, terms, money=money)
         purses.append(part_purse)
         reruns += part_reruns
-    swapped = [purse.Purse(terms, money=money) for _ in parts]
-    for part_purse, cases in zip(swapped, parts, strict=True):
+    swapped_purses = [purse.Purse(terms, money=money) for _ in parts]
+    for part_purse, cases in zip(swapped_purses, parts, strict=True):
         rounds = [
             (case.key, [pair.swapped() for pair in (*case.rounds, *case.pairs)]) for case in cases
         ]
         part_purse.begin([CaseRuns(key=key, rounds=pairs) for key, pairs in rounds])
-    worse = math.fsum(part_purse.worth for part_purse in purses) if parts else 1.0
-    failing = math.fsum(part_purse.failing for part_purse in purses) if parts else 1.0
+    worse_evidence = math.fsum(part_purse.worth for part_purse in purses) if parts else 1.0
+    failing_evidence = math.fsum(part_purse.failing for part_purse in purses) if parts else 1.0
     factors = {key: factor for part_purse in purses for key, factor in part_purse.factors.items()}
     largest = max(factors.values(), default=1.0)
-    is_worse, is_failing = worse >= terms.needed, failing >= terms.needed
+    is_worse, is_failing = worse_evidence >= terms.needed, failing_evidence >= terms.needed
     words = [
         part_purse.confirmations(is_worse=is_worse, is_failing=is_failing, largest=largest)
         for part_purse in purses
     ]
     return Book(
         needed=terms.needed,
-        worse=worse,
-        better=math.fsum(part_purse.worth for part_purse in swapped) if parts else 1.0,
-        failing=failing,
+        worse=worse_evidence,
+        better=math.fsum(part_purse.worth for part_purse in swapped_purses) if parts else 1.0,
+        failing=failing_evidence,
         bets=tuple(bet for part_purse in purses for bet in part_purse.bets),
         factors=factors,
         confirmations={key: word for part_words in words for key, word in part_words.items()},
@@ -245,13 +245,13 @@ def _parts(sides: Sides) -> list[list[CaseRuns]]:
     homes = sides.head.homes if sides.head.shards > 1 else {}
     parts: defaultdict[int, list[CaseRuns]] = defaultdict(list)
     broken = {suite.key for suite in sides.head.suites if suite.problem}
-    absent = {
+    absent_suites = {
         *sides.unchanged,
         *(suite.key for suite in (sides.base or sides.head).suites if suite.agent.is_absent),
     }
     for key in sides.uses:
         if sides.blocks(key) and key[0] not in broken:
-            parts[homes.get(key, 0)].append(_case(sides, key, is_absent=key[0] in absent))
+            parts[homes.get(key, 0)].append(_case(sides, key, is_absent=key[0] in absent_suites))
     return list(parts.values())
 
 
@@ -292,23 +292,23 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
 def _lost(sides: Sides, key: CaseKey) -> tuple[CriterionUse, ...]:
     """The criteria that head fails and the base passes in their first runs, if other criteria show
     the reverse: then neither run is better as a whole."""
-    firsts = [
+    first_outcomes = [
         side.outcome(side.trials[key][0]) or () for side in sides.both if side.trials.get(key)
     ]
-    if len(firsts) < len(sides.both):
+    if len(first_outcomes) < len(sides.both):
         return ()
-    rows = list(zip(pairing.deciding(sides.uses[key]), *firsts, strict=False))
-    lost = tuple(use for use, head, base in rows if head is False and base is True)
-    return lost if any(head is True and base is False for _, head, base in rows) else ()
+    rows = list(zip(pairing.deciding(sides.uses[key]), *first_outcomes, strict=False))
+    lost_uses = tuple(use for use, head, base in rows if head is False and base is True)
+    return lost_uses if any(head is True and base is False for _, head, base in rows) else ()
 
 
 def _pairs(
-    sides: Sides, heads: Iterable[GradedTrial], lost: Sequence[CriterionUse] = ()
+    sides: Sides, heads: Iterable[GradedTrial], lost_uses: Sequence[CriterionUse] = ()
 ) -> list[RunPair]:
-    """Runs of the same number on both sides, by all criteria or by those that are `lost`."""
+    """Runs of the same number on both sides, by all criteria or by those that are `lost_uses`."""
     pairs = []
     for head, base in beside(sides, heads):
-        uses = lost or sides.uses[head.key.case]
+        uses = lost_uses or sides.uses[head.key.case]
         rules = sides.policy.deviations
         pair = pairing.pair(
             head, base, uses, graded=sides.graded, deviations=rules, is_staked=not base.apart

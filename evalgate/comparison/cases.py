@@ -23,22 +23,22 @@ from evalgate.text.phrases import phrase
 
 def of(sides: Sides) -> tuple[CaseComparison, ...]:
     """Every case of head, then those that only base has."""
-    simulated = {
+    simulated_suites = {
         (suite.key, case.case_id): suite
         for suite in sides.head.suites
         for case in suite.eval_set.cases
         if case.scenario is not None
     }
-    gone = (
+    base_only_cases = (
         CaseComparison(suite=suite, case_id=case_id, status=status, why=_unpaired(status))
         for (suite, case_id), status in sides.unpaired.items()
         if (suite, case_id) not in sides.uses
     )
-    return (*(_case(sides, key, simulated.get(key)) for key in sides.uses), *gone)
+    return (*(_case(sides, key, simulated_suites.get(key)) for key in sides.uses), *base_only_cases)
 
 
-def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison:
-    """`simulated`: suite of a simulated user."""
+def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComparison:
+    """`simulated_suite`: suite of a simulated user."""
     (head_side, base_side), book = sides.both, sides.settled[0]
     status = sides.unpaired.get(key, CaseStatus.PAIRED)
     # a base result for another question, or for none, is not an outcome of this case
@@ -68,7 +68,7 @@ def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison
         reruns=comparison_book.reruns_of(sides, key),
         evidence=book.factors.get(key, 1.0),
         why=phrase("case_not_on_base") if is_lacking else _unpaired(status),
-        divergence=None if simulated is None else _divergence(sides, key, simulated),
+        divergence=None if simulated_suite is None else _divergence(sides, key, simulated_suite),
         quarantined=key in sides.shown,
     )
 

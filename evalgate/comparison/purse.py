@@ -337,9 +337,9 @@ class Purse:
         if total <= 0 or len(falls) < 2:
             return
         spread = _total(self._spread)
-        for name, parts in self._spread.items():
-            part = max(0.0, falls[name]) / total * spread / math.fsum(parts)
-            self._spread[name] = [amount * part for amount in parts]
+        for name, amounts in self._spread.items():
+            factor = max(0.0, falls[name]) / total * spread / math.fsum(amounts)
+            self._spread[name] = [amount * factor for amount in amounts]
 
     def _first(self, state: State, pair: RunPair) -> None:
         lead = (self._fell - self._rose + 0.5) / (self._fell + self._rose + 1)

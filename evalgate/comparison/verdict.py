@@ -66,18 +66,24 @@ def find(
     policy: Policy,
     *,
     comparison: Comparison | None,
-    unreliable: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
+    quarantines: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     book: Book | None = None,
 ) -> Allowed:
     """The failures that the policy allows: flaky ones, and with `threshold: new` those that the
     base has too. New cases and cases without a base result are never allowed as old failures."""
     confirmations = {} if book is None else book.confirmations
-    lost = {key for key, confirmation in confirmations.items() if confirmation is Confirmation.LOST}
-    unlooked = {
+    lost_keys = {
+        key for key, confirmation in confirmations.items() if confirmation is Confirmation.LOST
+    }
+    open_keys = {
         key for key, confirmation in confirmations.items() if confirmation is Confirmation.OPEN
     }
     origins: dict[CaseKey, FailureOrigin] = {}
-    known_failures, added, past = frozenset[CaseKey](), frozenset[CaseKey](), frozenset[CaseKey]()
+    known_failures, added_keys, drifted_keys = (
+        frozenset[CaseKey](),
+        frozenset[CaseKey](),
+        frozenset[CaseKey](),
+    )
     base = None if comparison is None else comparison.base
     if comparison is None or base is None:
         kinds = {Confirmation.FLAKY, Confirmation.LOST}
@@ -88,20 +94,24 @@ def find(
         }
     else:
         origins = {case.key: case.origin for case in comparison.cases if case.origin is not None}
-        added = frozenset(case.key for case in comparison.cases if case.status is CaseStatus.NEW)
-        old = {
+        added_keys = frozenset(
+            case.key for case in comparison.cases if case.status is CaseStatus.NEW
+        )
+        old_failures = {
             key
             for key, origin in origins.items()
             if origin in (FailureOrigin.KNOWN, FailureOrigin.MIXED)
         }
-        known_failures = frozenset(old if policy.threshold is ThresholdRule.NEW else ())
-        apart = {trial.key.case for trial in base.trials if trial.apart}
-        passed = {
+        known_failures = frozenset(old_failures if policy.threshold is ThresholdRule.NEW else ())
+        separate_keys = {trial.key.case for trial in base.trials if trial.apart}
+        passed_keys = {
             case.key
             for case in comparison.cases
             if case.base and case.base.passed > case.base.failed
         }
-        past = frozenset(apart & passed & old & (book.on_both if book else frozenset()))
+        drifted_keys = frozenset(
+            separate_keys & passed_keys & old_failures & (book.on_both if book else frozenset())
+        )
     is_cut_short = bool(run.truncated or (base is not None and base.truncated))
     return Allowed(
         origins=origins,
@@ -109,10 +119,10 @@ def find(
             key for key, confirmation in confirmations.items() if confirmation is Confirmation.FLAKY
         ),
         known=known_failures,
-        open=frozenset(lost | (unlooked - known_failures if is_cut_short else set())),
-        unreliable=unreliable,
-        added=added,
-        past=past,
+        open=frozenset(lost_keys | (open_keys - known_failures if is_cut_short else set())),
+        unreliable=quarantines,
+        added=added_keys,
+        past=drifted_keys,
     )
 
 
@@ -201,11 +211,11 @@ def _judge_suite(
         for is_new in (False, True)
     ]
     parts = parts if required < 1 and all(parts) else [counted]
-    judged = [
+    part_verdicts = [
         _judge_cases(part, policy=policy, allowed=allowed, required=required) for part in parts
     ]
-    judged.sort(key=lambda part: SEVERITY.index(next(iter(part))))
-    kind, reason = next(iter(judged[0].items()))
+    part_verdicts.sort(key=lambda part: SEVERITY.index(next(iter(part))))
+    kind, reason = next(iter(part_verdicts[0].items()))
     return SuiteVerdict(
         suite=suite.key,
         kind=kind,
@@ -213,7 +223,7 @@ def _judge_suite(
         required_pass_rate=required,
         reason=reason,
         advisory=suite.key in policy.advisory or (bool(cases) and not counted),
-        beside=frozenset().union(*judged) - {kind, VerdictKind.PASS},
+        beside=frozenset().union(*part_verdicts) - {kind, VerdictKind.PASS},
     )
 
 
@@ -266,14 +276,14 @@ def decide(
     policy: Policy,
     *,
     comparison: Comparison | None,
-    unreliable: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
+    quarantines: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     book: Book | None = None,
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
     """Combine both gates: the more severe one counts.
 
     Without a comparison only the threshold gate is asked; with one that has no base, the regression
-    gate is not measured, unless there is nothing yet that could have become worse. `unreliable`:
+    gate is not measured, unless there is nothing yet that could have become worse. `quarantines`:
     cases that are shown and never decide. `book`: the bets, of a run without a comparison; without
     it every failure counts as it is. `decided`: the cases without a comparison, if they are decided
     already."""
@@ -284,7 +294,7 @@ def decide(
     ):
         policy = policy.blocking()  # this is no outage
     book = comparison.book if comparison is not None and comparison.base is not None else book
-    allowed = find(run, policy, comparison=comparison, unreliable=unreliable, book=book)
+    allowed = find(run, policy, comparison=comparison, quarantines=quarantines, book=book)
     # what a budget cut short after the comparison is decided anew
     decided = (
         NO_VERDICTS if run.truncated else decided if comparison is None else comparison.decided

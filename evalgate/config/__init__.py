@@ -76,5 +76,5 @@ def names_with(table: type[BaseModel], *marks: Door | Heading | Decider | Trait)
 
 
 def _has(field: FieldInfo, mark: Any) -> bool:
-    marks = fact(field, type(mark))
-    return marks is mark or (isinstance(marks, Flag) and mark in marks)
+    row_mark = fact(field, type(mark))
+    return row_mark is mark or (isinstance(row_mark, Flag) and mark in row_mark)

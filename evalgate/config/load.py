@@ -52,43 +52,44 @@ def load_settings(raw_settings: Json) -> Settings:
         # a surrogate is a byte of a file name that is not UTF-8
         if reason and "surrogate" not in reason:
             raise ConfigError(f"`{config_settings.input_name(name)}` {reason}")
-    doors = _validate(raw_settings)
-    root = doors.root.resolve()
+    door_settings = _validate(raw_settings)
+    root = door_settings.root.resolve()
     try:
         if not root.is_dir():
             raise ConfigError(
-                f"the folder {str(doors.root)!r} does not exist", hint="`root` must be a folder."
+                f"the folder {str(door_settings.root)!r} does not exist",
+                hint="`root` must be a folder.",
             )
     except OSError as error:
         raise ConfigError(
-            f"the folder {str(doors.root)!r} cannot be read: {error.strerror}"
+            f"the folder {str(door_settings.root)!r} cannot be read: {error.strerror}"
         ) from error
-    reading = _within(root, _read_gate_file(root, doors.config))
-    merged = _validate({**reading.given, **raw_settings})
+    reading = _within(root, _read_gate_file(root, door_settings.config))
+    settings = _validate({**reading.given, **raw_settings})
     for name in (*places.SETTINGS, "baseline"):
-        path = places.of_setting(name, getattr(merged, name))
+        path = places.of_setting(name, getattr(settings, name))
         reason = places.why_not(root, path, trusted=True) if path else ""
         if reason:
             hint = "A path that is not below `root` is given in full, by the command line or the workflow."
             raise ConfigError(
                 f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint
             )
-    refused = [name for name in merged.env if variables.is_of_ci(name)]
-    if refused:
+    refused_names = [name for name in settings.env if variables.is_of_ci(name)]
+    if refused_names:
         raise ConfigError(
-            f"`env` names {', '.join(refused)}: the workflow's own variables are never passed to an agent",
+            f"`env` names {', '.join(refused_names)}: the workflow's own variables are never passed to an agent",
             hint="If the agent needs a token, pass a narrower one under another name.",
         )
     rules = reading.gate_file
-    if merged.agent:
-        rules = rules.model_copy(update={"agents": [AgentRule.of_short_form(merged.agent)]})
+    if settings.agent:
+        rules = rules.model_copy(update={"agents": [AgentRule.of_short_form(settings.agent)]})
     fields = {
         "gate_file": rules,
         "problems": reading.problems,
         "given": dict(raw_settings),
         "places": reading.places,
     }
-    return merged.model_copy(update={"root": root, **fields})
+    return settings.model_copy(update={"root": root, **fields})
 
 
 def render_command(settings: Settings, *, folder: str) -> str:
@@ -307,8 +308,10 @@ def line_of_input(name: str, value: str) -> str:
 
 def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
     name = config_settings.input_name(key.replace("-", "_"))
-    if instead := config_settings.REMOVED.get(key.replace("-", "_")):
-        return errors.error("removed-setting", f"the setting `{key}` was removed", place, instead)
+    if replacement := config_settings.REMOVED.get(key.replace("-", "_")):
+        return errors.error(
+            "removed-setting", f"the setting `{key}` was removed", place, replacement
+        )
     if name.replace("-", "_") in config_settings.NAMES:
         doors = config.fact(Settings.model_fields[name.replace("-", "_")], Door)
         phrases = {

@@ -144,11 +144,13 @@ def without_retries(regex: str) -> str:
     regex = "".join(
         f"(?!/){piece}" if piece.startswith("[") and piece != "[^/]" else piece for piece in pieces
     )
-    first, *inner = (_names_without_retries(names) for names in regex.split(_FOLDERS))
-    if not inner:
+    first, *inner_patterns = (_names_without_retries(names) for names in regex.split(_FOLDERS))
+    if not inner_patterns:
         return first
-    *inner, last = inner
-    return "".join([first, *(rf"(?>(?:/.+?)??{names}(?=/))" for names in inner), _FOLDERS, last])
+    *inner_patterns, last = inner_patterns
+    return "".join(
+        [first, *(rf"(?>(?:/.+?)??{names}(?=/))" for names in inner_patterns), _FOLDERS, last]
+    )
 
 
 def _names_without_retries(names: str) -> str:

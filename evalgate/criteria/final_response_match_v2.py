@@ -43,7 +43,7 @@ def grade(evidence: TrialView, *, options: AnswerOptions, ask: Asking) -> Grade:
         return pairs
     intermediate = options.include_intermediate_responses_in_final
     by_turn: dict[int, JudgedTurn] = {}
-    ballots: dict[int, SampledRequest] = {}
+    sampled_requests: dict[int, SampledRequest] = {}
     for number, (actual, expected) in enumerate(pairs, start=1):
         reference = prompting.answer_of(expected, intermediate=intermediate)
         answer = prompting.answer_of(actual, intermediate=intermediate)
@@ -57,9 +57,9 @@ def grade(evidence: TrialView, *, options: AnswerOptions, ask: Asking) -> Grade:
         else:
             request = prompting.text_of(expected.user_content)
             question = ask_match(request=request, answer=answer, reference=reference)
-            ballots[number] = judged.sampled(ask, question, parse=parse_match)
-    for number, result in ask.votes(ballots).items():
-        by_turn[number] = judged.judged_turn(result, ballots[number], turn=number)
+            sampled_requests[number] = judged.sampled(ask, question, parse=parse_match)
+    for number, result in ask.votes(sampled_requests).items():
+        by_turn[number] = judged.judged_turn(result, sampled_requests[number], turn=number)
     nothing = NotEvaluated(
         reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer"
     )

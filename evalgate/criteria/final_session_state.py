@@ -62,16 +62,18 @@ def grade(evidence: TrialView, *, options: StateOptions) -> Grade:
         )
     expected = _without(evidence.case.expects_state, options.ignore)
     actual = _without(evidence.final_state, options.ignore)
-    subset = options.match is StateMatch.SUBSET
-    compared = dict.fromkeys([*expected, *options.matchers, *(() if subset else actual)])
-    if not compared and subset:
+    is_subset = options.match is StateMatch.SUBSET
+    compared_keys = dict.fromkeys([*expected, *options.matchers, *(() if is_subset else actual)])
+    if not compared_keys and is_subset:
         return NotEvaluated(
             reason=Reason.REFERENCE_MISSING, message="the case specifies no state to compare"
         )
-    wrong = json_match.entries_differing(actual, expected, matchers=options.matchers, subset=subset)
-    value = turns.mean([0 if key in wrong else 1 for key in compared] or [1])
+    wrong_keys = json_match.entries_differing(
+        actual, expected, matchers=options.matchers, subset=is_subset
+    )
+    value = turns.mean([0 if key in wrong_keys else 1 for key in compared_keys] or [1])
     findings = []
-    for key in wrong:
+    for key in wrong_keys:
         expectation = _shown(expected.get(key, json_match.MISSING))
         if key in options.matchers:
             expectation = json.dumps(options.matchers[key].compact(), ensure_ascii=False)

@@ -67,14 +67,14 @@ def grade(evidence: TrialView, *, options: HallucinationOptions, ask: Asking) ->
         _each_sentence(result, passage.text)
         for result, passage in zip(_split(checked, ask), checked, strict=True)
     ]
-    ballots = {
+    sampled_requests = {
         place: _validation(passage, sentences, ask)
         for place, (passage, sentences) in enumerate(zip(checked, segmented, strict=True))
         if not isinstance(sentences, NotEvaluated) and sentences
     }
-    results = ask.votes(ballots)
+    results = ask.votes(sampled_requests)
     by_text = [
-        _judged(passage, sentences, ballots.get(place), results.get(place))
+        _judged(passage, sentences, sampled_requests.get(place), results.get(place))
         for place, (passage, sentences) in enumerate(zip(checked, segmented, strict=True))
     ]
     by_turn = []
@@ -137,18 +137,18 @@ def _validation(checked: Checked, sentences: Sequence[str], ask: Asking) -> Samp
 def _judged(
     checked: Checked,
     sentences: tuple[str, ...] | NotEvaluated,
-    ballot: SampledRequest | None,
+    sampled_request: SampledRequest | None,
     result: VoteResult | None,
 ) -> JudgedTurn:
     """What came of one text: the share of its sentences that are borne out, or why it is
     unknown."""
     if isinstance(sentences, NotEvaluated):
         return JudgedTurn(lack=sentences)
-    if ballot is None or result is None:
+    if sampled_request is None or result is None:
         return JudgedTurn()
     pairs = list(zip(sentence_names(sentences), sentences, strict=True))
     findings = tuple(
-        judged.finding_of(result, ballot, item=name, subject=sentence, turn=checked.turn)
+        judged.finding_of(result, sampled_request, item=name, subject=sentence, turn=checked.turn)
         for name, sentence in pairs
     )
     lacks = [judged.lack_of(result.items[name], result.samples) for name, _ in pairs]
@@ -156,7 +156,7 @@ def _judged(
     passed = [
         verdict.passed for name, _ in pairs if (verdict := result.items[name]).passed is not None
     ]
-    if lack is not None and (ballot.deviations.turn_unjudged or not passed):
+    if lack is not None and (sampled_request.deviations.turn_unjudged or not passed):
         return JudgedTurn(findings=findings, lack=lack)
     return JudgedTurn(scores=(Fraction(sum(passed), len(passed)),), findings=findings, lack=lack)
 

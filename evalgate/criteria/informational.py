@@ -21,7 +21,7 @@ def grade_tool_calls(evidence: TrialView, deviations: Deviations) -> Grade:
         None if turn.events is None and deviations.steps_unrecorded else float(len(turn.tool_calls))
         for turn in evidence.actual
     )
-    return turns.inform(counts, nothing="no steps were recorded")
+    return turns.inform(counts, absence_text="no steps were recorded")
 
 
 def grade_model_calls(evidence: TrialView, deviations: Deviations) -> Grade:
@@ -38,7 +38,7 @@ def grade_model_calls(evidence: TrialView, deviations: Deviations) -> Grade:
         counts.append(
             float(count) if count or not (deviations.model_calls_untold or events is None) else None
         )
-    return turns.inform(counts, nothing="no event records a model call")
+    return turns.inform(counts, absence_text="no event records a model call")
 
 
 # --- tokens ---

@@ -111,9 +111,11 @@ class Asking:
     deviations: Deviations = OURS
     repeat: int | str = 0
 
-    def votes(self, ballots: Mapping[int, SampledRequest]) -> dict[int, VoteResult]:
+    def votes(self, sampled_requests: Mapping[int, SampledRequest]) -> dict[int, VoteResult]:
         """What the panel says of each of the ballots, which are asked at once."""
-        return dict(zip(ballots, self.panel.vote_all(list(ballots.values())), strict=True))
+        return dict(
+            zip(sampled_requests, self.panel.vote_all(list(sampled_requests.values())), strict=True)
+        )
 
 
 def why_unready(evidence: TrialView) -> NotEvaluated | None:
@@ -184,7 +186,7 @@ def sampled(
 
 def finding_of(
     result: VoteResult,
-    ballot: SampledRequest,
+    sampled_request: SampledRequest,
     *,
     item: str = "",
     subject: str = "",
@@ -199,7 +201,7 @@ def finding_of(
         score=None if verdict.passed is None else float(verdict.passed),
         subject=subject,
         opinions=tuple(opinion_of(sample, item) for sample in result.samples),
-        spared=0 if verdict.passed is None else ballot.num_samples - len(result.samples),
+        spared=0 if verdict.passed is None else sampled_request.num_samples - len(result.samples),
     )
 
 
@@ -222,7 +224,7 @@ def opinion_of(sample: Sample, item: str) -> Opinion:
 
 def judged_turn(
     result: VoteResult,
-    ballot: SampledRequest,
+    sampled_request: SampledRequest,
     *,
     turn: int,
     subject: str = "",
@@ -234,7 +236,7 @@ def judged_turn(
     value = None if verdict.passed is None else float(verdict.passed) if score is None else score
     return JudgedTurn(
         scores=() if value is None else (value,),
-        findings=(finding_of(result, ballot, turn=turn, subject=subject),),
+        findings=(finding_of(result, sampled_request, turn=turn, subject=subject),),
         lack=lack_of(verdict, result.samples),
     )
 

@@ -61,12 +61,12 @@ class _Spacing(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        mark = unicodedata.category(char).startswith("M")
-        spaced = char if mark or char.isalnum() else " "
+        is_mark = unicodedata.category(char).startswith("M")
+        spaced = char if is_mark or char.isalnum() else " "
         if any(first <= code <= last for first, last in _ONE_BY_ONE):
             spaced = f" {char} "
         elif any(first <= code <= last for first, last in _CLUSTERED):
-            spaced = char if mark else f" {char}"
+            spaced = char if is_mark else f" {char}"
         self[code] = spaced
         return spaced
 

@@ -363,19 +363,19 @@ def grade_turns(
     nothing = no_rubrics(rubric_type)
     if not (ask.deviations.turn_without_rubrics or all(rubrics)):
         return nothing
-    ballots = {
+    sampled_requests = {
         number: _sampled(ask, render(invocation, turn_rubrics), turn_rubrics)
         for number, (invocation, turn_rubrics) in enumerate(
             zip(evidence.actual, rubrics, strict=True), start=1
         )
         if turn_rubrics
     }
-    results = ask.votes(ballots)
+    results = ask.votes(sampled_requests)
     counted = None if ask.deviations.own_rubrics else {rubric.rubric_id for rubric in rubrics[-1]}
     by_turn = [
         judge_rubrics(
             results[number],
-            ballots[number],
+            sampled_requests[number],
             [rubric for rubric in turn_rubrics if counted is None or rubric.rubric_id in counted],
             turn=number,
         )
@@ -393,10 +393,10 @@ def grade_conversation(
     nothing = no_rubrics(rubric_type)
     if not rubrics:
         return nothing
-    ballot = _sampled(
+    sampled_request = _sampled(
         ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics
     )
-    only = judge_rubrics(ask.panel.vote(ballot), ballot, rubrics, turn=None)
+    only = judge_rubrics(ask.panel.vote(sampled_request), sampled_request, rubrics, turn=None)
     grade = judged.conclude([only], nothing=nothing, deviations=ask.deviations)
     return judged.at_the_end(grade, turns_before=len(actual) - 1)
 
@@ -408,7 +408,11 @@ def no_rubrics(rubric_type: str) -> NotEvaluated:
 
 
 def judge_rubrics(
-    result: VoteResult, ballot: SampledRequest, rubrics: Sequence[Rubric], *, turn: int | None
+    result: VoteResult,
+    sampled_request: SampledRequest,
+    rubrics: Sequence[Rubric],
+    *,
+    turn: int | None,
 ) -> JudgedTurn:
     """The verdicts of a ballot, one finding a rubric; lacking as soon as one rubric has none (in
     ADK: all)."""
@@ -416,11 +420,13 @@ def judge_rubrics(
     lacks = [judged.lack_of(verdict, result.samples) for verdict in verdicts]
     scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)
     lack = next((lack for lack in lacks if lack is not None), None)
-    is_partial = bool(scores) and not ballot.deviations.turn_unjudged
+    is_partial = bool(scores) and not sampled_request.deviations.turn_unjudged
     return JudgedTurn(
         scores=scores,
         findings=tuple(
-            judged.finding_of(result, ballot, item=rubric.rubric_id, subject=rubric.text, turn=turn)
+            judged.finding_of(
+                result, sampled_request, item=rubric.rubric_id, subject=rubric.text, turn=turn
+            )
             for rubric in rubrics
         ),
         lack=None if is_partial else lack,

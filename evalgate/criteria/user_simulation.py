@@ -70,14 +70,19 @@ def grade(
     scenario = evidence.case.scenario
     if scenario is None:
         return NO_SCENARIO
-    ballots = _sampled(evidence, scenario, options, ask)
-    results = ask.panel.vote_all(ballots)
+    sampled_requests = _sampled(evidence, scenario, options, ask)
+    results = ask.panel.vote_all(sampled_requests)
     count = len(evidence.actual)
     votes = [
         judged.judged_turn(
-            result, ballot, turn=min(number, count), subject="the end" if number > count else ""
+            result,
+            sampled_request,
+            turn=min(number, count),
+            subject="the end" if number > count else "",
         )
-        for number, (ballot, result) in enumerate(zip(ballots, results, strict=True), start=2)
+        for number, (sampled_request, result) in enumerate(
+            zip(sampled_requests, results, strict=True), start=2
+        )
     ]
     by_turn = [_first(evidence.actual[0], scenario), *votes]
     if not ask.deviations.simulator_turn_unjudged:

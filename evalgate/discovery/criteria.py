@@ -170,18 +170,20 @@ def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list
     them."""
     fields = spec.options.model_fields.items()
     option_names = {name for field, info in fields for name in (field, info.alias) if name}
-    unknown = set() if spec.ours else set(use.options) - option_names
-    options = {name: value for name, value in use.options.items() if name not in unknown}
+    unknown_names = set() if spec.ours else set(use.options) - option_names
+    options = {name: value for name, value in use.options.items() if name not in unknown_names}
     problems = [
         problem
         for name in use.options
-        if name in unknown and (problem := _unknown_option(use, spec, name))
+        if name in unknown_names and (problem := _unknown_option(use, spec, name))
     ]
     try:
         valid = spec.options.model_validate(options)
     except ValidationError as error:
-        wrong = [_option_problem(use, spec, finding) for finding in error.errors(include_url=False)]
-        return use.options, [*problems, *wrong]
+        invalid_options = [
+            _option_problem(use, spec, finding) for finding in error.errors(include_url=False)
+        ]
+        return use.options, [*problems, *invalid_options]
     return valid.model_dump(mode="json", exclude_unset=True), problems
 
 
@@ -325,13 +327,17 @@ class CriteriaFinder:
     ) -> tuple[tuple[CriterionUse, ...], ConfigOrigin, str]:
         if self._settings.criteria:
             root = self.tree.root
-            full = root / self._settings.criteria
+            criteria_path = root / self._settings.criteria
             file = (
-                full.relative_to(root).as_posix() if full.is_relative_to(root) else full.as_posix()
+                criteria_path.relative_to(root).as_posix()
+                if criteria_path.is_relative_to(root)
+                else criteria_path.as_posix()
             )
             named_by = "It is set as `criteria`; ADK would silently use its defaults."
             uses = self._of_file(
-                file, named_by=named_by, read=lambda label: walk.read_named(full, label=label)
+                file,
+                named_by=named_by,
+                read=lambda label: walk.read_named(criteria_path, label=label),
             )
             return uses, ConfigOrigin.EXPLICIT, file
         index, rule = -1, None  # the last rule that speaks of the criteria of the file

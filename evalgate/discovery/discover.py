@@ -193,7 +193,7 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
         *(file for library in libraries for file in library.files()),
     }
     found_ever -= read.others
-    unheeded = _unheeded(
+    unheeded_problems = _unheeded(
         tree,
         settings,
         suites,
@@ -204,8 +204,14 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
         names=names,
     )
     defaults = criteria.defaults_problems(on_defaults, tree)
-    of_criteria = (*finder.problems, *finder.elsewhere(), *defaults)
-    problems = (*search.problems, *search.unrun, *of_criteria, *agent_problems, *unheeded)
+    criteria_problems = (*finder.problems, *finder.elsewhere(), *defaults)
+    problems = (
+        *search.problems,
+        *search.unrun,
+        *criteria_problems,
+        *agent_problems,
+        *unheeded_problems,
+    )
     return Discovery(
         suites=suites, problems=problems, unread=unread, tree=tree, libraries=libraries
     )
@@ -270,53 +276,58 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
     root, exclude = settings.root, settings.gate_file.exclude
     texts = [_relative(text, root) for text in settings.paths]
     tree = tree or Tree(root, exclude=exclude)
-    passed_over = folders_named(texts, files=_files(root, tree.evaluation_files))
-    if passed_over:
-        tree = Tree(root, exclude=exclude, also=passed_over)
+    ignored_folders = folders_named(texts, files=_files(root, tree.evaluation_files))
+    if ignored_folders:
+        tree = Tree(root, exclude=exclude, also=ignored_folders)
     files = _files(root, tree.evaluation_files)
-    parsed = [parse_selection(text, files=files) for text in texts]
+    file_selections = [parse_selection(text, files=files) for text in texts]
     named_files = {
         key
-        for selection in parsed
+        for selection in file_selections
         if isinstance(selection, Selection) and selection.is_file
         for key in selection.keys
     }
-    by_format = [
+    files_by_format = [
         (row, row.find(tree, exclude=exclude, named_files=named_files))
         for row in formats.FORMATS.values()
     ]
-    format_files = tuple(sorted({file for _, files in by_format for file in files}))
-    within = _files(root, format_files, is_file=lambda path: path in format_files)
-    alike = [parse_selection(text, files=within) for text in texts]
-    of_libraries = (
-        {key for selection in alike if isinstance(selection, Selection) for key in selection.keys}
+    format_files = tuple(sorted({file for _, files in files_by_format for file in files}))
+    library_files = _files(root, format_files, is_file=lambda path: path in format_files)
+    library_selections = [parse_selection(text, files=library_files) for text in texts]
+    library_keys = (
+        {
+            key
+            for selection in library_selections
+            if isinstance(selection, Selection)
+            for key in selection.keys
+        }
         if texts
         else set(format_files)
     )
-    unmatched = [
-        other if "Did you mean" in other.hint else problem
-        for problem, other in zip(parsed, alike, strict=True)
-        if isinstance(problem, Problem) and isinstance(other, Problem)
+    unmatched_problems = [
+        library_problem if "Did you mean" in library_problem.hint else problem
+        for problem, library_problem in zip(file_selections, library_selections, strict=True)
+        if isinstance(problem, Problem) and isinstance(library_problem, Problem)
     ]
     chosen = [
         selection
-        for selection in parsed
-        if isinstance(selection, Selection) and not of_libraries.issuperset(selection.keys)
+        for selection in file_selections
+        if isinstance(selection, Selection) and not library_keys.issuperset(selection.keys)
     ]
-    exact = {key for selection in chosen if selection.is_file for key in selection.keys}
-    _add_configs(tree, exact)
+    exact_files = {key for selection in chosen if selection.is_file for key in selection.keys}
+    _add_configs(tree, exact_files)
     libraries = (
-        row.read(tree, files, chosen=of_libraries.intersection(files))
-        for row, files in by_format
-        if not of_libraries.isdisjoint(files)
+        row.read(tree, files, chosen=library_keys.intersection(files))
+        for row, files in files_by_format
+        if not library_keys.isdisjoint(files)
     )
     return SelectedFiles(
         tree=tree,
         chosen=chosen,
-        exact=exact,
+        exact=exact_files,
         libraries=tuple(filter(None, libraries)),
-        within=[selection for selection in alike if isinstance(selection, Selection)],
-        unmatched=tuple(unmatched),
+        within=[selection for selection in library_selections if isinstance(selection, Selection)],
+        unmatched=tuple(unmatched_problems),
     )
 
 

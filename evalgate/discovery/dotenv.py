@@ -80,12 +80,12 @@ def of_judges(
                 file_values = {
                     name: value for name, value in file_values.items() if name not in keys
                 }
-        new = {
+        new_values = {
             name: value for name, value in file_values.items() if name not in judge_values
         }  # of two agents' the first counts
-        if new:
-            judge_values |= new
-            used[file] = tuple(new)
+        if new_values:
+            judge_values |= new_values
+            used[file] = tuple(new_values)
     return JudgeEnvironment(environ={**judge_values, **environ}, used=used, unused=tuple(unused))
 
 

@@ -161,12 +161,14 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
     idle = [case for case in cases if case.conversation and not _deciding(suite, case)]
     if idle:
         is_whole = len(idle) == len(cases)
-        who = (
+        subject = (
             "no case expects"
             if is_whole
             else f"{_named(idle)} {'does' if len(idle) == 1 else 'do'} not expect"
         )
-        message = f"{who} an answer or tool calls, so the default criteria have nothing to assert"
+        message = (
+            f"{subject} an answer or tool calls, so the default criteria have nothing to assert"
+        )
         hint = "Add `final_response` or `intermediate_data`; or a test_config.json with criteria that need no reference"
         hint += ", such as rubrics."
         tell = errors.error if is_whole else errors.warning
@@ -176,32 +178,32 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
 def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterator[Problem]:
     """A reference-based criterion has nothing to compare with: an error if nowhere, a warning if in
     some cases."""
-    static = [case for case in suite.eval_set.cases if case.conversation]
-    needing = {use.name for use in _uses_with(suite, Need.REFERENCE)}
+    scripted_cases = [case for case in suite.eval_set.cases if case.conversation]
+    reference_uses = {use.name for use in _uses_with(suite, Need.REFERENCE)}
     for use in suite.criteria:
-        if use.code is not None or (use.name not in needing and use.name != STATE):
+        if use.code is not None or (use.name not in reference_uses and use.name != STATE):
             continue
         serves = _SERVES.get(use.name, _answers)
         lacks = _LACKS_REFERENCE.get(use.name)
-        lacking = [
+        lacking_cases = [
             case
-            for case in static
+            for case in scripted_cases
             if (lacks(case) if lacks else not all(serves(turn) for turn in case.conversation or ()))
         ]
-        if not lacking:
+        if not lacking_cases:
             continue
-        expectation = _missing(use, lacking, serves)
+        expectation = _missing(use, lacking_cases, serves)
         judged = use.name != STATE and any(
-            serves(turn) for case in static for turn in case.conversation or ()
+            serves(turn) for case in scripted_cases for turn in case.conversation or ()
         )
-        if len(lacking) == len(static) and not judged:
+        if len(lacking_cases) == len(scripted_cases) and not judged:
             message = f"`{use.name}`: no case has an {expectation} to compare with"
             file = suite.criteria_source.file
             source = file or "the criteria (ADK's defaults are in use: add a test_config.json)"
             hint = f"Add one to each case, or remove `{use.name}` from {source}."
             yield errors.error("reference-missing", message, place=Place(file=suite.key), hint=hint)
         else:
-            message = f"`{use.name}`: no {expectation} in {_turns_without(lacking, use)}"
+            message = f"`{use.name}`: no {expectation} in {_turns_without(lacking_cases, use)}"
             in_adk = {ANSWER: "scores it 0", MATCH: "has it compared with an empty answer"}.get(
                 use.name
             )
@@ -209,7 +211,10 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
             if in_adk and not deviations.reference_empty:
                 hint = f"With `adk_compat` evalgate {in_adk}, as ADK does."
             yield errors.warning(
-                "reference-missing-in-case", message, place=_place_of(suite, lacking[0]), hint=hint
+                "reference-missing-in-case",
+                message,
+                place=_place_of(suite, lacking_cases[0]),
+                hint=hint,
             )
 
 
@@ -253,7 +258,7 @@ def rubrics_missing(suite: Suite) -> Iterator[Problem]:
     """A rubric criterion without rubrics in its options, in the case or in a turn."""
     for use in _uses_with(suite, Need.RUBRICS):
         cases = suite.eval_set.cases
-        lacking = [
+        lacking_cases = [
             case
             for case in cases
             if not (
@@ -262,15 +267,17 @@ def rubrics_missing(suite: Suite) -> Iterator[Problem]:
                 or any(turn.rubrics for turn in case.conversation or ())
             )
         ]
-        if lacking and len(lacking) == len(cases):
+        if lacking_cases and len(lacking_cases) == len(cases):
             message = f"`{use.name}` has no rubrics, and neither has any case"
             hint = 'Add `"rubrics": [{"rubric_id": "...", "rubric_content": {"text_property": "..."}}]`.'
             yield errors.error(
                 "no-rubrics", message, place=use.place or Place(file=suite.key), hint=hint
             )
-        elif lacking:
-            message = f"`{use.name}`: no rubrics for {_named(lacking)}"
-            yield errors.warning("no-rubrics-in-case", message, place=_place_of(suite, lacking[0]))
+        elif lacking_cases:
+            message = f"`{use.name}`: no rubrics for {_named(lacking_cases)}"
+            yield errors.warning(
+                "no-rubrics-in-case", message, place=_place_of(suite, lacking_cases[0])
+            )
 
 
 def metrics_not_run(suite: Suite) -> Iterator[Problem]:
@@ -315,13 +322,15 @@ _SERVES: Mapping[str, Callable[[Invocation], bool]] = {ANSWER: _has_words}
 
 
 def _missing(
-    use: CriterionUse, lacking: Sequence[Case], serves: Callable[[Invocation], bool]
+    use: CriterionUse, lacking_cases: Sequence[Case], serves: Callable[[Invocation], bool]
 ) -> str:
     """What the cases lack, in words."""
     if use.name == STATE:
         return "expected final session state"
-    silent = (turn for case in lacking for turn in case.conversation or () if not serves(turn))
-    wordless = any(_answers(turn) for turn in silent)
+    unserved_turns = (
+        turn for case in lacking_cases for turn in case.conversation or () if not serves(turn)
+    )
+    wordless = any(_answers(turn) for turn in unserved_turns)
     return "expected `final_response` with text" if wordless else "expected `final_response`"
 
 

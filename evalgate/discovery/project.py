@@ -63,8 +63,8 @@ class Project:
 
     def sound(self) -> tuple[Suite, ...]:
         """The suites without an error of their own."""
-        broken = self.broken()
-        return tuple(suite for suite in self.suites if suite.key not in broken)
+        broken_keys = self.broken()
+        return tuple(suite for suite in self.suites if suite.key not in broken_keys)
 
     def only_not_run(self) -> bool:
         """True if the only problem is that evaluations which the user named are not run."""

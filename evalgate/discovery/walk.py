@@ -266,10 +266,10 @@ class Tree:
     def _in_ignored_folders(self) -> Iterator[str]:
         """The evaluation files in folders that git ignores, as far as these are no environments or
         caches."""
-        pending = self._ignored_folders
+        pending_folders = self._ignored_folders
         remaining_entries = MOST_IGNORED_ENTRIES
-        while pending and remaining_entries > 0:
-            prefix = pending.pop(0)
+        while pending_folders and remaining_entries > 0:
+            prefix = pending_folders.pop(0)
             try:
                 with os.scandir(self.root / prefix) as listing:
                     entries = {
@@ -285,7 +285,7 @@ class Tree:
                     if name.endswith(EVALUATION_ENDINGS)
                 )
                 yield from (f"{prefix}{name}" for name, entry in candidates if _is_own_file(entry))
-                pending.extend(_folders(prefix, entries))
+                pending_folders.extend(_folders(prefix, entries))
 
 
 def _folders(prefix: str, entries: Entries) -> Iterator[str]:

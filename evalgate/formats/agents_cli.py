@@ -119,9 +119,12 @@ class _SessionReader:
             )
         path: Path = (*self.path, key)
         if recorded:
-            answers = self.fields.get("responses")
-            key, value = "responses", answers[-1] if isinstance(answers, list) and answers else None
-            path = (*self.path, key, len(answers) - 1 if isinstance(answers, list) else 0)
+            responses = self.fields.get("responses")
+            key, value = (
+                "responses",
+                responses[-1] if isinstance(responses, list) and responses else None,
+            )
+            path = (*self.path, key, len(responses) - 1 if isinstance(responses, list) else 0)
         if isinstance(value, dict) and "response" in value:
             value, path = value["response"], (*path, "response")
         if value is None:
@@ -143,8 +146,8 @@ class _SessionReader:
         groups = self.fields.get("rubric_groups")
         rubrics: list[Rubric] = []
         for group in groups.values() if isinstance(groups, dict) else ():
-            listed = group.get("rubrics") if isinstance(group, dict) else None
-            for rubric in listed if isinstance(listed, list) else ():
+            raw_rubrics = group.get("rubrics") if isinstance(group, dict) else None
+            for rubric in raw_rubrics if isinstance(raw_rubrics, list) else ():
                 if isinstance(rubric, dict):
                     rubrics.append(_rubric(rubric, number=len(rubrics) + 1))
         return tuple(rubrics)
@@ -184,13 +187,13 @@ class _SessionReader:
             if not isinstance(raw, list):
                 self.problems.error("missing-key", "`events` is missing", path=turn_path)
                 continue
-            read = [
+            events = [
                 repair.read_event(event, path=(*turn_path, "events", j), problems=self.problems)
                 for j, event in enumerate(raw)
             ]
             name = turn.get("turn_id") or turn.get("turnId") or ""
             recorded_turns.append(
-                adk_shapes.turn_of([event for event in read if event], invocation_id=str(name))
+                adk_shapes.turn_of([event for event in events if event], invocation_id=str(name))
             )
         return recorded_turns
 
@@ -199,10 +202,10 @@ def _rubric(raw: JsonObject, *, number: int) -> Rubric:
     content = raw.get("content") or raw.get("rubric_content") or {}
     text = content
     if isinstance(content, dict):
-        inner = content.get("property")
+        rubric_property = content.get("property")
         text = (
-            inner.get("description")
-            if isinstance(inner, dict)
+            rubric_property.get("description")
+            if isinstance(rubric_property, dict)
             else content.get("text_property", "")
         )
     name = raw.get("rubric_id") or raw.get("rubricId") or f"rubric_{number}"

@@ -66,12 +66,14 @@ class _Cases:
             self._copies.clear()
             self.place = place
             is_dataset = len(path) > 1 and agents_cli.is_dataset_case(raw)
-            of_object = Dialect.AGENTS_CLI if is_dataset else Dialect.ADK
-            self.dialect = _dialect_of_list(raw) if len(path) == 1 else of_object
+            object_dialect = Dialect.AGENTS_CLI if is_dataset else Dialect.ADK
+            self.dialect = _dialect_of_list(raw) if len(path) == 1 else object_dialect
         case = None
         if len(path) > 1:
-            read = agents_cli.read_case if agents_cli.is_dataset_case(raw) else repair.read_case
-            case = read(raw, path=path, place=place, problems=self._problems)
+            read_case = (
+                agents_cli.read_case if agents_cli.is_dataset_case(raw) else repair.read_case
+            )
+            case = read_case(raw, path=path, place=place, problems=self._problems)
         elif self.dialect is Dialect.FLAT_LIST:
             turn = _turn(raw, path=path, problems=self._problems)
             self.turns += [turn] if turn is not None else []
@@ -85,28 +87,28 @@ class _Cases:
     def _renamed(self, case: Case, path: Path) -> Case:
         """The case, with a number after its id if another case has that id. ADK runs both, and
         results are stored by id."""
-        earlier = self._by_id.get(case.case_id)
-        if earlier is not None:
-            name = case.case_id
-            while name in self._by_id:
+        first_case = self._by_id.get(case.case_id)
+        if first_case is not None:
+            new_id = case.case_id
+            while new_id in self._by_id:
                 self._copies[case.case_id] += 1
-                name = f"{case.case_id} ({self._copies[case.case_id] + 1})"
-            location = f" (the first is at {earlier.place})" if earlier.place else ""
-            message = f"the case id {case.case_id!r} is already used{location}; this case is called {name!r}"
+                new_id = f"{case.case_id} ({self._copies[case.case_id] + 1})"
+            location = f" (the first is at {first_case.place})" if first_case.place else ""
+            message = f"the case id {case.case_id!r} is already used{location}; this case is called {new_id!r}"
             hint = "Give each case in a file a unique id."
             self._problems.warning("duplicate-case-id", message, path=path, hint=hint)
-            case = replace(case, case_id=name)
+            case = replace(case, case_id=new_id)
         self._by_id[case.case_id] = case
         return case
 
 
 def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSetReading:
-    written = next((key for key in members if to_snake(key) == "eval_cases"), None)
-    if written is None:
-        near = words.nearest(
+    cases_key = next((key for key in members if to_snake(key) == "eval_cases"), None)
+    if cases_key is None:
+        near_key = words.nearest(
             "eval_cases", [key for key, value in members.items() if isinstance(value, list)]
         )
-        hint = f"`{near}` looks similar, but its items are not ADK cases" if near else ""
+        hint = f"`{near_key}` looks similar, but its items are not ADK cases" if near_key else ""
         message = (
             f"this is not {_sought(problems.file)}: there is no `eval_cases`; {_found(members)}"
         )
@@ -124,7 +126,7 @@ def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSe
     if not isinstance(fields["eval_cases"], list):
         type_name = described(fields["eval_cases"])
         problems.error(
-            "wrong-type", f"expected a list of cases, found {type_name}", path=(written,)
+            "wrong-type", f"expected a list of cases, found {type_name}", path=(cases_key,)
         )
     eval_set_id = _eval_set_id(fields, dialect, problems)
     name = _text_or_none(fields, "name", problems)
@@ -182,7 +184,7 @@ def _fields(members: JsonObject, dialect: Dialect, problems: Problems) -> JsonOb
             fields[name] = value
         elif not key.startswith(("_", "$")):
             near = words.nearest(
-                name, known_names - {to_snake(other) for other in members}, cutoff=0.8
+                name, known_names - {to_snake(member_key) for member_key in members}, cutoff=0.8
             )
             problems.unknown_key("an evaluation set", path=(key,), near=near)
     return fields
@@ -221,16 +223,18 @@ def _text_or_none(fields: JsonObject, key: str, problems: Problems) -> str | Non
 
 
 def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
-    name = _stem(problems.file)
+    set_id = _stem(problems.file)
     if cases.dialect is Dialect.UNKNOWN and not problems.failed:
         problems.error(
             "not-an-eval-set",
             "this list is empty; an evaluation set is an object with `eval_cases`",
         )
-    listed = tuple(cases.cases)
+    listed_cases = tuple(cases.cases)
     if cases.dialect is Dialect.FLAT_LIST:
-        listed = (Case(case_id=name, conversation=tuple(cases.turns), place=cases.place),)
-    eval_set = None if problems.failed else EvalSet(eval_set_id=name, cases=listed, name=name)
+        listed_cases = (Case(case_id=set_id, conversation=tuple(cases.turns), place=cases.place),)
+    eval_set = (
+        None if problems.failed else EvalSet(eval_set_id=set_id, cases=listed_cases, name=set_id)
+    )
     return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=cases.dialect)
 
 
@@ -262,11 +266,11 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
     is_expected = raw.get("reference", "") is not None
     reference = _value(raw, "reference", "", path=path, problems=problems) if is_expected else ""
     key = "expected_tool_use"
-    called = [
-        _call(item, (*path, key, i), problems)
-        for i, item in enumerate(_value(raw, key, [], path=path, problems=problems))
+    parsed_calls = [
+        _call(raw_call, (*path, key, i), problems)
+        for i, raw_call in enumerate(_value(raw, key, [], path=path, problems=problems))
     ]
-    calls = tuple(call for call in called if call is not None)
+    calls = tuple(call for call in parsed_calls if call is not None)
     spoken_events = _spoken(raw, path, problems)
     _tell_unused_of_turn(raw, path, problems)
     if problems.failed > earlier_failures:
@@ -312,14 +316,14 @@ _KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
 def _value(
     fields: JsonObject,
     key: str,
-    absent: Any,
+    default: Any,
     *,
     path: Path,
     problems: Problems,
     required: bool = False,
 ) -> Any:
-    """The value of `key`, else `absent`; both have the same type."""
-    value = fields.get(key, absent)
+    """The value of `key`, else `default`; both have the same type."""
+    value = fields.get(key, default)
     if required and key not in fields:
         problems.error(
             "missing-key",
@@ -327,18 +331,18 @@ def _value(
             path=path,
             hint=json_source.instead_of(key, fields),
         )
-    elif isinstance(value, type(absent)):
+    elif isinstance(value, type(default)):
         return value
     elif value is None and not required:
         problems.warning(
             "adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key)
         )
     else:
-        expected = _KINDS[type(absent)]
+        expected = _KINDS[type(default)]
         problems.error(
             "wrong-type", f"expected {expected}, found {described(value)}", path=(*path, key)
         )
-    return absent
+    return default
 
 
 def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
@@ -367,7 +371,7 @@ def _named_call(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, A
     because a call without arguments asserts less."""
     earlier_failures = problems.failed
     call: JsonObject = {key: raw[key] for key in _CALL if key in raw}
-    unknown = []
+    unknown_keys = []
     for key, value in raw.items():
         name = to_snake(key)
         adk_key = name if name in _CALL else _CALL_OTHERS.get(name)
@@ -383,11 +387,11 @@ def _named_call(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, A
                 else value
             )
         elif name not in _CALL_UNREAD and not key.startswith("_"):
-            unknown.append(key)
-    absent = _CALL - call.keys()
-    for key in unknown:
-        near = words.nearest(key, absent, cutoff=0.8)
-        if near is None and "tool_input" in absent and isinstance(raw[key], dict):
+            unknown_keys.append(key)
+    absent_keys = _CALL - call.keys()
+    for key in unknown_keys:
+        near = words.nearest(key, absent_keys, cutoff=0.8)
+        if near is None and "tool_input" in absent_keys and isinstance(raw[key], dict):
             near = "tool_input"
         problems.unknown_key(
             "an expected tool call", path=(*path, key), near=near, is_error=near is not None
@@ -404,23 +408,25 @@ def _named_call(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, A
 def _spoken(turn: JsonObject, path: Path, problems: Problems) -> tuple[Event, ...]:
     events: list[Event] = []
     key = "expected_intermediate_agent_responses"
-    for i, item in enumerate(_value(turn, key, [], path=path, problems=problems)):
+    for i, raw_event in enumerate(_value(turn, key, [], path=path, problems=problems)):
         author, text = (
-            (item.get("author"), item.get("text")) if isinstance(item, dict) else (None, None)
+            (raw_event.get("author"), raw_event.get("text"))
+            if isinstance(raw_event, dict)
+            else (None, None)
         )
-        if isinstance(item, str):
+        if isinstance(raw_event, str):
             problems.warning(
                 "adk-rejects-shape",
                 f"plain text; read as said by any agent. {REJECTED}",
                 path=(*path, key, i),
             )
-            author, text = "", item
+            author, text = "", raw_event
         if isinstance(author, str) and isinstance(text, str):
             events.append(Event(author=author, content=Content(parts=(Text(text=text),))))
         else:
             problems.error(
                 "wrong-type",
-                f"expected {{author, text}}, found {described(item)}",
+                f"expected {{author, text}}, found {described(raw_event)}",
                 path=(*path, key, i),
             )
     return tuple(events)
@@ -442,10 +448,16 @@ def _renamed(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
     turn = dict(raw)
     for key, value in raw.items():
         adk_key = _OLD.get(repair.INVOCATION.others.get(to_snake(key), ""))
-        of_kind = (
+        has_right_type = (
             isinstance(value, list) if adk_key == "expected_tool_use" else isinstance(value, str)
         )
-        if adk_key and adk_key != key and adk_key not in turn and of_kind and key not in _UNREAD:
+        if (
+            adk_key
+            and adk_key != key
+            and adk_key not in turn
+            and has_right_type
+            and key not in _UNREAD
+        ):
             message = f"`{key}` is read as `{adk_key}`; ADK itself ignores it"
             problems.warning("adk-rejects-name", message, path=(*path, key))
             turn[adk_key] = turn.pop(key)
@@ -456,13 +468,13 @@ _NAMED_KEYS = frozenset({"name", "data", "initial_session"})
 _OLD_FORMATS = "ADK's old formats are a list of `{query, reference, expected_tool_use}`, or of `{name, data: [...]}`"
 
 
-def _dialect_of_list(first: Any) -> Dialect:
+def _dialect_of_list(first_item: Any) -> Dialect:
     """The dialect of a list by its first item."""
-    if not isinstance(first, dict):
+    if not isinstance(first_item, dict):
         return Dialect.UNKNOWN
-    if "data" in first:
+    if "data" in first_item:
         return Dialect.NAMED_LIST
-    if "query" in first or "expected_tool_use" in first:
+    if "query" in first_item or "expected_tool_use" in first_item:
         return Dialect.FLAT_LIST
     return Dialect.UNKNOWN
 
@@ -527,8 +539,8 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
         "eval_cases": [adk_shapes.case_json(case) for case in eval_set.cases],
     }
     new_text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    again = parse_eval_set(new_text, file=file).eval_set
-    if again is None or _bare(again) != _bare(eval_set):
+    reread_set = parse_eval_set(new_text, file=file).eval_set
+    if reread_set is None or _bare(reread_set) != _bare(eval_set):
         raise ConfigError(
             "has something that the current format cannot say", place=Place(file=file)
         )

@@ -59,11 +59,14 @@ def change(
     Raises ConfigError if the file cannot be read, has no such turn, or cannot be changed without
     changing more."""
     old_set, dialect = _read(text, file=file)
-    at = next((at for at, case in enumerate(old_set.cases) if case.case_id == case_id), None)
-    conversation = old_set.cases[at].conversation if at is not None else None
-    if at is None or conversation is None or turn >= len(conversation):
+    case_index = next(
+        (case_index for case_index, case in enumerate(old_set.cases) if case.case_id == case_id),
+        None,
+    )
+    conversation = old_set.cases[case_index].conversation if case_index is not None else None
+    if case_index is None or conversation is None or turn >= len(conversation):
         raise ConfigError(f"case {case_id!r} has no turn {turn + 1}", place=Place(file=file))
-    editor = _Editor(text, dialect, at, turn, of=len(conversation))
+    editor = _Editor(text, dialect, case_index, turn, of=len(conversation))
     if answer is not None and answer != _answer_of(conversation[turn]):
         editor.set_answer(answer)
     calls = None if steps is None else tuple(part for step in steps for part in _calls_of(step))
@@ -71,11 +74,11 @@ def change(
         editor.set_calls(calls, steps, old_turn=conversation[turn])
     revision = Changed(text=editor.text, pointers=tuple(editor.pointers))
     if not editor.failed and _is_as_wanted(
-        old_set, revision.text, file=file, at=(at, turn), answer=answer, calls=calls
+        old_set, revision.text, file=file, at=(case_index, turn), answer=answer, calls=calls
     ):
         return revision
     raise _unchangeable(
-        f"turn {turn + 1} of case {case_id!r}", old_set.cases[at].place or Place(file=file)
+        f"turn {turn + 1} of case {case_id!r}", old_set.cases[case_index].place or Place(file=file)
     )
 
 

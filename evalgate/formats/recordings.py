@@ -373,8 +373,8 @@ class _RecordingReader:
         try:
             return InvocationWire.model_validate(raw).noun()
         except ValidationError:
-            repaired = repair.repair_invocation(raw, path, self._problems)
-        wire = self._problems.validated(InvocationWire, repaired, path=path)
+            repaired_turn = repair.repair_invocation(raw, path, self._problems)
+        wire = self._problems.validated(InvocationWire, repaired_turn, path=path)
         return wire.noun() if wire else None
 
     def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:

@@ -165,7 +165,7 @@ def verdict_of(
         (book, reruns), cases = sides.settled, sides.both[0].verdicts
         lacking = frozenset(rerun.key for rerun in reruns)
     verdict = comparison_verdict.decide(
-        run, policy, comparison=comparison, unreliable=quarantined_cases, book=book, decided=cases
+        run, policy, comparison=comparison, quarantines=quarantined_cases, book=book, decided=cases
     )
     verdict = sentences.with_reasons(verdict, run, comparison, policy)
     if not lacking:

@@ -96,9 +96,9 @@ class Earlier:
         """True if the checkouts do not differ in what the suite's agent read in an earlier run, or
         at all."""
         key = fingerprints.agent_key(suite.agent)
-        earlier = [entry.journal.inputs.get(key, Inputs()) for entry in self.entries]
+        earlier_inputs = [entry.journal.inputs.get(key, Inputs()) for entry in self.entries]
         head, base = self.trees
-        for inputs in filter(attrgetter("is_known"), earlier):
+        for inputs in filter(attrgetter("is_known"), earlier_inputs):
             if not (head.first_difference(inputs.answers) or base.first_difference(inputs.answers)):
                 return True
         return head.answer("everything") == base.answer("everything")

@@ -168,10 +168,10 @@ def is_wanted(stored_case: Known, *, only_new: bool) -> bool:
 
 
 def propose(
-    stored_case: Known, *, root: Path, parts: Sequence[str] = (), run: int | None = None
+    stored_case: Known, *, root: Path, parts: Sequence[str] = (), run_number: int | None = None
 ) -> Proposal:
     """The changes that accepting a case would make. `parts`: `calls`, `answer`; () for those that
-    its criteria found wrong; `run`: one of its runs, from 1.
+    its criteria found wrong; `run_number`: one of its runs, from 1.
 
     Raises LeftAsItIs if the agent's behavior is unknown, or runs differ and none is chosen."""
     path, case = _current(stored_case, root)
@@ -194,7 +194,7 @@ def propose(
         raise LeftAsItIs(
             f"it fails {names}, which compare with no expectation in its file (--calls, --answer)"
         )
-    actual = _chosen(stored_case, of_calls=of_calls, of_answer=of_answer, run=run)
+    actual = _chosen(stored_case, of_calls=of_calls, of_answer=of_answer, run=run_number)
     conversation = case.conversation or ()
     if len(actual) != len(conversation):
         turn_count = words.counted(len(actual), "turn")

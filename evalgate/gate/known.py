@@ -217,9 +217,9 @@ def failed(settings: Settings) -> tuple[str, ...]:
     """The cases that did not pass when they last ran, as a selection of paths. Cases that their
     files no longer have are omitted. Raises NothingToDo if none remain."""
     by_suite: dict[str, list[str]] = {}
-    for (suite, case), stored_case in newest(settings).items():
+    for (suite, case_id), stored_case in newest(settings).items():
         if stored_case.verdict.kind is not VerdictKind.PASS:
-            by_suite.setdefault(suite, []).append(case)
+            by_suite.setdefault(suite, []).append(case_id)
     if not by_suite:
         raise NothingToDo("every case passed when it last ran")
     by_suite = {
@@ -231,7 +231,7 @@ def failed(settings: Settings) -> tuple[str, ...]:
         raise NothingToDo("the cases that failed when they last ran are no longer there")
     # an id with a comma cannot be named there: then all cases of its file are
     return tuple(
-        suite if any("," in case for case in cases) else f"{suite}:{','.join(cases)}"
+        suite if any("," in case_id for case_id in cases) else f"{suite}:{','.join(cases)}"
         for suite, cases in by_suite.items()
     )
 

@@ -280,27 +280,27 @@ class _Measuring:
             session.watcher.say(f"{count} known from earlier (`--fresh` measures all again)")
         if base is not None and base.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
-            stored = [
+            stored_tasks = [
                 task for task in tasks if task.side == BASE and task.suite.key in base.reusable
             ]
             results = reuse.take_results(
-                base.stored, stored, sides[BASE], renamed=base.project.renamed
+                base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
             self._taken[BASE].join(results)
-        expected = prepare.tell_expected(self._open(runs), session.settings)
-        if expected:
-            most = prepare.most_reruns(self._rules.policy, has_base=len(sides) > 1)
-            session.watcher.say(f"{expected}; {most}" if most else expected)
+        estimate_text = prepare.tell_expected(self._open(runs), session.settings)
+        if estimate_text:
+            rerun_text = prepare.most_reruns(self._rules.policy, has_base=len(sides) > 1)
+            session.watcher.say(f"{estimate_text}; {rerun_text}" if rerun_text else estimate_text)
         session.first(runs, confirming=self._runs_to_confirm())
         self._share_unchanged()
         self._others = min(self._gate.earlier.other_agents(session), MOST_AGENTS)
         self._rerun()
-        every = self._settled or self._sides()
+        all_sides = self._settled or self._sides()
         project = self._gate.project
         return Measurement(
-            head=replace(every[0].head, commit=project.commit, dirty=project.dirty),
-            base=every[0].base,
-            comparisons=self._compared(every),
+            head=replace(all_sides[0].head, commit=project.commit, dirty=project.dirty),
+            base=all_sides[0].base,
+            comparisons=self._compared(all_sides),
             problems=(*project.problems, *self._rules.problems, *self._problems()),
         )
 

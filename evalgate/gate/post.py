@@ -192,7 +192,7 @@ def _posted(
 ) -> list[Problem]:
     """Comment and check run, as far as they are wanted; what could not be posted."""
     problems = []
-    decided = publish.decided(report, when=settings.comment)
+    decided = publish.decided(report, comment_rule=settings.comment)
     if settings.comment != "off":
         headline = "\n\n".join(part for part in (lead, *decided.output.summary) if part)
         text = comment.render(job, headline=headline, details=decided.output.text[0])

@@ -100,11 +100,13 @@ def opened(
         history = stack.enter_context(results_history.opened(settings, context))
         shard = shards.of(rules.settings, rules.suites)
         suites = rules.suites if shard is None else shards.own(rules.suites, shard)
-        cases, notices = quarantine.in_force(
+        quarantined_cases, notices = quarantine.in_force(
             project.settings, suites, rule_base, context, past=history.past
         )
         problems = (*rules.problems, *remarks, *history.problems, *notices)
-        rules = replace(rules, suites=suites, shard=shard, quarantined=cases, problems=problems)
+        rules = replace(
+            rules, suites=suites, shard=shard, quarantined=quarantined_cases, problems=problems
+        )
         take_out = redact.redactor_of_files({**context.environ, **judges.environ})
         drift_time = results_history.drifted_at(history.past)
         earlier = gate_earlier.opened(

@@ -86,8 +86,8 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     read = reader(settings.root)
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
     known_uses = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
-    rules, chosen, undecided = render_rules(settings, project)
-    sources = [agent_source.of_agent(use, read) for use in (*known_uses, *chosen)]
+    rules, chosen_uses, undecided = render_rules(settings, project)
+    sources = [agent_source.of_agent(use, read) for use in (*known_uses, *chosen_uses)]
     values, for_judges, uses_cloud = _variables_for(settings, project, sources)
     action = action or publisher() or ACTION
     root = "" if settings.root == top else settings.root.relative_to(top).as_posix()
@@ -198,10 +198,10 @@ def _is_usable(name: str, sample: str) -> bool:
     """True if a value of a `.env.example` can be used unchanged: neither a secret nor a
     placeholder."""
     is_plain = re.fullmatch(r"[\w.:/@,+-]+", sample) is not None
-    is_blank = (
+    is_placeholder = (
         re.search(r"your|here|xxx|change|replace|todo|\.\.\.", sample, re.IGNORECASE) is not None
     )
-    return is_plain and not is_blank and not redact.is_named(name)
+    return is_plain and not is_placeholder and not redact.is_named(name)
 
 
 @functools.cache
@@ -228,20 +228,20 @@ def render_workflow(
     }
     text = template()
     step = text[text.index(f"      - uses: {ACTION}") :]
-    written = (
+    new_step = (
         f"      - uses: {action}\n"
         + _lines("with", inputs)
         + _lines("env", {**values, **(judge_variables or {})})
     )
     if signs_in:
         text = text.replace("checks: write}", "checks: write, id-token: write}")
-        written = SIGNING_IN + written
-    return text.replace(step, written)
+        new_step = SIGNING_IN + new_step
+    return text.replace(step, new_step)
 
 
 def _lines(name: str, lines: Mapping[str, str]) -> str:
-    listed = "".join(f"          {key}: {value}\n" for key, value in lines.items() if value)
-    return f"        {name}:\n{listed}" if listed else ""
+    entry_lines = "".join(f"          {key}: {value}\n" for key, value in lines.items() if value)
+    return f"        {name}:\n{entry_lines}" if entry_lines else ""
 
 
 def _scalar(text: str) -> str:
@@ -275,11 +275,13 @@ def render_rules(
     """The text of evalgate.yml, the agents in it, and the suites for which the user must choose an
     agent. It lists the suites with no agent or several candidates; the text is "" if the defaults
     fit."""
-    nothing = discovery_agents.UNKNOWN.found_by
-    lost = [
-        suite.key for suite in (*project.suites, *project.unread) if suite.agent.found_by == nothing
+    not_found = discovery_agents.UNKNOWN.found_by
+    unassigned_keys = [
+        suite.key
+        for suite in (*project.suites, *project.unread)
+        if suite.agent.found_by == not_found
     ]
-    if not lost or settings.gate_file.agents:
+    if not unassigned_keys or settings.gate_file.agents:
         return "", [], ()
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
@@ -290,7 +292,7 @@ def render_rules(
     )
     suites: dict[tuple[str, ...], list[str]] = {}
     uses: dict[str, AgentUse] = {}
-    for key in lost:
+    for key in unassigned_keys:
         choice = discovery_agents.find_agent(key, folders=folders)
         candidates = framework_agents
         if isinstance(choice, Ambiguous):
@@ -298,26 +300,30 @@ def render_rules(
                 AgentUse(driver=agents.DEFAULT, options={"path": path})
                 for path in choice.candidates
             ]
-        by_text = {f"# or {', '.join(_options(use))}": use for use in candidates}
-        uses |= by_text
-        suites.setdefault(tuple(by_text), []).append(key)
+        uses_by_text = {f"# or {', '.join(_options(use))}": use for use in candidates}
+        uses |= uses_by_text
+        suites.setdefault(tuple(uses_by_text), []).append(key)
     lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
     undecided: list[str] = []
-    chosen: list[AgentUse] = []
+    chosen_uses: list[AgentUse] = []
     for texts, keys in suites.items():
-        first = (
+        first_use = (
             uses[texts[0]]
             if texts
             else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
         )
-        chosen.append(first)
+        chosen_uses.append(first_use)
         undecided += keys if len(texts) != 1 else []
-        several = [f"      - {json.dumps(key)}" for key in keys]
+        suite_lines = [f"      - {json.dumps(key)}" for key in keys]
         lines += (
-            ["  - suites:", *several] if len(keys) > 1 else [f"  - suites: [{json.dumps(keys[0])}]"]
+            ["  - suites:", *suite_lines]
+            if len(keys) > 1
+            else [f"  - suites: [{json.dumps(keys[0])}]"]
         )
-        lines += [f"    {line}" for line in (*_options(first), *(texts[1:] if texts else OTHERS))]
-    return "\n".join(lines) + "\n", chosen, tuple(undecided)
+        lines += [
+            f"    {line}" for line in (*_options(first_use), *(texts[1:] if texts else OTHERS))
+        ]
+    return "\n".join(lines) + "\n", chosen_uses, tuple(undecided)
 
 
 def _options(use: AgentUse) -> list[str]:

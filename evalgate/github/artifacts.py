@@ -52,7 +52,7 @@ def list_of_run(client: Client, run_id: int, *, name: str) -> tuple[Artifact, ..
         github_client.LIST_RUN_ARTIFACTS,
         Artifact,
         query={"name": name},
-        under="artifacts",
+        list_key="artifacts",
         run_id=run_id,
     )
     matches = (artifact for artifact in artifacts if artifact.name == name)

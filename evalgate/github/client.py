@@ -361,10 +361,10 @@ class Client:
         shape: type[Reply],
         *,
         query: Mapping[str, str] | None = None,
-        under: str = "",
+        list_key: str = "",
         **values: object,
     ) -> list[Reply]:
-        """GET a list, page by page as `Link` says; `under`: its key in the answer. Raises
+        """GET a list, page by page as `Link` says; `list_key`: its key in the answer. Raises
         GitHubFailed."""
         adapter = TypeAdapter(list[shape])  # type: ignore[valid-type]  # a list of whatever shape was asked for
 
@@ -374,7 +374,7 @@ class Client:
             except RecursionError:
                 raise ValueError("nested too deeply") from None
             return adapter.validate_python(
-                document.get(under) if under and isinstance(document, dict) else document
+                document.get(list_key) if list_key and isinstance(document, dict) else document
             )
 
         url = self._url(endpoint, values, {**(query or {}), "per_page": str(PAGE_SIZE)})

@@ -127,7 +127,7 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
     if not name:
         return EventContext(kind=kind)
     repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_part(document, "repository"))
-    about: JsonObject = {"kind": kind, "name": _text(name), "repository": repository}
+    common_fields: JsonObject = {"kind": kind, "name": _text(name), "repository": repository}
     parsers = {
         EventKind.PULL_REQUEST: _pull_request,
         EventKind.PULL_REQUEST_TARGET: _pull_request,
@@ -137,28 +137,30 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
         EventKind.WORKFLOW_DISPATCH: _dispatch,
     }
     if kind in parsers:
-        return parsers[kind](document, environ, about)
+        return parsers[kind](document, environ, common_fields)
     # a schedule runs on the default branch alone
     scheduled = kind is EventKind.SCHEDULE
     return EventContext(
-        head=Head(sha=_sha(environ.get("GITHUB_SHA"))), on_default_branch=scheduled, **about
+        head=Head(sha=_sha(environ.get("GITHUB_SHA"))), on_default_branch=scheduled, **common_fields
     )
 
 
-def _pull_request(payload: Json, _: Mapping[str, str], about: JsonObject) -> EventContext:
+def _pull_request(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
     pull = _part(payload, "pull_request")
     base, head = _part(pull, "base"), _part(pull, "head")
     number = _number(pull.get("number")) or _number(payload.get("number"))
     base_sha, head_sha = _sha(base.get("sha")), _sha(head.get("sha"))
     if number is None or not base_sha or not head_sha:
-        raise _unreadable(about["kind"].value, "pull_request.number, .base.sha and .head.sha")
+        raise _unreadable(
+            common_fields["kind"].value, "pull_request.number, .base.sha and .head.sha"
+        )
     there = _head(
         head_sha, head.get("ref"), _part(head, "repo"), base=_name_of(_part(base, "repo"))
     )
-    return EventContext(number=number, base_sha=base_sha, head=there, **about)
+    return EventContext(number=number, base_sha=base_sha, head=there, **common_fields)
 
 
-def _push(payload: Json, _: Mapping[str, str], about: JsonObject) -> EventContext:
+def _push(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
     head_sha, ref = _sha(payload.get("after")), _text(payload.get("ref"))
     deleted = payload.get("deleted") is True
     if not ref or (not head_sha and not deleted):
@@ -168,20 +170,20 @@ def _push(payload: Json, _: Mapping[str, str], about: JsonObject) -> EventContex
         base_sha=_sha(payload.get("before")),
         head=Head(sha=head_sha, ref=ref.removeprefix("refs/heads/")),
         on_default_branch=bool(default) and ref == f"refs/heads/{default}" and not deleted,
-        **about,
+        **common_fields,
     )
 
 
-def _merge_group(payload: Json, _: Mapping[str, str], about: JsonObject) -> EventContext:
+def _merge_group(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
     group = _part(payload, "merge_group")
     base_sha, head_sha = _sha(group.get("base_sha")), _sha(group.get("head_sha"))
     if not base_sha or not head_sha:
         raise _unreadable("merge_group", "merge_group.base_sha and .head_sha")
     head = Head(sha=head_sha, ref=_text(group.get("head_ref")).removeprefix("refs/heads/"))
-    return EventContext(base_sha=base_sha, head=head, **about)
+    return EventContext(base_sha=base_sha, head=head, **common_fields)
 
 
-def _workflow_run(payload: Json, environ: Environ, about: JsonObject) -> EventContext:
+def _workflow_run(payload: Json, environ: Environ, common_fields: JsonObject) -> EventContext:
     run = _part(payload, "workflow_run")
     head_sha, run_id = _sha(run.get("head_sha")), _number(run.get("id"))
     if not head_sha or run_id is None:
@@ -195,11 +197,11 @@ def _workflow_run(payload: Json, environ: Environ, about: JsonObject) -> EventCo
             event=_text(run.get("event")),
             conclusion=_text(run.get("conclusion")),
         ),
-        **about,
+        **common_fields,
     )
 
 
-def _dispatch(payload: Json, environ: Environ, about: JsonObject) -> EventContext:
+def _dispatch(payload: Json, environ: Environ, common_fields: JsonObject) -> EventContext:
     """The pull request and commit that the inputs `pull-request` and `sha` name, if any
     (`forks.resolve`)."""
     inputs = _part(payload, "inputs")
@@ -208,14 +210,14 @@ def _dispatch(payload: Json, environ: Environ, about: JsonObject) -> EventContex
         _sha(str(inputs.get("sha") or "").strip()),
     )
     if not number:
-        return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **about)
+        return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **common_fields)
     if not _PULL_NUMBER.fullmatch(number) or not sha:
         raise ConfigError(
             "workflow_dispatch: the inputs `pull-request` and `sha` must be the number of a pull request and a full "
             f"commit SHA, got {number[:40]!r} and {_text(inputs.get('sha'))[:80]!r}",
             hint="The SHA is the one that was reviewed, with all its 40 characters.",
         )
-    return EventContext(number=int(number), head=Head(sha=sha), **about)
+    return EventContext(number=int(number), head=Head(sha=sha), **common_fields)
 
 
 def _head(sha: str, ref: Any, repository: Json, *, base: str) -> Head:

@@ -133,8 +133,8 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
     owner = event.head.repository.partition("/")[0]
     if not matching and owner and event.head.ref:
         query = {"state": "open", "head": f"{owner}:{event.head.ref}"}
-        listed = client.fetch_all(github_client.LIST_PULLS, github_client.Pull, query=query)
-        matching = _with_head(listed, event.head.sha, client.repository)
+        branch_pulls = client.fetch_all(github_client.LIST_PULLS, github_client.Pull, query=query)
+        matching = _with_head(branch_pulls, event.head.sha, client.repository)
     return tuple(sorted(matching, key=lambda pull: pull.number))
 
 

@@ -68,21 +68,21 @@ class Decided:
     create: bool
 
 
-def decided(report: Report, *, when: str, redact: Callable[[str], str] = str) -> Decided:
+def decided(report: Report, *, comment_rule: str, redact: Callable[[str], str] = str) -> Decided:
     """The texts to post for a report, rendered while its conversations can be read.
 
-    `when`: the setting `comment`. `redact`: removes secrets."""
+    `comment_rule`: the setting `comment`. `redact`: removes secrets."""
     headline = wording.headline(report) if report.run.complete else "cancelled"
     title = plain.clip_end(plain.one_line(f"{headline}: {report.verdict.reason}"), _TITLE_WIDTH)
-    head, details = (
+    summary, details = (
         redact(render(report)) for render in (comment.render_head, comment.render_rest)
     )
-    output = Output(title=redact(title), summary=[head], text=[details])
+    output = Output(title=redact(title), summary=[summary], text=[details])
     return Decided(
         conclusion=conclusion_of(report),
         output=output,
         annotations=view.remarks(report),
-        create=is_worth_a_comment(report, when),
+        create=is_worth_a_comment(report, comment_rule),
     )
 
 
@@ -94,7 +94,7 @@ def undecided(reason: str) -> Output:
     )
 
 
-def is_worth_a_comment(report: Report, when: str) -> bool:
+def is_worth_a_comment(report: Report, comment_rule: str) -> bool:
     """True if a missing comment is to be made; an existing one is always updated.
 
     `changes`: a case flipped, the run failed or could not be measured, or the change relaxes its
@@ -103,14 +103,14 @@ def is_worth_a_comment(report: Report, when: str) -> bool:
     if not report.run.complete:
         return False
     failed = report.verdict.kind is not VerdictKind.PASS
-    if when == "always":
+    if comment_rule == "always":
         return True
-    if when == "failures":
+    if comment_rule == "failures":
         return failed
     comparison = report.comparison
     turned = comparison is not None and any(case.broken or case.fixed for case in comparison.cases)
     turned = turned or report.edits.decide or moved.notable(view.of(report)) is not None
-    return when == "changes" and (failed or turned)
+    return comment_rule == "changes" and (failed or turned)
 
 
 def conclusion_of(report: Report) -> Conclusion:
@@ -185,7 +185,7 @@ class Posting:
         if report.comment and self._number is not None:
             self._comment = report.comment
         self._wants_check = self._wants_check or (report.check_run and self._may_check)
-        self._decided = decided(report, when=self._comment, redact=self._redact)
+        self._decided = decided(report, comment_rule=self._comment, redact=self._redact)
 
     def finish(self) -> tuple[Problem, ...]:
         """Post what was prepared, and wait until that is done, for PUBLISHING_S at most; what could

@@ -347,11 +347,11 @@ class JudgePanel(Protocol):
     """What a criterion asks: cached, limiters, within the budget, counted; safe to call from many
     threads."""
 
-    def vote(self, ballot: SampledRequest) -> VoteResult:
+    def vote(self, sampled_request: SampledRequest) -> VoteResult:
         """Ask as many samples as can still change an item, in parallel. Failures are in the
         result."""
 
-    def vote_all(self, ballots: Sequence[SampledRequest]) -> tuple[VoteResult, ...]:
+    def vote_all(self, sampled_requests: Sequence[SampledRequest]) -> tuple[VoteResult, ...]:
         """The same for many ballots at once, in their order."""
 
     def ask(self, request: JudgeRequest) -> JudgeReply:

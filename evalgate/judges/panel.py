@@ -109,29 +109,29 @@ class VotingPanel:
 
     # --- votes ------------------------------------------------------------------------------------
 
-    def vote(self, ballot: SampledRequest) -> VoteResult:
+    def vote(self, sampled_request: SampledRequest) -> VoteResult:
         """See JudgePanel."""
-        return self.vote_all([ballot])[0]
+        return self.vote_all([sampled_request])[0]
 
-    def vote_all(self, ballots: Sequence[SampledRequest]) -> tuple[VoteResult, ...]:
+    def vote_all(self, sampled_requests: Sequence[SampledRequest]) -> tuple[VoteResult, ...]:
         """See JudgePanel. A ballot's next wave starts when its last one is in, whatever the others
         do."""
-        samples_by_ballot: list[list[Sample]] = [[] for _ in ballots]
-        waves: list[list[Future[Sample]]] = [[] for _ in ballots]
+        samples_by_request: list[list[Sample]] = [[] for _ in sampled_requests]
+        waves: list[list[Future[Sample]]] = [[] for _ in sampled_requests]
         owner: dict[Future[Sample], int] = {}
 
         def start(which: int) -> None:
             if self._ended.is_set():
                 return
-            ballot = ballots[which]
-            pool = self._pool(ballot.request.model)
+            sampled_request = sampled_requests[which]
+            pool = self._pool(sampled_request.request.model)
             waves[which] = [
-                pool.submit(self._sample, ballot, index)
-                for index in next_samples(ballot, samples_by_ballot[which])
+                pool.submit(self._sample, sampled_request, index)
+                for index in next_samples(sampled_request, samples_by_request[which])
             ]
             owner.update((future, which) for future in waves[which])
 
-        for which in range(len(ballots)):
+        for which in range(len(sampled_requests)):
             start(which)
         while owner:
             done, _ = futures.wait(owner, return_when=futures.FIRST_COMPLETED)
@@ -139,11 +139,11 @@ class VotingPanel:
                 if all(future.done() for future in waves[which]):
                     for future in waves[which]:
                         owner.pop(future, None)
-                    samples_by_ballot[which].extend(future.result() for future in waves[which])
+                    samples_by_request[which].extend(future.result() for future in waves[which])
                     start(which)
         return tuple(
-            decide(ballot, samples)
-            for ballot, samples in zip(ballots, samples_by_ballot, strict=True)
+            decide(sampled_request, samples)
+            for sampled_request, samples in zip(sampled_requests, samples_by_request, strict=True)
         )
 
     def _pool(self, model: str) -> ThreadPoolExecutor:
@@ -158,33 +158,35 @@ class VotingPanel:
                 self._pools[model] = pool
             return pool
 
-    def _sample(self, ballot: SampledRequest, index: int) -> Sample:
-        request = replace(ballot.request, sample=index)
+    def _sample(self, sampled_request: SampledRequest, index: int) -> Sample:
+        request = replace(sampled_request.request, sample=index)
         try:
             reply = self.ask(request)
         except JudgeFailed as failed:
             return Sample(index=index, failure=failed.failure)
-        votes: dict[str, Vote] = dict(ballot.parse(reply))
+        votes: dict[str, Vote] = dict(sampled_request.parse(reply))
         texts, cached, requests = [reply.text], reply.cached, [request]
         # ADK's arithmetic has no second question for what was passed over; what may be a quote is
         # no vote there either
         lacking = tuple(
             item
-            for item in ballot.items
-            if (not votes[item].sure if item in votes else ballot.deviations.item_forgotten)
+            for item in sampled_request.items
+            if (
+                not votes[item].sure if item in votes else sampled_request.deviations.item_forgotten
+            )
         )
-        if lacking and ballot.again is not None:
+        if lacking and sampled_request.again is not None:
             later: Mapping[str, Vote] = {}
             with suppress(JudgeFailed):  # without a second reply the items stay passed over
-                requests.append(replace(request, prompt=ballot.again(reply, lacking)))
+                requests.append(replace(request, prompt=sampled_request.again(reply, lacking)))
                 second = self.ask(requests[-1])
-                later = ballot.parse(second)
+                later = sampled_request.parse(second)
                 texts.append(second.text)
                 cached = cached and second.cached
             for item in lacking:
                 votes |= confirmed(item, votes.pop(item, None), later.get(item))
-        final_votes = {item: votes[item] for item in ballot.items if item in votes}
-        if len(final_votes) < len(ballot.items):
+        final_votes = {item: votes[item] for item in sampled_request.items if item in votes}
+        if len(final_votes) < len(sampled_request.items):
             self._forget(*requests)
         return Sample(index=index, votes=final_votes, text="\n".join(texts), cached=cached)
 
@@ -358,31 +360,38 @@ def confirmed(item: str, first: Vote | None, second: Vote | None) -> Mapping[str
     return {item: second} if second is not None and second.sure else {}
 
 
-def next_samples(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int, ...]:
+def next_samples(sampled_request: SampledRequest, samples: Sequence[Sample]) -> tuple[int, ...]:
     """The sample indices to ask now, all at once; empty: no further sample can change any item.
 
     `samples`: those asked so far, which are the first ones. A wave is as long as the
     longest-lasting item needs at the least, so that no sample is asked that could have been spared.
     """
     sample_count = len(samples)
-    remaining_count = ballot.num_samples - sample_count
+    remaining_count = sampled_request.num_samples - sample_count
     if remaining_count <= 0 or any(
         sample.failure and sample.failure.kind in FINAL for sample in samples
     ):
         return ()
-    if ballot.exhaustive or not ballot.deviations.spared_samples:
-        return tuple(range(sample_count, ballot.num_samples))
-    size = max((_needed(_count(ballot, item, samples)) for item in ballot.items), default=0)
+    if sampled_request.exhaustive or not sampled_request.deviations.spared_samples:
+        return tuple(range(sample_count, sampled_request.num_samples))
+    size = max(
+        (_needed(_count(sampled_request, item, samples)) for item in sampled_request.items),
+        default=0,
+    )
     return tuple(range(sample_count, sample_count + size))
 
 
-def decide(ballot: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
+def decide(sampled_request: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
     """The verdict on every item from the samples asked; those not asked count as if they could say
     either."""
     verdicts: dict[str, ItemVerdict] = {}
-    for item in ballot.items:
-        count = _count(ballot, item, samples)
-        passed = None if count.failed and not ballot.deviations.sample_raises else _decided(count)
+    for item in sampled_request.items:
+        count = _count(sampled_request, item, samples)
+        passed = (
+            None
+            if count.failed and not sampled_request.deviations.sample_raises
+            else _decided(count)
+        )
         if passed is None:
             undecided, message = _why_undecided(item, count, samples)
             verdicts[item] = ItemVerdict(
@@ -419,18 +428,18 @@ def _decided(count: VoteCount) -> bool | None:
     return None
 
 
-def _count(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> VoteCount:
+def _count(sampled_request: SampledRequest, item: str, samples: Sequence[Sample]) -> VoteCount:
     votes = [sample.votes.get(item) for sample in samples if sample.failure is None]
     sides = [vote.passed for vote in votes if vote is not None]
     silent = votes.count(None)
-    asked_again = ballot.again is not None and ballot.deviations.item_forgotten
+    asked_again = sampled_request.again is not None and sampled_request.deviations.item_forgotten
     return VoteCount(
         positives=sides.count(True),
         negatives=sides.count(False),
         unreadable=sides.count(None) + (0 if asked_again else silent),
         failed=len(samples) - len(votes),
         passed_over=silent if asked_again else 0,
-        left=ballot.num_samples - len(samples),
+        left=sampled_request.num_samples - len(samples),
     )
 
 

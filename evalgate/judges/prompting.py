@@ -422,12 +422,13 @@ def state(
         entries = () if _is_quoted(body, question) else _entries(document, keys, several=several)
         return Statement(entries=entries, sure=sure, asked=question)
     objects = [
-        (span, value, _entries(value, keys, several=several)) for span, value in _objects(body)
+        (span, json_object, _entries(json_object, keys, several=several))
+        for span, json_object in _objects(body)
     ]
     coded = [
         entries
-        for _, value, entries in objects
-        if code and list(value.items())[-1:] == [("code", code)]
+        for _, json_object, entries in objects
+        if code and list(json_object.items())[-1:] == [("code", code)]
     ]
     if coded:
         return Statement(
@@ -451,18 +452,28 @@ def _state_in_objects(
     nothing else is said, and a single one before or behind the text may."""
     if not _has_words(_outside(body, [span for span, _, _ in spoken])):
         is_copied = any(_is_quoted(body[start:end], question) for (start, end), _, _ in spoken)
-        together = spoken[:1] if all(value == spoken[0][1] for _, value, _ in spoken) else spoken
-        entries = [] if is_copied else [entry for _, _, group in together for entry in group]
+        distinct_objects = (
+            spoken[:1]
+            if all(json_object == spoken[0][1] for _, json_object, _ in spoken)
+            else spoken
+        )
+        entries = (
+            [] if is_copied else [entry for _, _, group in distinct_objects for entry in group]
+        )
         return Statement(entries=entries, sure=not is_torn, asked=question)
-    (start, end), first, entries = spoken[0]
-    beside = _outside(body, [(start, end)])
+    (start, end), first_object, entries = spoken[0]
+    surrounding_text = _outside(body, [(start, end)])
     is_alone = (
         len(spoken) == 1
-        and "code" not in first
+        and "code" not in first_object
         and not (_has_words(body[:start]) and _has_words(body[end:]))
     )
     return Statement(
-        entries=entries if is_alone else (), sure=False, prose=beside, rest=beside, asked=question
+        entries=entries if is_alone else (),
+        sure=False,
+        prose=surrounding_text,
+        rest=surrounding_text,
+        asked=question,
     )
 
 

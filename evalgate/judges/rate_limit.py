@@ -161,9 +161,9 @@ class RateLimiter:
         Raises JudgeFailed: the last failure, with what was tried."""
         with self._changed:
             breaker = self._breakers.setdefault(model, CircuitBreaker(self._limits))
-            model_ends = breaker.begin(self._clock.now())
+            model_deadline = breaker.begin(self._clock.now())
         try:
-            return self._insist(call, model, model_ends=model_ends, retried=retried)
+            return self._insist(call, model, model_deadline=model_deadline, retried=retried)
         finally:
             with self._changed:
                 breaker.end(self._clock.now())
@@ -173,7 +173,7 @@ class RateLimiter:
         call: Callable[[], Reply],
         model: str,
         *,
-        model_ends: float,
+        model_deadline: float,
         retried: Callable[[JudgeFailure], None],
     ) -> Reply:
         started = self._clock.now()
@@ -181,14 +181,16 @@ class RateLimiter:
         while True:
             attempt += 1
             started += self._enter(
-                model, call_ends=started + self._limits.call_deadline_s, model_ends=model_ends
+                model,
+                call_deadline=started + self._limits.call_deadline_s,
+                model_deadline=model_deadline,
             )
             outcome = self._attempt(call, model)
             if not isinstance(outcome, JudgeFailure):
                 return outcome
             wait = self._wait_s(outcome, attempt)
             too_late = self._past(
-                self._clock.now() + wait, started + self._limits.call_deadline_s, model_ends
+                self._clock.now() + wait, started + self._limits.call_deadline_s, model_deadline
             )
             is_last = attempt >= self._limits.attempts or self._breakers[model].is_down
             if not outcome.retriable or too_late or is_last:
@@ -246,23 +248,25 @@ class RateLimiter:
 
     # --- slots ------------------------------------------------------------------------------------
 
-    def _enter(self, model: str, *, call_ends: float, model_ends: float) -> float:
+    def _enter(self, model: str, *, call_deadline: float, model_deadline: float) -> float:
         """Wait for a slot and the end of a pause. Return the wait for the slot, which does not
         count against the call. Raises JudgeFailed if it is too late."""
-        queued = 0.0
+        queued_s = 0.0
         while True:
             with self._changed:
                 moment = self._clock.now()
                 pause_s = self._paused_until - moment
-                limit = self._past(max(moment, self._paused_until), call_ends + queued, model_ends)
+                limit = self._past(
+                    max(moment, self._paused_until), call_deadline + queued_s, model_deadline
+                )
                 if limit:
                     raise JudgeFailed(self._too_late(pause_s, model=model, limit=limit))
                 if pause_s <= 0:
                     if self._has_room(model):
                         self._under_way[model] += 1
-                        return queued
+                        return queued_s
                     self._changed.wait()
-                    queued += self._clock.now() - moment
+                    queued_s += self._clock.now() - moment
                     continue
             if not self._clock.sleep(pause_s):
                 raise JudgeFailed(self._too_late(pause_s, model=model, limit="deadline"))
@@ -285,10 +289,10 @@ class RateLimiter:
             return spread
         return failure.retry_after_s + min(spread, 1.0)  # not all at the same moment
 
-    def _past(self, moment: float, call_ends: float, model_ends: float) -> str:
+    def _past(self, moment: float, call_deadline: float, model_deadline: float) -> str:
         """The setting whose time is up at `moment`, or ""."""
-        if moment >= min(call_ends, model_ends):
-            return "call_deadline" if call_ends <= model_ends else "deadline"
+        if moment >= min(call_deadline, model_deadline):
+            return "call_deadline" if call_deadline <= model_deadline else "deadline"
         return ""
 
     def _given_up(

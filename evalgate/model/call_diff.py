@@ -54,8 +54,8 @@ class CallLine:
 def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> bool:
     """True if both call the same tools with the same arguments in the same order; call ids are
     ignored."""
-    one, other = ([_key(call) for call in calls or ()] for calls in (left, right))
-    return one == other
+    left_keys, right_keys = ([_key(call) for call in calls or ()] for calls in (left, right))
+    return left_keys == right_keys
 
 
 def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[CallPair, ...]:
@@ -64,7 +64,9 @@ def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Call
     start = 0
     if max(len(expected), len(actual)) > MAX_CALLS:
         pairs = enumerate(zip(expected, actual, strict=False))
-        unequal = (at for at, (one, other) in pairs if _key(one) != _key(other))
+        unequal = (
+            index for index, (left_call, right_call) in pairs if _key(left_call) != _key(right_call)
+        )
         start = max(next(unequal, min(len(expected), len(actual))) - CONTEXT, 0)
     left, right = (calls[start : start + MAX_CALLS] for calls in (expected, actual))
     return tuple(_aligned(left, right, _key, lambda call: call.name))
@@ -88,20 +90,21 @@ def spell(call: ToolCall) -> str:
 def _aligned(
     expected: Sequence[ToolCall],
     actual: Sequence[ToolCall],
-    alike: Callable[[ToolCall], Any],
+    key_of: Callable[[ToolCall], Any],
     *fallbacks: Any,
 ) -> list[CallPair]:
     """Pair the calls with equal keys; align those between them by the keys in `fallbacks`, or leave
     each on its own."""
     matcher = SequenceMatcher(
-        None, [alike(call) for call in expected], [alike(call) for call in actual], autojunk=False
+        None, [key_of(call) for call in expected], [key_of(call) for call in actual], autojunk=False
     )
     pairs: list[CallPair] = []
-    for tag, start, end, other_start, other_end in matcher.get_opcodes():
-        left, right = expected[start:end], actual[other_start:other_end]
+    for tag, start, end, right_start, right_end in matcher.get_opcodes():
+        left, right = expected[start:end], actual[right_start:right_end]
         if tag == "equal":
             pairs += [
-                CallPair(expected=one, actual=other) for one, other in zip(left, right, strict=True)
+                CallPair(expected=left_call, actual=right_call)
+                for left_call, right_call in zip(left, right, strict=True)
             ]
         elif fallbacks:
             pairs += _aligned(left, right, *fallbacks)
@@ -156,9 +159,13 @@ def _around_difference(left: str | None, right: str | None) -> tuple[str | None,
     """Both values, clipped so that their first difference is visible."""
     if left is None or right is None:
         return left and plain.clip(left, VALUE_WIDTH), right and plain.clip(right, VALUE_WIDTH)
-    unequal = (at for at, (one, other) in enumerate(zip(left, right, strict=False)) if one != other)
-    common = next(unequal, min(len(left), len(right)))
-    start = common - 40 if common > 80 else 0
+    unequal = (
+        index
+        for index, (left_character, right_character) in enumerate(zip(left, right, strict=False))
+        if left_character != right_character
+    )
+    common_length = next(unequal, min(len(left), len(right)))
+    start = common_length - 40 if common_length > 80 else 0
     lead = "..." if start else ""
     return lead + plain.clip_end(left[start:], VALUE_WIDTH), lead + plain.clip_end(
         right[start:], VALUE_WIDTH

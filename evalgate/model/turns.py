@@ -58,11 +58,11 @@ def running_mean(values: Sequence[float]) -> float:
     return total / len(values)
 
 
-def inform(values: Iterable[float | None], *, nothing: str) -> Grade:
+def inform(values: Iterable[float | None], *, absence_text: str) -> Grade:
     """The grade of an informational criterion: the mean over the turns that have a value.
-    `nothing`: the message if no turn has one."""
+    `absence_text`: the message if no turn has one."""
     turns = tuple(values)
     present = [value for value in turns if value is not None]
     if not present:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=nothing, turns=turns)
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=absence_text, turns=turns)
     return Score(value=mean(present), turns=turns)

@@ -71,8 +71,8 @@ def worth_a_list(causes: Sequence[Cause]) -> bool:
     """True if a list of causes before the cases helps: several share one. An agent failure in all
     of them is reported as one already."""
     count = sum(len(cause.cases) for cause in causes)
-    is_told = len(causes) == 1 and not causes[0].cases[0].failing
-    return count >= LEAST_CASES and count > len(causes) and not is_told
+    is_reported = len(causes) == 1 and not causes[0].cases[0].failing
+    return count >= LEAST_CASES and count > len(causes) and not is_reported
 
 
 def cause(case: CaseView) -> str:
@@ -152,20 +152,20 @@ def _calls(turn: Turn) -> Iterator[str]:
     ]
     if not pairs:
         return
-    missing = [
+    missing_names = [
         pair.expected.name for pair in pairs if pair.expected is not None and pair.actual is None
     ]
-    extra = [
+    extra_names = [
         pair.actual.name for pair in pairs if pair.actual is not None and pair.expected is None
     ]
-    if sorted(missing) == sorted(extra) and missing:
-        yield phrase("calls_reordered", words.listed(dict.fromkeys(missing), limit=3))
-    elif missing and extra:
-        yield phrase("call_replaced", missing[0], extra[0])
-    elif missing:
-        yield phrase("call_missing", missing[0])
-    elif extra:
-        yield phrase("call_extra", extra[0])
+    if sorted(missing_names) == sorted(extra_names) and missing_names:
+        yield phrase("calls_reordered", words.listed(dict.fromkeys(missing_names), limit=3))
+    elif missing_names and extra_names:
+        yield phrase("call_replaced", missing_names[0], extra_names[0])
+    elif missing_names:
+        yield phrase("call_missing", missing_names[0])
+    elif extra_names:
+        yield phrase("call_extra", extra_names[0])
     else:
         yield _arguments(pairs[0])
 

@@ -309,20 +309,20 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
             )
             for moved_case in full_cases
         ]
-        lines = [
+        short_lines = [
             comment.moved_line(v, moved_case)
             for moved_case in moved_cases
             if moved_case not in full_cases
         ]
-        used_room = markdown.length(heading) + sum(map(markdown.length, lines)) + 100
+        used_room = markdown.length(heading) + sum(map(markdown.length, short_lines)) + 100
         filled = markdown.fill(items, room=remaining_room - used_room, most=MOVED)
         remaining_count = len(fall.moved) - len(moved_cases) + filled.dropped
-        every = [
-            *lines,
+        all_lines = [
+            *short_lines,
             *filled.lines,
             *([str(comment.more(remaining_count))] if remaining_count else []),
         ]
-        parts += [heading, *filled.full, *(["\n".join(every)] if every else [])]
+        parts += [heading, *filled.full, *(["\n".join(all_lines)] if all_lines else [])]
         remaining_room -= used_room + sum(map(markdown.length, (*filled.full, *filled.lines)))
     if len(falls) > criteria:
         parts.append(str(comment.more_criteria(len(falls) - criteria)))

@@ -52,33 +52,33 @@ def parts(v: View, *, room: int) -> Iterator[str]:
     """The index, the search text (a line per case), then the parts. All are deflated and in base64;
     all except the search text are JSON. They have at most about `room` characters: passing cases
     lose their conversations first."""
-    ordered = [(at, case) for at, cause in enumerate(v.causes) for case in cause.cases]
-    ordered += [(-1, case) for case in _passed(v.cases)]
+    ordered_cases = [(index, case) for index, cause in enumerate(v.causes) for case in cause.cases]
+    ordered_cases += [(-1, case) for case in _passed(v.cases)]
     rows: list[JsonObject] = []
-    searched: list[str] = []
-    suites = {suite.key: at for at, suite in enumerate(v.report.run.suites)}
-    numbers = {name: at for at, name in enumerate(_deciding(v))}
+    search_lines: list[str] = []
+    suites = {suite.key: index for index, suite in enumerate(v.report.run.suites)}
+    numbers = {name: index for index, name in enumerate(_deciding(v))}
     packer = _PackedCases()
     base_run = v.report.comparison.base if v.report.comparison is not None else None
-    first = pairing.by_case(base_run.trials if base_run else ())
-    again = [pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, base_run)]
-    for cause, case in ordered:
+    base_trials = pairing.by_case(base_run.trials if base_run else ())
+    reruns = [pairing.by_case(run.confirmations if run else ()) for run in (v.report.run, base_run)]
+    for cause, case in ordered_cases:
         key = case.verdict.key
-        base = first.get(key, ())
+        base = base_trials.get(key, ())
         row = _row(case, cause=cause, suites=suites, base=base)
         row["values"] = _values(case, numbers)
         if _as_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
         if packer.used < room:
-            fresh = (again[0].get(key, ()), again[1].get(key, ()))
-            row |= packer.add(*_case(v, case, base=base, again=fresh))
+            case_reruns = (reruns[0].get(key, ()), reruns[1].get(key, ()))
+            row |= packer.add(*_case(v, case, base=base, again=case_reruns))
         rows.append(row)
-        searched.append(
+        search_lines.append(
             " ".join(_words(case, row["why"], v.causes[cause].text if cause >= 0 else ""))
         )
     packer.close_part()
     yield _packed(_JSON.encode({"cases": rows, **_around(v, traces=len(packer.parts))}))
-    yield _packed("\n".join(searched))
+    yield _packed("\n".join(search_lines))
     yield from packer.parts
     yield from packer.traces
 
@@ -332,10 +332,10 @@ def _run(
 ) -> tuple[JsonObject, list[Any] | None]:
     """A run, even one that failed, and the traces of its turns; None without traces."""
     transcript = run.transcripts.find(trial.key)
-    done = transcript.invocations if transcript is not None else ()
-    if trial.failure is not None and not done:
-        done = trial.failure.partial
-    traces = [turn.trace for turn in done]
+    turns_done = transcript.invocations if transcript is not None else ()
+    if trial.failure is not None and not turns_done:
+        turns_done = trial.failure.partial
+    traces = [turn.trace for turn in turns_done]
     if trial.failure is not None and trial.failure.trace:
         traces.append(trial.failure.trace)
     parts = {
@@ -356,7 +356,7 @@ def _run(
         ],
         "turns": [
             {**_turn(turn), "scores": _scores(trial, at, uses.values())}
-            for at, turn in enumerate(done)
+            for at, turn in enumerate(turns_done)
         ],
         "state": transcript.final_state if transcript is not None else None,
         "ended": transcript.ended_by.value

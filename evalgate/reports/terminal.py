@@ -127,26 +127,32 @@ def _broken_files(v: View) -> Iterator[Line]:
 def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> Iterator[Line]:
     """The cases that did not pass, failures first and the worst on top. Cases with the same message
     share an entry. `report_file`: the file that has all of them."""
-    broken = [*cases.worst_first([case for case in case_views if case.kind is VerdictKind.FAIL])]
-    broken += [
+    broken_cases = [
+        *cases.worst_first([case for case in case_views if case.kind is VerdictKind.FAIL])
+    ]
+    broken_cases += [
         case
         for case in case_views
         if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
     ]
     groups: dict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = {}
-    for at, case in enumerate(broken):
-        differs = tuple(_difference(case, width or LOG_WIDTH)) if at < TOLD_WHOLE else ()
+    for index, case in enumerate(broken_cases):
+        difference_lines = (
+            tuple(_difference(case, width or LOG_WIDTH)) if index < TOLD_WHOLE else ()
+        )
         groups.setdefault(
-            (wording.case_word(case), wording.why(case, width=NAME_WIDTH), differs), []
+            (wording.case_word(case), wording.why(case, width=NAME_WIDTH), difference_lines), []
         ).append(case)
-    signs = {line.text.lstrip()[:2] for _, _, differs in groups for line in differs}
+    signs = {
+        line.text.lstrip()[:2] for _, _, difference_lines in groups for line in difference_lines
+    }
     if signs & {"- ", "+ "}:
         yield Line(phrase("legend", "= " in signs), "dim")
-    quoted: set[str] = set()
-    for (word, reason, differs), group_cases in list(groups.items())[:GROUPS]:
-        who, file = _who(group_cases, width)
+    quoted_texts: set[str] = set()
+    for (word, reason, difference_lines), group_cases in list(groups.items())[:GROUPS]:
+        case_names, file = _who(group_cases, width)
         yield Line(
-            f"{word}: {who}",
+            f"{word}: {case_names}",
             "yellow" if group_cases[0].is_let_pass else KINDS[group_cases[0].kind],
             file,
         )
@@ -154,18 +160,20 @@ def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> 
         yield from (
             Line(f"    {line}") for line in (plain.wrap(text, width - 4) if width else [text])
         )
-        yield from differs
-        last = (
+        yield from difference_lines
+        last_words = (
             ""
             if group_cases[0].failure is None or group_cases[0].failing
             else wording.last_words(group_cases[0].failure)
         )
-        if last not in quoted:
-            quoted.add(last)
-            yield from (Line(f"    | {line}", "dim") for line in last.splitlines())
-    left_out = len(broken) - sum(len(group_cases) for group_cases in list(groups.values())[:GROUPS])
-    if left_out:
-        yield Line(phrase("more_cases", left_out, report_file))
+        if last_words not in quoted_texts:
+            quoted_texts.add(last_words)
+            yield from (Line(f"    | {line}", "dim") for line in last_words.splitlines())
+    omitted_count = len(broken_cases) - sum(
+        len(group_cases) for group_cases in list(groups.values())[:GROUPS]
+    )
+    if omitted_count:
+        yield Line(phrase("more_cases", omitted_count, report_file))
 
 
 def _causes(v: View, width: int) -> Iterator[Line]:
@@ -179,12 +187,12 @@ def _causes(v: View, width: int) -> Iterator[Line]:
         max(len(cause.status) for cause in top_causes),
     )
     for cause in top_causes:
-        start = f"  {len(cause.cases):>{widths[0]},}  {cause.status:<{widths[1]}}  "
+        prefix = f"  {len(cause.cases):>{widths[0]},}  {cause.status:<{widths[1]}}  "
         first, *other_lines = (
-            plain.wrap(cause.text, max(width - len(start), 20)) if width else [cause.text]
+            plain.wrap(cause.text, max(width - len(prefix), 20)) if width else [cause.text]
         )
-        yield Line(start + first)
-        yield from (Line(" " * len(start) + line) for line in other_lines)
+        yield Line(prefix + first)
+        yield from (Line(" " * len(prefix) + line) for line in other_lines)
     if len(v.causes) > CAUSES:
         yield Line(f"  {phrase('more_causes', len(v.causes) - CAUSES)}", "dim")
 
@@ -309,7 +317,7 @@ def render_whole_case(
             plain.flat(remark),
         )
         table.append(cells)
-    head, *rows = plain.table(table, right=range(1, 3))
+    head, *rows = plain.table(table, right_columns=range(1, 3))
     lines += [BLANK, Line(head, "bold")]
     for verdict, row in zip(case.verdict.criteria, rows, strict=True):
         lines.append(Line(row, "" if verdict.kind is None else KINDS[verdict.kind]))
@@ -384,7 +392,7 @@ def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
             passed,
         )
         table.append((*cells, *([str(row.not_evaluated)] if gaps else [])))
-    head, *lines = plain.table(table, right=range(1, 5))
+    head, *lines = plain.table(table, right_columns=range(1, 5))
     suite = ""
     if rows:
         yield Line(head, "bold")
@@ -444,7 +452,8 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
     for columns in ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 5), (0, 1, 2, 3)):
         lines = list(
             plain.table(
-                [[row[at] for at in columns] for row in cells], right=range(1, min(len(columns), 5))
+                [[row[at] for at in columns] for row in cells],
+                right_columns=range(1, min(len(columns), 5)),
             )
         )
         if not width or max(map(plain.columns, lines)) <= width:
@@ -514,5 +523,5 @@ def _decided(v: View) -> Iterator[Line]:
     if report.edits.decide and not report.verdict.blocks:
         yield Line(edits.rules(report.edits, mark=_name), "yellow")
     fell = moved.notable(v)
-    yield Line(wording.next_step(report, lies="above"))
+    yield Line(wording.next_step(report, placement="above"))
     yield Line("" if fell is None else moved.sentence(fell))

@@ -149,7 +149,7 @@ def failure_sentence(failure: AgentFailure) -> str:
 def last_words(failure: AgentFailure) -> str:
     """The agent's output at its failure, mostly standard error: the first and the last lines."""
     return plain.ends(
-        plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)), lines=12, limit=1_500
+        plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)), most_lines=12, limit=1_500
     ).strip("\n")
 
 
@@ -233,19 +233,19 @@ def why(case: CaseView, *, width: int) -> str:
     return ", ".join(text for text in (*below, case.failure_origin) if text)
 
 
-def next_step(report: Report, *, lies: Lies = "below") -> str:
+def next_step(report: Report, *, placement: Lies = "below") -> str:
     """What the reader can do about the verdict, names between backticks; "" for a clean pass.
-    `lies`: the position of the cases, seen from this sentence."""
+    `placement`: the position of the cases, seen from this sentence."""
     kind = report.verdict.blocked_by or report.verdict.kind
     match kind:
         case VerdictKind.PASS:
-            return _after_pass(report, lies)
+            return _after_pass(report, placement)
         case VerdictKind.FAIL:
             return _after_fail(report)
         case VerdictKind.INCONCLUSIVE:
-            return _after_inconclusive(report, lies)
+            return _after_inconclusive(report, placement)
         case VerdictKind.NOT_MEASURED:
-            return _after_not_measured(report, lies)
+            return _after_not_measured(report, placement)
         case _:
             assert_never(kind)
 
@@ -295,13 +295,13 @@ def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[Notice]:
         yield Notice(title=phrase("quarantine_title"), text=text)
 
 
-def _after_inconclusive(report: Report, lies: Lies) -> str:
+def _after_inconclusive(report: Report, placement: Lies) -> str:
     if report.run.truncated:
         return phrase("step_cut_short")
     if has_failed_base(report):
         return phrase("step_failed_base") if report.verdict.blocks else ""
     if not report.verdict.blocks and _only_flaky(report):
-        return phrase("step_flaky", lies)
+        return phrase("step_flaky", placement)
     is_past = report.comparison is not None and report.comparison.is_past
     return phrase("step_past" if is_past else "step_unscored")
 
@@ -325,7 +325,7 @@ def has_failed_base(report: Report) -> bool:
     )
 
 
-def _after_pass(report: Report, lies: Lies) -> str:
+def _after_pass(report: Report, placement: Lies) -> str:
     every = list(report.verdict.cases)
     if not any(map(_is_failure, every)):
         first = report.comparison is not None and report.comparison.no_agent
@@ -334,11 +334,11 @@ def _after_pass(report: Report, lies: Lies) -> str:
     failed = {case.key: case for case in cases if _is_failure(case) and not case.quarantined}
     lasting = {key for key, case in failed.items() if case.nonblocking is not NonBlocking.FLAKY}
     if not failed:
-        return phrase("step_nonblocking_failures", lies)
+        return phrase("step_nonblocking_failures", placement)
     if not lasting:
-        return phrase("step_flaky", lies)
+        return phrase("step_flaky", placement)
     is_old = report.policy.threshold is ThresholdRule.NEW and _all_old(report, lasting)
-    return phrase("step_allowed", sum(map(_is_failure, every)) > len(lasting), lies, is_old)
+    return phrase("step_allowed", sum(map(_is_failure, every)) > len(lasting), placement, is_old)
 
 
 OLD: Final = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
@@ -383,13 +383,13 @@ def _after_fail(report: Report) -> str:
     return phrase("step_fail", origins >= {FailureOrigin.NEW, FailureOrigin.KNOWN})
 
 
-def _after_not_measured(report: Report, lies: Lies) -> str:
+def _after_not_measured(report: Report, placement: Lies) -> str:
     comparison = report.comparison
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
         if any(case.quarantined for case in report.verdict.cases):
             return phrase("step_all_quarantined")
-        return phrase("step_advisory", lies)
+        return phrase("step_advisory", placement)
     threshold = next(
         (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD), None
     )
@@ -403,7 +403,7 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
     ):
         return phrase("step_cut_short")
     if unmeasured or comparison is None:
-        return phrase("step_errors", lies)
+        return phrase("step_errors", placement)
     return phrase("step_base_problem" if comparison.problem else "step_not_measured")
 
 

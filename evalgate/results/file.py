@@ -353,7 +353,7 @@ def render_results(
     by_case: dict[tuple[str, str], list[GradedTrial]] = {}
     for trial in (*run.trials, *run.confirmations):
         by_case.setdefault(trial.key.case, []).append(trial)
-    head = shapes.written(
+    header = shapes.written(
         ResultsFile,
         run,
         schema_version=SCHEMA_VERSION,
@@ -372,10 +372,10 @@ def render_results(
         problems=list(report.problems),
         suites=[],
     )
-    of_cases = labels.of(verdict, comparison)
-    counts = labels.count(of_cases.values())
+    case_labels = labels.of(verdict, comparison)
+    counts = labels.count(case_labels.values())
     book = verdict.book or Book()
-    head["verdict"] = shapes.written(
+    header["verdict"] = shapes.written(
         VerdictEntry,
         verdict,
         exit_code=int(report.exit_code),
@@ -385,13 +385,13 @@ def render_results(
         needed=book.needed,
     )
     if run.shard is not None:
-        head["shard"] = _shard(run.shard, report)
+        header["shard"] = _shard(run.shard, report)
     if comparison is not None:
         cases = tuple(case for case in comparison.cases if _is_remarkable(case))
-        head["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
-    head.pop("suites")
+        header["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
+    header.pop("suites")
     # the key that identifies the file comes first: `discovery.agents` looks for it there
-    yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head, "suites")
+    yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | header, "suites")
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
         yield from _suite_lines(
@@ -400,7 +400,7 @@ def render_results(
             report=report,
             by_case=by_case,
             outcomes=outcomes,
-            of_cases=of_cases,
+            case_labels=case_labels,
         )
     yield "\n]}\n"
 
@@ -430,7 +430,7 @@ def _suite_lines(
     report: Report,
     by_case: dict[tuple[str, str], list[GradedTrial]],
     outcomes: RawOutcomes,
-    of_cases: Mapping[CaseKey, CaseLabel],
+    case_labels: Mapping[CaseKey, CaseLabel],
 ) -> Iterator[str]:
     head = _suite_head(suite, report) | {"verdict": verdict.kind.value, "reason": verdict.reason}
     if verdict.required_pass_rate != 1.0:
@@ -448,7 +448,7 @@ def _suite_lines(
             "eval_case": adk_shapes.case_json(case),
             "verdict": case_verdict.kind.value,
             "reason": case_verdict.reason,
-            "label": "" if of_cases[key] is CaseLabel.PASSED else of_cases[key].value,
+            "label": "" if case_labels[key] is CaseLabel.PASSED else case_labels[key].value,
             "quarantined": case_verdict.quarantined,
             "quarantine": case_verdict.quarantine
             and shapes.written(QuarantineEntry, case_verdict.quarantine),
@@ -557,12 +557,16 @@ class StoredOutcomes:
         self._agents = dict(agents)
 
     @classmethod
-    def joined(cls, several: Sequence[StoredOutcomes]) -> StoredOutcomes:
+    def joined(cls, stored_outcomes: Sequence[StoredOutcomes]) -> StoredOutcomes:
         """The outcomes of several files that have no trial in common."""
-        raw = {key: outcome for part in several for key, outcome in part.raw.items()}
+        raw = {key: outcome for part in stored_outcomes for key, outcome in part.raw.items()}
         return cls(
             raw,
-            {address: details for part in several for address, details in part.agents().items()},
+            {
+                address: details
+                for part in stored_outcomes
+                for address, details in part.agents().items()
+            },
         )
 
     def find(self, key: TrialKey) -> Transcript | None:

@@ -494,7 +494,7 @@ def parse_history(text: bytes) -> PastRuns:
         past = shapes.restored(PastRuns, HistoryFile.model_validate_json(text))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise UnreadableHistory(words.fault_with_place(first, steps=4)) from None
+        raise UnreadableHistory(words.fault_with_place(first, most_steps=4)) from None
     for case in past.cases:
         if any(not passes <= measured <= runs for _, passes, measured, runs in case.outcomes):
             raise UnreadableHistory(

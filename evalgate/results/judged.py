@@ -56,8 +56,8 @@ class JudgedWire(CalibrationShape):
 
 def judge_json(judge: JudgeIdentity) -> JsonObject:
     """A judge as JSON-ready values."""
-    written = {name: getattr(judge, name) for name in ("model", "prompt_version", "num_samples")}
-    return written | ({"config": dict(judge.config)} if judge.config else {})
+    fields = {name: getattr(judge, name) for name in ("model", "prompt_version", "num_samples")}
+    return fields | ({"config": dict(judge.config)} if judge.config else {})
 
 
 def rate_json(rate: Rate | None) -> dict[str, float] | None:

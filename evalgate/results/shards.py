@@ -236,16 +236,20 @@ def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
         shard = shard_of(stored)
         _insist_whole(stored, shard)
         if shard.index in parts:
-            first = parts[shard.index].file
-            raise ConfigError(f"is shard {shard}, and so is {first}", place=Place(file=stored.file))
+            first_file = parts[shard.index].file
+            raise ConfigError(
+                f"is shard {shard}, and so is {first_file}", place=Place(file=stored.file)
+            )
         parts[shard.index] = stored
     ordered = tuple(parts[index] for index in sorted(parts))
-    for other in ordered[1:]:
-        difference = _difference(ordered[0], other)
+    for other_part in ordered[1:]:
+        difference = _difference(ordered[0], other_part)
         if difference:
-            one, two = (f"{shard_of(part)} ({part.file})" for part in (ordered[0], other))
+            first_label, other_label = (
+                f"{shard_of(part)} ({part.file})" for part in (ordered[0], other_part)
+            )
             raise ConfigError(
-                f"shards {one} and {two} {difference}",
+                f"shards {first_label} and {other_label} {difference}",
                 hint="All shards must come from one commit, with the same files and inputs.",
             )
     return ordered

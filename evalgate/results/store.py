@@ -87,28 +87,28 @@ class Store:
             "started_at": started_at.astimezone(UTC).isoformat(timespec="seconds"),
             "side": side,
         }
-        plain, packed = (self.folder / f".new-{secrets.token_hex(8)}" for _ in range(2))
+        plain_path, packed_path = (self.folder / f".new-{secrets.token_hex(8)}" for _ in range(2))
         try:
             output.make_folder(self.folder)
-            with plain.open("wb") as target, journal.open("rb") as source:
+            with plain_path.open("wb") as target, journal.open("rb") as source:
                 target.write(shapes.encode(about) + b"\n")
                 shutil.copyfileobj(source, target)
-            stores.pack(plain, packed)
+            stores.pack(plain_path, packed_path)
             stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-            packed.chmod(0o644)
-            mac = self._mac(packed.read_bytes())
+            packed_path.chmod(0o644)
+            mac = self._mac(packed_path.read_bytes())
             place = self.folder / f"{stamp}-{secrets.token_hex(4)}-{mac}.jsonl.gz"
             if self.witness is not None:
                 place.with_suffix(WITNESSED).write_text(self.witness.sign(mac))
-            packed.replace(place)
+            packed_path.replace(place)
             self._remove_old()
         except OSError as error:
             raise UnavailableError(
                 f"cannot write {self.folder}: {error.strerror or error}"
             ) from error
         finally:
-            plain.unlink(missing_ok=True)
-            packed.unlink(missing_ok=True)
+            plain_path.unlink(missing_ok=True)
+            packed_path.unlink(missing_ok=True)
 
     def _remove_old(self) -> None:
         size, stamps = 0, set[str]()

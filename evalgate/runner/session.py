@@ -292,8 +292,8 @@ class Side:
         the end of the run or of the budget cut it off."""
         session, journal, addresses = self._session, self.journal, self.addresses(task)
         grade_addresses = addresses.grades
-        is_again = task.key in self.again
-        trial = None if is_again else journal.trial(addresses.trial, task.key)
+        is_rerun = task.key in self.again
+        trial = None if is_rerun else journal.trial(addresses.trial, task.key)
         is_known = trial is not None
         if trial is None:
             if not session.budget.begin():
@@ -309,7 +309,7 @@ class Side:
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
         # what does not apply to the case is not paid for; what costs nothing is computed, and shown
         # in results.json
-        idle = {
+        idle_criteria = {
             use.name
             for use in task.suite.criteria
             if use.is_judged and not use.applies_to(task.case)
@@ -320,13 +320,13 @@ class Side:
             for event in turn.events or ()
             if event.model_version
         )
-        graded = grade(
+        graded_trial = grade(
             trial,
             task,
             {
                 name: criterion
                 for name, criterion in self._criteria[task.suite.key].items()
-                if name not in idle
+                if name not in idle_criteria
             },
             find=lambda name: (
                 journal.grade(grade_addresses[name]) if name in grade_addresses else None
@@ -340,16 +340,16 @@ class Side:
             show=journal.without_secrets,
         )
         if session.stop.is_set() and any(
-            name not in idle and journal.grade(grade_addresses[name]) is None
+            name not in idle_criteria and journal.grade(grade_addresses[name]) is None
             for name in grade_addresses
         ):
             return
         if task.key.is_first:
-            self.graded[task.key] = graded
-            session.share(task, trial, graded)
+            self.graded[task.key] = graded_trial
+            session.share(task, trial, graded_trial)
         else:
-            self.fresh[task.key.case].append(graded)
-        self._tell(task, trial, graded, is_known=is_known)
+            self.fresh[task.key.case].append(graded_trial)
+        self._tell(task, trial, graded_trial, is_known=is_known)
 
     def keep(self, address: str, trial: Trial, agent: str, *, measured_at: str = "") -> None:
         """Put a trial of an agent into the journal, behind what the agent read. Raises

@@ -141,13 +141,13 @@ def map_bounded(
     When `stop` is set no further item is begun. When anything is raised here (by `function`, by
     Ctrl-C, by closing this generator), `stop` is set and `abort` is called, which ends running
     items soon; all threads have ended when the exception leaves."""
-    source, taking = iter(items), threading.Lock()
+    source, lock = iter(items), threading.Lock()
     results: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def work() -> None:
         try:
             while not stop.is_set():
-                with taking:
+                with lock:
                     item = next(source, _NO_MORE)
                 if item is _NO_MORE:
                     break
@@ -222,8 +222,8 @@ class TrialRunner:
                 break
             # no shorter than the provider asks for, within the ceiling
             backoff_s = min(self.pause_s * 2 ** (attempts - 1), BACKOFF_CEILING_S)
-            asked_s = min(outcome.retry_after_s or 0.0, BACKOFF_CEILING_S)
-            pause_s = max(asked_s, backoff_s * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
+            retry_after_s = min(outcome.retry_after_s or 0.0, BACKOFF_CEILING_S)
+            pause_s = max(retry_after_s, backoff_s * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             self.say(f"{task.key}: {outcome.message}; retrying in {words.seconds(pause_s)}")
             if self.stop.wait(pause_s):
                 break
@@ -452,12 +452,12 @@ class Abreast(Iterator[Task]):
         self._running.add(id(task))
         return True
 
-    def _abreast(self, lane: _Lane, other: _Lane, foremost: int) -> bool:
+    def _abreast(self, lane: _Lane, other_lane: _Lane, foremost: int) -> bool:
         """True if the other side runs, is about to, was faster and waits, or is finished before
         this one."""
-        if other.under_way or lane.begun < other.begun:
+        if other_lane.under_way or lane.begun < other_lane.begun:
             return True
-        if not other.waiting:
+        if not other_lane.waiting:
             return False
-        order, task = other.waiting[0]
-        return order - foremost <= self._lead and not self._known(task)
+        position, task = other_lane.waiting[0]
+        return position - foremost <= self._lead and not self._known(task)

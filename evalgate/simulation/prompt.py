@@ -157,12 +157,12 @@ _QUOTES = frozenset(
 
 
 def _system(persona: Persona | None, *, stop_signal: str) -> str:
-    reply = f"""\
+    reply_rules = f"""\
 Reply with the text of the message alone: no quotes around it, no role before it, no explanation. To end the
 conversation, reply with {stop_signal}. Write it for no other purpose: wherever it stands in a message, the
 conversation ends."""
     rules = _FREELY if persona is None else _IN_CHARACTER
-    return f"{_ROLE}\n\n{rules}\n\n{_HANDLING}\n\n{reply}\n"
+    return f"{_ROLE}\n\n{rules}\n\n{_HANDLING}\n\n{reply_rules}\n"
 
 
 def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[JsonObject]:

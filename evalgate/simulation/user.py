@@ -100,15 +100,15 @@ class LlmUser:
         limits = [
             limit for limit in (self._scenario.max_turns, self._use.max_turns) if limit is not None
         ]
-        at_limit = bool(limits) and len(history) >= min(limits)
-        if at_limit and not (self._deviations.last_question and history):
+        is_at_limit = bool(limits) and len(history) >= min(limits)
+        if is_at_limit and not (self._deviations.last_question and history):
             return Stop(ended_by=Ending.TURN_LIMIT)
         if not history and self._scenario.starting_prompt:
             return _message(self._scenario.starting_prompt)
         message = self._ask(history)
         return (
             Stop(ended_by=Ending.TURN_LIMIT)
-            if at_limit and not isinstance(message, Stop)
+            if is_at_limit and not isinstance(message, Stop)
             else message
         )
 
@@ -265,21 +265,21 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     on_limit = rule.on_turn_limit if deviations.turn_limit else "pass"
     if not any(use.name == ENDED for use in uses):
         first_informational = next(
-            (place for place, use in enumerate(uses) if use.informational), len(uses)
+            (index for index, use in enumerate(uses) if use.informational), len(uses)
         )
         defaults = any(use.where_applicable for use in uses)
-        ended = CriterionUse(
+        ended_use = CriterionUse(
             name=ENDED, threshold=1.0, needs=frozenset({Need.SCENARIO}), where_applicable=defaults
         )
-        uses.insert(first_informational, ended)
-    passes = on_limit == "pass"
-    for place, use in enumerate(uses):
+        uses.insert(first_informational, ended_use)
+    limit_passes = on_limit == "pass"
+    for index, use in enumerate(uses):
         if use.name == ENDED and use.code is None:
-            uses[place] = replace(
+            uses[index] = replace(
                 use,
-                threshold=None if passes else use.threshold,
-                informational=passes or use.informational,
-                on_the_test=use.on_the_test if passes else on_limit == "not_measured",
+                threshold=None if limit_passes else use.threshold,
+                informational=limit_passes or use.informational,
+                on_the_test=use.on_the_test if limit_passes else on_limit == "not_measured",
             )
     return replace(suite, simulator=simulator, criteria=tuple(uses))
 

@@ -761,21 +761,21 @@ def _has(way: Path, top: Path, repo: Repository) -> bool:
     return False
 
 
-def first_committed(places: Iterable[Path], root: Path, environ: Environ) -> Path | None:
+def first_committed(paths: Iterable[Path], root: Path, environ: Environ) -> Path | None:
     """The first of the places that the commit has files in, in the repository that `root` lies in:
     a change may have written them. Where git cannot tell, the commit may have them."""
     try:
         top = find_source(root).working_tree.resolve()
     except UnavailableError:  # not in a repository: nothing is committed
         return None
-    inside = [place for place in places if any(way.is_relative_to(top) for way in _ways(place))]
-    if not inside:
+    inside_paths = [path for path in paths if any(way.is_relative_to(top) for way in _ways(path))]
+    if not inside_paths:
         return None
     try:
         with (
             tempfile.TemporaryDirectory() as scratch,
             open_repository(root, environ=environ, token=None, under=Path(scratch)) as repo,
         ):
-            return next((place for place in inside if is_committed(place, repo)), None)
+            return next((path for path in inside_paths if is_committed(path, repo)), None)
     except (EvalgateError, OSError):
-        return inside[0]
+        return inside_paths[0]

@@ -870,24 +870,26 @@ def _copy_folder(source: Path, to: Path, left_out: Collection[Path], uid: int, g
     Nobody reaches it before it is whole. Raises OSError.
     """
     to.mkdir(mode=0o700, parents=True)
-    apart = {str(path) for path in left_out}
+    excluded_paths = {str(path) for path in left_out}
     owner = (uid, gid) if _is_root() else (-1, -1)
-    _copy_entries(str(source), str(to), apart, owner)
+    _copy_entries(str(source), str(to), excluded_paths, owner)
 
 
-def _copy_entries(source: str, to: str, apart: Collection[str], owner: tuple[int, int]) -> None:
+def _copy_entries(
+    source: str, to: str, excluded_paths: Collection[str], owner: tuple[int, int]
+) -> None:
     """By descriptors: thousands of paths would be looked up several times each."""
     with os.scandir(source) as entries:
         for entry in entries:
             copy = f"{to}/{entry.name}"
-            if is_private(entry.name) or entry.path in apart:
+            if is_private(entry.name) or entry.path in excluded_paths:
                 continue
             if entry.is_symlink():
                 Path(copy).symlink_to(Path(entry.path).readlink())
                 os.chown(copy, *owner, follow_symlinks=False)
             elif entry.is_dir():
                 Path(copy).mkdir(mode=0o700)
-                _copy_entries(entry.path, copy, apart, owner)
+                _copy_entries(entry.path, copy, excluded_paths, owner)
                 with _opened(copy, os.O_RDONLY) as folder:
                     _own(folder, entry.stat(), owner)
             elif entry.is_file():  # no pipe, no socket

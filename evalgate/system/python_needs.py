@@ -282,9 +282,9 @@ def _local_places(lines: Sequence[str], folder: Path) -> Iterator[tuple[Path, bo
             text = _OWN_FOLDER.sub("", f"/{text.lstrip('/')}" if text.startswith("//") else text)
             # no path at all, or links in a circle
             with suppress(OSError, ValueError, RuntimeError):
-                place = (folder / text).resolve()
-                if place.exists():
-                    yield place, "edited" in match.groupdict()
+                path = (folder / text).resolve()
+                if path.exists():
+                    yield path, "edited" in match.groupdict()
 
 
 def _digest(place: Path, *, is_edited: bool) -> str:

@@ -93,12 +93,12 @@ def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
             if skipped
             else []
         )
-        for tag, start, end, other_start, other_end in group:
+        for tag, start, end, right_start, right_end in group:
             if tag == "equal":
                 pieces += [DiffPiece(mark="=", text=row) for row in left[start:end]]
             else:
                 pieces += [DiffPiece(mark="-", text=row) for row in left[start:end]]
-                pieces += [DiffPiece(mark="+", text=row) for row in right[other_start:other_end]]
+                pieces += [DiffPiece(mark="+", text=row) for row in right[right_start:right_end]]
         last = group[-1][2]
     return pieces
 

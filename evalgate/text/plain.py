@@ -121,30 +121,32 @@ def quoted(text: str, limit: int = 80) -> str:
     return f"`{label(text, limit).replace('`', chr(39))}`"
 
 
-def ends(text: str, *, lines: int, limit: int) -> str:
+def ends(text: str, *, most_lines: int, limit: int) -> str:
     """The first and last lines of `text`, with the number of omitted lines between them.
 
-    It has at most `lines` lines, and about `limit` characters.
+    It has at most `most_lines` lines, and about `limit` characters.
 
     Some programs report the error first, others last."""
     rows = text.strip("\n").split("\n")
-    if len(rows) <= lines and len(text) <= limit:
+    if len(rows) <= most_lines and len(text) <= limit:
         return "\n".join(rows)
-    above = _fitting(rows, lines=lines // 2, limit=limit // 2)
-    below = _fitting(rows[len(above) :][::-1], lines=lines - lines // 2, limit=limit // 2)[::-1]
-    left_out = len(rows) - len(above) - len(below)
+    above = _fitting(rows, most_lines=most_lines // 2, limit=limit // 2)
+    below = _fitting(
+        rows[len(above) :][::-1], most_lines=most_lines - most_lines // 2, limit=limit // 2
+    )[::-1]
+    omitted_count = len(rows) - len(above) - len(below)
     between = (
-        [f"[... {left_out:,} {'line' if left_out == 1 else 'lines'} left out ...]"]
-        if left_out
+        [f"[... {omitted_count:,} {'line' if omitted_count == 1 else 'lines'} left out ...]"]
+        if omitted_count
         else []
     )
     return "\n".join([*above, *between, *below])
 
 
-def _fitting(rows: Sequence[str], *, lines: int, limit: int) -> list[str]:
-    """The first `lines` rows that fit in `limit` characters; the last may be clipped."""
+def _fitting(rows: Sequence[str], *, most_lines: int, limit: int) -> list[str]:
+    """The first `most_lines` rows that fit in `limit` characters; the last may be clipped."""
     fitting_rows: list[str] = []
-    for row in rows[:lines]:
+    for row in rows[:most_lines]:
         if limit <= 0:
             break
         fitting_rows.append(clip(row, limit))
@@ -177,15 +179,15 @@ def columns(text: str) -> int:
     )
 
 
-def table(rows: Sequence[Sequence[str]], *, right: range = range(0)) -> Iterator[str]:
-    """The rows as lines with aligned columns. The cells of the columns `right` are
+def table(rows: Sequence[Sequence[str]], *, right_columns: range = range(0)) -> Iterator[str]:
+    """The rows as lines with aligned columns. The cells of the columns `right_columns` are
     right-aligned."""
     widths = [max(columns(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = []
         for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
             blanks = " " * (width - columns(cell))
-            cells.append(blanks + cell if at in right else cell + blanks)
+            cells.append(blanks + cell if at in right_columns else cell + blanks)
         yield "  ".join(cells).rstrip()
 
 

@@ -67,9 +67,9 @@ def fault(error: Mapping[str, object]) -> str:
     return message.replace("Input should be", "must be")
 
 
-def fault_with_place(error: Mapping[str, Any], *, steps: int | None = None) -> str:
-    """One of Pydantic's errors, with its path in front (at most `steps` parts of it)."""
-    path = ".".join(map(str, error["loc"][:steps]))
+def fault_with_place(error: Mapping[str, Any], *, most_steps: int | None = None) -> str:
+    """One of Pydantic's errors, with its path in front (at most `most_steps` parts of it)."""
+    path = ".".join(map(str, error["loc"][:most_steps]))
     return f"{path}: {error['msg']}" if path else str(error["msg"])
 
 
@@ -106,16 +106,20 @@ def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
         decimal_counts = (_decimals(base, beside=head), _decimals(head, beside=base))
         least = max(MOST_DECIMALS if count is None else count for count in decimal_counts)
     for decimals in range(least, least + 4):
-        for fewer in (decimals, decimals - 1):
+        for delta_decimals in (decimals, decimals - 1):
             texts = (
                 _fixed(base, decimals),
                 _fixed(head, decimals),
-                _fixed(abs(delta), max(fewer, 0)),
+                _fixed(abs(delta), max(delta_decimals, 0)),
             )
             left, right, size = map(_number, texts)
-            apart = abs(right - left)
-            agree = apart == size if max(fewer, 0) == decimals else abs(apart - 10 * size) <= 5
-            if agree and (size >= (1 if fewer >= least else TWO_DIGITS) or delta == 0):
+            distance = abs(right - left)
+            agree = (
+                distance == size
+                if max(delta_decimals, 0) == decimals
+                else abs(distance - 10 * size) <= 5
+            )
+            if agree and (size >= (1 if delta_decimals >= least else TWO_DIGITS) or delta == 0):
                 return texts
     return _fixed(base, least), _fixed(head, least), _fixed(abs(delta), least)
 

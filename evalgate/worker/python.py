@@ -224,13 +224,13 @@ class Recorder:
         }
         self.event({"tool_call": {"args": {}, **call_fields}})
         if call.get("response") is not None:
-            answered = {key: call[key] for key in ("id", "name") if call.get(key) is not None}
+            call_identity = {key: call[key] for key in ("id", "name") if call.get(key) is not None}
             response = (
                 call["response"]
                 if isinstance(call["response"], dict)
                 else {"result": call["response"]}
             )
-            self.event({"tool_response": {**answered, "response": response}})
+            self.event({"tool_response": {**call_identity, "response": response}})
 
 
 def _parts(event: Message) -> list[Message]:

@@ -415,21 +415,24 @@ class Server:
             return False
         fingerprint, packages = installed()
         about = {**about, "installed": fingerprint}
-        ready = {
+        ready_message = {
             "type": "ready",
             "protocol": PROTOCOL,
             "about": about,
             "sessions": self._host.sessions,
         }
-        ready["description"] = {"packages": packages, "agents": self._described(self._host.agents)}
-        ready["surroundings"] = {
+        ready_message["description"] = {
+            "packages": packages,
+            "agents": self._described(self._host.agents),
+        }
+        ready_message["surroundings"] = {
             "models": self._described(self._host.models),
             "variables": self._described(variables),
         }
         self._asks = bool(hello.get("tools")) and self._host.asks
         if self._host.takes_history:
-            ready["history"] = True
-        self._say({**ready, "tools": True} if self._asks else ready)
+            ready_message["history"] = True
+        self._say({**ready_message, "tools": True} if self._asks else ready_message)
         return True
 
     def _say(self, message: Message) -> None:

@@ -165,8 +165,8 @@ def named_error(name: str, message: str) -> Exception:
 
     `simulated_tool_error` marks it: if it looks like a lost connection, a retry would not help.
     Some frameworks read an error's text from `message`."""
-    module, _, short = name.rpartition(".")
-    candidate = getattr(sys.modules.get(module) if module else builtins, short, None)
+    module, _, class_name = name.rpartition(".")
+    candidate = getattr(sys.modules.get(module) if module else builtins, class_name, None)
     base = (
         candidate if isinstance(candidate, type) and issubclass(candidate, Exception) else Exception
     )
@@ -177,7 +177,7 @@ def named_error(name: str, message: str) -> Exception:
         "message": message,
     }
     try:
-        return type(short, (base,), members)(message)  # type: ignore[no-any-return]  # an Exception, as its base is
+        return type(class_name, (base,), members)(message)  # type: ignore[no-any-return]  # an Exception, as its base is
     except Exception:
         return RuntimeError(message)
 
@@ -236,21 +236,21 @@ def guard(tool: Any) -> None:
     owner = getattr(run, "asks_for", None)
     if owner is tool:
         return
-    real = run if owner is None else run.real
+    original = run if owner is None else run.real
 
     async def run_async(*, args: Any, tool_context: Any, **options: Any) -> Any:
         session_tools = CURRENT.get()
         if session_tools is None:
-            return await real(args=args, tool_context=tool_context, **options)
+            return await original(args=args, tool_context=tool_context, **options)
         old_actions = _seen(tool_context.actions)
         return await session_tools.ask(tool.name, args, kind_of(tool)).settle(
-            lambda: real(args=args, tool_context=tool_context, **options),
+            lambda: original(args=args, tool_context=tool_context, **options),
             effects=lambda: _done(old_actions, tool_context.actions),
             apply=lambda effects: _do(effects, tool_context),
         )
 
     run_async.asks_for = tool  # type: ignore[attr-defined]  # marks whose it is
-    run_async.real = real  # type: ignore[attr-defined]  # for copies
+    run_async.real = original  # type: ignore[attr-defined]  # for copies
     object.__setattr__(tool, "run_async", run_async)
 
 
@@ -273,20 +273,20 @@ def _seen(actions: Any) -> Message:
 def _done(old_actions: Message, actions: Any) -> Message:
     """The effects of a call besides its answer: the state that it set, and whether it transfers,
     escalates or ends the turn."""
-    old = old_actions["state_delta"]
+    old_state = old_actions["state_delta"]
     missing = object()
-    changed = {
+    changed_state = {
         key: plain(value)
         for key, value in actions.state_delta.items()
-        if old.get(key, missing) != value
+        if old_state.get(key, missing) != value
     }
     flags = {name: getattr(actions, name, None) for name in FLAGS}
-    done = {
+    changed_flags = {
         name: value
         for name, value in flags.items()
         if value is not None and value != old_actions[name]
     }
-    return {"state_delta": changed, **done} if changed else done
+    return {"state_delta": changed_state, **changed_flags} if changed_state else changed_flags
 
 
 def _do(effects: Message, tool_context: Any) -> None:
@@ -339,9 +339,9 @@ def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
     if any(base.__name__ == "RemoteA2aAgent" for base in type(agent).__mro__):
         yield agent
     for tool in getattr(agent, "tools", None) or ():
-        inner = getattr(tool, "agent", None)
-        if inner is not None:
-            yield from _services(inner, visited_ids)
+        inner_agent = getattr(tool, "agent", None)
+        if inner_agent is not None:
+            yield from _services(inner_agent, visited_ids)
         elif id(tool) not in visited_ids and any(
             base.__name__ == "BaseToolset" for base in type(tool).__mro__
         ):
@@ -352,11 +352,11 @@ def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
 
 
 def _watch_listing(toolset: Any, service_name: str) -> None:
-    real = toolset.get_tools
+    original = toolset.get_tools
 
     async def get_tools(*args: Any, **options: Any) -> Any:
         try:
-            return await real(*args, **options)
+            return await original(*args, **options)
         except Exception as error:
             raise errors.ServiceDown(service_name, "its tools", error) from error
 
@@ -364,10 +364,10 @@ def _watch_listing(toolset: Any, service_name: str) -> None:
 
 
 def _watch_answers(agent: Any, service_name: str) -> None:
-    real = agent._run_async_impl  # noqa: SLF001 - all of its answers come this way, as a sub-agent and as a tool
+    original = agent._run_async_impl  # noqa: SLF001 - all of its answers come this way, as a sub-agent and as a tool
 
     async def run(context: Any) -> Any:
-        async for event in real(context):
+        async for event in original(context):
             if event.error_message and not (event.content and event.content.parts):
                 raise errors.ServiceDown(service_name, "its answer", str(event.error_message))
             yield event
@@ -376,50 +376,54 @@ def _watch_answers(agent: Any, service_name: str) -> None:
 
 
 def _guard_toolset(toolset: Any, name: str) -> None:
-    real = toolset.get_tools
+    original = toolset.get_tools
 
     async def get_tools(readonly_context: Any = None) -> list[Any]:
         session_tools = CURRENT.get()
         if session_tools is None:
-            return list(await real(readonly_context))
+            return list(await original(readonly_context))
         listing = session_tools.listings.get(name)
         if listing is None:
             listing = session_tools.listings[name] = await _listed(
-                session_tools, name, lambda: real(readonly_context)
+                session_tools, name, lambda: original(readonly_context)
             )
         return list(listing)
 
     object.__setattr__(toolset, "get_tools", get_tools)
 
 
-async def _listed(session_tools: Any, name: str, real: Any) -> list[Any]:
+async def _listed(session_tools: Any, name: str, list_tools: Any) -> list[Any]:
     tools: list[Any] = []
 
     async def run() -> list[Message]:
-        tools.extend(await real())
+        tools.extend(await list_tools())
         return [_described(tool) for tool in tools]
 
-    described = await session_tools.ask(LIST_TOOLS, {"toolset": name}, "listing").settle(run)
-    return tools or [_recorded_tool(tool_description) for tool_description in described or ()]
+    descriptions = await session_tools.ask(LIST_TOOLS, {"toolset": name}, "listing").settle(run)
+    return tools or [_recorded_tool(tool_description) for tool_description in descriptions or ()]
 
 
 def _described(tool: Any) -> Message:
     declaration = tool._get_declaration()  # noqa: SLF001 - the one way to know what a model is told
-    dumped = (
+    declaration_fields = (
         declaration.model_dump(mode="json", exclude_none=True) if declaration is not None else None
     )
-    described = {"name": tool.name, "description": tool.description or "", "declaration": dumped}
-    return {**described, "is_long_running": True} if tool.is_long_running else described
+    description = {
+        "name": tool.name,
+        "description": tool.description or "",
+        "declaration": declaration_fields,
+    }
+    return {**description, "is_long_running": True} if tool.is_long_running else description
 
 
-def _recorded_tool(described: Message) -> Any:
+def _recorded_tool(description: Message) -> Any:
     """A tool with a recorded declaration that never runs: evalgate answers its calls."""
     from google.adk.tools.base_tool import BaseTool
     from google.genai import types
 
     class RecordedTool(BaseTool):  # type: ignore[misc]  # google-adk is not installed where types are checked
         def _get_declaration(self) -> Any:
-            declaration = described.get("declaration")
+            declaration = description.get("declaration")
             return types.FunctionDeclaration.model_validate(declaration) if declaration else None
 
         async def run_async(self, *, args: Any, tool_context: Any) -> Any:  # noqa: ARG002 - google-adk's signature
@@ -428,9 +432,9 @@ def _recorded_tool(described: Message) -> Any:
             )
 
     return RecordedTool(
-        name=described["name"],
-        description=described.get("description") or "",
-        is_long_running=bool(described.get("is_long_running")),
+        name=description["name"],
+        description=description.get("description") or "",
+        is_long_running=bool(description.get("is_long_running")),
     )
 
 
@@ -449,8 +453,10 @@ class Tools:
         """The result of the tool `name`; `run` is called with the arguments by name if it is to
         run."""
         arguments = dict(args or {})
-        real = partial(_run, name, arguments, run)
-        return real() if self._asked is None else self._asked.ask(name, arguments).wait(real)
+        run_tool = partial(_run, name, arguments, run)
+        return (
+            run_tool() if self._asked is None else self._asked.ask(name, arguments).wait(run_tool)
+        )
 
     async def call_async(
         self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
@@ -477,9 +483,9 @@ class Tools:
         signature = inspect.signature(function)
 
         def told(positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-            bound = signature.bind(*positional, **keywords)
-            bound.apply_defaults()
-            return dict(bound.arguments)
+            bound_arguments = signature.bind(*positional, **keywords)
+            bound_arguments.apply_defaults()
+            return dict(bound_arguments.arguments)
 
         if inspect.iscoroutinefunction(function):
 

@@ -111,7 +111,7 @@ def of(
     """A report on a run and a ready comparison; the real gate decides, but for the cases that are
     `waiting`."""
     held = dict.fromkeys(waiting, Quarantine(owner="@maria", expires="2026-02-01"))
-    decided = verdict.decide(run, policy, comparison=comparison, unreliable=held)
+    decided = verdict.decide(run, policy, comparison=comparison, quarantines=held)
     decided = sentences.with_reasons(decided, run, comparison, policy)
     given = {
         "reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}",

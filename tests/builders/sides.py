@@ -194,7 +194,7 @@ def decide(
     held: Mapping[CaseKey, Quarantine] = NOBODY,
 ) -> Verdict:
     """Both gates together, in words; without a comparison the threshold gate alone."""
-    decided = verdict.decide(head, policy, comparison=comparison, unreliable=held)
+    decided = verdict.decide(head, policy, comparison=comparison, quarantines=held)
     return sentences.with_reasons(decided, head, comparison, policy)
 
 

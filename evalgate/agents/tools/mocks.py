@@ -330,7 +330,11 @@ class ConversationTools:
         if exact is not None:
             return exact
         return next(
-            (one for one in self._of(tool) if one.nth == nth and cassette.matches(one.args, args)),
+            (
+                recorded_call
+                for recorded_call in self._of(tool)
+                if recorded_call.nth == nth and cassette.matches(recorded_call.args, args)
+            ),
             None,
         )
 
@@ -338,14 +342,14 @@ class ConversationTools:
         return [entry for entry in self._entries or () if entry.tool == tool]
 
     def _not_recorded(self, tool: str, args: Json, nth: int) -> Unmatched:
-        called = f"called {cassette.spell_call(tool, args)}"
+        call_text = f"called {cassette.spell_call(tool, args)}"
         same_tool = self._of(tool)
         times = sum(1 for entry in same_tool if cassette.matches(entry.args, args))
         if self._entries is None:
             reason = f"and there is no cassette {self._cassette}: {RECORD_HINT}"
         elif times:
-            word = "once" if times == 1 else f"{times} times"
-            reason = f"for the {_number_text(nth)} time; it was recorded {word}"
+            frequency = "once" if times == 1 else f"{times} times"
+            reason = f"for the {_number_text(nth)} time; it was recorded {frequency}"
         elif (
             nearest := cassette.nearest_args(args, [entry.args for entry in same_tool])
         ) is not None:
@@ -355,7 +359,7 @@ class ConversationTools:
             tools = list(dict.fromkeys(entry.tool for entry in self._entries))
             reason = cassette.unknown_tool(tool, tools)
         joint = " " if reason.startswith(("for ", "and ")) else ", "
-        return Unmatched(message=f"{called}{joint}{reason}")
+        return Unmatched(message=f"{call_text}{joint}{reason}")
 
     def _no_rule(self, tool: str, args: Json) -> Unmatched:
         rules = [rule for _, rule in self._rules.for_tool(tool)]

@@ -272,43 +272,45 @@ def _models(inside: Sequence[Span]) -> list[Span]:
     return [span for span in models if id(span) not in within]
 
 
-def _steps(models: Sequence[Span], called: Sequence[Span], *, answer: str) -> list[StepEvent]:
+def _steps(
+    model_spans: Sequence[Span], tool_spans: Sequence[Span], *, answer: str
+) -> list[StepEvent]:
     """What models said and tools did, in order of time. Raises _OrderUnknown."""
-    parts_by_span = {id(span): _said(span) for span in models}
-    executed = {id(span): _executed(span) for span in called}
-    asked_for = [
+    parts_by_span = {id(span): _said(span) for span in model_spans}
+    executions = {id(span): _executed(span) for span in tool_spans}
+    requested_calls = [
         (span.start, part)
-        for span in models
+        for span in model_spans
         for part in parts_by_span[id(span)]
         if isinstance(part, ToolCall)
     ]
     announced_positions = _announced(
-        asked_for, [(span.start, executed[id(span)][0]) for span in called]
+        requested_calls, [(span.start, executions[id(span)][0]) for span in tool_spans]
     )
     # a span around tools is one for several calls of a model: what it asked for, and when, its
     # tools tell
-    around = {
-        id(span) for span in models if sum(inner.kind() == "tool" for inner in _walk(span)) > 1
+    wrapper_ids = {
+        id(span) for span in model_spans if sum(inner.kind() == "tool" for inner in _walk(span)) > 1
     }
-    announced = (
-        {id(span) for at, span in enumerate(called) if at in announced_positions}
-        if not around
+    announced_ids = (
+        {id(span) for position, span in enumerate(tool_spans) if position in announced_positions}
+        if not wrapper_ids
         else set()
     )
-    _insist_on_order([span for span in called if id(span) not in announced])
-    if around and len(announced_positions) < len(asked_for):
+    _insist_on_order([span for span in tool_spans if id(span) not in announced_ids])
+    if wrapper_ids and len(announced_positions) < len(requested_calls):
         raise _OrderUnknown("one span is several model calls, and has tool calls without a span")
     steps: list[StepEvent] = []
-    for span in sorted([*models, *called], key=lambda span: span.start):
-        if id(span) in executed:
-            call, response = executed[id(span)]
-            if id(span) not in announced:
+    for span in sorted([*model_spans, *tool_spans], key=lambda span: span.start):
+        if id(span) in executions:
+            call, response = executions[id(span)]
+            if id(span) not in announced_ids:
                 steps.append(_step(span.author, [call], role="model"))
             steps.append(_step(span.author, [response], role="user"))
             continue
         parts = parts_by_span[id(span)]
         calls = [part for part in parts if isinstance(part, ToolCall)]
-        if id(span) in around:
+        if id(span) in wrapper_ids:
             parts = [part for part in parts if not isinstance(part, ToolCall)]
         # one span for a whole conversation may hold the answer beside the call that led to it
         if calls:

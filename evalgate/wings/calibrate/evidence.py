@@ -256,8 +256,8 @@ def rubrics_of(use: CriterionUse, evidence: TrialView | None) -> tuple[Rubric, .
 def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:
     """The text of the rubric that a label names by id or by text; None if there is no such
     rubric."""
-    by_id = next((rubric.text for rubric in rubrics if rubric.rubric_id == name), None)
-    return by_id or next(
+    text = next((rubric.text for rubric in rubrics if rubric.rubric_id == name), None)
+    return text or next(
         (rubric.text for rubric in rubrics if plain(rubric.text) == plain(name)), None
     )
 

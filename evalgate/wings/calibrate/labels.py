@@ -169,19 +169,19 @@ def parse_labels(text: str, *, file: str) -> LabelsReading:
 def _same_labels(labels: Iterable[Label]) -> Iterator[Problem]:
     """Lines that label one and the same thing: an error if they contradict each other, else a
     warning."""
-    first: dict[str, Label] = {}
+    first_labels: dict[str, Label] = {}
     for label in labels:
         line, evidence = label.line, label.evidence
         texts = None if evidence is None or line.where else (evidence.actual, evidence.expected)
         # repr of frozen values: evidence holds JSON, which cannot be hashed
         key = repr((line.criterion, line.where, line.turn, line.subject, line.answer, texts))
-        other = first.setdefault(key, label)
-        if other is label:
+        first_label = first_labels.setdefault(key, label)
+        if first_label is label:
             continue
         tell, relation, hint = errors.warning, "says the same as", "Delete one: it counts twice."
-        if other.human is not label.human:
+        if first_label.human is not label.human:
             tell, relation, hint = errors.error, "contradicts", "Keep the correct one, or neither."
-        message = f"the label {relation} line {other.place.line} on the same item"
+        message = f"the label {relation} line {first_label.place.line} on the same item"
         yield tell("label-twice", message, label.place, hint)
 
 

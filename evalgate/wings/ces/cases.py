@@ -445,10 +445,10 @@ def _persona(app: _App, name: str) -> Persona | None:
     if not app.personas:
         return None
     number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:4], "big")
-    chosen = sorted(app.personas, key=lambda persona: persona.display_name)[
+    app_persona = sorted(app.personas, key=lambda persona: persona.display_name)[
         number % len(app.personas)
     ]
-    return Persona(persona_id=chosen.display_name, description=chosen.personality)
+    return Persona(persona_id=app_persona.display_name, description=app_persona.personality)
 
 
 def _session(state: Json | None) -> AdkSession | None:
@@ -544,8 +544,8 @@ def _step_text(number: int, step: Goal) -> str:
 
 def _goal(number: int, step: Goal) -> str:
     done = f" It counts as reached when: {step.success_criteria}" if step.success_criteria else ""
-    predecessor = f" Goal {number - 1} was reached before it." if number > 1 else ""
-    return f"Goal {number} was reached: {step.goal}{done}{predecessor}"
+    order_sentence = f" Goal {number - 1} was reached before it." if number > 1 else ""
+    return f"Goal {number} was reached: {step.goal}{done}{order_sentence}"
 
 
 def decisive(cases: Iterable[Case]) -> tuple[str, ...]:

@@ -215,11 +215,13 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
         for question in outcomes.questions(plan, evidence.actual)
         if question.kind in _KINDS[name]
     ]
-    ballots = [_ballot(question, evidence.actual, ask) for question in questions]
-    results = ask.panel.vote_all(ballots)
+    sampled_requests = [_ballot(question, evidence.actual, ask) for question in questions]
+    results = ask.panel.vote_all(sampled_requests)
     replies = [
-        _told(question, result, ballot)
-        for question, result, ballot in zip(questions, results, ballots, strict=True)
+        _told(question, result, sampled_request)
+        for question, result, sampled_request in zip(
+            questions, results, sampled_requests, strict=True
+        )
     ]
     verdicts: Verdicts = {
         question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)
@@ -246,12 +248,12 @@ def _is_unasked(finding: Finding, judge_findings: Sequence[Finding]) -> bool:
 
 
 def _told(
-    question: Asked, result: VoteResult, ballot: SampledRequest
+    question: Asked, result: VoteResult, sampled_request: SampledRequest
 ) -> tuple[Verdict, Finding, NotEvaluated | None]:
     item = result.items[""]
     turn = question.turn + 1 if question.turn >= 0 else None
     subject = question.argument or question.expected[:200] or question.kind.value
-    finding = judged.finding_of(result, ballot, turn=turn, subject=subject)
+    finding = judged.finding_of(result, sampled_request, turn=turn, subject=subject)
     label = item.vote.label if item.vote is not None and item.passed is not None else ""
     return (
         Verdict(score=_SCORES.get(label), explanation=finding.text),

@@ -409,9 +409,9 @@ def _asked_of_arguments(
 ) -> Iterator[Asked]:
     if actual is None:
         return
-    got: Json = actual.args or {}
-    for name, met in _arguments(call, actual, comparison).items():
-        if met is None:
+    actual_args: Json = actual.args or {}
+    for name, is_met in _arguments(call, actual, comparison).items():
+        if is_met is None:
             expected_text = _wanted_text(call, name)
             yield Asked(
                 kind=Kind.ARGUMENT,
@@ -419,7 +419,7 @@ def _asked_of_arguments(
                 step=step,
                 argument=name,
                 expected=expected_text,
-                actual=str(got.get(name)),
+                actual=str(actual_args.get(name)),
             )
 
 
@@ -527,13 +527,13 @@ def _likeness(
     """The share and the number of parameters of a call that are as expected. Parameters left to a
     judge count as met."""
     matches = list(_arguments(call, actual, comparison).values())
-    met = sum(match is not False for match in matches)
-    return (met / len(matches) if matches else 1.0), met
+    met_count = sum(match is not False for match in matches)
+    return (met_count / len(matches) if matches else 1.0), met_count
 
 
 def _best(call: ToolCall, calls: Sequence[ActualCall]) -> ActualCall | None:
-    alike = [candidate for candidate in calls if candidate.name in names_of(call)]
-    return max(alike, key=lambda candidate: _likeness(call, candidate), default=None)
+    candidates = [candidate for candidate in calls if candidate.name in names_of(call)]
+    return max(candidates, key=lambda candidate: _likeness(call, candidate), default=None)
 
 
 def _paired(
@@ -647,32 +647,32 @@ class _Turn:
             )
             expected = GoldenExpectation(note=UNEXPECTED_RESPONSE)
             outcomes.append(_outcome(expected, Outcome.FAIL, observed_agent_response=message))
-        overall, order = self._overall()
+        overall, order_score = self._overall()
         if overall is not None and not self._plan.allows_extra_calls:
             paired_ids = {id(call) for call in self._found.values()}
             expected = GoldenExpectation(note=UNEXPECTED_CALL)
-            extra = (call for call in self._calls if id(call) not in paired_ids)
+            extra_calls = (call for call in self._calls if id(call) not in paired_ids)
             outcomes += [
                 _outcome(expected, Outcome.FAIL, observed_tool_call=self._observed(call))
-                for call in extra
+                for call in extra_calls
             ]
-        similar = [
+        similarities = [
             outcome.semantic_similarity_result
             for outcome in outcomes
             if outcome.semantic_similarity_result
         ]
-        is_known = all(similarity.score is not None for similarity in similar)
+        is_known = all(similarity.score is not None for similarity in similarities)
         return TurnReplayResult(
             expectation_outcome=tuple(outcomes),
             hallucination_result=_claims(self._plan, self._number, self._actual, verdicts),
             # the turn is as consistent as its least consistent answer
             semantic_similarity_result=min(
-                similar, key=lambda similarity: similarity.score or 0, default=None
+                similarities, key=lambda similarity: similarity.score or 0, default=None
             )
             if is_known
             else None,
             overall_tool_invocation_result=overall,
-            tool_ordered_invocation_score=order,
+            tool_ordered_invocation_score=order_score,
         )
 
     def _overall(self) -> tuple[OverallToolInvocationResult | None, float | None]:
@@ -689,12 +689,12 @@ class _Turn:
             return OverallToolInvocationResult(outcome=Outcome.SKIPPED), None
         score = sum(step in self._found for step, _ in expected_calls) / len(expected_calls)
         passed = score >= self._plan.invocation(self._turn)
-        order = _in_order(
+        order_score = _in_order(
             [names_of(call) for _, call in expected_calls], [call.name for call in self._calls]
         )
         return OverallToolInvocationResult(
             tool_invocation_score=score, outcome=outcome_of(passed=passed)
-        ), order
+        ), order_score
 
     def _observed(self, call: ActualCall, expected: ToolCall | None = None) -> ToolCall:
         return observed_call(call, app=self._plan.app, expected=expected)
@@ -744,8 +744,10 @@ class _Turn:
                 else text in answer
             )
         elif self._plan.judges_answer(expected):
-            silent = Verdict(score=0, explanation="the agent said nothing")
-            verdict = _verdict(verdicts, Kind.ANSWER, self._number, step) if messages else silent
+            silent_verdict = Verdict(score=0, explanation="the agent said nothing")
+            verdict = (
+                _verdict(verdicts, Kind.ANSWER, self._number, step) if messages else silent_verdict
+            )
             outcome = verdict.outcome(self._similar)
             result = SemanticSimilarityResult(**verdict.rated(SIMILARITY_LABELS), outcome=outcome)
         return _outcome(
@@ -798,18 +800,24 @@ class _Turn:
             for response in tool_responses
             if response.id is not None and response.id in by_id
         ] or tool_responses
-        right = [
+        right_responses = [
             response
             for response in candidates
             if _same_response(expected_response.response or {}, response)
         ]
-        best_response = next(iter(right or candidates), None)
+        best_response = next(iter(right_responses or candidates), None)
         observed = (
             None if best_response is None else observed_response(best_response, expected_response)
         )
-        reason = "" if right else "another response" if candidates else "the tool gave no response"
+        reason = (
+            ""
+            if right_responses
+            else "another response"
+            if candidates
+            else "the tool gave no response"
+        )
         return _explained(
-            expected, passed=bool(right), reason=reason, observed_tool_response=observed
+            expected, passed=bool(right_responses), reason=reason, observed_tool_response=observed
         )
 
     def _of_transfer(
@@ -824,12 +832,14 @@ class _Turn:
         calls = (call.args or {} for call in self._actual.tool_calls if call.name == TRANSFER)
         transfers = [str(args.get("agent_name") or args.get("agent") or "") for args in calls]
         authors = [event.author for event in self._actual.events]
-        reached = next((name for name in (*transfers, *authors) if name in agent_names), "")
-        other = reached or next(iter(transfers), "")
-        observed = AgentTransfer(target_agent=f"{self._plan.app}/agents/{other}") if other else None
-        reason = "" if reached else f"transferred to {other}" if other else "no transfer"
+        reached_agent = next((name for name in (*transfers, *authors) if name in agent_names), "")
+        target = reached_agent or next(iter(transfers), "")
+        observed = (
+            AgentTransfer(target_agent=f"{self._plan.app}/agents/{target}") if target else None
+        )
+        reason = "" if reached_agent else f"transferred to {target}" if target else "no transfer"
         return _explained(
-            expected, passed=bool(reached), reason=reason, observed_agent_transfer=observed
+            expected, passed=bool(reached_agent), reason=reason, observed_agent_transfer=observed
         )
 
 
@@ -860,29 +870,33 @@ def _of_variables(
         return _outcome(expected, Outcome.SKIPPED)
     if state is None:
         return _explained(expected, passed=None, reason="the session's variables were not recorded")
-    wrong = [
+    wrong_names = [
         name
         for name, value in expected_variables.items()
         if not compare.same(value, state.get(name, json_match.MISSING))
     ]
     mismatches = (
         f"{name}: expected {expected_variables[name]!r}, found {state.get(name, 'nothing')!r}"[:300]
-        for name in wrong
+        for name in wrong_names
     )
-    return _explained(expected, passed=not wrong, reason="; ".join(mismatches))
+    return _explained(expected, passed=not wrong_names, reason="; ".join(mismatches))
 
 
 def _same_response(expected_response: Json, actual: ActualResponse) -> bool:
     """True if two responses are equal, with or without a wrapper. The result is in `output` (tools
     of other frameworks use `{"result": ...}`), else it is the object itself."""
     content = dict(actual.response or {})
-    bare = [content]
-    bare += [content[key] for key in ("output", "result") if set(content) == {key}]
+    contents = [content]
+    contents += [content[key] for key in ("output", "result") if set(content) == {key}]
     expected = [
         expected_response,
         *([expected_response["output"]] if set(expected_response) == {"output"} else []),
     ]
-    return any(compare.same(one, other) for one in expected for other in bare)
+    return any(
+        compare.same(expected_content, actual_content)
+        for expected_content in expected
+        for actual_content in contents
+    )
 
 
 def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = None) -> ToolCall:
@@ -915,8 +929,8 @@ def _parameters(
     """The share of the expected parameters that a call has; unknown if a judge that has to decide
     did not."""
     scores: dict[str, int | bool | None] = {
-        name: verdict_of(name).score if met is None else met
-        for name, met in _arguments(expected_call, call, comparison).items()
+        name: verdict_of(name).score if is_met is None else is_met
+        for name, is_met in _arguments(expected_call, call, comparison).items()
     }
     if None in scores.values():
         return ToolInvocationResult(
@@ -924,17 +938,17 @@ def _parameters(
         )
     score = sum(map(bool, scores.values())) / len(scores) if scores else 1.0
     args = call.args or {}
-    wrong = "; ".join(
+    mismatches = "; ".join(
         f"{name}: expected {_wanted_text(expected_call, name)!r}, got {args.get(name, 'nothing')!r}"[
             :300
         ]
-        for name, met in scores.items()
-        if not met
+        for name, is_met in scores.items()
+        if not is_met
     )
     return ToolInvocationResult(
         parameter_correctness_score=score,
         outcome=outcome_of(passed=score >= least),
-        explanation=wrong,
+        explanation=mismatches,
     )
 
 
@@ -998,7 +1012,7 @@ def scenario_result(
         if plan.compares_scenario
         else ()
     )
-    rated = [
+    ratings = [
         _claims(plan, number, invocation, verdicts) for number, invocation in enumerate(actual)
     ]
     goal = verdicts.get((Kind.GOAL, -1, -1, ""))
@@ -1018,7 +1032,7 @@ def scenario_result(
             for number, text in enumerate(scenario.rubrics)
             for verdict in (_verdict(verdicts, RUBRICS, step=number),)
         ),
-        hallucination_result=tuple(rating for rating in rated if rating is not None),
+        hallucination_result=tuple(rating for rating in ratings if rating is not None),
         user_goal_satisfaction_result=UserGoalSatisfactionResult(**goal.rated(GOAL_LABELS))
         if goal
         else None,
@@ -1032,15 +1046,15 @@ def _is_completed(result: ScenarioResult) -> bool | None:
     """True if all expectations are met, nothing is made up, and the user's goal is met; None if one
     is unknown."""
     goal = result.user_goal_satisfaction_result
-    made_up = [rating.score for rating in result.hallucination_result]
+    claim_scores = [rating.score for rating in result.hallucination_result]
     if (
         result.all_expectations_satisfied is None
         or goal is None
         or goal.score is None
-        or None in made_up
+        or None in claim_scores
     ):
         return None
-    return result.all_expectations_satisfied and 0 not in made_up and goal.score == 1
+    return result.all_expectations_satisfied and 0 not in claim_scores and goal.score == 1
 
 
 def _scenario_outcomes(
@@ -1069,7 +1083,10 @@ def _scenario_outcomes(
             verdict_of=verdict_of,
             least=plan.parameters(None),
         )
-        answer = next((one for one in responses if call.id is not None and one.id == call.id), None)
+        answer = next(
+            (response for response in responses if call.id is not None and response.id == call.id),
+            None,
+        )
         observed = ObservedToolCall(
             tool_call=observed_call(call, app=plan.app, expected=expected_call),
             tool_response=None if answer is None else observed_response(answer, expected_call),
@@ -1182,7 +1199,7 @@ def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
 
 def _of_expectation(expectation_outcome: GoldenExpectationOutcome, turn: int) -> Check:
     expected = expectation_outcome.expectation or GoldenExpectation()
-    similar, tool = (
+    similarity, call_result = (
         expectation_outcome.semantic_similarity_result,
         expectation_outcome.tool_invocation_result,
     )
@@ -1190,9 +1207,15 @@ def _of_expectation(expectation_outcome: GoldenExpectationOutcome, turn: int) ->
         expected.tool_call, expected.comparison_type
     )
     score: float | None = (
-        similar.score if similar else tool.parameter_correctness_score if tool else None
+        similarity.score
+        if similarity
+        else call_result.parameter_correctness_score
+        if call_result
+        else None
     )
-    explanation = (similar.explanation if similar else "") or (tool.explanation if tool else "")
+    explanation = (similarity.explanation if similarity else "") or (
+        call_result.explanation if call_result else ""
+    )
     if expected.note == UNEXPECTED_CALL and expectation_outcome.observed_tool_call is not None:
         explanation = ", ".join(sorted(names_of(expectation_outcome.observed_tool_call)))
     elif (
@@ -1201,7 +1224,7 @@ def _of_expectation(expectation_outcome: GoldenExpectationOutcome, turn: int) ->
     ):
         explanation = text_of(expectation_outcome.observed_agent_response)[:300]
     return Check(
-        group=Group.SIMILARITY if similar is not None or is_open else Group.EXPECTATION,
+        group=Group.SIMILARITY if similarity is not None or is_open else Group.EXPECTATION,
         subject=described(expected),
         outcome=expectation_outcome.outcome,
         turn=turn,
@@ -1213,17 +1236,17 @@ def _of_expectation(expectation_outcome: GoldenExpectationOutcome, turn: int) ->
 def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
     for expectation_outcome in result.expectation_outcomes:
         expectation = expectation_outcome.expectation or ScenarioExpectation()
-        tool = call_in(expectation)
-        is_open = tool is None or has_semantic(tool, AS_WRITTEN)
+        expected_call = call_in(expectation)
+        is_open = expected_call is None or has_semantic(expected_call, AS_WRITTEN)
         subject = f"says {text_of(expectation.agent_response)[:200]!r}"
         yield Check(
             group=Group.SIMILARITY if is_open else Group.EXPECTATION,
-            subject=subject if tool is None else f"calls {min(names_of(tool))}",
+            subject=subject if expected_call is None else f"calls {min(names_of(expected_call))}",
             outcome=expectation_outcome.outcome,
         )
     if plan.assesses_hallucination(None):
-        for number, rated in enumerate(result.hallucination_result, start=1):
-            yield _of_hallucination(rated, number)
+        for number, rating in enumerate(result.hallucination_result, start=1):
+            yield _of_hallucination(rating, number)
     if plan.judges_goal:
         goal = result.user_goal_satisfaction_result
         score = goal.score if goal else None

@@ -217,8 +217,8 @@ def _now_or_awaited(work: Callable[[], str]) -> Awaitable[None]:
 
 async def _awaited(work: Callable[[], str]) -> None:
     __tracebackhide__ = True
-    if failed := await asyncio.to_thread(work):
-        raise AssertionError(failed)
+    if failure_text := await asyncio.to_thread(work):
+        raise AssertionError(failure_text)
 
 
 class _Done(Coroutine[Any, Any, None]):

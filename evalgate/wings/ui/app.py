@@ -227,9 +227,11 @@ class Pages:
             order = shape.model_validate_json(await _body(request))
             return _json(await run_in_threadpool(action, self._space, order))
         except ValidationError as error:
-            first = error.errors()[0]
-            location = ".".join(map(str, first["loc"]))
-            return _json({"error": f"{location}: {words.fault(first)}", "hint": ""}, status=400)
+            first_error = error.errors()[0]
+            location = ".".join(map(str, first_error["loc"]))
+            return _json(
+                {"error": f"{location}: {words.fault(first_error)}", "hint": ""}, status=400
+            )
         except EvalgateError as error:
             return _json(_said(error), status=409)
 

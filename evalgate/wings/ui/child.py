@@ -63,14 +63,14 @@ class LineWatcher:
 def main() -> int:
     """Run the gate with what standard input orders; the exit code of `evalgate run`."""
     # other code's output must not mix with our lines
-    lines = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace", buffering=1)
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace", buffering=1)
     os.dup2(2, 1)
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
 
     def tell(event_name: str, **fields: Any) -> None:
         # in one call: threads do not mix their lines
-        lines.write(json.dumps({"what": event_name, **fields}) + "\n")
+        output.write(json.dumps({"what": event_name, **fields}) + "\n")
 
     try:
         with errors.paths_explained():

@@ -175,7 +175,9 @@ class Workspace:
             raise ConfigError(f"there are no results of case {case!r}", hint="Run it first.")
         with self._writing:
             try:
-                proposal = edit.propose(stored_case, root=settings.root, parts=parts, run=run)
+                proposal = edit.propose(
+                    stored_case, root=settings.root, parts=parts, run_number=run
+                )
             except LeftAsItIs as why:
                 raise ConfigError(f"not accepted: {why}") from why
             old_text = rewrite.read(proposal.path, shown_as=suite).text
@@ -259,13 +261,13 @@ class Workspace:
     def save_chat(self, suite: str, case: str) -> JsonObject:
         """Make a case of the session in a file, secrets taken out; its id. Raises ConfigError,
         UnavailableError."""
-        done = tuple(self._open().turns)
-        if not done:
+        turns = tuple(self._open().turns)
+        if not turns:
             raise ConfigError("nothing was said yet")
         settings = self.settings()
         target, _ = edit.find(settings.root, (suite, case))
         recording = Recording(
-            case_id=case, eval_set_id=None, transcript=Transcript(invocations=done)
+            case_id=case, eval_set_id=None, transcript=Transcript(invocations=turns)
         )
         take_out = redact.redactor_of_files(os.environ)
         with self._writing:
@@ -397,12 +399,12 @@ def _paths(cases: Sequence[CaseKey]) -> tuple[str, ...]:
     """A selection of paths; an id with a comma cannot be named there."""
     if not cases:
         raise ConfigError("no case is selected")
-    odd = next((case for _, case in cases if "," in case), None)
-    if odd is not None:
+    odd_id = next((case_id for _, case_id in cases if "," in case_id), None)
+    if odd_id is not None:
         raise ConfigError(
-            f"case {odd!r} cannot be selected: its id has a comma", hint="Run its whole file."
+            f"case {odd_id!r} cannot be selected: its id has a comma", hint="Run its whole file."
         )
     by_suite: dict[str, list[str]] = {}
-    for suite, case in cases:
-        by_suite.setdefault(suite, []).append(case)
+    for suite, case_id in cases:
+        by_suite.setdefault(suite, []).append(case_id)
     return tuple(f"{suite}:{','.join(ids)}" for suite, ids in by_suite.items())

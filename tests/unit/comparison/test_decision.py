@@ -427,7 +427,7 @@ def test_where_everything_is_advisory_nothing_is_green_and_nothing_blocks() -> N
 
 def test_unreliable_cases_do_not_decide() -> None:
     unreliable = frozenset({(sides.SUITE, "c0")})
-    verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable)
+    verdict = decide("FF/PP " + "PP/PP " * 4, quarantines=unreliable)
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
     assert verdict.reason.startswith("All 4 deciding cases passed.")
     assert [case.quarantined for case in verdict.suites[0].cases] == [
@@ -449,7 +449,7 @@ def test_unreliable_cases_do_not_decide() -> None:
 def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: str) -> None:
     unreliable = frozenset((sides.SUITE, f"c{number}") for number in range(6))
     policy = Policy(advisory=frozenset({sides.SUITE} if advisory else ()))
-    verdict = decide("FF/PP " * 6, unreliable=unreliable, policy=policy)
+    verdict = decide("FF/PP " * 6, quarantines=unreliable, policy=policy)
     assert verdict.reason == reason
     assert not verdict.blocks
 

@@ -38,9 +38,11 @@ def test_the_two_means_differ_where_adk_misses_a_threshold() -> None:
 
 
 def test_an_informational_grade_is_the_mean_of_what_is_known() -> None:
-    assert turns.inform([1.0, None, 2.0], nothing="-") == Score(value=1.5, turns=(1.0, None, 2.0))
-    found = turns.inform([None, None], nothing="nobody looked")
+    assert turns.inform([1.0, None, 2.0], absence_text="-") == Score(
+        value=1.5, turns=(1.0, None, 2.0)
+    )
+    found = turns.inform([None, None], absence_text="nobody looked")
     assert found == NotEvaluated(
         reason=Reason.NOTHING_RECORDED, message="nobody looked", turns=(None, None)
     )
-    assert isinstance(turns.inform([], nothing="-"), NotEvaluated)
+    assert isinstance(turns.inform([], absence_text="-"), NotEvaluated)

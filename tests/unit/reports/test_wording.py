@@ -253,7 +253,7 @@ def test_the_terminal_points_up_and_the_other_reports_down(words: str) -> None:
     report = build.report(
         words, policy=Policy(fail_on=frozenset({FailOn.NOT_MEASURED}), pass_rate=0.5)
     )
-    below, above = wording.next_step(report), wording.next_step(report, lies="above")
+    below, above = wording.next_step(report), wording.next_step(report, placement="above")
     assert below.replace("below", "above") == above != below
     assert above in reports.render_terminal(report)
     assert below in reports.RENDERERS["comment"].render(report)

@@ -88,7 +88,7 @@ def test_clipping_keeps_both_ends_and_counts_the_rest() -> None:
     ],
 )
 def test_both_ends_of_a_log(text: str, shown: str) -> None:
-    assert plain.ends(text, lines=4, limit=40) == shown
+    assert plain.ends(text, most_lines=4, limit=40) == shown
 
 
 @given(
@@ -97,7 +97,7 @@ def test_both_ends_of_a_log(text: str, shown: str) -> None:
     limit=st.integers(20, 99),
 )
 def test_both_ends_of_a_log_are_bounded(text: str, lines: int, limit: int) -> None:
-    shown = plain.ends(text, lines=lines, limit=limit).split("\n")
+    shown = plain.ends(text, most_lines=lines, limit=limit).split("\n")
     assert len(shown) <= lines + 1
     assert sum(map(len, shown)) <= limit + 3 * 50  # what is said of clips, and of the lines between
     assert "".join(shown).startswith(text.strip("\n")[:1])

@@ -49,9 +49,11 @@ class Session(FrameworkSession):
                 self.instructed(author, _instructions(message))
         output = run.result.output
         if type(output).__name__ == "DeferredToolRequests":
-            waiting = ", ".join(repr(call.tool_name) for call in [*output.calls, *output.approvals])
+            pending_tools = ", ".join(
+                repr(call.tool_name) for call in [*output.calls, *output.approvals]
+            )
             raise RuntimeError(
-                f"the run stopped for {waiting}, which somebody else has to run or to approve"
+                f"the run stopped for {pending_tools}, which somebody else has to run or to approve"
             )
         return output
 
@@ -120,16 +122,16 @@ def _asking(real: Any) -> Any:
     async def call_tool(self: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> Any:
         session = frameworks.CURRENT.get()
         # an agent within a tool has messages of its own
-        here = (id(ctx.messages), ctx.tool_call_id)
+        call_key = (id(ctx.messages), ctx.tool_call_id)
         is_output = getattr(tool.tool_def, "kind", "function") == "output"
         if (
             not isinstance(session, Session)
             or session.asked is None
             or is_output
-            or RUNNING.get() == here
+            or RUNNING.get() == call_key
         ):
             return await real(self, name, tool_args, ctx, tool)
-        token = RUNNING.set(here)
+        token = RUNNING.set(call_key)
         try:
             # as the model gave them
             _, args = session.calls.get(ctx.tool_call_id or "", (name, tool_args))
