@@ -433,7 +433,7 @@ def test_a_change_cannot_have_less_told_of_itself(runner, double: Double, base: 
     step = runner.run(agent=AGENT)
     assert step.code == 0, step.stdout
     body = only(double.state.comments)["body"]
-    assert "passes only by the rules that this change brings:** `response_match_score`" in body
+    assert "passes only because this change relaxes the rules:** `response_match_score`" in body
     assert "`comment`" in body
     assert "`check-run`" in body
     assert only(double.state.checks)["conclusion"] == "neutral"

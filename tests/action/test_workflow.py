@@ -453,4 +453,4 @@ def test_a_push_seeds_what_a_change_is_compared_with_and_its_failing_gate_ends_t
     assert "renewal_refused_while_others_wait" in body
     assert job.base[:7] in body
     assert "cached results" in body
-    assert "reruns passed 0 of 2, on the base 2 of 2" in body, "nothing is staked on stored results"
+    assert "0 of 2 reruns passed (base: 2 of 2)" in body, "nothing is staked on stored results"

@@ -227,7 +227,7 @@ ROWS = {
         },
         code=3,
         kind="not_measured",
-        said="the agent's process exited with code 1; the cause may be this change: it asks other questions.",
+        said="the agent's process exited with code 1; the cause may be this change: it changes the user messages.",
     ),
     "the change has other requirements, in one environment": Row(
         base={"agent.py": "raise SystemExit(1)", "requirements.txt": "shelf==1\n"},

@@ -130,4 +130,4 @@ def test_the_bases_judge_is_asked_by_both_though_head_names_none_any_more(
     code, said = gate(root, "--base", "main", **change)
     assert (code, gemini.asked) == (0, 12), said
     comment = (root / "evalgate-report/comment.md").read_text()
-    assert "passes only by the rules that this change brings" in comment
+    assert "passes only because this change relaxes the rules" in comment

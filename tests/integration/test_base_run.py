@@ -169,7 +169,7 @@ def test_with_policy_both_the_worse_of_both_books_counts(repo: Repository) -> No
     repo.commit("head")
     assert repo.run("--fail-on", "threshold")[0] == 0
     assert "The base branch's rules decided" not in repo.comment()
-    assert "passes only by the rules that this change brings" in repo.comment()
+    assert "passes only because this change relaxes the rules" in repo.comment()
     code, said = repo.run("--fail-on", "threshold", "--policy", "both")
     assert code == 1, said
     assert "The base branch's rules decided" in repo.comment()
@@ -292,7 +292,7 @@ def test_a_results_file_can_be_the_base(repo: Repository, tmp_path: Path) -> Non
     # the model may have moved since, and nobody can run the base
     assert verdicts(repo.results())["regression"] == "inconclusive"
     today = repo.results()["started_at"][:10]
-    assert f"beside stored results of {today}; the base was not run today" in repo.comment()
+    assert f"compared with stored results of {today}. The base did not run today" in repo.comment()
     # and so it is where the results are looked at once more
     assert repo.call("report", "evalgate-report/results.json", "--output", "again")[0] == 1
     assert "the base was not run today" in (repo.root / "again/comment.md").read_text()

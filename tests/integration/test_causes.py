@@ -63,7 +63,7 @@ for line in sys.stdin:
 
 CAUSES = {
     "wrong tool": "refund expected, cancel called",
-    "wrong argument": "refund: other amount",
+    "wrong argument": "refund: different amount",
     "missing call": "refund not called",
     "extra call": "escalate called, not expected",
     "wrong answer": "response_match_score below its threshold",

@@ -89,15 +89,15 @@ def test_the_model_moved_and_not_the_change(repo: Repository) -> None:
     repo.git("checkout", "-q", "main")
     repo.git("commit", "-q", "--allow-empty", "-m", "a day later")
     code, said = repo.run(*KEPT, base="")
-    seen = f"since {TODAY} the unchanged agent of the base branch passes 33% instead of 100% of runs (evidence "
+    seen = f"since {TODAY} the base branch's unchanged agent passes 33% of its runs, 100% before (evidence "
     assert code == 1, said
-    assert f"The model moved, not you: {seen}" in said
+    assert f"Not caused by this pull request: the model changed: {seen}" in said
 
     # then main's run of today stands for the base, whatever commit it was of, and nothing is new
     repo.git("checkout", "-q", "change")
     code, said = repo.run(*STORE)
     assert code == 0, said
-    assert f"**The model moved, not you**: {seen}" in told(repo)
+    assert f"**Not caused by this pull request: the model changed**: {seen}" in told(repo)
     assert "(cached results" in repo.comment()
     assert {case["origin"] for case in repo.results()["comparison"]["cases"]} == {"known"}
 
@@ -120,14 +120,14 @@ def test_results_from_before_are_no_unchanged_agents_of_today(repo: Repository) 
     code, said = repo.run(*KEPT, base="")
     assert code == 1, said
     assert repo.asked("base") >= 60
-    assert "The model moved, not you" in said
+    assert "Not caused by this pull request: the model changed" in said
 
     # from then on main's results of today are those of the change
     repo.git("checkout", "-q", "change")
     code, said = repo.run(*STORE)
     assert (code, repo.asked("base")) == (0, 0), said
     assert "earlier results" in said
-    assert "**The model moved, not you**" in told(repo)
+    assert "**Not caused by this pull request: the model changed**" in told(repo)
 
 
 def test_an_agent_that_was_changed_is_no_drift(repo: Repository) -> None:

@@ -236,7 +236,7 @@ SPEAKS_AS_USER = """part = {"text": text.replace("question", "answer")}
             part = """
 
 ONLY = (
-    "**evalgate: passes only by the rules that this change brings:** `response_match_score` `0.90`"
+    "**evalgate: passes only because this change relaxes the rules:** `response_match_score` `0.90`"
 )
 
 GAMES = {

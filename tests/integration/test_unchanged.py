@@ -251,4 +251,4 @@ def test_beside_earlier_results_a_new_case_alone_is_run_and_counted(repo: Reposi
     assert [case["trials"][0]["seconds"] for case in repo.results()["suites"][0]["cases"]][
         :3
     ] == seconds
-    assert "3 runs of head are earlier results" in said
+    assert "3 runs of head were reused from earlier runs" in said

@@ -81,7 +81,7 @@ def test_what_no_agent_reads_costs_no_call_and_the_comment_says_why(repo: Reposi
         assert (asked, results["comparison"]["unchanged"]) == (0, ["desk.evalset.json"]), files
     comment = repo.comment()
     assert "This change does not touch the agent: " in comment
-    assert "were opened in none of 3 cases" in comment
+    assert ": no case of 3 read " in comment
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def kinds(verdict: Verdict) -> dict[str, str]:
         ("F/P " + "P/P " * 8, {"fail_on": frozenset({FailOn.NOT_MEASURED})}, "fail", "pass", False),
         # 8 of 10, one new
         ("FF/FF FF/PP " + "PP/PP " * 8, {**NEW, "pass_rate": 0.9}, "fail", "pass", True),
-        # as many as required
+        # which meets the required pass rate
         ("FF/PP " + "PP/PP " * 9, {**NEW, "pass_rate": 0.9}, "pass", "pass", False),
     ],
 )
@@ -171,9 +171,7 @@ def test_a_budget_that_head_alone_spends_blocks(
     if verdict.blocks and base is None:
         assert "Head used 2,000 tokens, the base reported none" in verdict.reason
     elif verdict.blocks:
-        assert (
-            "Head used 2,000 tokens where the base used 800 for the same 4 runs" in verdict.reason
-        )
+        assert "Head used 2,000 tokens for 4 runs that took the base 800" in verdict.reason
 
 
 STOPPED = AgentFailure(kind=FailureKind.START, message="SyntaxError: invalid syntax")
@@ -427,7 +425,7 @@ def test_where_everything_is_advisory_nothing_is_green_and_nothing_blocks() -> N
 
 def test_unreliable_cases_do_not_decide() -> None:
     unreliable = frozenset({(sides.SUITE, "c0")})
-    verdict = decide("FF/PP " + "PP/PP " * 4, quarantines=unreliable)
+    verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable)
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
     assert verdict.reason.startswith("All 4 deciding cases passed.")
     assert [case.quarantined for case in verdict.suites[0].cases] == [
@@ -449,7 +447,7 @@ def test_unreliable_cases_do_not_decide() -> None:
 def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: str) -> None:
     unreliable = frozenset((sides.SUITE, f"c{number}") for number in range(6))
     policy = Policy(advisory=frozenset({sides.SUITE} if advisory else ()))
-    verdict = decide("FF/PP " * 6, quarantines=unreliable, policy=policy)
+    verdict = decide("FF/PP " * 6, unreliable=unreliable, policy=policy)
     assert verdict.reason == reason
     assert not verdict.blocks
 

@@ -66,7 +66,8 @@ def test_what_a_claim_edits_is_told() -> None:
     )
     shown = comment.render(post.decide(choice(), head, None, links=Links()))
     assert (
-        "passes only by the rules that this change brings:** `max_drop` `0.1` \u2192 `0.9`" in shown
+        "passes only because this change relaxes the rules:** `max_drop` `0.1` \u2192 `0.9`"
+        in shown
     )
 
 

@@ -88,7 +88,7 @@ def test_evidence_stands_only_where_it_means_something(given: dict[str, Any], sh
     [
         (0.7, "No evidence that head is worse (20 : 1 blocks)."),
         (5.0, "Evidence 5 : 1 that head is worse (20 : 1 blocks)."),
-        (43.0, "in at most 1 of 43 checks like this one."),
+        (43.0, "at most 1 in 43 checks would show this much evidence."),
     ],
 )
 def test_evidence_in_words(worse: float, said: str) -> None:
@@ -154,14 +154,17 @@ def test_where_the_base_comes_from(origin: BaseOrigin, said: str) -> None:
         (None, ""),
         (
             Power(cases=20, caught=((1, 0.81),)),
-            "One broken case of 20 would be caught about 8 times in 10.",
+            "If 1 of 20 cases broke, this check would notice it about 8 times in 10.",
         ),
-        (Power(cases=20, caught=((1, 0.4), (2, 0.7), (3, 0.9))), "2 of them about 7 times."),
+        (Power(cases=20, caught=((1, 0.4), (2, 0.7), (3, 0.9))), "if 2 broke, about 7 times."),
         (
             Power(cases=1, caught=((1, 0.96),)),
-            "If the case broke, that would be caught about 10 times in 10.",
+            "If the case broke, this check would notice it about 10 times in 10.",
         ),
-        (Power(cases=2, caught=((1, 0.1),), unseen=(("s", "a`b"),)), "Could break unseen: `a'b`."),
+        (
+            Power(cases=2, caught=((1, 0.1),), unseen=(("s", "a`b"),)),
+            "A failure could go unnoticed in: `a'b`.",
+        ),
     ],
 )
 def test_what_could_have_been_missed(power: Power | None, said: str) -> None:

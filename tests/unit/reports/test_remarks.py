@@ -99,7 +99,7 @@ def test_a_weakened_rule_is_told_at_its_line_where_that_is_known() -> None:
     )
     assert (
         found.message
-        == "passes only by the rules that this change brings: response_match_score 0.80 \u2192 0.50"
+        == "passes only because this change relaxes the rules: response_match_score 0.80 \u2192 0.50"
     )
 
 

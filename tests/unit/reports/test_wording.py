@@ -269,7 +269,7 @@ def test_what_every_reader_must_know_stands_at_the_top_and_is_escaped() -> None:
     report = dataclasses.replace(report, problems=(told, ended))
     notices = {each.title: each.text for each in wording.notices(report, view.of(report).cases)}
     assert list(notices) == [
-        "The model moved, not you",
+        "Not caused by this pull request: the model changed",
         "7 quarantined cases (non-blocking)",
         "Quarantine",
     ]
@@ -278,5 +278,5 @@ def test_what_every_reader_must_know_stands_at_the_top_and_is_escaped() -> None:
     )
     assert notices["7 quarantined cases (non-blocking)"].endswith(" and 3 more.")
     head = comment.render_head(report)
-    assert "**The model moved, not you**: since &lt;b" in head
+    assert "**Not caused by this pull request: the model changed**: since &lt;b" in head
     assert "<b>" not in head

@@ -311,7 +311,7 @@ def test_turns(spans: list[dict[str, Any]], turns: list[Any]) -> None:
                     for at, name in ((2, "first"), (3, "second"))
                 ),
             ],
-            "has calls of tools that have no span",
+            "has tool calls without a span",
         ),
     ],
 )
