@@ -11,7 +11,8 @@ COPY evalgate /opt/evalgate/lib/python3.13/site-packages/evalgate
 COPY entrypoint.py /opt/evalgate/
 RUN python -m compileall -q /opt/evalgate/lib/python3.13/site-packages/evalgate \
  && /opt/evalgate/bin/python -I -c "from evalgate.text.templates import load; \
-    [load(each, package='evalgate.reports', known={}) for each in ('comment.md.j2', 'summary.md.j2', 'report.html.j2')]"
+    [load(name, package='evalgate.reports', template_globals={}) \
+     for name in ('comment.md.j2', 'summary.md.j2', 'report.html.j2', 'sentences.txt.j2')]"
 
 FROM python:3.13-slim
 # git: the base's checkout, the files' history; the distribution's own version

@@ -1,7 +1,7 @@
 """Whose word is read: replies of an honest judge that quotes what it judges, and how many are read
 as a good verdict.
 
-    python bench/judge_replies.py [--list] [--shapes]
+    python bench/judge_replies.py [--list] [--shapes] [--every N]
 
 Every attack of tests/data/attacks/quoted.json is what an agent answers and what its tool returns.
 The judge finds it bad, says so, and quotes it: as it is, decoded, tidied up, or the object in it
@@ -494,8 +494,8 @@ def show(name: str, count: Count) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    attacks = load()
-    attacked, honest = measure_attacked(), measure_honest()
+    attacks = load()[:: options.every]
+    attacked, honest = measure_attacked(attacks=attacks), measure_honest()
     if options.list:
         for found, number in (attacked.where + honest.where).most_common():
             print(f"{number:>5} {found}")
@@ -529,4 +529,5 @@ if __name__ == "__main__":
         "--list", action="store_true", help="every reply that is misread, by shape and attack"
     )
     parser.add_argument("--shapes", action="store_true", help="the same by shape")
+    parser.add_argument("--every", type=int, default=1, help="only every so many-th attack")
     main(parser.parse_args())

@@ -124,7 +124,6 @@ DISTINCT = (
     "traced",
     "failing_traced",
     "base_regressed",
-    "base_hostile",
     "languages",
     "not_measured",
     "judged",

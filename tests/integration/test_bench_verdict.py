@@ -26,7 +26,7 @@ def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_simulation_keeps_its_promises_in_small() -> None:
-    draws = 2000 if NIGHTLY else 12
+    draws = 2000 if NIGHTLY else 6
     done = simulate("--draws", str(draws), "--no-old")
     last = json.loads(done.stdout.splitlines()[-1])
     # four standard errors: of 40 rows one lies beyond two or three
@@ -39,7 +39,7 @@ def test_the_simulation_keeps_its_promises_in_small() -> None:
 
 
 def test_the_rules_before_the_purse_decide_the_same_pull_requests() -> None:
-    draws = 12
+    draws = 12 if NIGHTLY else 4
     done = simulate("--draws", "1", "--old-draws", str(draws))
     if "no old rules" in done.stderr:
         assert all(line.endswith("| - | - |") for line in done.stdout.splitlines()[2:-1])

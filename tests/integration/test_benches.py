@@ -20,7 +20,7 @@ SMALL = {
     "environment.py": ["--environment", sys.prefix, "--megabytes", "10", "--runs", "1"],
     "inputs.py": ["--rounds", "1", "--trials", "2"],
     "judge.py": ["--cases", "4", "--samples", "3", "--latency", "0.01"],
-    "judge_replies.py": [],
+    "judge_replies.py": ["--every", "12"],
     "page.py": ["--cases", "20"],
     "pytest_run.py": ["--cases", "2", "--seconds", "0.05", "--pairs", "1"],
     "untouched.py": ["--times", "1"],

@@ -554,13 +554,13 @@ def test_an_evaluation_that_is_not_text_is_not_run_and_told(tmp_path: Path) -> N
             "evaluations/notes.yaml",
             "who: us\n",
             0,
-            "evaluations/notes.yaml: warning: it lies among an app's evaluations",
+            "evaluations/notes.yaml: warning: it is among an app's evaluations",
         ),
         (
             "evaluations/desk/notes.json",
             '{"who": "us"}',
             0,
-            "evaluations/desk/notes.json: warning: it lies among",
+            "evaluations/desk/notes.json: warning: it is among",
         ),
         # of no app: another program's
         ("other/evaluations/x/x.json", '{"goldn": 1}', 0, ""),

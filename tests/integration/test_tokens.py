@@ -104,5 +104,5 @@ def test_an_agent_that_tells_of_fewer_tokens_than_its_model_did_spends_the_budge
     assert [
         trial["tokens"] for case in cases for trial in case.get("trials", ()) if trial.get("tokens")
     ] == [1000] * 3
-    told = "the agent's events tell of 3 tokens, the answers of its models of 3,000"
+    told = "the agent's events report 3 tokens, its model responses 3,000"
     assert (told in said) == lies
