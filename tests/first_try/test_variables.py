@@ -136,7 +136,7 @@ def test_what_is_named_and_empty(stranger: Repository) -> None:
     )
     assert code == 3, told
     assert (
-        "DATABASE_URL is set here but empty, as secrets are in a fork's pull request or if they do not"
+        "DATABASE_URL is set here but empty, as secrets are in a fork's pull request, or if they do not"
         in told
     )
 

@@ -295,7 +295,7 @@ def test_a_results_file_can_be_the_base(repo: Repository, tmp_path: Path) -> Non
     assert f"compared with stored results of {today}. The base did not run today" in repo.comment()
     # and so it is where the results are looked at once more
     assert repo.call("report", "evalgate-report/results.json", "--output", "again")[0] == 1
-    assert "the base was not run today" in (repo.root / "again/comment.md").read_text()
+    assert "The base did not run today" in (repo.root / "again/comment.md").read_text()
     code, said = repo.run("--baseline", "file:nowhere.json", base="")
     assert code == 2
     assert "nowhere.json" in said

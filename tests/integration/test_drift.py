@@ -84,7 +84,7 @@ def test_the_model_moved_and_not_the_change(repo: Repository) -> None:
     code, said = repo.run(*STORE)
     assert code == 0, said
     assert {case["origin"] for case in repo.results()["comparison"]["cases"]} == {"known"}
-    assert "The model moved" not in told(repo)
+    assert "the model changed" not in told(repo)
 
     repo.git("checkout", "-q", "main")
     repo.git("commit", "-q", "--allow-empty", "-m", "a day later")
@@ -126,7 +126,7 @@ def test_results_from_before_are_no_unchanged_agents_of_today(repo: Repository) 
     repo.git("checkout", "-q", "change")
     code, said = repo.run(*STORE)
     assert (code, repo.asked("base")) == (0, 0), said
-    assert "earlier results" in said
+    assert "reused from earlier runs" in said
     assert "**Not caused by this pull request: the model changed**" in told(repo)
 
 

@@ -490,7 +490,7 @@ def test_what_is_worse_in_all_parts_together_is_not_red_beside_stored_results(
     assert measure_parts(repo, 2, "--base", "main", "--baseline", "store", *store) == [0, 0]
     code, said = merge(repo, "--base", "main")
     assert code == 0, said
-    assert "the base was not run today" in said
+    assert "The base did not run today" in said
     # beside a base of today it is
     assert measure_parts(repo, 2, "--base", "main", "--baseline", "rerun") == [0, 0]
     code, said = merge(repo, "--base", "main")

@@ -87,7 +87,7 @@ def test_tokens_of_an_agent_that_is_called_as_a_tool_count(tmp_path: Path) -> No
         trial["tokens"] for case in cases for trial in case.get("trials", ()) if trial.get("tokens")
     ] == [3000]
     assert "the budget of 2,500 agent tokens is spent" in said
-    assert "the answers of its models of 3,000" in said
+    assert "its model responses 3,000" in said
 
 
 @pytest.mark.parametrize("lies", [False, True])
