@@ -240,7 +240,8 @@ def render_variables_table() -> str:
     rows = ["| Provider | Keys and settings | Addresses |", "|:--|:--|:--|"]
     for name, provider in variables.PROVIDERS.items():
         cells = (
-            ", ".join(f"`{each}`" for each in names) for names in (provider.own, provider.endpoints)
+            ", ".join(f"`{each}`" for each in names)
+            for names in (provider.keys_and_settings, provider.endpoints)
         )
         rows.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"

@@ -94,7 +94,7 @@ TOKEN = "github-token"  # noqa: S105 - the name of the input
 
 
 @dataclass(slots=True)
-class _Told:
+class _StepOutcome:
     """The outputs of the step: a verdict, which no later error takes back, or the reason why it is
     missing. `exit_code`: the one that is written."""
 
@@ -112,7 +112,7 @@ def main(environ: Environ) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
     process.close_to_others()
-    outcome = _Told()
+    outcome = _StepOutcome()
     code = _ended(environ, outcome)
     _ignore_cancels()
     if outcome.exit_code != code:
@@ -120,7 +120,7 @@ def main(environ: Environ) -> int:
     return code
 
 
-def _ended(environ: Environ, outcome: _Told) -> ExitCode:
+def _ended(environ: Environ, outcome: _StepOutcome) -> ExitCode:
     """The run, and however it ended in words."""
     debug = wants_tracebacks(environ)
     try:
@@ -147,7 +147,7 @@ def _ended(environ: Environ, outcome: _Told) -> ExitCode:
         return ExitCode.BUG
 
 
-def given_inputs(environ: Environ) -> dict[str, Any]:
+def read_inputs(environ: Environ) -> dict[str, Any]:
     """The settings that the workflow gives: INPUT_<NAME>, upper case, hyphens kept; an empty one is
     not given.
 
@@ -190,8 +190,8 @@ def _workspace(environ: Environ) -> Path:
     return Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
 
 
-def _run(environ: Environ, outcome: _Told, *, debug: bool) -> ExitCode:
-    inputs = given_inputs(environ)
+def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
+    inputs = read_inputs(environ)
     workspace = _workspace(environ)
     settings = load.load_settings({**inputs, "root": str(workspace / inputs.get("root", "."))})
     event = events.parse_event(
@@ -279,7 +279,9 @@ def _resolved(environ: Environ, event: EventContext) -> EventContext:
         return forks.resolve(event, client)
 
 
-def _post(environ: Environ, settings: Settings, event: EventContext, outcome: _Told) -> ExitCode:
+def _post(
+    environ: Environ, settings: Settings, event: EventContext, outcome: _StepOutcome
+) -> ExitCode:
     """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the
     verdict is not ours."""
     token = token_of(environ)
@@ -294,8 +296,8 @@ def _post(environ: Environ, settings: Settings, event: EventContext, outcome: _T
         if posted.report is not None:
             sys.stdout.write(reports.render_terminal(posted.report))
     if posted.report is None:
-        say(workflow_commands.render_command("notice", f"nothing to post: {posted.why}"))
-        outcome.reason = posted.why
+        say(workflow_commands.render_command("notice", f"nothing to post: {posted.reason}"))
+        outcome.reason = posted.reason
         return ExitCode.PASS
     for problem in posted.problems:
         tell_problem(problem, folder=events.folder_of(environ))
@@ -310,7 +312,7 @@ def _posting(environ: Environ, settings: Settings, event: EventContext) -> Itera
     """The `Posting` for the pull request; None if there is nothing to report to or no permission.
 
     A run that ends without a verdict ends its check run as well."""
-    posting = _opened_posting(environ, settings, event)
+    posting = _open_posting(environ, settings, event)
     if posting is None:
         yield None
         return
@@ -319,14 +321,14 @@ def _posting(environ: Environ, settings: Settings, event: EventContext) -> Itera
         yield posting
     except BaseException as error:
         cancelled = isinstance(error, KeyboardInterrupt)
-        for problem in posting.give_up(_told(error), hurried=cancelled):
+        for problem in posting.give_up(_error_text(error), hurried=cancelled):
             tell_problem(problem, folder=events.folder_of(environ))
         raise
     finally:
         posting.close()
 
 
-def _opened_posting(environ: Environ, settings: Settings, event: EventContext) -> Posting | None:
+def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> Posting | None:
     token = token_of(environ)
     if not _has_somebody(settings, event) or not environ.get("GITHUB_REPOSITORY"):
         return None
@@ -362,7 +364,7 @@ def _has_somebody(settings: Settings, event: EventContext) -> bool:
     return somebody and bool(event.head.sha) and not settings.shard
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """The reason, and what to do about it."""
     reason, hint = _reason(error), error.hint if isinstance(error, EvalgateError) else ""
     return f"{reason.rstrip('.')}. {hint}" if hint else reason
@@ -394,7 +396,7 @@ def _tell(report: Report, environ: Environ, *, debug: bool) -> None:
         say(workflow_commands.disarm(f"files: {dict(report.files)}"))
 
 
-def _write_outputs(environ: Environ, outcome: _Told, exit_code: ExitCode) -> None:
+def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode) -> None:
     """After the reports and the summary: what is written last into that file is what counts."""
     if not environ.get("GITHUB_OUTPUT"):
         return

@@ -89,7 +89,9 @@ class AdkDriver(AgentDriver):
             )
         else:
             return None
-        return Missing(option="path", message=message, hint=_meant(text, checkout.agent_folders()))
+        return Missing(
+            option="path", message=message, hint=_path_hint(text, checkout.agent_folders())
+        )
 
     def label(self, options: Mapping[str, Any]) -> str:
         """Its path."""
@@ -107,7 +109,7 @@ def _holds_code(folder: Path) -> bool:
     )
 
 
-def _meant(text: str, folders: Sequence[str]) -> str:
+def _path_hint(text: str, folders: Sequence[str]) -> str:
     close = words.nearest(text.strip("/"), folders)
     if close is None:
         names = {folder.rpartition("/")[2]: folder for folder in folders}

@@ -81,7 +81,7 @@ class CallKind(enum.StrEnum):
 
 
 @frozen_dataclass
-class AskedCall:
+class PendingCall:
     """A call that waits for an answer; `number` counts the calls of its conversation from 1."""
 
     number: int
@@ -146,10 +146,10 @@ class TrialTools(Protocol):
     def turn(self, number: int) -> None:
         """A turn begins, counted from 0."""
 
-    def answer(self, call: AskedCall) -> ToolAnswer:
+    def answer(self, call: PendingCall) -> ToolAnswer:
         """What becomes of the call."""
 
-    def keep(self, call: AskedCall, reply: ToolReply) -> None:
+    def keep(self, call: PendingCall, reply: ToolReply) -> None:
         """What came of a call that was run with `report`."""
 
     def finish(self) -> None:

@@ -13,14 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from evalgate.agents import protocol, worker_process
-from evalgate.agents.base import AgentFailed, AgentLimits, AskedCall, RunTool, TrialTools, Unmatched
+from evalgate.agents.base import (
+    AgentFailed,
+    AgentLimits,
+    PendingCall,
+    RunTool,
+    TrialTools,
+    Unmatched,
+)
 from evalgate.agents.protocol import (
-    EndedSaid,
-    EventSaid,
+    EndedMessage,
+    EventMessage,
     SessionMessage,
     Started,
-    ToolCallSaid,
-    ToolResultSaid,
+    ToolCallMessage,
+    ToolResultMessage,
     TurnEnd,
     TurnFailed,
 )
@@ -76,7 +83,7 @@ class TraceRoom:
         self._left = most
         self._lock = threading.Lock()
 
-    def kept(self, records: Sequence[Json], redact: Callable[[str], str]) -> tuple[Json, ...]:
+    def fit(self, records: Sequence[Json], redact: Callable[[str], str]) -> tuple[Json, ...]:
         """The records without secrets if there is room for all of them, else one entry with their
         number."""
         trace = [cassette.redacted(record, redact) for record in records]
@@ -97,7 +104,7 @@ class ToolCalls:
     def __init__(self, session: str, tools: TrialTools | None) -> None:
         self._session = session
         self._tools = tools
-        self._asked: dict[str, AskedCall] = {}
+        self._asked: dict[str, PendingCall] = {}
         self._running: set[str] = set()
         self._waiting: list[tuple[float, int, JsonObject]] = []
 
@@ -106,7 +113,7 @@ class ToolCalls:
         """The names of the tools that evalgate was asked about."""
         return frozenset(call.tool for call in self._asked.values())
 
-    def ask(self, tool_call: ToolCallSaid) -> AgentFailure | None:
+    def ask(self, tool_call: ToolCallMessage) -> AgentFailure | None:
         """Decide on a call; `due` gives its answer when it is time. Return a failure if the call
         ends the conversation."""
         if self._tools is None:
@@ -117,7 +124,7 @@ class ToolCalls:
             return worker_process.out_of_turn(
                 tool_call.type, f"with the call id {tool_call.call[:80]!r}, which is already in use"
             )
-        call = AskedCall(
+        call = PendingCall(
             number=len(self._asked) + 1,
             tool=tool_call.name,
             args=tool_call.args,
@@ -134,7 +141,7 @@ class ToolCalls:
             return AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=answer.message)
         return None
 
-    def tell(self, tool_result: ToolResultSaid) -> AgentFailure | None:
+    def tell(self, tool_result: ToolResultMessage) -> AgentFailure | None:
         """Keep a call's result; a failure if the call is unknown."""
         if self._tools is None or tool_result.call not in self._running:
             return worker_process.out_of_turn(
@@ -339,9 +346,9 @@ class WorkerConversation:
                 deadline,
             )
             while not isinstance(message := self._next_message(deadline), TurnEnd):
-                if isinstance(message, ToolCallSaid):
+                if isinstance(message, ToolCallMessage):
                     self._fail_with(self._tools.ask(message))
-                elif isinstance(message, ToolResultSaid):
+                elif isinstance(message, ToolResultMessage):
                     self._fail_with(self._tools.tell(message))
         invocation = adk_shapes.turn_of_steps(
             user_content,
@@ -378,7 +385,7 @@ class WorkerConversation:
             message = self._next_message(deadline)
         self._open = False
         self._tools.finish()
-        return message.state if isinstance(message, EndedSaid) else None
+        return message.state if isinstance(message, EndedMessage) else None
 
     def leave(self) -> None:
         """Close the conversation in any state; end the session in the worker if it is still
@@ -395,7 +402,7 @@ class WorkerConversation:
             raise AgentFailed(AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=text))
 
     def _enter(self, phase: Phase) -> None:
-        self._held_s += self._worker.boxes.held_s(self._box)
+        self._held_s += self._worker.boxes.stalled_s(self._box)
         self._box.enter(phase)
 
     def _ends_at(self) -> float:
@@ -415,7 +422,7 @@ class WorkerConversation:
             for answer in self._tools.due():
                 self._say(answer, deadline)
             remaining_s = max(
-                deadline + self._worker.boxes.held_s(self._box) - time.monotonic(), 0.0
+                deadline + self._worker.boxes.stalled_s(self._box) - time.monotonic(), 0.0
             )
             due_in_s = self._tools.due_in()
             try:
@@ -423,7 +430,7 @@ class WorkerConversation:
                     timeout=remaining_s if due_in_s is None else min(remaining_s, due_in_s)
                 )
             except queue.Empty:
-                if time.monotonic() >= deadline + self._worker.boxes.held_s(self._box):
+                if time.monotonic() >= deadline + self._worker.boxes.stalled_s(self._box):
                     self._take(self._box.steps)
                     raise self._failed(self._worker.failure or self._timed_out()) from None
             else:
@@ -451,7 +458,7 @@ class WorkerConversation:
     def _take(self, steps: Sequence[Step]) -> None:
         """Store the agent's events and trace entries. Raises AgentFailed."""
         for step in steps:
-            if isinstance(step, EventSaid):
+            if isinstance(step, EventMessage):
                 self._steps.append(self._checked(step.step()))
             else:
                 self._recorded.setdefault(step.number, {}).update(step.entry)
@@ -479,14 +486,14 @@ class WorkerConversation:
     def _trace(self) -> tuple[Json, ...]:
         """The trace of this turn so far."""
         entries = [entry for _, entry in sorted(self._recorded.items())]
-        return self._traces.kept(entries, self._worker.redact) if self._traces is not None else ()
+        return self._traces.fit(entries, self._worker.redact) if self._traces is not None else ()
 
     def _timed_out(self) -> AgentFailure:
         self._on_timeout()
         activity = _WAITED_FOR.get(self._box.phase, " for the turn")
         boxes = self._worker.boxes
         case = (
-            self._watch.seconds - self._held_s - boxes.held_s(self._box)
+            self._watch.seconds - self._held_s - boxes.stalled_s(self._box)
             >= self._limits.case_timeout_s
         )
         message = timed_out(self._limits, case=case, activity=activity)

@@ -278,7 +278,7 @@ class EndpointConversation:
         body = None if self._options.request is None else fill(self._options.request, values)
         answer = self._client.ask(self._options.method, url, body)
         seconds = time.monotonic() - began
-        reply = self._said(answer)
+        reply = self._answer_text(answer)
         self._messages.append({"role": "assistant", "content": reply})
         self._learn(answer)
         invocation = Invocation(
@@ -297,8 +297,8 @@ class EndpointConversation:
     def leave(self) -> None:
         """Do nothing: the endpoint knows of no session."""
 
-    def _said(self, answer: Any) -> str:
-        content = self._found(self._paths["text"], answer)
+    def _answer_text(self, answer: Any) -> str:
+        content = self._value_at(self._paths["text"], answer)
         if isinstance(content, list) and all(isinstance(item, str) for item in content):
             return "".join(content)
         if isinstance(content, str | int | float):
@@ -309,7 +309,7 @@ class EndpointConversation:
         path = self._paths.get("tool_calls")
         if path is None:
             return None  # nobody said where calls would stand: unknown, not none
-        entries = self._found(path, answer)
+        entries = self._value_at(path, answer)
         if entries is None:
             return ()
         if not isinstance(entries, list):
@@ -318,8 +318,8 @@ class EndpointConversation:
         return (Event(author="agent", content=Content(parts=calls, role="model")),) if calls else ()
 
     def _call(self, item: Any) -> ToolCall:
-        name = item if isinstance(item, str) else self._found(self._paths["tool_name"], item)
-        args = self._found(self._paths["tool_args"], item)
+        name = item if isinstance(item, str) else self._value_at(self._paths["tool_name"], item)
+        args = self._value_at(self._paths["tool_args"], item)
         if isinstance(args, str):  # as OpenAI's API writes them: JSON in a text
             with suppress(ValueError):
                 args = json.loads(args)
@@ -335,15 +335,15 @@ class EndpointConversation:
 
     def _learn(self, answer: Any) -> None:
         if "session_id" in self._paths:
-            session_id = self._found(self._paths["session_id"], answer)
+            session_id = self._value_at(self._paths["session_id"], answer)
             if isinstance(session_id, str | int) and not isinstance(session_id, bool):
                 self._values["session_id"] = str(session_id)
         if "state" in self._paths:
-            state = self._found(self._paths["state"], answer)
+            state = self._value_at(self._paths["state"], answer)
             if isinstance(state, dict):
                 self._values["state"] = self._final_state = state
 
-    def _found(self, path: ParsedResult, value: Any) -> Any:
+    def _value_at(self, path: ParsedResult, value: Any) -> Any:
         """The value at the path; None if it is null or missing."""
         try:
             return path.search(value)

@@ -87,7 +87,7 @@ class ExplainedAgent:
 
 
 @contextmanager
-def opened(
+def open_agents(
     suites: Sequence[Suite],
     settings: Settings,
     context: Context,
@@ -215,13 +215,13 @@ def is_unusable(use: AgentUse) -> bool:
     return use.is_absent and bool(use.options.get("unusable"))
 
 
-def wanted_pythons(
+def missing_pythons(
     uses: Iterable[AgentUse], *, root: Path, lender: Path, environ: Environ
 ) -> tuple[tuple[str, bool], ...]:
     """Relative paths of the Pythons of `lender` that agents at `root` ask for and lack, and whether
     each is lent."""
     paths = dict.fromkeys(
-        path for use in uses if (path := wanted_python(use, root=root, lender=lender)) is not None
+        path for use in uses if (path := missing_python(use, root=root, lender=lender)) is not None
     )
     return tuple(
         (str(path.relative_to(lender)), _is_lent(path, lender=lender, environ=environ))
@@ -231,7 +231,7 @@ def wanted_pythons(
 
 def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Environ) -> AgentUse:
     """The agent with head's virtual environment, if it has no other and may borrow that one."""
-    python = wanted_python(use, root=root, lender=lender)
+    python = missing_python(use, root=root, lender=lender)
     if python is None or not _is_lent(python, lender=lender, environ=environ):
         return use
     return replace(use, options={**use.options, "python": str(python)})
@@ -244,7 +244,7 @@ def _is_lent(python: Path, *, lender: Path, environ: Environ) -> bool:
     return git.first_committed([environment], lender, environ) is None
 
 
-def wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
+def missing_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
     """Head's Python that an agent asks for and its own checkout lacks: the one that `python` names,
     or that of the nearest `.venv` if nothing says what to install. None if not needed."""
     python = use.options.get("python", python_env.AUTO)
@@ -260,7 +260,7 @@ def wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
             else counterpart
         )
     else:
-        request = python_process.wanted_of(use.options, root)
+        request = python_process.environment_request(use.options, root)
         folder = Path(request.folder)
         has_needs = python_env.needs_of(request) is not None
         places = [
@@ -330,7 +330,7 @@ name itself, or that of the provider."""
 def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
     """The failure, with the reason first if it looks like a variable that the agent does not
     have."""
-    for text in _said(failure) if failure.kind in MAY_LACK else ():
+    for text in _failure_texts(failure) if failure.kind in MAY_LACK else ():
         for pattern, names in LACKING:
             match = pattern.search(text)
             if match is None:
@@ -343,7 +343,7 @@ def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
     return failure
 
 
-def _said(failure: AgentFailure) -> Iterator[str]:
+def _failure_texts(failure: AgentFailure) -> Iterator[str]:
     """The message; what it was caused by; of an agent that did not start, or ended, its last
     words."""
     yield failure.message

@@ -66,7 +66,7 @@ class _Slot:
 
     worker: Worker
     capacity: int
-    taken: int = 1
+    conversations: int = 1
     retired: bool = False
 
 
@@ -199,8 +199,8 @@ class WorkerPool(Agent):
         with self._changed:
             self._closed = True
             slots, self._slots = self._slots, []
-            busy = [*self._opening, *(slot.worker for slot in slots if slot.taken)]
-            idle = [slot.worker for slot in slots if not slot.taken]
+            busy = [*self._opening, *(slot.worker for slot in slots if slot.conversations)]
+            idle = [slot.worker for slot in slots if not slot.conversations]
             self._changed.notify_all()
         for worker in busy:
             worker.end(_CLOSED)
@@ -218,20 +218,20 @@ class WorkerPool(Agent):
             yield slot
         finally:
             with self._changed:
-                last = slot.taken == 1
+                last = slot.conversations == 1
                 over = slot.retired or self._limits.isolate_cases or slot.worker.failure is not None
                 if last and over:
                     # its place is given up when it is gone: never more processes than allowed
                     slot.retired = True
                 else:
-                    slot.taken -= 1
+                    slot.conversations -= 1
                 self._changed.notify_all()
             if last and over:
                 timely = self._limits.isolate_cases and slot.worker.failure is None
                 slot.worker.dismiss(patience_s=LEAVE_PATIENCE_S if timely else 0.0)
                 slot.worker.wait(2 * LEAVE_PATIENCE_S)
                 with self._changed:
-                    slot.taken = 0
+                    slot.conversations = 0
                     self._slots = [other for other in self._slots if other is not slot]
                     self._changed.notify_all()
 
@@ -245,12 +245,14 @@ class WorkerPool(Agent):
                     if self._hopeless is not None:
                         raise AgentFailed(self._hopeless)
                     self._slots = [
-                        slot for slot in self._slots if slot.worker.failure is None or slot.taken
+                        slot
+                        for slot in self._slots
+                        if slot.worker.failure is None or slot.conversations
                     ]
                     healthy = [slot for slot in self._slots if slot.worker.failure is None]
                     for slot in healthy:
-                        if slot.taken < slot.capacity and not slot.retired:
-                            slot.taken += 1
+                        if slot.conversations < slot.capacity and not slot.retired:
+                            slot.conversations += 1
                             return slot
                     # each starter has its own place already
                     room_to_come = self._starting * (self._sessions - 1)
@@ -270,7 +272,7 @@ class WorkerPool(Agent):
         try:
             with meeting():
                 began = time.monotonic()
-                launch = self._found_launch()
+                launch = self._resolve_launch()
                 start = time.monotonic()
                 mode = self._tools.mode if self._tools else ""
                 worker = Worker(launch, limits=self._limits, tools=mode, questions=self._questions)
@@ -308,7 +310,7 @@ class WorkerPool(Agent):
             self._changed.notify_all()
         return slot
 
-    def _found_launch(self) -> Launch:
+    def _resolve_launch(self) -> Launch:
         with self._launching:
             if self._launch is None:
                 source = self._launch_source

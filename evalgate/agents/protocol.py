@@ -44,13 +44,13 @@ class ProtocolError(ValueError):
     """An invalid line of the protocol; says which and why."""
 
 
-class Said(BaseModel):
+class WorkerWire(BaseModel):
     """A message of the worker; unknown keys are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
 
 
-class Ready(Said):
+class Ready(WorkerWire):
     """Answer to hello. `tools`: it asks before it runs a tool. `history`: it takes `history` in
     `start`, `state` and `agent` in `turn`. `description`: see `description_of`. `surroundings`: see
     `base.Surroundings`."""
@@ -65,7 +65,7 @@ class Ready(Said):
     history: bool = False
 
 
-class Fatal(Said):
+class Fatal(WorkerWire):
     """The worker cannot go on and exits after it."""
 
     type: Literal["fatal"]
@@ -74,14 +74,14 @@ class Fatal(Said):
     detail: str = ""
 
 
-class Started(Said):
+class Started(WorkerWire):
     """Answer to start."""
 
     type: Literal["started"]
     session: str
 
 
-class EventSaid(EventWire):
+class EventMessage(EventWire):
     """One step of the agent."""
 
     type: Literal["event"]
@@ -95,7 +95,7 @@ class EventSaid(EventWire):
         return StepEvent(**self.fields(), at=self.at, final=self.final)
 
 
-class CallTimeWire(Said):
+class CallTimeWire(WorkerWire):
     """How long one call took."""
 
     kind: Literal["model", "tool"]
@@ -104,7 +104,7 @@ class CallTimeWire(Said):
     seconds: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
 
 
-class TurnTimings(Said):
+class TurnTimings(WorkerWire):
     """Wall seconds of a turn."""
 
     total_s: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
@@ -118,14 +118,14 @@ class TurnTimings(Said):
         return Timings(total_s=self.total_s, model_s=self.model_s, tool_s=self.tool_s, calls=calls)
 
 
-class ModelCallWire(Said):
+class ModelCallWire(WorkerWire):
     """What a model's answer said of its tokens."""
 
     usage_metadata: UsageWire
     model_version: str = ""
 
 
-class TurnEnd(Said):
+class TurnEnd(WorkerWire):
     """The turn is over."""
 
     type: Literal["turn_end"]
@@ -137,7 +137,7 @@ class TurnEnd(Said):
     state: JsonObject | None = None
 
 
-class TraceSaid(Said):
+class TraceMessage(WorkerWire):
     """Part of the turn's recording: fields of the entry `number`, counted from 0; they are new or
     replace those that were sent before."""
 
@@ -147,7 +147,7 @@ class TraceSaid(Said):
     entry: JsonObject
 
 
-class TurnFailed(Said):
+class TurnFailed(WorkerWire):
     """The turn, or opening the session, ended with an error; the session is dead."""
 
     type: Literal["turn_failed"]
@@ -159,7 +159,7 @@ class TurnFailed(Said):
     retry_after_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class EndedSaid(Said):
+class EndedMessage(WorkerWire):
     """Answer to end."""
 
     type: Literal["ended"]
@@ -167,7 +167,7 @@ class EndedSaid(Said):
     state: JsonObject | None = None
 
 
-class Stalled(Said):
+class Stalled(WorkerWire):
     """What this session runs keeps the worker from all others, for so many seconds so far; `where`:
     what it runs."""
 
@@ -177,13 +177,13 @@ class Stalled(Said):
     where: str = ""
 
 
-class Resumed(Said):
+class Resumed(WorkerWire):
     """The worker serves all its sessions again."""
 
     type: Literal["resumed"]
 
 
-class InputsSaid(Said):
+class InputsMessage(WorkerWire):
     """What the worker asked of the checkout since its last report; see `evalgate.system.inputs`.
     `opaque`: it started a child process, or loaded a library, that reports nothing."""
 
@@ -192,7 +192,7 @@ class InputsSaid(Said):
     opaque: bool = False
 
 
-class MetricResult(Said):
+class MetricResult(WorkerWire):
     """Answer to metric."""
 
     type: Literal["metric_result"]
@@ -203,7 +203,7 @@ class MetricResult(Said):
     error: str | None = None
 
 
-class ToolCallSaid(Said):
+class ToolCallMessage(WorkerWire):
     """A tool is about to run, and waits for an answer. `call` names the call, once in its
     session."""
 
@@ -215,7 +215,7 @@ class ToolCallSaid(Said):
     kind: CallKind = CallKind.TOOL
 
 
-class ToolResultSaid(Said):
+class ToolResultMessage(WorkerWire):
     """What came of a call that was to run and to be reported."""
 
     type: Literal["tool_result"]
@@ -232,11 +232,11 @@ class ToolResultSaid(Said):
         )
 
 
-InTurn: TypeAlias = EventSaid | ToolCallSaid | ToolResultSaid | TraceSaid
+InTurn: TypeAlias = EventMessage | ToolCallMessage | ToolResultMessage | TraceMessage
 """What is said any number of times while a turn runs."""
-SessionMessage: TypeAlias = Started | InTurn | TurnEnd | TurnFailed | EndedSaid
+SessionMessage: TypeAlias = Started | InTurn | TurnEnd | TurnFailed | EndedMessage
 WorkerMessage: TypeAlias = (
-    Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed | InputsSaid
+    Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed | InputsMessage
 )
 
 _READER: TypeAdapter[WorkerMessage] = TypeAdapter(
@@ -264,7 +264,7 @@ def parse_worker_message(line: bytes) -> WorkerMessage:
                 if detail["type"] == "extra_forbidden"
             ]
             if not unknown or len(unknown) < error.error_count():
-                raise ProtocolError(_what_is_wrong(error, value)) from None
+                raise ProtocolError(_fault_text(error, value)) from None
             for path in unknown:
                 holder = value
                 for step in path[:-1]:
@@ -325,7 +325,7 @@ def _json(line: bytes) -> Any:
         raise ProtocolError("is not JSON") from None
 
 
-def _what_is_wrong(error: ValidationError, value: Any) -> str:
+def _fault_text(error: ValidationError, value: Any) -> str:
     if not isinstance(value, dict):
         return "is not a JSON object"
     first = error.errors()[0]

@@ -26,7 +26,7 @@ from evalgate.model import (
     TrialView,
 )
 from evalgate.system import git, python_env
-from evalgate.system.python_env import InstallFailed, Wanted
+from evalgate.system.python_env import EnvironmentRequest, InstallFailed
 from evalgate.text import words
 from evalgate.values import Environ, Json
 
@@ -117,9 +117,9 @@ class PythonOptions(DriverOptions):
     )
 
 
-def wanted_of(options: Json, root: Path, *, framework: str = "") -> Wanted:
+def environment_request(options: Json, root: Path, *, framework: str = "") -> EnvironmentRequest:
     """The environment that the options of an agent ask for, in the checkout at `root`."""
-    return Wanted(
+    return EnvironmentRequest(
         folder=str(folder_of(options, root)),
         root=str(root),
         python=str(options.get("python") or python_env.AUTO),
@@ -144,7 +144,7 @@ def find_launch(
     must have. A worker for metrics starts in its own sandbox with the same Python, which must not
     be part of the commit."""
     try:
-        request = wanted_of(options.model_dump(), Path(setting.root), framework=framework)
+        request = environment_request(options.model_dump(), Path(setting.root), framework=framework)
         interpreter = python_env.provide(request, setting.world)
     except InstallFailed as error:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)

@@ -84,7 +84,7 @@ class RecordedCases:
                 continue
             split = recordings.split_cases(text)  # an ADK result or evaluation set like most
             if split is None:
-                self._add_whole(path, text)
+                self._add_file(path, text)
                 continue
             for case_id, raw in split.cases:
                 self._held.setdefault(case_id, []).append(
@@ -99,7 +99,7 @@ class RecordedCases:
         """Every recording of a case, in the order of the files and within them."""
         return [read() for read in self._held.get(case_id, ())]
 
-    def _add_whole(self, path: Path, text: str) -> None:
+    def _add_file(self, path: Path, text: str) -> None:
         reading = recordings.parse_recordings(text, file=path.name)
         self.problems += map(str, errors_in(reading.problems))
         stem = path.name.partition(".")[0]
@@ -204,7 +204,10 @@ def _same_questions(transcript: Transcript | None, case: Case) -> bool:
         return False
     # what was recorded beyond it does not matter
     pairs = zip(transcript.invocations, case.conversation, strict=False)
-    return all(_said(recorded.user_content) == _said(turn.user_content) for recorded, turn in pairs)
+    return all(
+        _split_content(recorded.user_content) == _split_content(turn.user_content)
+        for recorded, turn in pairs
+    )
 
 
 class RecordedConversation:
@@ -228,7 +231,10 @@ class RecordedConversation:
                 f"the recording has only {turn_count}", turn=number + 1, partial=done
             )
         invocation = recorded_turns[number]
-        recorded_message, user_message = _said(invocation.user_content), _said(user_content)
+        recorded_message, user_message = (
+            _split_content(invocation.user_content),
+            _split_content(user_content),
+        )
         if recorded_message != user_message:
             reason = f"the recording is of a different conversation: {_difference(recorded_message, user_message)}"
             raise no_recording(reason, turn=number + 1, partial=done)
@@ -241,7 +247,7 @@ class RecordedConversation:
         return self._transcript.final_state if done == len(self._transcript.invocations) else None
 
 
-def _said(content: Content) -> tuple[str, tuple[Any, ...]]:
+def _split_content(content: Content) -> tuple[str, tuple[Any, ...]]:
     """A user's message, however it is split into parts: the text, and all other parts."""
     text = "".join(part.text for part in content.parts if isinstance(part, Text))
     return text, tuple(part for part in content.parts if not isinstance(part, Text))
@@ -323,7 +329,7 @@ class ReplayAgent(Agent):
                     )
                     paths = [path for path in matches if path.is_file()]
                 else:
-                    paths = _named(self._root, self._path)
+                    paths = _recording_files(self._root, self._path)
                 sought = (
                     "beside the evaluation file and in its .adk/eval_history"
                     if key
@@ -374,7 +380,7 @@ class ReplayDriver(AgentDriver):
         return super().label({"path": ".", **options})
 
 
-def _named(root: Path, text: str) -> list[Path]:
+def _recording_files(root: Path, text: str) -> list[Path]:
     """The files that a user named; of a folder those that may hold recordings, never what is
     expected of an agent."""
     path = root / text

@@ -16,10 +16,10 @@ from typing import TypeAlias, get_args
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentInputs, AgentLimits
 from evalgate.agents.protocol import (
-    EndedSaid,
-    EventSaid,
+    EndedMessage,
+    EventMessage,
     Fatal,
-    InputsSaid,
+    InputsMessage,
     InTurn,
     MetricResult,
     ProtocolError,
@@ -28,7 +28,7 @@ from evalgate.agents.protocol import (
     SessionMessage,
     Stalled,
     Started,
-    TraceSaid,
+    TraceMessage,
     TurnEnd,
     TurnFailed,
     WorkerMessage,
@@ -91,7 +91,7 @@ def excerpt(line: bytes) -> str:
     return repr(text[:EXCERPT] + (" ..." if len(text) > EXCERPT or len(line) > EXCERPT * 4 else ""))
 
 
-Step: TypeAlias = EventSaid | TraceSaid
+Step: TypeAlias = EventMessage | TraceMessage
 Mail: TypeAlias = SessionMessage | MetricResult | AgentFailure
 
 
@@ -109,7 +109,7 @@ _EXPECTED: Mapping[Phase, tuple[type, ...]] = {
     Phase.STARTING: (Started, TurnFailed),
     Phase.IDLE: (),
     Phase.TURN: (*get_args(InTurn), TurnEnd, TurnFailed),
-    Phase.ENDING: (EndedSaid, TurnFailed),
+    Phase.ENDING: (EndedMessage, TurnFailed),
     Phase.METRIC: (MetricResult,),
 }
 
@@ -118,7 +118,7 @@ class Mailbox:
     """The mail of one conversation, or the result of one metric, each with the steps before it.
     `steps`: those that came since the last, and wake nobody."""
 
-    __slots__ = ("bytes", "entered", "events", "held_s", "mail", "name", "phase", "steps")
+    __slots__ = ("bytes", "entered", "events", "mail", "name", "phase", "stalled_s", "steps")
 
     def __init__(self, name: str, phase: Phase) -> None:
         self.name = name
@@ -137,7 +137,7 @@ class Mailbox:
         self.bytes = 0
         self.events: Counter[str] = Counter()
         self.entered = time.monotonic()
-        self.held_s = 0.0  # in which another conversation kept the worker
+        self.stalled_s = 0.0  # in which another conversation kept the worker
 
 
 class Mailboxes:
@@ -168,10 +168,10 @@ class Mailboxes:
                 self._stall = stall
                 self._stalled_since = max(time.monotonic() - stall.seconds, self._stalled_since)
 
-    def held_s(self, box: Mailbox) -> float:
+    def stalled_s(self, box: Mailbox) -> float:
         """The seconds of what the box waits for in which another conversation kept the worker."""
         with self._lock:
-            return box.held_s + self._held_now(box)
+            return box.stalled_s + self._current_stall_s(box)
 
     def stall_of(self, box: Mailbox) -> Stalled | None:
         """What keeps the worker from all other conversations, if it is this one."""
@@ -180,7 +180,7 @@ class Mailboxes:
                 self._stall if self._stall is not None and self._stall.session == box.name else None
             )
 
-    def _held_now(self, box: Mailbox) -> float:
+    def _current_stall_s(self, box: Mailbox) -> float:
         if self._stall is None or self._stall.session == box.name:
             return 0.0
         return max(time.monotonic() - max(self._stalled_since, box.entered), 0.0)
@@ -190,7 +190,7 @@ class Mailboxes:
         if self._stall is None or (of is not None and self._stall.session != of.name):
             return
         for box in self._boxes.values():
-            box.held_s += self._held_now(box)
+            box.stalled_s += self._current_stall_s(box)
         self._stall = None
         self._stalled_since = time.monotonic()
 
@@ -306,7 +306,7 @@ class Questions:
         self._is_opaque = False
         self._is_answered = False
 
-    def add(self, message: InputsSaid) -> None:
+    def add(self, message: InputsMessage) -> None:
         """Add a worker's questions; too many count as `everything`."""
         with self._lock:
             self._is_answered = True
@@ -472,7 +472,7 @@ class Worker:
         elif isinstance(message, Fatal):
             kind = protocol.failure_kind(message.kind)
             failure = AgentFailure(kind=kind, message=message.message, detail=message.detail)
-        elif isinstance(message, InputsSaid):
+        elif isinstance(message, InputsMessage):
             self._questions.add(message)
         elif isinstance(message, Stalled | Resumed):
             self.boxes.stalled(message if isinstance(message, Stalled) else None)
@@ -490,7 +490,7 @@ class Worker:
             elif self.failure is None:
                 cap = self._limits.memory_bytes if self._child.memory_capped else None
                 self.failure = failure_of_end(
-                    ended, unfinished=self._lines.rest(), memory_bytes=cap
+                    ended, unfinished=self._lines.remainder(), memory_bytes=cap
                 )
             failure = self.failure
         self.boxes.end(failure)

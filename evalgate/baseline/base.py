@@ -40,7 +40,7 @@ from evalgate.model import (
 from evalgate.model.deviations import OURS
 from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
-from evalgate.results.stores import BaselineFolder, Found
+from evalgate.results.stores import BaselineFolder, StoredMatch
 from evalgate.simulation import user
 from evalgate.system import git, python_env
 from evalgate.system.git import Repository
@@ -81,7 +81,7 @@ class BaseProject:
     # None if they are unknown, or if it has no evaluation file
     rules: BaseRules | None = None
 
-    def own_files(self) -> tuple[str, ...]:
+    def gated_files(self) -> tuple[str, ...]:
         """Its evaluation files that an agent of its own serves: what it gates."""
         if self.rules is None:
             return ()
@@ -107,7 +107,7 @@ class Base:
 
 
 @contextmanager
-def opened(
+def open_bases(
     settings: Settings, suites: tuple[Suite, ...], context: Context
 ) -> Iterator[tuple[Base | None, Base | None]]:
     """What head's `suites` are compared with (None: nothing), and the base whose rules are known:
@@ -121,7 +121,7 @@ def opened(
         rule_base = None
         # evalgate.yml is part of the change: the base's own `baseline` counts, or a change could
         # switch the comparison off; head's counts if the base's is unknown
-        is_asked = "baseline" not in settings.given and has_base and baseline != "auto"
+        is_asked = "baseline" not in settings.explicit_options and has_base and baseline != "auto"
         if is_asked or (
             (has_base or context.is_pull_request) and not _is_of_git(baseline, has_base=has_base)
         ):
@@ -192,7 +192,7 @@ def _from_file(
         (suite.key for suite in suites), opening.absent(phrase("base_not_stored_case"))
     )
     return Base(
-        origin=stores.aged(origin, settings=settings, current_moment=context.now),
+        origin=stores.aged(origin, settings=settings, current_moment=context.moment),
         project=dataclasses.replace(base_project, agents=agents),
         reusable=frozenset(suite.key for suite in suites),
         stored=stored,
@@ -227,10 +227,10 @@ def _from_git(
         )
         base = _checked_out(settings, suites, context, repo, stack, source=source)
         named_by = _settings_of_store(settings, base.project, of_change=context.is_pull_request)
-        store = stores.opened(named_by, repo, root=settings.root, say=say)
+        store = stores.open_store(named_by, repo, root=settings.root, say=say)
     except EvalgateError as error:
         prefix = f"`{settings.base}`: " if settings.base else ""
-        return Base(origin=BaseOrigin(source=source), problem=f"{prefix}{_told(error)}")
+        return Base(origin=BaseOrigin(source=source), problem=f"{prefix}{_error_text(error)}")
     remote = frozenset(suite.key for suite in suites if agents_module.is_remote(suite.agent))
     if baseline == "rerun" or (baseline == "auto" and not remote):
         return base
@@ -249,14 +249,16 @@ def _from_git(
         origin=_stored_origin(settings, context, base.origin, stored_baseline),
         stored=stored_baseline.stored,
         reusable=frozenset(
-            key for key in remote if _then(stored_baseline.stored, base.project, key) is not None
+            key
+            for key in remote
+            if _stored_suite(stored_baseline.stored, base.project, key) is not None
         ),
     )
 
 
 def _of_today(
     store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]
-) -> Found | None:
+) -> StoredMatch | None:
     """The stored results, but none from before the provider moved: another model gave them."""
     stored_baseline = stores.find(store, repo, sha, say=say)
     if stored_baseline is None:
@@ -304,7 +306,7 @@ def _settings_of_store(head: Settings, base: BaseProject, *, of_change: bool) ->
     if not of_change and (base.settings is None or not is_both(head, base.settings)):
         return head
     folder = (
-        head.given.get("baseline_folder", "")
+        head.explicit_options.get("baseline_folder", "")
         if base.settings is None
         else base.settings.baseline_folder
     )
@@ -332,7 +334,7 @@ def _checked_out(
         there = stack.enter_context(commit.checked_out(repo, picked.sha))
     except EvalgateError as error:
         is_new = isinstance(error, NoSuchFolder)
-        problem = error.message if is_new else _told(error)
+        problem = error.message if is_new else _error_text(error)
         return Base(origin=origin(notes=tuple(notes)), problem=problem, no_agent=is_new)
     context.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
     base_project, root, no_agent, base_failed = BaseProject(), None, False, False
@@ -350,7 +352,7 @@ def _checked_out(
             problem = phrase("base_agent_edited", settings.agent, edited)
             no_agent = False
     except EvalgateError as error:
-        problem = phrase("base_unreadable", _told(error))
+        problem = phrase("base_unreadable", _error_text(error))
         # only the base says whose rules decide: if its own must, unknown rules block
         base_failed = settings.policy != "both"
     if not problem:
@@ -380,7 +382,9 @@ def _lend(
     pairs = [(suite.agent, use) for suite, use in zip(suites, uses, strict=True)]
     for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
         context.say(f"the base's agent uses `{path}` of this checkout, since git does not keep it")
-    pythons = opening.wanted_pythons(uses, root=root, lender=settings.root, environ=context.environ)
+    pythons = opening.missing_pythons(
+        uses, root=root, lender=settings.root, environ=context.environ
+    )
     return [
         phrase("base_borrowed" if is_lent else "base_not_lent", name) for name, is_lent in pythons
     ]
@@ -398,11 +402,11 @@ def _problem(
     uses = [base_project.agents[suite.key] for suite in suites]
     if not all(opening.is_missing(use) for use in uses):
         return "" if all(use.is_absent for use in uses) else there.problem, False
-    files = base_project.own_files()
+    files = base_project.gated_files()
     return phrase("base_no_agent", files), not files
 
 
-def _told(error: EvalgateError) -> str:
+def _error_text(error: EvalgateError) -> str:
     return f"{error.message.rstrip('.')}. {error.hint}" if error.hint else error.message
 
 
@@ -411,7 +415,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     gives values that cannot be."""
     # head's doors with the base's own evalgate.yml; a named file that the base lacks is ignored
     raw_settings = {
-        **head.given,
+        **head.explicit_options,
         "root": str(root),
         "paths": [_within(head.root, path) for path in head.paths],
     }
@@ -444,7 +448,7 @@ def _is_there(agent: str, root: Path) -> bool:
     use = agents_module.rule_use(AgentRule.of_short_form(agent))
     options = {name: value for name, value in use.options.items() if isinstance(value, str)}
     missing = agents_module.DRIVERS[use.driver].missing(
-        options, discovery_agents.SeenCheckout(root)
+        options, discovery_agents.CheckoutView(root)
     )
     return missing is None or not missing.certain
 
@@ -617,7 +621,7 @@ def _only_stored(
     suites: tuple[Suite, ...],
     context: Context,
     base: Base,
-    stored_baseline: Found | None,
+    stored_baseline: StoredMatch | None,
     *,
     nothing: str,
 ) -> Base:
@@ -630,7 +634,8 @@ def _only_stored(
     if stored_baseline is not None and base.problem and not is_beyond:
         no_case = base_project.rules is not None and base_project.rules.is_empty()
         is_beyond = no_case or all(
-            _then(stored_baseline.stored, base_project, suite.key) is None for suite in suites
+            _stored_suite(stored_baseline.stored, base_project, suite.key) is None
+            for suite in suites
         )
     if stored_baseline is None or is_beyond:
         return Base(
@@ -655,7 +660,7 @@ def _only_stored(
 
 
 def _stored_origin(
-    settings: Settings, context: Context, origin: BaseOrigin, stored_baseline: Found
+    settings: Settings, context: Context, origin: BaseOrigin, stored_baseline: StoredMatch
 ) -> BaseOrigin:
     stored_origin = BaseOrigin(
         source=BaseSource.STORE,
@@ -665,7 +670,7 @@ def _stored_origin(
         distance=stored_baseline.distance,
         notes=origin.notes,
     )
-    return stores.aged(stored_origin, settings=settings, current_moment=context.now)
+    return stores.aged(stored_origin, settings=settings, current_moment=context.moment)
 
 
 def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
@@ -696,11 +701,11 @@ def _needs(use: AgentUse, root: Path) -> str:
     """What the agent's environment is made from."""
     needs = None
     if issubclass(agents_module.DRIVERS[use.driver].options, PythonOptions):
-        needs = python_env.needs_of(python_process.wanted_of(use.options, root))
+        needs = python_env.needs_of(python_process.environment_request(use.options, root))
     return "" if needs is None else f"{root if needs.is_local else ''}{needs.text}"
 
 
-def _then(stored: Stored, base_project: BaseProject, suite: str) -> Suite | None:
+def _stored_suite(stored: Stored, base_project: BaseProject, suite: str) -> Suite | None:
     """The stored suite by head's name of it."""
     name = base_project.renamed.get(suite, suite)
     return next(
@@ -749,7 +754,7 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
 
     If the base has no evaluation file at all, or its file cannot be read, its agent can still be
     asked: these cases are not included."""
-    rules, base_cases = base.project.rules, _own_cases(base)
+    rules, base_cases = base.project.rules, _base_cases(base)
     keys = {suite.key for suite in suites} | set(base.project.renamed.values())
     had = {key for key, _ in base_cases}
     case_keys = []
@@ -769,7 +774,7 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     return case_keys
 
 
-def _own_cases(base: Base) -> set[CaseKey]:
+def _base_cases(base: Base) -> set[CaseKey]:
     """The base's cases under head's names of their files; empty if they are not known."""
     suites: tuple[Suite, ...] = ()
     if base.project.rules is not None:
@@ -791,7 +796,7 @@ def unpaired(
     or elsewhere."""
     here = {(suite.key, case.case_id) for suite in plan for case in suite.eval_set.cases}
     unknown = {suite.key for suite in plan if suite.problem}
-    gone = sorted(key for key in _own_cases(base) - here if key[0] not in unknown)
+    gone = sorted(key for key in _base_cases(base) - here if key[0] not in unknown)
     return dict.fromkeys(gone, CaseStatus.REMOVED) | dict.fromkeys(
         new_cases(suites, base), CaseStatus.NEW
     )
@@ -847,7 +852,7 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
     yield from dict.fromkeys(notes)
 
 
-def told(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
+def environments_of(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
     """The environment that every agent of the base's run reported, by `agent_key`; the stored one
     if it did not run."""
     agent_environments = dict(run.agents)

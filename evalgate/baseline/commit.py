@@ -62,7 +62,7 @@ def pick_base(
     UnavailableError."""
     head_sha = _head(repo, head)
     if base:
-        return _wanted(repo, base, head=head_sha)
+        return _base_commit(repo, base, head=head_sha)
     # zeros: the push made the branch
     event_base = event_base if git.is_full_sha(event_base) else ""
     head_commit = parse_commit(head_sha, repo.run_bytes("cat-file", "commit", head_sha))
@@ -119,7 +119,7 @@ def _head(repo: Repository, head: str) -> str:
     return sha
 
 
-def _wanted(repo: Repository, base: str, *, head: str) -> BaseCommit:
+def _base_commit(repo: Repository, base: str, *, head: str) -> BaseCommit:
     branch = _local_branch(repo, base)
     if branch:
         return _merge_base(repo, branch, head=head)

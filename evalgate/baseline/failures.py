@@ -135,7 +135,9 @@ class _Causes:
         if failure.kind in ANSWERING and not self._is_own_question(suite, key.case_id):
             return phrase("cause_questions")
         inputs = [
-            config_settings.input_name(name) for name in REACHING if name in self._settings.given
+            config_settings.input_name(name)
+            for name in REACHING
+            if name in self._settings.explicit_options
         ]
         if inputs and self._workflow:
             return phrase("cause_workflow", inputs, self._workflow)
@@ -212,26 +214,26 @@ class _Causes:
         `head_agent`: head's agent."""
         root, lender = self._base.root, self._settings.root
         assert root is not None
-        if interpreter := opening.wanted_python(use, root=root, lender=lender):
+        if interpreter := opening.missing_python(use, root=root, lender=lender):
             return phrase("cause_environment", interpreter.relative_to(lender))
-        if _is_made(use, root):
+        if _has_environment(use, root):
             return ""
-        shared = head_agent is None or not _is_made(head_agent, lender)
+        shared = head_agent is None or not _has_environment(head_agent, lender)
         changed = next(
-            _changed(root, lender, base_folders=_own_folders(use, root), shared=shared), ""
+            _changed(root, lender, base_folders=_import_folders(use, root), shared=shared), ""
         )
         return phrase("cause_shared", changed) if changed else ""
 
 
-def _is_made(use: AgentUse, root: Path) -> bool:
+def _has_environment(use: AgentUse, root: Path) -> bool:
     """True if the agent has its own environment, built as its checkout says."""
     driver = agents.DRIVERS.get(use.driver)
     if driver is None or not issubclass(driver.options, python_process.PythonOptions):
         return False
-    return python_env.needs_of(python_process.wanted_of(use.options, root)) is not None
+    return python_env.needs_of(python_process.environment_request(use.options, root)) is not None
 
 
-def _own_folders(use: AgentUse, root: Path) -> frozenset[str]:
+def _import_folders(use: AgentUse, root: Path) -> frozenset[str]:
     """The folders that an agent's Python searches before installed packages, also its program's; ""
     is the root."""
     folders = [root, folder_of(use.options, root)]
@@ -339,7 +341,7 @@ def again(
         policy=policy,
         recorded=recorded_of(head),
         unpaired={case.key: case.status for case in comparison.cases},
-        shown=quarantined_cases,
+        informational=quarantined_cases,
         unchanged=comparison.unchanged,
         is_together=comparison.origin.source is BaseSource.RERUN,
     )
@@ -366,8 +368,8 @@ def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) 
         return "", False
     other_failures = [failure for failure, is_own in failed if not is_own]
     if other_failures:
-        return phrase("base_did_not_run", other_failures[0].why), False
-    return phrase("base_broken", failed[0][0].kind, failed[0][0].why), True
+        return phrase("base_did_not_run", other_failures[0].summary), False
+    return phrase("base_broken", failed[0][0].kind, failed[0][0].summary), True
 
 
 def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def in_force(
     `base`: the one whose rules are known. `past`: what base runs did, None if unknown."""
     entries = settings.gate_file.quarantine
     if context.on_base_branch or (base is None and not context.is_pull_request):
-        return _in_force(settings, suites, {}, None, context.now.date(), past=past)
+        return _in_force(settings, suites, {}, None, context.moment.date(), past=past)
     base_settings = None if base is None else base.project.settings
     if base is None or base_settings is None:
         if not entries:
@@ -53,7 +53,12 @@ def in_force(
         message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
         return {}, (errors.note(NOT_HEADS, message, hint="Every case can block."),)
     cases, problems = _in_force(
-        base_settings, suites, base.project.renamed, _contents(base), context.now.date(), past=past
+        base_settings,
+        suites,
+        base.project.renamed,
+        _contents(base),
+        context.moment.date(),
+        past=past,
     )
     if entries == base_settings.gate_file.quarantine:
         return cases, problems

@@ -85,7 +85,7 @@ def of(
     if context is not None and context.on_base_branch:
         base = None
     settings, notices = baseline_settings.in_force(head_settings, base, context)
-    base_rules = None if base is None else _before(base.project)
+    base_rules = None if base is None else _base_rules(base.project)
     if base is None or base_rules is None:
         rules = _alone(head_settings, settings, suites, base, hint=hint)
     else:
@@ -96,7 +96,7 @@ def of(
     return replace(rules, suites=suites, problems=(*notices, *rules.problems, *of_clients))
 
 
-def _before(base_project: BaseProject) -> BaseRules | None:
+def _base_rules(base_project: BaseProject) -> BaseRules | None:
     """The base's rules. If the base has no evaluation file yet, they are those of its
     evalgate.yml."""
     base_settings = base_project.settings
@@ -162,7 +162,7 @@ def _beside(
     edited_metrics = _metrics(suites, head_settings.root).intersection(
         edit.subject for edit in file_edits
     )
-    demands = _Asked(
+    demands = _CommonCriteria(
         suites, base_suites, rules, is_both=is_both, are_metrics_edited=bool(edited_metrics)
     )
     decisive_edits = (*_policy_edits(base_policy, policy, base_keys), *demands.edits)
@@ -210,7 +210,9 @@ def _dropped(
         update={"exclude": base_settings.gate_file.exclude}
     )
     selection = {
-        name: getattr(base_settings, name) for name in CHOOSING if name not in head_settings.given
+        name: getattr(base_settings, name)
+        for name in CHOOSING
+        if name not in head_settings.explicit_options
     }
     base_selection = head_settings.model_copy(update={**selection, "gate_file": gate_file})
     all_suites = project.prepare(base_selection, environ=environ).set_apart().suites
@@ -243,7 +245,7 @@ def _with_severity(
 SEVERITIES = {False: "gating", True: "advisory"}
 
 
-class _Asked:
+class _CommonCriteria:
     """The criteria of both books. `suites`: head's, with the criteria that only the base asks,
     which decide in its book alone. `criteria`: those of the base's book, if they differ. `edits`:
     the differences. `unasked`: skipped criteria of the base: judges are asked by both books only if
@@ -633,7 +635,7 @@ def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iter
 
 
 def _recorded(use: AgentUse, root: Path) -> str:
-    files = agents.DRIVERS[use.driver].files(use.options, discovery_agents.SeenCheckout(root))
+    files = agents.DRIVERS[use.driver].files(use.options, discovery_agents.CheckoutView(root))
     return fingerprints.digest([(path, _text(root / path)) for path in sorted(files)])[:8]
 
 
@@ -648,7 +650,7 @@ def _tool_files(settings: Settings) -> tuple[str, ...]:
 def _cassettes(settings: Settings) -> frozenset[str]:
     """The recorded tool calls that answer in the tools' stead, relative to the checkout."""
     folder = settings.gate_file.tools.cassettes
-    if "cassettes" not in _tool_files(settings) or places.why_not(
+    if "cassettes" not in _tool_files(settings) or places.refusal_reason(
         settings.root, folder, trusted=True
     ):
         return frozenset()

@@ -50,7 +50,7 @@ def in_force(
     change has otherwise."""
     if base is None or context is None:
         return settings, ()
-    base_side = _Whose.of(base)
+    base_side = _BaseSettings.of(base)
     names: tuple[str, ...] = ()
     # elsewhere they are the user's own; in one there is a base, whatever is wrong with it
     if context.is_pull_request:
@@ -83,7 +83,7 @@ def reached(
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
     if base is None or context is None or not context.is_pull_request:
         return suites, ()
-    pairs = [_with_client_options(suite, base, _Whose.of(base)) for suite in suites]
+    pairs = [_with_client_options(suite, base, _BaseSettings.of(base)) for suite in suites]
     return tuple(suite for suite, _ in pairs), tuple(
         problem for _, problems in pairs for problem in problems
     )
@@ -117,14 +117,14 @@ def judge_keys(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Whose:
+class _BaseSettings:
     """The settings of the base's evalgate.yml; None if they do not count, and why."""
 
     settings: Settings | None
-    why: str
+    reason: str
 
     @classmethod
-    def of(cls, base: Base) -> _Whose:
+    def of(cls, base: Base) -> _BaseSettings:
         base_settings = base.project.settings
         if base_settings is None:
             return cls(
@@ -143,16 +143,16 @@ class _Whose:
         """What counts, and what does not."""
         if self.settings is not None:
             message = (
-                f"`{name}`: the base's evalgate.yml counts ({_shown(base_setting)}), "
-                f"not this change's ({_shown(head_setting)})"
+                f"`{name}`: the base's evalgate.yml counts ({_quoted(base_setting)}), "
+                f"not this change's ({_quoted(head_setting)})"
             )
         else:
-            instead = f"; what counts is {_shown(base_setting)}" if base_setting else ""
-            message = f"`{name}` of this change's evalgate.yml ({_shown(head_setting)}) does not count: {self.why}{instead}"
+            instead = f"; what counts is {_quoted(base_setting)}" if base_setting else ""
+            message = f"`{name}` of this change's evalgate.yml ({_quoted(head_setting)}) does not count: {self.reason}{instead}"
         return errors.note(NOT_HEADS, message, place, hint)
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
@@ -167,7 +167,7 @@ def _shown(value: Any) -> str:
 
 def _trusted(settings: Settings, name: str, base_settings: Settings | None) -> Any:
     """A door's word, else the base's, else the default."""
-    if name in settings.given:
+    if name in settings.explicit_options:
         return getattr(settings, name)
     trusted_setting = (
         Settings.model_fields[name].default
@@ -188,7 +188,7 @@ def _has_no_limit(value: object) -> bool:
     return isinstance(value, BaseModel) and not any(limit for _, limit in value)
 
 
-def _settings(settings: Settings, counting: Json, base_side: _Whose) -> Iterator[Problem]:
+def _settings(settings: Settings, counting: Json, base_side: _BaseSettings) -> Iterator[Problem]:
     for name, base_setting in counting.items():
         head_setting = getattr(settings, name)
         if head_setting != base_setting:
@@ -200,7 +200,7 @@ def _settings(settings: Settings, counting: Json, base_side: _Whose) -> Iterator
 
 
 def _judge(
-    settings: Settings, base_side: _Whose, *, is_guarded: bool
+    settings: Settings, base_side: _BaseSettings, *, is_guarded: bool
 ) -> tuple[JudgeRule, list[Problem]]:
     """The change's judges with the base's budget. If they are guarded, address and key are the
     base's; if the base has no evalgate.yml yet, the change's count for a known provider."""
@@ -231,7 +231,7 @@ def _judge(
             f"`{name}: {plain.label(getattr(head_judge, name), WIDTH)}`" for name in names
         )
         message = (
-            f"the judge of this change's evalgate.yml is asked ({description}): {base_side.why}"
+            f"the judge of this change's evalgate.yml is asked ({description}): {base_side.reason}"
         )
         hint = "It counts because it is asked at a known provider's own address."
         notices.append(errors.note(NO_FILE, message, settings.place_of("judge"), hint))
@@ -242,7 +242,7 @@ def _judge(
 
 
 def _with_client_options(
-    suite: Suite, base: Base, base_side: _Whose
+    suite: Suite, base: Base, base_side: _BaseSettings
 ) -> tuple[Suite, list[Problem]]:
     """The suite with the base's client options for its judges and its simulated users."""
     rules, key = base.project.rules, base.project.renamed.get(suite.key, suite.key)

@@ -102,14 +102,14 @@ def settings_options(*names: str) -> Callable[[Command], Command]:
     return add
 
 
-def given(values: JsonObject) -> JsonObject:
+def explicit_options(values: JsonObject) -> JsonObject:
     """The settings that were really given on the command line."""
     return {name: value for name, value in values.items() if value not in (None, ())}
 
 
 def settings_of(values: JsonObject, names: Sequence[str]) -> Settings:
     """The settings of a command that has other options as well. Raises ConfigError."""
-    return load.load_settings(given({name: values[name] for name in names}))
+    return load.load_settings(explicit_options({name: values[name] for name in names}))
 
 
 def _option(name: str) -> Callable[[Command], Command]:
@@ -176,7 +176,7 @@ def run(failed: bool, **values: Any) -> int:
     all)."""
     if failed and values["paths"]:
         raise ConfigError("--failed selects by itself: give it no paths")
-    everything, options = values.pop("everything"), given(values)
+    everything, options = values.pop("everything"), explicit_options(values)
     if failed:
         options["paths"] = known.failed(load.load_settings(options))
     return _decide(options, gate_run.run, everything=everything)
@@ -194,7 +194,7 @@ def merge(places: tuple[str, ...], everything: bool, **values: Any) -> int:
     Missing shards count as not measured. The policy comes from evalgate.yml and the options of this
     command."""
     gate = partial(gate_merge.merge_gate, places=[Path(place) for place in places])
-    return _decide(given(values), gate, everything=everything)
+    return _decide(explicit_options(values), gate, everything=everything)
 
 
 def results_at(name: str) -> Path:
@@ -212,7 +212,7 @@ def results_at(name: str) -> Path:
 def compare(base: str, head: str, everything: bool, **values: Any) -> int:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
     gate = partial(compare_files.compare, base=results_at(base), head=results_at(head))
-    return _decide(given(values), gate, everything=everything)
+    return _decide(explicit_options(values), gate, everything=everything)
 
 
 @click.command("report")
@@ -224,7 +224,7 @@ def report(results: str, everything: bool, **values: Any) -> int:
     """Write the reports of RESULTS (a results.json, with base.json beside it where there was a
     base; or the folder that holds them) again."""
     gate = partial(compare_files.report, results=results_at(results))
-    return _decide(given(values), gate, everything=everything)
+    return _decide(explicit_options(values), gate, everything=everything)
 
 
 @click.command("validate")
@@ -232,7 +232,7 @@ def report(results: str, everything: bool, **values: Any) -> int:
 @cli.ends
 def validate(**values: Any) -> int:
     """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
-    settings = load.load_settings(given(values))
+    settings = load.load_settings(explicit_options(values))
     prepared = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
     listed = quarantine.dated(settings, dt.datetime.now(dt.UTC).date())
     prepared = replace(prepared, problems=(*prepared.problems, *listed))
@@ -254,9 +254,9 @@ def validate(**values: Any) -> int:
 
 def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
     """True if agents are isolated: as asked, else in a workflow if that is possible."""
-    if "isolate" in settings.given or os.environ.get("GITHUB_ACTIONS") != "true":
+    if "isolate" in settings.explicit_options or os.environ.get("GITHUB_ACTIONS") != "true":
         return settings.isolate
-    reason = isolation.why_not()
+    reason = isolation.refusal_reason()
     if reason:
         say(
             f"Agents run with the rights of this step and can read what it can read: {reason} (docs/security.md)"

@@ -47,7 +47,7 @@ DETAIL_BYTES = 2000
 def command(debug: bool, **values: Any) -> int:  # noqa: ARG001 - see `ends`
     """Check all that a run needs: files, criteria, judges, the agent's environment, import and
     models, the base, permissions and workflows. Makes no model calls."""
-    settings = load.load_settings(commands.given(values))
+    settings = load.load_settings(commands.explicit_options(values))
     watcher = progress.PlainWatcher(sys.stderr)
     isolate = commands.isolates(settings, lambda _: None)
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher, isolate=isolate)

@@ -36,7 +36,7 @@ from evalgate.text import plain, words
 def command(root: str | None, action: str, force: bool) -> int:
     """Write a workflow, and an evalgate.yml if it is needed, for the evaluation files and agents
     that are found. Makes no model calls."""
-    settings = load.load_settings(commands.given({"root": root}))
+    settings = load.load_settings(commands.explicit_options({"root": root}))
     plan = starter.plan(settings, environ=os.environ, action=action)
     suites = plan.project.suites
     case_count = sum(len(suite.eval_set.cases) for suite in suites)

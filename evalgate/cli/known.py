@@ -17,8 +17,8 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.gate import edit, known
-from evalgate.gate.edit import LeftAsItIs, Proposal
-from evalgate.gate.known import Known
+from evalgate.gate.edit import CaseUnchanged, Proposal
+from evalgate.gate.known import StoredCase
 from evalgate.model import Purpose, Report
 from evalgate.reports.cases import CaseView
 from evalgate.results import kept, labels
@@ -70,7 +70,7 @@ def show(**values: Any) -> int:
     return ExitCode.PASS
 
 
-def _view(stored_case: Known, report: Report, number: int | None) -> CaseView:
+def _view(stored_case: StoredCase, report: Report, number: int | None) -> CaseView:
     chosen = (Purpose.FIRST, None if number is None else number - 1)
     trials = [
         trial
@@ -183,10 +183,10 @@ def accept(**values: Any) -> int:
                     stored_case, root=settings.root, parts=parts, run_number=values["run_number"]
                 )
             )
-        except LeftAsItIs as why:
+        except CaseUnchanged as why:
             skipped_count += 1
             _tell(stored_case, str(why))
-    decisions = list(_each(proposals, asks=asks, dry_run=values["dry_run"]))
+    decisions = list(_decisions(proposals, asks=asks, dry_run=values["dry_run"]))
     files = {
         proposal.path for proposal, is_taken in zip(proposals, decisions, strict=False) if is_taken
     }
@@ -196,7 +196,9 @@ def accept(**values: Any) -> int:
     )
 
 
-def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterator[bool | None]:
+def _decisions(
+    proposals: Sequence[Proposal], *, asks: bool, dry_run: bool
+) -> Iterator[bool | None]:
     """In order, True for each accepted proposal, until the user quits; None if its file is not
     changeable."""
     for number, proposal in enumerate(proposals, 1):
@@ -211,13 +213,13 @@ def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterat
             if is_accepted and not dry_run:
                 edit.write(proposal)
         except (ConfigError, UnavailableError) as error:
-            _tell(proposal.known, f"{error.message}\n  {error.hint}".rstrip())
+            _tell(proposal.stored_case, f"{error.message}\n  {error.hint}".rstrip())
             yield None
         else:
             yield is_accepted
 
 
-def _tell(stored_case: Known, reason: str) -> None:
+def _tell(stored_case: StoredCase, reason: str) -> None:
     click.echo(
         plain.visible(f"{plain.label(stored_case.key[1], NAME_WIDTH)}: not accepted: {reason}"),
         err=True,
@@ -225,7 +227,7 @@ def _tell(stored_case: Known, reason: str) -> None:
 
 
 def _show_proposal(proposal: Proposal, place: str) -> None:
-    suite, case_id = proposal.known.key
+    suite, case_id = proposal.stored_case.key
     click.secho(
         f"{plain.label(case_id, NAME_WIDTH)} ({plain.label(suite, NAME_WIDTH)}), {place}", bold=True
     )

@@ -27,7 +27,7 @@ from evalgate.text import plain, words
 @cli.ends
 def command(with_cases: bool, **values: Any) -> int:
     """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
-    settings = load.load_settings(commands.given(values))
+    settings = load.load_settings(commands.explicit_options(values))
     prepared = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
     estimates = [prepare.estimate(suite, settings) for suite in prepared.suites]
     for suite, expected in zip(prepared.suites, estimates, strict=True):
@@ -85,7 +85,7 @@ def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[s
     size = f"{estimate.cases} ({words.counted(estimate.turns, 'turn')})"
     lines = [
         suite.key,
-        f"  agent     {suite.agent.driver} {named(suite.agent)}{found_by}",
+        f"  agent     {suite.agent.driver} {agent_label(suite.agent)}{found_by}",
         f"  criteria  {deciding or 'none'}, from {origin}",
         f"  cases     {size}, at least {words.counted(estimate.model_calls, 'model call')}{judges}",
     ]
@@ -100,7 +100,7 @@ def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[s
     return lines
 
 
-def named(agent: AgentUse) -> str:
+def agent_label(agent: AgentUse) -> str:
     """What tells an agent from others of its driver: its command, its address, its function or its
     folder."""
     driver = agents.DRIVERS.get(agent.driver)

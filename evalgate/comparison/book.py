@@ -82,8 +82,8 @@ class ScoredSide:
 class Sides:
     """What a book is made from.
 
-    `unpaired`: cases that the base cannot be compared in. `shown`: cases that decide nothing.
-    `recorded`: suites whose agent gives what was recorded, so that an outcome is a fact.
+    `unpaired`: cases that the base cannot be compared in. `informational`: cases that decide
+    nothing. `recorded`: suites whose agent gives what was recorded, so that an outcome is a fact.
     `unchanged`: suites with one agent on both sides. `is_together`: the sides ran side by side, so
     that clocks can be compared."""
 
@@ -91,7 +91,7 @@ class Sides:
     base: Run | None = None
     policy: Policy
     unpaired: Mapping[CaseKey, CaseStatus] = field(default_factory=dict)
-    shown: Collection[CaseKey] = ()
+    informational: Collection[CaseKey] = ()
     recorded: Collection[str] = ()
     unchanged: Collection[str] = ()
     is_together: bool = True
@@ -104,7 +104,7 @@ class Sides:
 
     def blocks(self, key: CaseKey) -> bool:
         """True if a case may block: it is neither quarantined nor advisory."""
-        return key not in self.shown and key[0] not in self.policy.advisory
+        return key not in self.informational and key[0] not in self.policy.advisory
 
     def group(self, key: CaseKey) -> str:
         """The cases that have a pass rate to reach together with this one."""
@@ -116,7 +116,7 @@ class Sides:
         return pairing.uses_by_case(self.head)
 
     @cached_property
-    def both(self) -> Sequence[ScoredSide]:
+    def scored_sides(self) -> Sequence[ScoredSide]:
         """Head, and the base if there is one."""
         runs = (self.head,) if self.base is None else (self.head, self.base)
         return [
@@ -205,7 +205,7 @@ def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
             if rule.gating and (sides.is_together or not rule.scale.clocked):
                 rules[use.name], uses[use.name] = rule, use
     values: defaultdict[tuple[str, bool], set[float]] = defaultdict(set)
-    for trial in (trial for side in sides.both for trial in side.run.trials):
+    for trial in (trial for side in sides.scored_sides for trial in side.run.trials):
         for name, use in uses.items():
             value = pairing.value_of(trial, name)
             if value is not None:
@@ -229,7 +229,7 @@ def _is_lacking(sides: Sides) -> bool:
     }
     return any(
         None in side.passed(trial for trial in side.run.trials if trial.key.case in keys)
-        for side in sides.both
+        for side in sides.scored_sides
     )
 
 
@@ -257,7 +257,7 @@ def _parts(sides: Sides) -> list[list[CaseRuns]]:
 
 def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     """What is known of one case. `is_absent`: its base cannot be run again."""
-    head, is_paired = sides.both[0], sides.is_paired(key)
+    head, is_paired = sides.scored_sides[0], sides.is_paired(key)
     verdict, outcomes = head.verdicts[key], head.passed(head.trials.get(key, ()))
     fresh, on_base = head.fresh.get(key, ()), None
     is_crash = (
@@ -266,7 +266,7 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     lost: Sequence[CriterionUse] = ()
     if is_paired:
         lost = _lost(sides, key)
-        base_outcomes = sides.both[1].passed(sides.both[1].trials.get(key, ()))
+        base_outcomes = sides.scored_sides[1].passed(sides.scored_sides[1].trials.get(key, ()))
         on_base = (
             base_outcomes.count(True) > base_outcomes.count(False)
             if True in base_outcomes or False in base_outcomes
@@ -293,9 +293,11 @@ def _lost(sides: Sides, key: CaseKey) -> tuple[CriterionUse, ...]:
     """The criteria that head fails and the base passes in their first runs, if other criteria show
     the reverse: then neither run is better as a whole."""
     first_outcomes = [
-        side.outcome(side.trials[key][0]) or () for side in sides.both if side.trials.get(key)
+        side.outcome(side.trials[key][0]) or ()
+        for side in sides.scored_sides
+        if side.trials.get(key)
     ]
-    if len(first_outcomes) < len(sides.both):
+    if len(first_outcomes) < len(sides.scored_sides):
         return ()
     rows = list(zip(pairing.deciding(sides.uses[key]), *first_outcomes, strict=False))
     lost_uses = tuple(use for use, head, base in rows if head is False and base is True)
@@ -320,7 +322,7 @@ def _pairs(
 def beside(sides: Sides, heads: Iterable[GradedTrial]) -> Iterator[tuple[GradedTrial, GradedTrial]]:
     """Each run of head that has a run of the base with the same key, and that run."""
     for head in heads:
-        for side in sides.both[1:]:
+        for side in sides.scored_sides[1:]:
             trials = side.trials if head.key.purpose is Purpose.FIRST else side.fresh
             yield from (
                 (head, base) for base in trials.get(head.key.case, ()) if base.key == head.key
@@ -329,9 +331,9 @@ def beside(sides: Sides, heads: Iterable[GradedTrial]) -> Iterator[tuple[GradedT
 
 def reruns_of(sides: Sides, key: CaseKey) -> Reruns | None:
     """The fresh runs of a case that has some."""
-    if not sides.both[0].fresh.get(key):
+    if not sides.scored_sides[0].fresh.get(key):
         return None
-    head, base = (side.passed(side.fresh.get(key, ())) for side in sides.both)
+    head, base = (side.passed(side.fresh.get(key, ())) for side in sides.scored_sides)
     passed, runs, base_passed, base_runs = (
         count
         for outcomes in (head, base)

@@ -39,7 +39,7 @@ def of(sides: Sides) -> tuple[CaseComparison, ...]:
 
 def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComparison:
     """`simulated_suite`: suite of a simulated user."""
-    (head_side, base_side), book = sides.both, sides.settled[0]
+    (head_side, base_side), book = sides.scored_sides, sides.settled[0]
     status = sides.unpaired.get(key, CaseStatus.PAIRED)
     # a base result for another question, or for none, is not an outcome of this case
     head, base = (
@@ -69,7 +69,7 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
         evidence=book.factors.get(key, 1.0),
         why=phrase("case_not_on_base") if is_lacking else _unpaired(status),
         divergence=None if simulated_suite is None else _divergence(sides, key, simulated_suite),
-        quarantined=key in sides.shown,
+        quarantined=key in sides.informational,
     )
 
 
@@ -95,8 +95,8 @@ def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
 
 def _divergence(sides: Sides, key: CaseKey, suite: Suite) -> Divergence | None:
     """The divergence of a simulated user's conversations, in the first repeat of both sides."""
-    for trial in sides.both[0].trials.get(key, ()):
-        head, base = (side.run.transcripts.find(trial.key) for side in sides.both)
+    for trial in sides.scored_sides[0].trials.get(key, ()):
+        head, base = (side.run.transcripts.find(trial.key) for side in sides.scored_sides)
         if head is not None and base is not None:
             hears_calls = suite.simulator.include_function_calls
             return divergence.compare(base.invocations, head.invocations, hears_calls=hears_calls)

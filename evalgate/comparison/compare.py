@@ -49,9 +49,11 @@ def of(
     base = sides.base
     assert base is not None
     deciding = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
-    outcomes = [[side.passed(side.trials.get(key, ())) for key in deciding] for side in sides.both]
+    outcomes = [
+        [side.passed(side.trials.get(key, ())) for key in deciding] for side in sides.scored_sides
+    ]
     rows = tuple(_rows(sides))
-    head_side, base_side = sides.both
+    head_side, base_side = sides.scored_sides
     return Comparison(
         origin=origin,
         base=base,
@@ -65,7 +67,7 @@ def of(
             sides,
             deciding,
             [
-                pairing.known((*head_runs, *base_runs))
+                pairing.measured_values((*head_runs, *base_runs))
                 for head_runs, base_runs in zip(*outcomes, strict=True)
             ],
         ),
@@ -126,8 +128,8 @@ class CaseSample:
 def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
     """The sample; None if a side only crashed."""
     scores, lacking, is_unrun = [], [], False
-    repeats = min(side.run.repeats for side in sides.both)
-    for side in sides.both:
+    repeats = min(side.run.repeats for side in sides.scored_sides)
+    for side in sides.scored_sides:
         trials = side.trials.get(key, ())
         counted = [trial for trial in trials if not pairing.is_crash(trial, of_base=side.is_base)]
         if trials and not counted:
@@ -137,7 +139,7 @@ def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
             (side, trial) for trial, value in zip(counted, values, strict=True) if value is None
         ]
         is_unrun = is_unrun or len(trials) < repeats
-        scores.append(pairing.known(values))
+        scores.append(pairing.measured_values(values))
     return CaseSample(
         head=scores[0],
         base=scores[1],
@@ -203,7 +205,7 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
 
 
 def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
-    head_side, base_side = sides.both
+    head_side, base_side = sides.scored_sides
     drops: list[float] = []
     past: list[float] = []
     for key in cases:
@@ -292,15 +294,15 @@ def _overall(
         return None
     samples = [
         CaseSample(
-            head=pairing.known(head_runs),
-            base=pairing.known(base_runs),
+            head=pairing.measured_values(head_runs),
+            base=pairing.measured_values(base_runs),
             is_whole=bool(head_runs and base_runs) and None not in (*head_runs, *base_runs),
             is_unrun=False,
             base_failed=False,
         )
         for head_runs, base_runs in zip(*outcomes, strict=True)
     ]
-    head_side, base_side = sides.both
+    head_side, base_side = sides.scored_sides
     kinds = [(base_side.verdicts[key].kind, head_side.verdicts[key].kind) for key in deciding]
     book = sides.settled[0]
     row = _Row(

@@ -20,7 +20,7 @@ def compare(
     pairs = tuple(zip(base, head, strict=False))
     answers = users = None
     for number, (left, right) in enumerate(pairs, 1):
-        if _said(left.user_content) != _said(right.user_content):
+        if _content_text(left.user_content) != _content_text(right.user_content):
             users = number
             break
         if answers is None and heard(left, with_calls=hears_calls) != heard(
@@ -35,9 +35,11 @@ def compare(
 def heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
     """The part of a turn that a user hears: the agents' words without thoughts, and calls with
     results if it sees them; an answer that repeats an event's words counts once."""
-    events = [_said(event.content) for event in turn.events or () if event.content is not None]
+    events = [
+        _content_text(event.content) for event in turn.events or () if event.content is not None
+    ]
     texts = [text for text in events if text]
-    final = _said(turn.final_response)
+    final = _content_text(turn.final_response)
     if final and (not texts or texts[-1] != final):
         texts.append(final)
     steps = (
@@ -56,7 +58,7 @@ def _step(part: Part) -> tuple[object, ...] | None:
             return None
 
 
-def _said(content: Content | None) -> str:
+def _content_text(content: Content | None) -> str:
     if content is None:
         return ""
     return "\n".join(

@@ -81,7 +81,7 @@ def value_of(trial: GradedTrial | None, name: str) -> float | None:
     return grade.value if isinstance(grade, Score) and math.isfinite(grade.value) else None
 
 
-def known(values: Iterable[float | None]) -> tuple[float, ...]:
+def measured_values(values: Iterable[float | None]) -> tuple[float, ...]:
     """The values that are known."""
     return tuple(value for value in values if value is not None)
 

@@ -323,7 +323,7 @@ class Purse:
         for number in range(1, max((len(state.runs.rounds) for state in played), default=0)):
             for state in played:
                 if number < len(state.runs.rounds):
-                    self._further(state, state.runs.rounds[number], odds)
+                    self._stake_next(state, state.runs.rounds[number], odds)
         for state in self._states.values():
             state.look_alone(asks=self._terms.asks_alone)
 
@@ -348,7 +348,7 @@ class Purse:
         self._fell += pair.cell is Cell.FELL
         self._rose += pair.cell is Cell.ROSE
 
-    def _further(self, state: State, pair: RunPair, odds: float) -> None:
+    def _stake_next(self, state: State, pair: RunPair, odds: float) -> None:
         suspect = state.suspect
         self._stake(
             state, pair, 1.0 if suspect is None or pair.cell is None else suspect.pays[pair.cell]

@@ -42,14 +42,14 @@ class Allowed:
     """What the threshold gate knows of failures.
 
     `origins`: whose failure each failed case is. `flaky`: cases that failed, or crashed, and pass
-    in fresh runs. `known`: failures of the base too, which `threshold: new` lets pass. `open`:
-    failures that a spent budget kept from being looked at, and those that could not be measured
-    again. `unreliable`: cases that do not decide. `added`: cases that the base does not have.
-    `past`: cases that fail on both sides today, and passed on the base before."""
+    in fresh runs. `known_failures`: failures of the base too, which `threshold: new` lets pass.
+    `open`: failures that a spent budget kept from being looked at, and those that could not be
+    measured again. `unreliable`: cases that do not decide. `added`: cases that the base does not
+    have. `past`: cases that fail on both sides today, and passed on the base before."""
 
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
     flaky: frozenset[CaseKey] = frozenset()
-    known: frozenset[CaseKey] = frozenset()
+    known_failures: frozenset[CaseKey] = frozenset()
     open: frozenset[CaseKey] = frozenset()
     unreliable: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
     added: frozenset[CaseKey] = frozenset()
@@ -118,7 +118,7 @@ def find(
         flaky=frozenset(
             key for key, confirmation in confirmations.items() if confirmation is Confirmation.FLAKY
         ),
-        known=known_failures,
+        known_failures=known_failures,
         open=frozenset(lost_keys | (open_keys - known_failures if is_cut_short else set())),
         unreliable=quarantines,
         added=added_keys,
@@ -193,7 +193,7 @@ def _judge_suite(
             advisory=suite.key in policy.advisory,
         )
     case_verdicts = [
-        _as_known(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases
+        _mark_past(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases
     ]
     quarantined = allowed.unreliable if suite.key not in policy.advisory else NOT_QUARANTINED
     cases = []
@@ -232,11 +232,13 @@ def _let_pass(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
     if case.key in allowed.flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
         return NonBlocking.FLAKY
     return (
-        NonBlocking.ALLOWED if case.key in allowed.known and case.kind is VerdictKind.FAIL else None
+        NonBlocking.ALLOWED
+        if case.key in allowed.known_failures and case.kind is VerdictKind.FAIL
+        else None
     )
 
 
-def _as_known(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
+def _mark_past(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
     """What fresh runs make of a case: of one that fails on both sides today nothing is known, if it
     passed on the base before; nor of one that crashed and goes on to, or whose fresh runs could not
     be measured."""
@@ -259,8 +261,8 @@ def _judge_cases(
     failures = {case.key for case in remaining_cases if case.kind is VerdictKind.FAIL}
     unlooked, excused = failures & allowed.open, failures & allowed.flaky
     # flaky failures never count; other allowed ones do not count if nothing else fails
-    if failures <= excused | unlooked | allowed.known:
-        excused |= failures & allowed.known
+    if failures <= excused | unlooked | allowed.known_failures:
+        excused |= failures & allowed.known_failures
     counts = comparison_threshold.count(remaining_cases, allowed=excused, unconfirmed=unlooked)
     kinds = comparison_threshold.judge(counts, required=required, min_measured=policy.min_measured)
     if unlooked and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:

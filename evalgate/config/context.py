@@ -21,7 +21,7 @@ class Context:
     environ: Environ
     watcher: Watcher
     cache: Path  # the absolute folder of what outlives a run
-    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    moment: datetime = field(default_factory=lambda: datetime.now(UTC))
     links: Links = field(default_factory=Links)
     commit: str = ""
     reproduce: str = ""

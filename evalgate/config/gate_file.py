@@ -64,7 +64,7 @@ def _refusal(config: str) -> tuple[str, tuple[str | int, ...], str] | None:
         try:
             types.GenerateContentConfig.model_validate(json.loads(config))
         except ValidationError as error:
-            return _told(error.errors(include_url=False)[0], types.GenerateContentConfig)
+            return _field_fault(error.errors(include_url=False)[0], types.GenerateContentConfig)
     for name in SYSTEM_INSTRUCTION:
         if (instruction := json.loads(config).get(name)) is not None and text_of_instruction(
             instruction
@@ -89,7 +89,9 @@ def text_of_instruction(written: Any) -> str | None:
     return None if None in texts else "\n".join(text for text in texts if text)
 
 
-def _told(error: ErrorDetails, model: type[BaseModel]) -> tuple[str, tuple[str | int, ...], str]:
+def _field_fault(
+    error: ErrorDetails, model: type[BaseModel]
+) -> tuple[str, tuple[str | int, ...], str]:
     at = error["loc"]
     name = ".".join(map(str, at))
     if error["type"] != "extra_forbidden":

@@ -65,10 +65,10 @@ def load_settings(raw_settings: Json) -> Settings:
             f"the folder {str(door_settings.root)!r} cannot be read: {error.strerror}"
         ) from error
     reading = _within(root, _read_gate_file(root, door_settings.config))
-    settings = _validate({**reading.given, **raw_settings})
+    settings = _validate({**reading.raw_settings, **raw_settings})
     for name in (*places.SETTINGS, "baseline"):
         path = places.of_setting(name, getattr(settings, name))
-        reason = places.why_not(root, path, trusted=True) if path else ""
+        reason = places.refusal_reason(root, path, trusted=True) if path else ""
         if reason:
             hint = "A path that is not below `root` is given in full, by the command line or the workflow."
             raise ConfigError(
@@ -86,7 +86,7 @@ def load_settings(raw_settings: Json) -> Settings:
     fields = {
         "gate_file": rules,
         "problems": reading.problems,
-        "given": dict(raw_settings),
+        "explicit_options": dict(raw_settings),
         "places": reading.places,
     }
     return settings.model_copy(update={"root": root, **fields})
@@ -173,7 +173,7 @@ def _form(name: str) -> str:
 def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
     names = (config_name,) if config_name else config_gate_file.NAMES
     for name in names:
-        reason = places.why_not(root, name, trusted=bool(config_name))
+        reason = places.refusal_reason(root, name, trusted=bool(config_name))
         if reason:
             raise ConfigError(
                 f"the configuration {name[:200]!r} {reason}", hint="Give it as a file below `root`."
@@ -215,11 +215,11 @@ def _within(root: Path, reading: GateFileReading) -> GateFileReading:
     refused: dict[str, Problem] = {}
     paths = [
         ((name,), path)
-        for name, value in reading.given.items()
+        for name, value in reading.raw_settings.items()
         if (path := places.of_setting(name, value))
     ]
     for at, path in (*paths, *places.of_gate_file(reading.gate_file)):
-        reason = places.why_not(root, path) if path else ""
+        reason = places.refusal_reason(root, path) if path else ""
         if reason:
             setting = ".".join(str(step) for step in at)
             place = reading.places(*at) if reading.places else Place(file="evalgate.yml")
@@ -228,7 +228,9 @@ def _within(root: Path, reading: GateFileReading) -> GateFileReading:
             )
     return replace(
         reading,
-        given={name: value for name, value in reading.given.items() if name not in refused},
+        raw_settings={
+            name: value for name, value in reading.raw_settings.items() if name not in refused
+        },
         gate_file=reading.gate_file.model_copy(
             update={
                 name: getattr(GateFile(), name) for name in refused if name in GateFile.model_fields
@@ -246,7 +248,7 @@ class GateFileReading:
     `places`: finds the position of a key; None without a file."""
 
     gate_file: GateFile = field(default_factory=GateFile)
-    given: JsonObject = field(default_factory=dict)
+    raw_settings: JsonObject = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     places: Locator | None = None
 
@@ -272,7 +274,7 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     raw = {key: value for key, value in raw.items() if key not in unusable}
     rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
     raw_settings = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
-    settings, problems = _settings_given(raw_settings, locate)
+    settings, problems = _read_settings(raw_settings, locate)
     problems += [
         errors.error("bad-setting", f"`{key}` {reason}", locate(key))
         for key, reason in unusable.items()
@@ -288,7 +290,7 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
             {key: value for key, value in rules.items() if key not in broken}
         )
     return GateFileReading(
-        gate_file=gate_file, given=settings, problems=tuple(problems), places=locate
+        gate_file=gate_file, raw_settings=settings, problems=tuple(problems), places=locate
     )
 
 
@@ -330,7 +332,7 @@ def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
     return errors.error("unknown-setting", f"unknown setting `{key}`", place, hint)
 
 
-def _settings_given(
+def _read_settings(
     raw_settings: dict[Any, Any], locate: Locator
 ) -> tuple[JsonObject, list[Problem]]:
     settings: JsonObject = {}

@@ -30,14 +30,14 @@ LONGEST, LONGEST_NAME = 4000, 255
 """Bytes of a path, and of a name in it."""
 
 
-def why_not(root: Path, text: str, *, trusted: bool = False) -> str:
+def refusal_reason(root: Path, text: str, *, trusted: bool = False) -> str:
     """Why the path is not to be used; empty: it may be. `root`: absolute; `trusted`: a person or a
     workflow gave it.
 
     Whoever gives it may name a place elsewhere; nobody is led there by a link that is in the
     checkout."""
     path = PurePosixPath(text)
-    if problem := _why_no_path(path, text):
+    if problem := _path_fault(path, text):
         return problem
     if path.is_absolute():
         return "" if trusted else "is an absolute path; it must be relative to `root`"
@@ -54,7 +54,7 @@ def why_not(root: Path, text: str, *, trusted: bool = False) -> str:
     return "leads into `.git`" if any(name.casefold() == ".git" for name in names) else ""
 
 
-def _why_no_path(path: PurePosixPath, text: str) -> str:
+def _path_fault(path: PurePosixPath, text: str) -> str:
     try:
         sizes = (len(os.fsencode(text)), *(len(os.fsencode(name)) for name in path.parts))
     except UnicodeEncodeError:  # half a character

@@ -164,14 +164,14 @@ class Settings(BaseModel):
     Times are seconds, sizes megabytes (10**6 bytes), shares 0..1.
 
     Fields without a description are not settings; `load` adds them: evalgate.yml's own sections,
-    the `places` in it and its `problems`, and the raw values that a door was `given`, which hold
-    for the base as well. `root` is then absolute."""
+    the `places` in it and its `problems`, and the raw values that a door gave (`explicit_options`),
+    which hold for the base as well. `root` is then absolute."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     gate_file: GateFile = GateFile()
     problems: SkipValidation[tuple[Problem, ...]] = ()
-    given: Mapping[str, Any] = Field(default_factory=dict)
+    explicit_options: Mapping[str, Any] = Field(default_factory=dict)
     places: SkipValidation[Locator | None] = None
 
     paths: Annotated[Lines, STARTER, SELECTING, EITHER, NONE] = Field(

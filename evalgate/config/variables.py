@@ -33,7 +33,7 @@ class Provider:
     endpoints: tuple[str, ...] = ()
 
     @property
-    def own(self) -> tuple[str, ...]:
+    def keys_and_settings(self) -> tuple[str, ...]:
         """All but the addresses."""
         return (*self.keys, *self.settings)
 
@@ -80,7 +80,9 @@ among it."""
 
 KEYS: Final = frozenset(key for provider in PROVIDERS.values() for key in provider.keys)
 OF_MODELS = frozenset(
-    name for provider in PROVIDERS.values() for name in (*provider.own, *provider.endpoints)
+    name
+    for provider in PROVIDERS.values()
+    for name in (*provider.keys_and_settings, *provider.endpoints)
 )
 
 INSTALLING = ("UV_*", "PIP_*", "NETRC", "XDG_CACHE_HOME")

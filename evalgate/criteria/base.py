@@ -44,13 +44,13 @@ class Verdicts:
     """The yes or no that a criterion's judge model says, which a person can say as well.
 
     `labels`: its words, and which of them are a yes. `prompt_version`: of the question. `unit`:
-    what one verdict is about within a turn (`rubric`, `sentence`), empty: the turn itself. `whole`:
-    it is about the conversation."""
+    what one verdict is about within a turn (`rubric`, `sentence`), empty: the turn itself.
+    `is_of_conversation`: it is about the conversation."""
 
     labels: Mapping[str, bool]
     prompt_version: str
     unit: str = ""
-    whole: bool = False
+    is_of_conversation: bool = False
 
 
 @frozen_dataclass
@@ -69,7 +69,7 @@ class CriterionSpec:
     needs: frozenset[Need] = frozenset()
     informational: bool = False
     lower_is_better: bool = False
-    ours: bool = False
+    is_beyond_adk: bool = False
     verdicts: Verdicts | None = None
 
 

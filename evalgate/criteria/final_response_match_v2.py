@@ -9,7 +9,7 @@ from typing import Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
-from evalgate.criteria.judged import AnswerOptions, Asking, JudgedTurn
+from evalgate.criteria.judged import AnswerOptions, Inquiry, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Piece, Question
@@ -33,7 +33,7 @@ def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices
     return judged.with_judge(options, use, services, rule, unready=lambda _: None)
 
 
-def grade(evidence: TrialView, *, options: AnswerOptions, ask: Asking) -> Grade:
+def grade(evidence: TrialView, *, options: AnswerOptions, ask: Inquiry) -> Grade:
     """The share of valid answers among turns with a reference; unknown as soon as one verdict is.
 
     No answer is invalid without asking. Thoughts are no answer. ADK asks about every turn.

@@ -74,19 +74,19 @@ def grade(evidence: TrialView, *, options: StateOptions) -> Grade:
     value = turns.mean([0 if key in wrong_keys else 1 for key in compared_keys] or [1])
     findings = []
     for key in wrong_keys:
-        expectation = _shown(expected.get(key, json_match.MISSING))
+        expectation = _value_text(expected.get(key, json_match.MISSING))
         if key in options.matchers:
             expectation = json.dumps(options.matchers[key].compact(), ensure_ascii=False)
-        text = f"expected {expectation}, got {_shown(actual.get(key, json_match.MISSING))}"
+        text = f"expected {expectation}, got {_value_text(actual.get(key, json_match.MISSING))}"
         findings.append(Finding(text=text, label=key))
     return Score(value=value, findings=tuple(findings))
 
 
 def _without(state: Json, ignored: list[str]) -> Json:
-    return {key: value for key, value in state.items() if not json_match.named(key, ignored)}
+    return {key: value for key, value in state.items() if not json_match.matches_any(key, ignored)}
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "nothing" if value is json_match.MISSING else plain.short_json(value)
 
 
@@ -95,5 +95,5 @@ SPEC = CriterionSpec(
     summary="share of the expected session state present at the end",
     options=StateOptions,
     build=build,
-    ours=True,
+    is_beyond_adk=True,
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
-from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn
+from evalgate.criteria.judged import Inquiry, JudgedOptions, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question, Rows
@@ -50,7 +50,7 @@ def build(
     return judged.with_judge(options, use, services, partial(grade, options=options))
 
 
-def grade(evidence: TrialView, *, options: HallucinationOptions, ask: Asking) -> Grade:
+def grade(evidence: TrialView, *, options: HallucinationOptions, ask: Inquiry) -> Grade:
     """The mean over turns of the mean over a turn's texts of the share of sentences; unknown as
     soon as one is.
 
@@ -64,7 +64,7 @@ def grade(evidence: TrialView, *, options: HallucinationOptions, ask: Asking) ->
         )
     ]
     segmented = [
-        _each_sentence(result, passage.text)
+        _split_sentences(result, passage.text)
         for result, passage in zip(_split(checked, ask), checked, strict=True)
     ]
     sampled_requests = {
@@ -92,7 +92,7 @@ def grade(evidence: TrialView, *, options: HallucinationOptions, ask: Asking) ->
 # --- which sentences ------------------------------------------------------------------------------
 
 
-def _split(checked: Sequence[Checked], ask: Asking) -> tuple[VoteResult, ...]:
+def _split(checked: Sequence[Checked], ask: Inquiry) -> tuple[VoteResult, ...]:
     return ask.panel.vote_all(
         [
             judged.sampled(
@@ -112,7 +112,7 @@ def _any_sentence(reply: str, *, text: str) -> dict[str, Vote]:
     return {"": Vote(passed=True)} if sentences or not has_words(text) else {}
 
 
-def _each_sentence(result: VoteResult, text: str) -> tuple[str, ...] | NotEvaluated:
+def _split_sentences(result: VoteResult, text: str) -> tuple[str, ...] | NotEvaluated:
     verdict = result.items[""]
     if verdict.passed is None:
         unreadable = NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message=verdict.message)
@@ -123,7 +123,7 @@ def _each_sentence(result: VoteResult, text: str) -> tuple[str, ...] | NotEvalua
 # --- what each rests on ---------------------------------------------------------------------------
 
 
-def _validation(checked: Checked, sentences: Sequence[str], ask: Asking) -> SampledRequest:
+def _validation(checked: Checked, sentences: Sequence[str], ask: Inquiry) -> SampledRequest:
     names = sentence_names(sentences)
     return judged.sampled(
         ask,
@@ -206,7 +206,7 @@ def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterat
 
 def _context(invocation: Invocation, events: Sequence[Event]) -> tuple[Piece, ...]:
     """The agents' instructions, request and tools, and earlier events."""
-    happened = prompting.events_shown(events)
+    happened = prompting.events_json(events)
     return (
         Piece(name="developer_instructions", text=prompting.instructions_of([invocation])),
         Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
@@ -378,7 +378,7 @@ def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
     statement = prompting.state(text, frozenset({"label"}), lines=_entries_of_lines, several=True)
     return prompting.votes_by_item(
         statement,
-        item_of=lambda entry: _named(entry, sentences),
+        item_of=lambda entry: _sentence_name(entry, sentences),
         vote_in=_vote,
         labels=LABELS,
         key="label",
@@ -396,7 +396,7 @@ def _vote(entry: Json) -> Vote:
     return prompting.vote_of(entry["label"], LABELS, rationale=rationale)
 
 
-def _named(entry: Json, sentences: Sequence[str]) -> str | None:
+def _sentence_name(entry: Json, sentences: Sequence[str]) -> str | None:
     """By name, else by the sentence itself; None: it speaks of nothing that was asked."""
     names = {name.casefold(): name for name in sentence_names(sentences)}
     name = names.get(str(entry.get("id", "")).strip(" *_`\"'[].:").casefold())

@@ -102,7 +102,7 @@ REFUSED = frozenset(
 
 
 @frozen_dataclass
-class Asking:
+class Inquiry:
     """Who asks, whom, with which options, and about which run of the case."""
 
     criterion: str
@@ -118,7 +118,7 @@ class Asking:
         )
 
 
-def why_unready(evidence: TrialView) -> NotEvaluated | None:
+def unready_reason(evidence: TrialView) -> NotEvaluated | None:
     """Why a trial cannot be judged turn by turn without a reference; None if it can."""
     expected, actual = evidence.expected, evidence.actual
     if expected is not None and len(expected) != len(actual):
@@ -137,13 +137,13 @@ def with_judge(
     services: CriterionServices,
     rule: Callable[..., Grade],
     *,
-    unready: Callable[[TrialView], NotEvaluated | None] = why_unready,
+    unready: Callable[[TrialView], NotEvaluated | None] = unready_reason,
 ) -> Criterion:
     """The criterion that grades trials that are ready for it by `rule(evidence, ask=...)`; if the
     user skips judges, one that reports so."""
     if services.judge is None:
         return lambda _: NotEvaluated(reason=Reason.SKIPPED, message="`skip-judged` is set")
-    ask = Asking(
+    ask = Inquiry(
         criterion=use.name, panel=services.judge, options=options, deviations=services.deviations
     )
     return lambda evidence: (
@@ -152,7 +152,7 @@ def with_judge(
 
 
 def sampled(
-    ask: Asking,
+    ask: Inquiry,
     question: Question,
     *,
     parse: Callable[[str], Mapping[str, Vote]],

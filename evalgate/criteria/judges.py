@@ -154,7 +154,7 @@ def limiters_of(settings: Settings) -> RateLimiters:
 
 
 @contextmanager
-def opened_panel(
+def open_panel(
     settings: Settings,
     suites: Iterable[Suite],
     *,

@@ -8,7 +8,7 @@ from functools import partial
 
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
-from evalgate.criteria.judged import Asking, RubricOptions
+from evalgate.criteria.judged import Inquiry, RubricOptions
 from evalgate.criteria.rubrics import RubricsDiffer, Subject
 from evalgate.judges.prompting import Question
 from evalgate.model import (
@@ -51,7 +51,7 @@ def grade(
     subject: Subject,
     criterion_rubrics: Sequence[Rubric],
     intermediate: bool,
-    ask: Asking,
+    ask: Inquiry,
 ) -> Grade:
     """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown if no
     steps were recorded, except in ADK."""
@@ -76,7 +76,7 @@ def grade(
 
 
 def grade_conversation(
-    evidence: TrialView, *, criterion_rubrics: Sequence[Rubric], ask: Asking
+    evidence: TrialView, *, criterion_rubrics: Sequence[Rubric], ask: Inquiry
 ) -> Grade:
     """The share of rubrics, those of every turn (in ADK of the last one), that the conversation
     meets; asked once, at its end."""
@@ -108,7 +108,7 @@ def _spec(name: str, subject: Subject, summary: str) -> CriterionSpec:
             labels=rubrics.LABELS,
             prompt_version=rubrics.VERSION,
             unit="rubric",
-            whole=subject is Subject.CONVERSATION,
+            is_of_conversation=subject is Subject.CONVERSATION,
         ),
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from evalgate.criteria import judged
-from evalgate.criteria.judged import Asking, JudgedTurn
+from evalgate.criteria.judged import Inquiry, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question, Rows
@@ -345,7 +345,7 @@ def grade_turns(
     *,
     rubric_type: str,
     render: Callable[[Invocation, Sequence[Rubric]], Question],
-    ask: Asking,
+    ask: Inquiry,
 ) -> Grade:
     """Grade each turn by `criterion_rubrics` and its own of the type, which `render` asks about;
     the mean over every verdict of every turn, unknown as soon as one of them is.
@@ -387,7 +387,7 @@ def grade_turns(
 
 
 def grade_conversation(
-    actual: Sequence[Invocation], rubrics: Sequence[Rubric], *, rubric_type: str, ask: Asking
+    actual: Sequence[Invocation], rubrics: Sequence[Rubric], *, rubric_type: str, ask: Inquiry
 ) -> Grade:
     """One question on a whole conversation; the last turn has its value."""
     nothing = no_rubrics(rubric_type)
@@ -434,7 +434,7 @@ def judge_rubrics(
     )
 
 
-def _sampled(ask: Asking, question: Question, rubrics: Sequence[Rubric]) -> SampledRequest:
+def _sampled(ask: Inquiry, question: Question, rubrics: Sequence[Rubric]) -> SampledRequest:
     return judged.sampled(
         ask,
         question,

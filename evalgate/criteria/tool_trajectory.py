@@ -144,8 +144,8 @@ def _difference(actual: Invocation, expected: Invocation, options: Options, same
     actual_calls, expected_calls = actual.tool_calls, expected.tool_calls
 
     for call in actual_calls if options.forbidden_tools else ():
-        if json_match.named(call.name, options.forbidden_tools):
-            return f"forbidden: {_shown(call)}"
+        if json_match.matches_any(call.name, options.forbidden_tools):
+            return f"forbidden: {_call_text(call)}"
     match options.match_type:
         case MatchType.EXACT:
             counted_calls = (
@@ -165,11 +165,11 @@ def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same)
         itertools.zip_longest(actual, expected), start=1
     ):
         if actual_call is None:
-            return f"call {number}: expected {_shown(expected_call)}, got no call"
+            return f"call {number}: expected {_call_text(expected_call)}, got no call"
         if expected_call is None:
-            return f"call {number}: {_shown(actual_call)} was not expected"
+            return f"call {number}: {_call_text(actual_call)} was not expected"
         if not same(actual_call, expected_call):
-            return f"call {number}: expected {_shown(expected_call)}, got {_shown(actual_call)}"
+            return f"call {number}: expected {_call_text(expected_call)}, got {_call_text(actual_call)}"
     return ""
 
 
@@ -178,7 +178,7 @@ def _in_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Sa
     for number, expected_call in enumerate(expected, start=1):
         if not any(same(actual_call, expected_call) for actual_call in remaining_calls):
             place = f" after expected call {number - 1}" if number > 1 else ""
-            return f"expected call {number} was not made{place}: {_shown(expected_call)}"
+            return f"expected call {number} was not made{place}: {_call_text(expected_call)}"
     return ""
 
 
@@ -191,7 +191,7 @@ def _any_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: S
     return (
         ""
         if lonely is None
-        else f"expected call {lonely + 1} was not made: {_shown(expected[lonely])}"
+        else f"expected call {lonely + 1} was not made: {_call_text(expected[lonely])}"
     )
 
 
@@ -205,17 +205,19 @@ def _without_extras(
     as an expected one."""
     reach = {0}
     for actual_call in actual:
-        extra = json_match.named(actual_call.name, options.allow_extra_tools)
+        extra = json_match.matches_any(actual_call.name, options.allow_extra_tools)
         stepped = {
             done + 1 for done in reach if done < len(expected) and same(actual_call, expected[done])
         }
         reach = stepped | reach if extra else stepped
     if len(expected) in reach:
         return expected
-    return [call for call in actual if not json_match.named(call.name, options.allow_extra_tools)]
+    return [
+        call for call in actual if not json_match.matches_any(call.name, options.allow_extra_tools)
+    ]
 
 
-def _shown(call: ToolCall) -> str:
+def _call_text(call: ToolCall) -> str:
     args = ", ".join(
         f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in (call.args or {}).items()
     )

@@ -10,7 +10,7 @@ from typing import Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions, Verdicts
-from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn
+from evalgate.criteria.judged import Inquiry, JudgedOptions, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Piece, Question
@@ -56,13 +56,13 @@ def build(
         services,
         partial(grade, options=options, threshold=threshold),
         unready=lambda evidence: (
-            judged.why_unready(evidence) if evidence.case.scenario else NO_SCENARIO
+            judged.unready_reason(evidence) if evidence.case.scenario else NO_SCENARIO
         ),
     )
 
 
 def grade(
-    evidence: TrialView, *, options: SimulatorQualityOptions, ask: Asking, threshold: float
+    evidence: TrialView, *, options: SimulatorQualityOptions, ask: Inquiry, threshold: float
 ) -> Grade:
     """The share of valid messages: the first by comparison, the others by votes; an end that was
     wrong takes the last one down. Unknown as soon as one verdict is. A conversation that was cut
@@ -123,7 +123,7 @@ def _sampled(
     evidence: TrialView,
     scenario: ConversationScenario,
     options: SimulatorQualityOptions,
-    ask: Asking,
+    ask: Inquiry,
 ) -> list[SampledRequest]:
     """One for each message from the second on, then one for the end of the conversation."""
     messages = [prompting.text_of(turn.user_content) for turn in evidence.actual[1:]]
@@ -276,7 +276,7 @@ ENDED = CriterionSpec(
     summary="whether the simulated user ended the conversation before the turn limit did",
     options=NoOptions,
     build=lambda _options, _use, _services: grade_ended,
-    ours=True,
+    is_beyond_adk=True,
 )
 
 

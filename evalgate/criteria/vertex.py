@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
-from evalgate.criteria.judged import Asking, JudgedTurn, Source, VertexOptions
+from evalgate.criteria.judged import Inquiry, JudgedTurn, Source, VertexOptions
 from evalgate.formats import adk_shapes
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
@@ -96,7 +96,7 @@ def _turn(index: int, invocation: Invocation) -> Json:
     return {"turnIndex": index, "turnId": invocation.invocation_id, "events": events}
 
 
-def ask_service(ask: Asking, body: Json, metric: str) -> SampledRequest:
+def ask_service(ask: Inquiry, body: Json, metric: str) -> SampledRequest:
     """The body as a question to the service; one sample, since it samples by itself."""
     text = json.dumps(body, ensure_ascii=False, sort_keys=True, default=str)
     request = JudgeRequest(
@@ -159,7 +159,7 @@ def _rubric(verdict: Json, turn: int | None) -> Finding:
 # --- grades ---------------------------------------------------------------------------------------
 
 
-def grade_turns(ask: Asking, bodies: Sequence[Json], metric: str) -> Grade:
+def grade_turns(ask: Inquiry, bodies: Sequence[Json], metric: str) -> Grade:
     """The mean over turns; unknown as soon as one turn is. ADK skips turns without a score, and
     stops if a call raises."""
     sampled_requests = [ask_service(ask, body, metric) for body in bodies]
@@ -289,7 +289,7 @@ them."""
 
 
 def _grade_by_model(
-    ask: Asking,
+    ask: Inquiry,
     sampled_requests: Mapping[int, SampledRequest],
     *,
     turn_count: int,
@@ -314,7 +314,7 @@ def _grade_by_model(
     return labelled(judged.conclude(by_turn, nothing=_NOTHING), ask)
 
 
-def labelled(grade: Grade, ask: Asking) -> Grade:
+def labelled(grade: Grade, ask: Inquiry) -> Grade:
     """The grade with a finding which judge it is from."""
     model = ask.options.judge_model_options.judge_model
     text = (
@@ -327,7 +327,7 @@ def labelled(grade: Grade, ask: Asking) -> Grade:
 # --- turn by turn ---------------------------------------------------------------------------------
 
 
-def grade_safety(evidence: TrialView, *, ask: Asking) -> Grade:
+def grade_safety(evidence: TrialView, *, ask: Inquiry) -> Grade:
     """The mean of the service's scores, one a turn."""
     references = evidence.expected or (None,) * len(evidence.actual)
     pairs = zip(evidence.actual, references, strict=True)
@@ -338,7 +338,7 @@ def grade_safety(evidence: TrialView, *, ask: Asking) -> Grade:
     )
 
 
-def grade_safety_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
+def grade_safety_by_model(evidence: TrialView, *, ask: Inquiry) -> Grade:
     """The share of answers that the judge model finds safe; turns without an answer are left
     out."""
     parse = partial(prompting.parse_label, labels=SAFETY_LABELS)
@@ -354,7 +354,7 @@ def grade_safety_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
     return _grade_by_model(ask, sampled_requests, turn_count=len(evidence.actual))
 
 
-def grade_coherence(evidence: TrialView, *, ask: Asking) -> Grade:
+def grade_coherence(evidence: TrialView, *, ask: Inquiry) -> Grade:
     """The mean of the service's scores, one a turn. A reference has to be there, as in ADK; it is
     not compared with."""
     pairs = turns.pair(evidence)
@@ -372,7 +372,7 @@ def grade_coherence(evidence: TrialView, *, ask: Asking) -> Grade:
     return grade_turns(ask, bodies, COHERENCE)
 
 
-def grade_coherence_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
+def grade_coherence_by_model(evidence: TrialView, *, ask: Inquiry) -> Grade:
     """The mean over turns of the median of the samples' grades; turns without an answer are left
     out."""
     pairs = turns.pair(evidence)
@@ -403,7 +403,7 @@ def _median(result: VoteResult) -> float | None:
 # --- conversations --------------------------------------------------------------------------------
 
 
-def grade_conversation(evidence: TrialView, *, ask: Asking, metric: str) -> Grade:
+def grade_conversation(evidence: TrialView, *, ask: Inquiry, metric: str) -> Grade:
     """The service's score of the conversation, recorded at the last turn."""
     body = ask_metric(metric, conversation(evidence.actual))
     result = ask.panel.vote(ask_service(ask, body, metric))
@@ -411,7 +411,7 @@ def grade_conversation(evidence: TrialView, *, ask: Asking, metric: str) -> Grad
     return judged.at_the_end(grade, turns_before=len(evidence.actual) - 1)
 
 
-def grade_conversation_by_model(evidence: TrialView, *, ask: Asking, metric: str) -> Grade:
+def grade_conversation_by_model(evidence: TrialView, *, ask: Inquiry, metric: str) -> Grade:
     """The share of the metric's properties that the judge model finds in the conversation."""
     return labelled(
         rubrics.grade_conversation(
@@ -431,7 +431,7 @@ def build(
     *,
     by_service: Callable[..., Grade],
     by_model: Callable[..., Grade],
-    unready: Callable[[TrialView], NotEvaluated | None] = judged.why_unready,
+    unready: Callable[[TrialView], NotEvaluated | None] = judged.unready_reason,
 ) -> Criterion:
     """The criterion, by the service or, where `judge: llm` says so, by the judge model."""
     rule = by_model if options.judge is Source.LLM else by_service
@@ -453,7 +453,7 @@ def _conversation_spec(metric: str, summary: str) -> CriterionSpec:
             labels=rubrics.LABELS,
             prompt_version=f"{rubrics.VERSION}.{VERSION}",
             unit="rubric",
-            whole=True,
+            is_of_conversation=True,
         ),
     )
 

@@ -128,7 +128,7 @@ class AgentFolders:
 
     files: Mapping[str, frozenset[str]]
     read: ReadSource
-    _known: dict[str, bool] = field(default_factory=dict)
+    _cache: dict[str, bool] = field(default_factory=dict)
     _by_name: dict[str, list[str]] = field(default_factory=dict)
     _children: dict[str, list[str]] = field(default_factory=dict)
     _apart: list[str] = field(default_factory=list)
@@ -143,15 +143,15 @@ class AgentFolders:
     def holds_agent(self, folder: str) -> bool:
         """True if the folder has a root_agent.yaml, or an agent.py or __init__.py that offers an
         agent."""
-        if folder not in self._known:
+        if folder not in self._cache:
             names = self.files.get(folder, frozenset())
-            self._known[folder] = "root_agent.yaml" in names or any(
+            self._cache[folder] = "root_agent.yaml" in names or any(
                 offers_agent(self.read(name if folder == "." else f"{folder}/{name}"))
                 for name in sorted(names)
             )
-        return self._known[folder]
+        return self._cache[folder]
 
-    def named(self, name: str) -> list[str]:
+    def with_name(self, name: str) -> list[str]:
         """The folders of this name that hold an agent."""
         return [folder for folder in self._by_name.get(name, ()) if self.holds_agent(folder)]
 
@@ -210,7 +210,7 @@ def _find_by_name(
 ) -> AgentFolder | Ambiguous | None:
     """Up from the file: the first folder that is, or has beneath it, an agent's folder of that
     name; the shallowest."""
-    candidates = folders.named(app_name)
+    candidates = folders.with_name(app_name)
     for above in _ancestors(key):
         within = [folder for folder in candidates if _is_within(folder, above)]
         if not within:
@@ -272,7 +272,7 @@ def evaluated_modules(source: str) -> Iterator[str]:
                 )
 
 
-def _folders_named(module: str, candidates: Sequence[str]) -> list[str]:
+def _closest_folders(module: str, candidates: Sequence[str]) -> list[str]:
     """The folders that the most names of a module lead to, from wherever it is imported:
     `team.desk.agent` is that of `src/team/desk`, not of `src/team`."""
     parts = module.split(".")
@@ -300,7 +300,7 @@ def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolde
             for path in tree.other_python
             if (path.rpartition("/")[0] or ".") == above
             for module in evaluated_modules(tree.read_source(path))
-            for folder in _folders_named(module, candidates)
+            for folder in _closest_folders(module, candidates)
         }
         if tests_by_folder:
             folder, path = next(iter(tests_by_folder.items()))
@@ -482,7 +482,7 @@ def _rule_example(glob: str, *, path: str) -> str:
 _RULE = re.compile(r"agents\[(\d+)\]$")
 
 
-class SeenCheckout:
+class CheckoutView:
     """What drivers may look at (base.Checkout), each looked for once it is asked for. `tree`: of an
     earlier walk."""
 
@@ -520,7 +520,7 @@ def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) ->
     in evalgate.yml.
 
     An error if no environment could fix it, a warning if the agent may be installed."""
-    checkout = SeenCheckout(tree.root, tree=tree)
+    checkout = CheckoutView(tree.root, tree=tree)
     origins = set()
     for use in uses:
         rule, driver = _RULE.search(use.found_by), agents.DRIVERS.get(use.driver)
@@ -538,11 +538,11 @@ def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) ->
                 place=places("agents", int(rule[1]), missing.option)
                 if places is not None
                 else None,
-                hint=_driver_meant(text) or missing.hint,
+                hint=_driver_hint(text) or missing.hint,
             )
 
 
-def _driver_meant(text: str) -> str:
+def _driver_hint(text: str) -> str:
     """The hint if a driver may have been meant: `comand:node agent.mjs`."""
     name, colon, argument = text.partition(":")
     if not colon or len(name) < 2 or not name.isidentifier():

@@ -68,7 +68,7 @@ def check(
             problems.append(errors.error("unknown-criterion", message, use.place, hint))
             checked.append(use)
         else:
-            checked_use, use_problems = _check_known(use, spec)
+            checked_use, use_problems = _check_use(use, spec)
             checked.append(criteria_base.with_facts(checked_use, spec))
             problems.extend(use_problems)
     return tuple(checked), tuple(problems)
@@ -94,7 +94,7 @@ def informational_uses(
     )
 
 
-def _check_known(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, list[Problem]]:
+def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, list[Problem]]:
     options, problems = _checked_options(use, spec)
     if spec.informational and use.threshold is not None:
         message = f"`{use.name}` is informational: its threshold of {use.threshold:g} is ignored"
@@ -170,7 +170,7 @@ def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list
     them."""
     fields = spec.options.model_fields.items()
     option_names = {name for field, info in fields for name in (field, info.alias) if name}
-    unknown_names = set() if spec.ours else set(use.options) - option_names
+    unknown_names = set() if spec.is_beyond_adk else set(use.options) - option_names
     options = {name: value for name, value in use.options.items() if name not in unknown_names}
     problems = [
         problem
@@ -203,11 +203,11 @@ def _unknown_option(use: CriterionUse, spec: CriterionSpec, name: str) -> Proble
         "unknown-option",
         message,
         _place_of(use, name),
-        _known_options(name, spec.options.model_fields),
+        _option_hint(name, spec.options.model_fields),
     )
 
 
-def _known_options(name: str, option_names: Collection[str]) -> str:
+def _option_hint(name: str, option_names: Collection[str]) -> str:
     """The hint for an option that is not among the `option_names`."""
     otherwise = (
         f"Known options: {', '.join(option_names)}."
@@ -230,7 +230,7 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
     match error["type"]:
         case "extra_forbidden":
             message = f"`{use.name}` has no option `{option}`"
-            hint = _known_options(str(path[-1]) if path else "", _names_at(spec.options, path[:-1]))
+            hint = _option_hint(str(path[-1]) if path else "", _names_at(spec.options, path[:-1]))
         case "missing":
             message = f"`{use.name}`: the option `{option}` is missing"
         case config_gate_file.REFUSED:
@@ -337,7 +337,7 @@ class CriteriaFinder:
             uses = self._of_file(
                 file,
                 named_by=named_by,
-                read=lambda label: walk.read_named(criteria_path, label=label),
+                read=lambda label: walk.read_user_file(criteria_path, label=label),
             )
             return uses, ConfigOrigin.EXPLICIT, file
         index, rule = -1, None  # the last rule that speaks of the criteria of the file

@@ -138,7 +138,7 @@ class _Search:
                 files.tree,
                 **counts,
                 grep=self.settings.grep,
-                other_files=read.others,
+                other_files=read.lookalikes,
                 problems=self.problems,
             )
 
@@ -192,7 +192,7 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
         *search.keys,
         *(file for library in libraries for file in library.files()),
     }
-    found_ever -= read.others
+    found_ever -= read.lookalikes
     unheeded_problems = _unheeded(
         tree,
         settings,
@@ -200,7 +200,7 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
         unread,
         run=search.keys,
         files=found_ever,
-        other_files=read.others,
+        other_files=read.lookalikes,
         names=names,
     )
     defaults = criteria.defaults_problems(on_defaults, tree)
@@ -276,7 +276,7 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
     root, exclude = settings.root, settings.gate_file.exclude
     texts = [_relative(text, root) for text in settings.paths]
     tree = tree or Tree(root, exclude=exclude)
-    ignored_folders = folders_named(texts, files=_files(root, tree.evaluation_files))
+    ignored_folders = unsearched_folders(texts, files=_files(root, tree.evaluation_files))
     if ignored_folders:
         tree = Tree(root, exclude=exclude, also=ignored_folders)
     files = _files(root, tree.evaluation_files)
@@ -388,7 +388,7 @@ def _files(
     root: Path, files: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None
 ) -> Files:
     return Files(
-        found=files,
+        eval_files=files,
         is_file=is_file or (lambda path: os.path.isfile(root / path)),  # noqa: PTH113 - a list of cases is too long a name for Path
         is_folder=lambda path: _is_within(path, root) is True and os.path.isdir(root / path),  # noqa: PTH112 - as above
         is_outside=lambda path: _is_within(path, root) is False,
@@ -436,19 +436,19 @@ class _Read:
     """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those of
     agents-cli.
 
-    `others`: files that only have the name of an evaluation file."""
+    `lookalikes`: files that only have the name of an evaluation file."""
 
     sets: dict[str, EvalSet]
     failed: set[str]
     datasets: set[str]
-    others: set[str]
+    lookalikes: set[str]
     problems: list[Problem]
 
 
 def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) -> _Read:
     """Read the files; those that are evaluation files only by name are skipped unless in
     `exact_keys`."""
-    read = _Read(sets={}, failed=set(), datasets=set(), others=set(), problems=[])
+    read = _Read(sets={}, failed=set(), datasets=set(), lookalikes=set(), problems=[])
     for key in keys:
         is_meant = key in exact_keys or key.endswith(walk.OWN_ENDINGS)
         data = tree.read(key)
@@ -464,14 +464,14 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
             (
                 read.failed
                 if problem is not None and problem.severity is Severity.ERROR
-                else read.others
+                else read.lookalikes
             ).add(key)
             continue
         kind = formats.kind_of(text, file=key)
         if kind is FileKind.DATASET:
             read.datasets.add(key)
         elif kind is not FileKind.EVAL_SET and not is_meant:
-            read.others.add(key)
+            read.lookalikes.add(key)
             continue
         reading = formats.parse_eval_set(text, file=key)
         read.problems.extend(reading.problems)
@@ -574,11 +574,11 @@ class Selection:
 class Files:
     """What selections are resolved against; posix paths relative to the root.
 
-    `found`: the evaluation files of the walk. `is_file`, `is_folder`: whether a path exists, walked
-    or not; nothing outside the root is a folder here. `is_outside`: whether a path leads out of the
-    root, by itself or by a link."""
+    `eval_files`: the evaluation files of the walk. `is_file`, `is_folder`: whether a path exists,
+    walked or not; nothing outside the root is a folder here. `is_outside`: whether a path leads out
+    of the root, by itself or by a link."""
 
-    found: tuple[str, ...]
+    eval_files: tuple[str, ...]
     is_file: Callable[[str], bool]
     is_folder: Callable[[str], bool]
     is_outside: Callable[[str], bool]
@@ -609,12 +609,16 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
     return _unmatched(text, files)
 
 
-def folders_named(texts: Iterable[str], *, files: Files) -> list[str]:
+def unsearched_folders(texts: Iterable[str], *, files: Files) -> list[str]:
     """The folders that selections name, in which the walk found nothing: it may have passed them
     over."""
     paths = (_path(part) for text in texts for part in (text, *(text[:at] for at in _ends(text))))
     return sorted(
-        {path for path in paths if path and files.is_folder(path) and not _below(path, files.found)}
+        {
+            path
+            for path in paths
+            if path and files.is_folder(path) and not _below(path, files.eval_files)
+        }
     )
 
 
@@ -688,13 +692,13 @@ def _matched(text: str, files: Files) -> tuple[str, ...]:
     path = _path(text)
     if not path:
         return ()
-    if path in files.found or files.is_file(path):
+    if path in files.eval_files or files.is_file(path):
         return (path,)
     if files.is_folder(path):
-        return tuple(_below(path, files.found))
+        return tuple(_below(path, files.eval_files))
     if any(sign in path for sign in "*?["):
         pattern = f"\\{path}" if path[0] in "!#" else path
-        return tuple(key for key in files.found if places.matches(key, (pattern,)))
+        return tuple(key for key in files.eval_files if places.matches(key, (pattern,)))
     return ()
 
 
@@ -721,9 +725,9 @@ def _unmatched(text: str, files: Files) -> Problem:
         return errors.error(
             "outside-root", message, hint="Use a path within the root, or change `root`."
         )
-    close = words.nearest(path, files.found)
+    close = words.nearest(path, files.eval_files)
     if close is None:
-        by_name = {PurePosixPath(key).name: key for key in files.found}
+        by_name = {PurePosixPath(key).name: key for key in files.eval_files}
         name = words.nearest(PurePosixPath(path).name, by_name)
         close = by_name[name] if name else None
     is_folder = files.is_folder(_path(path))
@@ -732,10 +736,8 @@ def _unmatched(text: str, files: Files) -> Problem:
         if is_folder
         else f"{text!r} matches no evaluation file"
     )
-    there = (
-        f"Found {words.counted(len(files.found), 'evaluation file')}: {words.listed(files.found)}."
-    )
-    hint = f"Did you mean `{close}`?" if close else there if files.found else ""
+    there = f"Found {words.counted(len(files.eval_files), 'evaluation file')}: {words.listed(files.eval_files)}."
+    hint = f"Did you mean `{close}`?" if close else there if files.eval_files else ""
     return errors.error("selection-unmatched", message, hint=hint)
 
 

@@ -50,7 +50,7 @@ def of_judges(
     variable_names = {
         CREDENTIALS,
         judge.api_key_env,
-        *(name for provider in PROVIDERS.values() for name in provider.own),
+        *(name for provider in PROVIDERS.values() for name in provider.keys_and_settings),
     }
     judge_values: dict[str, str] = {}
     used: dict[str, tuple[str, ...]] = {}
@@ -65,13 +65,13 @@ def of_judges(
         if (
             file_values
             and not variables.is_terminal(environ)
-            and (reason := _why_not(path, root, environ))
+            and (reason := _commit_reason(path, root, environ))
         ):
             unused.append(
                 f"`{file}` sets {words.listed(file_values)}, but {reason}, so it does not count in a workflow."
             )
             continue
-        for addresses, keys in _of_others(values, environ) if not judge.base_url else ():
+        for addresses, keys in _foreign_addresses(values, environ) if not judge.base_url else ():
             if keys & file_values.keys():
                 unused.append(
                     f"`{file}` sets {words.listed(addresses)}, which never says whom judges ask, so the key beside "
@@ -89,7 +89,9 @@ def of_judges(
     return JudgeEnvironment(environ={**judge_values, **environ}, used=used, unused=tuple(unused))
 
 
-def _of_others(values: Mapping[str, str], environ: Environ) -> Iterator[tuple[list[str], set[str]]]:
+def _foreign_addresses(
+    values: Mapping[str, str], environ: Environ
+) -> Iterator[tuple[list[str], set[str]]]:
     """The addresses that a file sets and the environment does not, each provider's with the names
     of its keys."""
     for provider in PROVIDERS.values():
@@ -115,7 +117,7 @@ def lend(
             if not to.parent.is_dir():  # the change moved the agent
                 to = folder_of(base_use.options, base) / NAME
             is_inside = to.parent.resolve() == base.resolve() / to.parent.relative_to(base)
-            if is_inside and not os.path.lexists(to) and not _why_not(path, root, environ):
+            if is_inside and not os.path.lexists(to) and not _commit_reason(path, root, environ):
                 shutil.copyfile(path, to)
                 paths.append(relative.as_posix())
     return tuple(dict.fromkeys(paths))
@@ -167,7 +169,7 @@ def _files(uses: Iterable[AgentUse], root: Path) -> Collection[Path]:
     return files.keys()
 
 
-def _why_not(path: Path, root: Path, environ: Environ) -> str:
+def _commit_reason(path: Path, root: Path, environ: Environ) -> str:
     """Why a file may be part of the commit; "" if it is not."""
     if path.resolve() != root.resolve() / path.relative_to(root):
         return "a symbolic link leads there"

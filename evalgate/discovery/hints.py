@@ -281,16 +281,16 @@ def nothing_found(
         hint = f"There {are} {words.counted(len(evaluation_files), 'evaluation file')}: {words.listed(evaluation_files)}."
     else:
         message = "no evaluation file was found"
-        hint = "\n    ".join(_where(tree, sorted(other_files)))
+        hint = "\n    ".join(_search_lines(tree, sorted(other_files)))
     return NothingToDo(message, hint=hint, problems=all_problems)
 
 
 MOST_OTHERS_TOLD = 5
 
 
-def _where(tree: Tree, other_files: Sequence[str]) -> Iterator[str]:
+def _search_lines(tree: Tree, other_files: Sequence[str]) -> Iterator[str]:
     for path in other_files[:MOST_OTHERS_TOLD]:
-        if reason := _why_other(tree, path):
+        if reason := _other_content(tree, path):
             yield f"{path} has only the name of one: {reason}"
     yield (
         "Looked for *.evalset.json, and for *.test.json and *-dataset.json with ADK's content, in all folders except "
@@ -307,7 +307,7 @@ def _where(tree: Tree, other_files: Sequence[str]) -> Iterator[str]:
         yield f"{words.listed(alike)} {verb} like an evaluation set: rename to *.evalset.json, or name it."
 
 
-def _why_other(tree: Tree, path: str) -> str:
+def _other_content(tree: Tree, path: str) -> str:
     """The first error in a file that is not an evaluation set, with its hint; "" if there is no
     error."""
     data = tree.read(path, largest=LARGEST_BYTES)

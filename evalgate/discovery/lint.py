@@ -41,7 +41,7 @@ def _place_of(suite: Suite, case: Case) -> Place:
     return case.place or Place(file=suite.key)
 
 
-def _named(cases: Sequence[Case]) -> str:
+def _case_names(cases: Sequence[Case]) -> str:
     """`case a`, `cases a, b and 7 more`."""
     return (
         f"{'case' if len(cases) == 1 else 'cases'} {words.listed(case.case_id for case in cases)}"
@@ -76,7 +76,9 @@ def silent_conversations(suite: Suite) -> Iterator[Problem]:
         case for case in suite.eval_set.cases if case.scenario is None and not case.conversation
     ]
     if empty:
-        message = f"{_named(empty)}: the conversation has no turns, so the agent is never called"
+        message = (
+            f"{_case_names(empty)}: the conversation has no turns, so the agent is never called"
+        )
         yield errors.error("empty-conversation", message, place=_place_of(suite, empty[0]))
     silent = [
         case
@@ -88,7 +90,7 @@ def silent_conversations(suite: Suite) -> Iterator[Problem]:
         )
     ]
     if silent:
-        message = f"{_named(silent)}: a turn has no user text"
+        message = f"{_case_names(silent)}: a turn has no user text"
         yield errors.warning("empty-user-text", message, place=_place_of(suite, silent[0]))
 
 
@@ -146,7 +148,7 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
     if silent:
         yield errors.note(
             "nothing-expected-in-case",
-            f"`{TRAJECTORY}`: {_named(silent)} say{'s' if len(silent) == 1 else ''} nothing about tools, "
+            f"`{TRAJECTORY}`: {_case_names(silent)} say{'s' if len(silent) == 1 else ''} nothing about tools, "
             f"which means that none are expected",
             place=_place_of(suite, silent[0]),
         )
@@ -164,7 +166,7 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
         subject = (
             "no case expects"
             if is_whole
-            else f"{_named(idle)} {'does' if len(idle) == 1 else 'do'} not expect"
+            else f"{_case_names(idle)} {'does' if len(idle) == 1 else 'do'} not expect"
         )
         message = (
             f"{subject} an answer or tool calls, so the default criteria have nothing to assert"
@@ -226,7 +228,7 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
         for use in _uses_with(suite, Need.REFERENCE):
             yield errors.error(
                 "criterion-needs-reference",
-                f"`{use.name}` compares with expected turns, but {_named(led)} "
+                f"`{use.name}` compares with expected turns, but {_case_names(led)} "
                 f"{'is a scenario and has' if len(led) == 1 else 'are scenarios and have'} none",
                 place=_place_of(suite, led[0]),
                 hint="Move scenarios to a separate file with criteria that need no reference.",
@@ -237,7 +239,7 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
             tell = errors.error if len(static) == len(suite.eval_set.cases) else errors.warning
             yield tell(
                 "criterion-needs-scenario",
-                f"`{use.name}` judges a simulated user, but {_named(static)} "
+                f"`{use.name}` judges a simulated user, but {_case_names(static)} "
                 f"{'is not a conversation scenario' if len(static) == 1 else 'are not conversation scenarios'}",
                 place=_place_of(suite, static[0]),
             )
@@ -274,7 +276,7 @@ def rubrics_missing(suite: Suite) -> Iterator[Problem]:
                 "no-rubrics", message, place=use.place or Place(file=suite.key), hint=hint
             )
         elif lacking_cases:
-            message = f"`{use.name}`: no rubrics for {_named(lacking_cases)}"
+            message = f"`{use.name}`: no rubrics for {_case_names(lacking_cases)}"
             yield errors.warning(
                 "no-rubrics-in-case", message, place=_place_of(suite, lacking_cases[0])
             )
@@ -337,12 +339,12 @@ def _missing(
 def _turns_without(lacking: Sequence[Case], use: CriterionUse) -> str:
     """`case a (turns 1 and 2)` for a single case, else the names of the cases."""
     if len(lacking) > 1 or use.name == STATE:
-        return _named(lacking)
+        return _case_names(lacking)
     serves, turns = _SERVES.get(use.name, _answers), lacking[0].conversation or ()
     silent = [str(number) for number, turn in enumerate(turns, start=1) if not serves(turn)]
     if len(silent) == len(turns):
-        return _named(lacking)
-    return f"{_named(lacking)} (turn{'s' if len(silent) > 1 else ''} {' and '.join(silent)})"
+        return _case_names(lacking)
+    return f"{_case_names(lacking)} (turn{'s' if len(silent) > 1 else ''} {' and '.join(silent)})"
 
 
 def lint_rules(settings: Settings) -> Iterator[Problem]:
@@ -350,7 +352,7 @@ def lint_rules(settings: Settings) -> Iterator[Problem]:
     fails, and an empty `fail-on`, with which the job is green whatever the verdict."""
     places = settings.places
     written = {
-        name: None if name in settings.given else settings.place_of(name)
+        name: None if name in settings.explicit_options else settings.place_of(name)
         for name in ("pass_rate", "fail_on")
     }
     rates = [("pass-rate", written["pass_rate"])] if settings.pass_rate == 0 else []
@@ -378,18 +380,18 @@ def starting_prompts(suite: Suite) -> Iterator[Problem]:
     led = [(case, case.scenario) for case in suite.eval_set.cases if case.scenario is not None]
     for case, scenario in led:
         if not scenario.starting_prompt.strip():
-            message = f"{_named([case])}: the starting prompt is empty"
+            message = f"{_case_names([case])}: the starting prompt is empty"
             yield errors.error("empty-starting-prompt", message, place=_place_of(suite, case))
         elif signal.lower() in scenario.starting_prompt.lower():
             yield errors.error(
                 "stop-signal-in-prompt",
-                f"{_named([case])}: the starting prompt contains the stop signal `{signal}`, so ADK ends the "
+                f"{_case_names([case])}: the starting prompt contains the stop signal `{signal}`, so ADK ends the "
                 f"conversation before the agent is called",
                 place=_place_of(suite, case),
             )
     silent = [case for case, scenario in led if not scenario.conversation_plan.strip()]
     if silent:
-        message = f"{_named(silent)}: the conversation plan is empty, so the simulated user has nothing to say"
+        message = f"{_case_names(silent)}: the conversation plan is empty, so the simulated user has nothing to say"
         yield errors.warning("empty-plan", message, place=_place_of(suite, silent[0]))
 
 
@@ -405,7 +407,7 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
     if template is not None and played and "persona" not in templates.names_in(template):
         yield errors.error(
             "bad-instructions",
-            f"the custom instructions never use `{{{{ persona }}}}`, and {_named(played)} "
+            f"the custom instructions never use `{{{{ persona }}}}`, and {_case_names(played)} "
             f"{'has' if len(played) == 1 else 'have'} a persona",
             place=suite.simulator.place or Place(file=suite.key),
             hint="ADK rejects such instructions, too: use the persona, or remove it from the cases.",

@@ -182,7 +182,9 @@ def prepare(
     elif not settings.skip_judged:
         more = tuple(
             criteria_judges.missing(
-                project.suites, defaults, asking(settings, project.suites, environ).environ
+                project.suites,
+                defaults,
+                environment_of_judges(settings, project.suites, environ).environ,
             )
         )
     return replace(project, problems=tuple(dict.fromkeys((*project.problems, *more))))
@@ -193,7 +195,7 @@ def unready(
 ) -> tuple[Problem, ...]:
     """What settled suites would not find: judges and simulated users that could not be asked."""
     listed, defaults = tuple(suites), criteria_judges.defaults_of(settings)
-    judge_environment = asking(settings, listed, environ)
+    judge_environment = environment_of_judges(settings, listed, environ)
     judges = (
         ()
         if settings.skip_judged
@@ -206,7 +208,9 @@ def unready(
     )
 
 
-def asking(settings: Settings, suites: Iterable[Suite], environ: Environ) -> JudgeEnvironment:
+def environment_of_judges(
+    settings: Settings, suites: Iterable[Suite], environ: Environ
+) -> JudgeEnvironment:
     """What the judges and simulated users of the suites are asked with."""
     uses = [suite.agent for suite in suites]
     return dotenv.of_judges(environ, settings.gate_file.judge, uses, root=settings.root)

@@ -342,7 +342,7 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
     # RuntimeError: a loop of symbolic links before Python 3.13
     except (OSError, RuntimeError) as error:
         return _unreadable(error, path)
-    return read_named(resolved, label=path, largest=largest)
+    return read_user_file(resolved, label=path, largest=largest)
 
 
 def read_head(root: Path, path: str, *, size: int) -> bytes:
@@ -373,7 +373,7 @@ def folder_names(root: Path, folder: str) -> frozenset[str]:
         return frozenset()
 
 
-def read_named(path: Path, *, label: str, largest: int = LARGEST_BYTES) -> bytes | Problem:
+def read_user_file(path: Path, *, label: str, largest: int = LARGEST_BYTES) -> bytes | Problem:
     """The content of a file wherever it lies, as the user named it; `label` names it in
     problems."""
     try:

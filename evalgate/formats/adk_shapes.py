@@ -532,7 +532,7 @@ class ScenarioWire(Wire):
 
     @field_validator("user_persona")
     @classmethod
-    def _known(cls, persona: str | PersonaWire | None) -> str | PersonaWire | None:
+    def _check_persona(cls, persona: str | PersonaWire | None) -> str | PersonaWire | None:
         if isinstance(persona, str) and persona not in BUILT_IN_PERSONAS:
             near = words.nearest(persona, BUILT_IN_PERSONAS)
             raise PydanticCustomError(
@@ -611,7 +611,7 @@ def invocation_json(invocation: Invocation) -> JsonObject:
     elif invocation.events is not None:
         steps = _by_kind(invocation.events)
     agents = {agent.name: agent_json(agent) for agent in invocation.agents}
-    return _given(
+    return _present_fields(
         user_content=content_json(invocation.user_content),
         invocation_id=invocation.invocation_id or None,
         final_response=invocation.final_response and content_json(invocation.final_response),
@@ -626,7 +626,7 @@ def invocation_json(invocation: Invocation) -> JsonObject:
 
 def content_json(content: Content) -> JsonObject:
     """google.genai's Content."""
-    return _given(role=content.role, parts=[part_json(part) for part in content.parts])
+    return _present_fields(role=content.role, parts=[part_json(part) for part in content.parts])
 
 
 def part_json(part: Part) -> JsonObject:
@@ -645,19 +645,19 @@ def part_json(part: Part) -> JsonObject:
 def event_json(event: Event) -> JsonObject:
     """ADK's InvocationEvent."""
     usage = event.usage
-    return _given(
+    return _present_fields(
         author=event.author,
         content=event.content and content_json(event.content),
         grounding_metadata=None if event.grounding is None else dict(event.grounding),
         usage_metadata=usage
-        and _given(**{adk_name: getattr(usage, name) for adk_name, name in USAGE.items()}),
+        and _present_fields(**{adk_name: getattr(usage, name) for adk_name, name in USAGE.items()}),
         model_version=event.model_version,
     )
 
 
 def rubric_json(rubric: Rubric) -> JsonObject:
     """ADK's Rubric."""
-    return _given(
+    return _present_fields(
         rubric_id=rubric.rubric_id,
         rubric_content={"text_property": rubric.text},
         description=rubric.description,
@@ -667,7 +667,7 @@ def rubric_json(rubric: Rubric) -> JsonObject:
 
 def agent_json(agent: AgentDetails) -> JsonObject:
     """ADK's AgentDetails."""
-    return _given(
+    return _present_fields(
         name=agent.name,
         instructions=agent.instructions or None,
         tool_declarations=list(agent.tool_declarations) or None,
@@ -682,7 +682,7 @@ def _by_kind(events: tuple[Event, ...]) -> JsonObject:
         for author, spoken_parts in spoken
         if not any(isinstance(part, ToolCall | ToolResponse) for part in spoken_parts)
     ]
-    return _given(
+    return _present_fields(
         tool_uses=[_call_json(part) for part in parts if isinstance(part, ToolCall)] or None,
         tool_responses=[_response_json(part) for part in parts if isinstance(part, ToolResponse)]
         or None,
@@ -691,30 +691,30 @@ def _by_kind(events: tuple[Event, ...]) -> JsonObject:
 
 
 def _call_json(call: ToolCall) -> JsonObject:
-    return _given(
+    return _present_fields(
         id=call.id, name=call.name or None, args=None if call.args is None else dict(call.args)
     )
 
 
 def _response_json(response: ToolResponse) -> JsonObject:
     body = None if response.response is None else dict(response.response)
-    return _given(id=response.id, name=response.name or None, response=body)
+    return _present_fields(id=response.id, name=response.name or None, response=body)
 
 
-def _given(**values: Any) -> JsonObject:
+def _present_fields(**values: Any) -> JsonObject:
     return {name: value for name, value in values.items() if value is not None}
 
 
 def case_json(case: Case) -> JsonObject:
     """What `EvalCaseWire` reads; nothing that a criterion or an agent may see is left out."""
-    return _given(
+    return _present_fields(
         eval_id=case.case_id,
         conversation=None
         if case.conversation is None
         else [invocation_json(turn) for turn in case.conversation],
         conversation_scenario=case.scenario and scenario_json(case.scenario),
         session_input=case.session
-        and _given(
+        and _present_fields(
             app_name=case.session.app_name,
             user_id=case.session.user_id,
             session_id=case.session.session_id,
@@ -727,7 +727,7 @@ def case_json(case: Case) -> JsonObject:
 
 def scenario_json(scenario: ConversationScenario) -> JsonObject:
     """ADK's ConversationScenario; a built-in persona by its id."""
-    return _given(
+    return _present_fields(
         starting_prompt=scenario.starting_prompt,
         conversation_plan=scenario.conversation_plan,
         user_persona=scenario.persona and _persona_json(scenario.persona),

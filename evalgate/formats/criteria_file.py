@@ -15,7 +15,7 @@ from evalgate.config.gate_file import GenerationConfig
 from evalgate.errors import Place, Problem
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
-from evalgate.formats.kind import CriteriaReading, said_of
+from evalgate.formats.kind import CriteriaReading, describe_keys
 from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
 from evalgate.model.shapes import Wire, to_camel
 from evalgate.text import templates, words
@@ -227,7 +227,7 @@ def _members(text: str, problems: Problems) -> JsonObject | None:
     if document is None:
         return None
     keys = items[0] if items and isinstance(items[0], dict) else document.members
-    kind = said_of(keys)
+    kind = describe_keys(keys)
     if (kind and not kind.startswith("criteria")) or "data" in keys:
         hint = f"rename it to {problems.file.rpartition('/')[2].partition('.')[0]}.evalset.json, or delete it"
         message = (

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import adk_shapes, agents_cli, json_source, repair
 from evalgate.formats.json_source import Path, Problems, described
-from evalgate.formats.kind import Dialect, EvalSetReading, said_of
+from evalgate.formats.kind import Dialect, EvalSetReading, describe_keys
 from evalgate.formats.repair import REJECTED
 from evalgate.model import Case, Content, EvalSet, Event, Invocation, SessionInput, Text, ToolCall
 from evalgate.model.shapes import to_snake
@@ -78,9 +78,9 @@ class _Cases:
             turn = _turn(raw, path=path, problems=self._problems)
             self.turns += [turn] if turn is not None else []
         elif self.dialect is Dialect.NAMED_LIST:
-            case = _named_case(raw, path=path, place=place, problems=self._problems)
+            case = _dataset_case(raw, path=path, place=place, problems=self._problems)
         elif path[-1] == 0:
-            message = f"this list is not {_sought(self._problems.file)}: {_found(raw)}"
+            message = f"this list is not {_sought(self._problems.file)}: {_describe_actual(raw)}"
             self._problems.error("not-an-eval-set", message, path=path, hint=_OLD_FORMATS)
         self.cases += [self._renamed(case, path)] if case is not None else []
 
@@ -109,9 +109,7 @@ def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSe
             "eval_cases", [key for key, value in members.items() if isinstance(value, list)]
         )
         hint = f"`{near_key}` looks similar, but its items are not ADK cases" if near_key else ""
-        message = (
-            f"this is not {_sought(problems.file)}: there is no `eval_cases`; {_found(members)}"
-        )
+        message = f"this is not {_sought(problems.file)}: there is no `eval_cases`; {_describe_actual(members)}"
         problems.error("not-an-eval-set", message, hint=hint)
         return EvalSetReading(eval_set=None, problems=problems.all())
     is_camel = any(key in members for key in ("evalSetId", "evalCases"))
@@ -143,11 +141,11 @@ def _sought(file: str) -> str:
     return "a dataset of agents-cli" if file.endswith("-dataset.json") else "an evaluation set"
 
 
-def _found(raw: Any) -> str:
+def _describe_actual(raw: Any) -> str:
     """The value found instead: its kind if that is known, else its keys."""
     if not isinstance(raw, dict):
         return f"found {described(raw)}"
-    kind = said_of(raw)
+    kind = describe_keys(raw)
     return (
         f"found {kind}"
         if kind and "evaluation set" not in kind
@@ -349,7 +347,7 @@ def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
     """One expected call. Other forms than `{tool_name, tool_input}` are read with a warning, since
     ADK accepts no other."""
     if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
-        name, args = _named_call(raw, path, problems)
+        name, args = _call_members(raw, path, problems)
     else:
         call = repair.repair_call(raw, path, problems)
         name, args = (
@@ -366,7 +364,7 @@ def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
     return ToolCall(name=name, args=args)
 
 
-def _named_call(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, Any]:
+def _call_members(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, Any]:
     """Name and arguments of a call. A key that may hold arguments is either read or an error,
     because a call without arguments asserts less."""
     earlier_failures = problems.failed
@@ -479,7 +477,7 @@ def _dialect_of_list(first_item: Any) -> Dialect:
     return Dialect.UNKNOWN
 
 
-def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
+def _dataset_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
     if not isinstance(raw, dict):
         problems.error(
             "wrong-type",

@@ -73,7 +73,7 @@ def change(
     if calls is not None and steps is not None and not _same(conversation[turn], calls):
         editor.set_calls(calls, steps, old_turn=conversation[turn])
     revision = Changed(text=editor.text, pointers=tuple(editor.pointers))
-    if not editor.failed and _is_as_wanted(
+    if not editor.failed and _is_exact_change(
         old_set, revision.text, file=file, at=(case_index, turn), answer=answer, calls=calls
     ):
         return revision
@@ -181,7 +181,7 @@ def _same(turn: Invocation, calls: Sequence[ToolCall]) -> bool:
     return turn.events is not None and call_diff.same(turn.tool_calls, calls)
 
 
-def _is_as_wanted(
+def _is_exact_change(
     old_set: EvalSet,
     text: str,
     *,

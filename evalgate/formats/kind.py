@@ -63,7 +63,7 @@ _SAID = {
 }
 
 
-def said_of(keys: Collection[str]) -> str:
+def describe_keys(keys: Collection[str]) -> str:
     """The kind of an object with these keys: `results of a run (eval_case_results)`; "" if
     unknown."""
     names = {to_snake(key): key for key in keys}

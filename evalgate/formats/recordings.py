@@ -63,7 +63,7 @@ def read_items(items: Sequence[Any], problems: Problems) -> Recorded:
 class _RecordedSession:
     case_id: str
     turns: list[Invocation] = field(default_factory=list)
-    asked: Content | None = None
+    user_content: Content | None = None
     steps: list[StepEvent] = field(default_factory=list)
     state: JsonObject | None = None
     failed: bool = False
@@ -92,7 +92,7 @@ def _add_message(message: Json, session: _RecordedSession, path: Path, problems:
     match message["type"]:
         case "turn":
             content_path = (*path, "content")
-            session.asked = repair.read_content(
+            session.user_content = repair.read_content(
                 message.get("content"), role="user", path=content_path, problems=problems
             )
             session.steps = []
@@ -103,7 +103,7 @@ def _add_message(message: Json, session: _RecordedSession, path: Path, problems:
                 session.steps.append(event.step(final=message.get("final") is True))
         case "turn_end":
             turn = adk_shapes.turn_of_steps(
-                session.asked or Content(),
+                session.user_content or Content(),
                 session.steps,
                 invocation_id=str(message.get("invocation_id") or ""),
                 agents=_agents(message.get("agents"), (*path, "agents"), problems),

@@ -260,7 +260,7 @@ def _warning(code: str, message: str, path: Path, problems: Problems) -> None:
     problems.warning(code, f"{message}. {REJECTED}", path=path)
 
 
-def _each(repair: Repair) -> Repair:
+def _repair_items(repair: Repair) -> Repair:
     return lambda raw, path, problems: [
         repair(item, (*path, i), problems) for i, item in enumerate(raw)
     ]
@@ -276,7 +276,7 @@ def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
             "adk-rejects-type", "the id is a number; read as text", case.under("eval_id"), problems
         )
         case["eval_id"] = str(case["eval_id"])
-    case.repair("conversation", list, _each(repair_invocation), problems)
+    case.repair("conversation", list, _repair_items(repair_invocation), problems)
     _read_beside(raw, case, path, problems)
     case.repair(
         "conversation_scenario",
@@ -456,7 +456,7 @@ def repair_content(raw: Any, path: Path, problems: Problems, *, role: str) -> An
         )
         return {"role": role, "parts": []}
     content = Fields(raw, CONTENT, path, problems)
-    content.repair("parts", list, _each(_repair_part), problems)
+    content.repair("parts", list, _repair_items(_repair_part), problems)
     parts = content.get("parts")
     if isinstance(parts, str):
         if content.spelling["parts"] == "parts":
@@ -487,9 +487,9 @@ def _repair_steps(raw: JsonObject, path: Path, problems: Problems) -> JsonObject
             "adk-rejects-missing", f"`{key}` is null; read as absent", steps.under(key), problems
         )
         del steps[key]
-    steps.repair("tool_responses", list, _each(_repair_response), problems)
+    steps.repair("tool_responses", list, _repair_items(_repair_response), problems)
     if steps.under("tool_uses")[-1] in ("tool_uses", "toolUses"):
-        steps.repair("tool_uses", list, _each(repair_call), problems)
+        steps.repair("tool_uses", list, _repair_items(repair_call), problems)
     # under another name, a call may be next to its result
     elif isinstance(steps.get("tool_uses"), list):
         tool_steps = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"), problems)

@@ -48,7 +48,7 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
 
     Relaxed rules are reported as far as the files show them: thresholds, criteria and cases. Raises
     ConfigError if a file cannot be read or holds a shard."""
-    base_results, head_results = whole(base, of="the base"), whole(head, of="the head")
+    base_results, head_results = read_run(base, of="the base"), read_run(head, of="the head")
     return _written(settings, context, head_results, base_results)
 
 
@@ -58,7 +58,7 @@ def report(settings: Settings, context: Context, *, results: Path) -> Report:
     base = results.with_name(BASE_RESULTS)
     if base.is_file():
         return compare(settings, context, base=base, head=results)
-    return _written(settings, context, whole(results, of=""), None)
+    return _written(settings, context, read_run(results, of=""), None)
 
 
 def beside(settings: Settings, context: Context, *, head: Stored, base: Stored | None) -> Report:
@@ -100,7 +100,7 @@ def _compared(
     rules = baseline_rules.of(
         settings, head_results.run.suites, Base(origin=origin, project=project)
     )
-    quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.now.date())
+    quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.moment.date())
     stored_comparison = (
         head_results.comparison if _are_sides(base_results, head_results) else None
     )  # what their run knew of both
@@ -117,7 +117,7 @@ def _compared(
         notes.append(
             f"the base was measured with evalgate {base_results.version}, head with {head_results.version}"
         )
-    base_origin = stores.aged(origin, settings=settings, current_moment=context.now, notes=notes)
+    base_origin = stores.aged(origin, settings=settings, current_moment=context.moment, notes=notes)
     comparisons = _comparisons(rules, head_run, base_run, base_origin, stored_comparison)
     return Measurement(
         head=head_run, base=base_run, comparisons=comparisons, problems=settings.problems
@@ -137,7 +137,7 @@ def _comparisons(
                 policy=book.policy,
                 recorded=failures.recorded_of(head),
                 unpaired=unpaired,
-                shown=rules.quarantined,
+                informational=rules.quarantined,
                 unchanged=stored_comparison.unchanged if stored_comparison is not None else (),
                 # one run, which ran all of the base beside the head
                 is_together=stored_comparison is not None
@@ -170,7 +170,7 @@ def _are_sides(base: Stored, head: Stored) -> bool:
     return same and comparison is not None and comparison.origin.commit == base.run.commit
 
 
-def whole(path: Path, *, of: str) -> Stored:
+def read_run(path: Path, *, of: str) -> Stored:
     """The results of a whole run; `of`: whose these are. Raises ConfigError."""
     read = file.read_results(path, of=of)
     if read.run.shard is not None:

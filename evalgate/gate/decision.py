@@ -126,7 +126,7 @@ def _draft(
         judged=tuple(
             judge for row in FORMATS.values() for judge in row.judged(settings, head.suites)
         ),
-        asked=judges.asked(head.suites, settings),
+        criterion_judges=judges.criterion_judges(head.suites, settings),
         problems=() if was_run else lacking,
         links=context.links,
         reproduce=context.reproduce,
@@ -158,11 +158,11 @@ def verdict_of(
             policy=policy,
             recorded=failures.recorded_of(run),
             unpaired={case.key: case.status for case in compared.cases} if compared else {},
-            shown=quarantined_cases,
+            informational=quarantined_cases,
             unchanged=compared.unchanged if compared else (),
             is_together=compared is None or compared.origin.source is BaseSource.RERUN,
         )
-        (book, reruns), cases = sides.settled, sides.both[0].verdicts
+        (book, reruns), cases = sides.settled, sides.scored_sides[0].verdicts
         lacking = frozenset(rerun.key for rerun in reruns)
     verdict = comparison_verdict.decide(
         run, policy, comparison=comparison, quarantines=quarantined_cases, book=book, decided=cases
@@ -200,7 +200,7 @@ def publish(
     ]
     texts += _results(report, measurement.base, outcomes)
     files: Mapping[str, str] = {}
-    reason = places.why_not(
+    reason = places.refusal_reason(
         settings.root, settings.output, trusted=True
     )  # an agent may have put a link there meanwhile
     to = settings.root / settings.output

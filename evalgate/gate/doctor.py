@@ -91,14 +91,14 @@ class Section:
 
 
 @dataclass(slots=True)
-class _Known:
+class _DoctorState:
     """State shared by sections; problems shown once."""
 
     context: Context
     project: Project
     judges: JudgeEnvironment
     isolated: isolation.Isolation | None = None
-    told: set[Problem] = field(default_factory=set)
+    reported_problems: set[Problem] = field(default_factory=set)
     # the suite below which each agent was looked at
     agents: dict[str, str] = field(default_factory=dict)
     # names of the variables that agents should get in a workflow
@@ -109,11 +109,11 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     """The sections, as they are found out. Raises NothingToDo, ConfigError."""
     forks.refuse_target(context.environ)
     project = prepare.prepare(settings, environ=context.environ)
-    judges = discovery_project.asking(settings, project.suites, context.environ)
+    judges = discovery_project.environment_of_judges(settings, project.suites, context.environ)
     judges = replace(
         judges, keys=criteria_judges.key_names(settings, project.suites, judges.environ)
     )
-    state = _Known(context, project, judges)
+    state = _DoctorState(context, project, judges)
     with ExitStack() as stack:
         state.isolated = stack.enter_context(measure.isolated(settings, [settings.root], context))
         for suite in sorted((*project.suites, *project.unread), key=lambda suite: suite.key):
@@ -122,7 +122,7 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     problems = [
         problem
         for problem in project.problems
-        if problem not in state.told and problem.code not in OF_JUDGES
+        if problem not in state.reported_problems and problem.code not in OF_JUDGES
     ]
     shared = [
         Check(label="project", problem=problem)
@@ -139,7 +139,7 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
 # ------------------------------------------------------------------------------------------
 
 
-def _files(suite: Suite, state: _Known) -> Iterator[Check]:
+def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     """The evaluation file and its criteria, with what `validate` says of them."""
     source = suite.criteria_source
     origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
@@ -161,21 +161,25 @@ def _files(suite: Suite, state: _Known) -> Iterator[Check]:
         if not errors_in(problems):
             yield Check(label=label, text=texts[label])
         yield from (
-            Check(label=label, problem=problem) for problem in problems if problem not in state.told
+            Check(label=label, problem=problem)
+            for problem in problems
+            if problem not in state.reported_problems
         )
-        state.told.update(problems)
+        state.reported_problems.update(problems)
 
 
-def _judges(suite: Suite, state: _Known) -> Iterator[Check]:
+def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     """Check that every model that judges or plays users can be asked."""
     settings, environ = state.project.settings, state.judges.environ
     defaults = criteria_judges.defaults_of(settings)
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
     missing += user.missing([suite], defaults, environ)
     yield from (
-        Check(label="judge", problem=problem) for problem in missing if problem not in state.told
+        Check(label="judge", problem=problem)
+        for problem in missing
+        if problem not in state.reported_problems
     )
-    state.told.update(missing)
+    state.reported_problems.update(missing)
     models = criteria_judges.models_of(settings, [suite])
     if models and not missing:
         keys = sorted(criteria_judges.key_names(settings, [suite], environ))
@@ -191,7 +195,7 @@ def _judges(suite: Suite, state: _Known) -> Iterator[Check]:
             yield cloud_credentials(environ)
 
 
-def _agent(suite: Suite, state: _Known) -> Iterator[Check]:
+def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     """The suite's agent: its place, its environment, what it reads, and whether it can be
     imported."""
     use, key, project = suite.agent, fingerprints.agent_key(suite.agent), state.project
@@ -209,9 +213,9 @@ def _agent(suite: Suite, state: _Known) -> Iterator[Check]:
     wrong = [
         problem
         for problem in wrong
-        if problem.severity is not Severity.NOTE and problem not in state.told
+        if problem.severity is not Severity.NOTE and problem not in state.reported_problems
     ]
-    state.told.update(wrong)
+    state.reported_problems.update(wrong)
     yield from (Check(label="agent", problem=problem) for problem in wrong)
     if use.found_by == discovery_agents.UNKNOWN.found_by:
         if not wrong:
@@ -228,10 +232,10 @@ def _agent(suite: Suite, state: _Known) -> Iterator[Check]:
     if not suite.eval_set.cases:  # there is nothing to open a conversation for
         return
     state.agents[key] = suite.key
-    agent = _opened(suite, state)
+    agent = _open_agent(suite, state)
     needs, python = None, ""
     if isinstance(options, PythonOptions):
-        needs = python_env.needs_of(python_process.wanted_of(use.options, settings.root))
+        needs = python_env.needs_of(python_process.environment_request(use.options, settings.root))
         python = "" if options.python == python_env.AUTO else options.python
         yield _environment(agent, needs, python)
     if isinstance(agent, AgentFailure):
@@ -254,13 +258,13 @@ def _is_of(problem: Problem, suite: Suite) -> bool:
     )
 
 
-def _opened(suite: Suite, state: _Known) -> Agent | AgentFailure:
+def _open_agent(suite: Suite, state: _DoctorState) -> Agent | AgentFailure:
     """The agent, closed after a conversation; or why none can be opened."""
     settings, context = state.project.settings, state.context
     sandboxes = None if state.isolated is None else state.isolated.sides[measure.HEAD]
     case = suite.eval_set.cases[0]
     keys = state.judges.keys
-    agent_pools = opening.opened(
+    agent_pools = opening.open_agents(
         [suite], settings, context, root=settings.root, judge_keys=keys, sandboxes=sandboxes
     )
     with agent_pools as pools:
@@ -339,7 +343,7 @@ def _machine(settings: Settings, context: Context, project: Project) -> Iterator
             yield Check(
                 label="disk", text=message, problem=scarce if free < LEAST_DISK_BYTES else None
             )
-    reason = isolation.why_not()
+    reason = isolation.refusal_reason()
     if context.isolate:
         yield Check(label="isolation", text="agents run as other users, apart from evalgate")
     elif context.workflow_run and reason:
@@ -373,9 +377,12 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
     is_shallow = (source.common_dir / "shallow").is_file()
     quiet = replace(context, watcher=SilentWatcher())
     rerun_settings = settings.model_copy(
-        update={"baseline": "rerun", "given": {**settings.given, "baseline": "rerun"}}
+        update={
+            "baseline": "rerun",
+            "explicit_options": {**settings.explicit_options, "baseline": "rerun"},
+        }
     )
-    with baseline_base.opened(rerun_settings, project.sound(), quiet) as (base, _):
+    with baseline_base.open_bases(rerun_settings, project.sound(), quiet) as (base, _):
         assert base is not None
     commit, notes = base.origin.commit, "; ".join(base.origin.notes)
     if not commit or notes:
@@ -398,7 +405,7 @@ def _no_base(message: str, hint: str) -> Check:
     return Check(label="base", problem=errors.warning("base-unknown", message, hint=hint))
 
 
-def _workflows(state: _Known) -> Iterator[Check]:
+def _workflows(state: _DoctorState) -> Iterator[Check]:
     """The workflows that run evalgate: permissions, the token, and the variables that agents would
     get there."""
     settings = state.project.settings
@@ -436,7 +443,7 @@ class Check:
     detail: str = ""
 
 
-def _models(surroundings: Surroundings, use: AgentUse, state: _Known) -> Iterator[Check]:
+def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> Iterator[Check]:
     """Check that a loaded agent's models can be asked: by a key, or by way of Vertex AI."""
     variables = AgentVariables.of(state.project.settings, state.context, state.judges.keys)
     passed, there = variables.environment(), surroundings.variables

@@ -28,7 +28,7 @@ from evalgate.results import journal, kept, store as results_store, stores as re
 from evalgate.results.journal import Journal
 from evalgate.results.store import EarlierSide, Store
 from evalgate.runner import reuse
-from evalgate.runner.reuse import TakenOver
+from evalgate.runner.reuse import Takeover
 from evalgate.runner.session import Session
 from evalgate.system import git, isolation
 from evalgate.system.inputs import Snapshot
@@ -54,7 +54,7 @@ class Earlier:
     unchanged: frozenset[str] = frozenset()
 
     @contextmanager
-    def kept_after(self, session: Session, context: Context) -> Iterator[None]:
+    def keep_journals(self, session: Session, context: Context) -> Iterator[None]:
         """Keep what the sides measured, however the block ends."""
         try:
             yield
@@ -79,9 +79,9 @@ class Earlier:
                 other_inputs.append(inputs)
         return len(other_inputs)
 
-    def take(self, session: Session, rules: Rules) -> tuple[TakenOver, ...]:
+    def take(self, session: Session, rules: Rules) -> tuple[Takeover, ...]:
         """Put what is known into the journals of the sides; what was taken over of each."""
-        takeovers = tuple(TakenOver() for _ in session.sides)
+        takeovers = tuple(Takeover() for _ in session.sides)
         if baseline_base.clock_based([rules.policy], rules.suites):
             return takeovers
         for side, takeover in zip(session.sides, takeovers, strict=True):
@@ -121,7 +121,7 @@ def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
 def _put(store: Store, path: Path, number: int, context: Context) -> None:
     """Keep the journal of a side, 0 of head."""
     try:
-        store.put(path, side=number, started_at=context.now)
+        store.put(path, side=number, started_at=context.moment)
     except EvalgateError as error:
         context.say(f"what was measured is not kept for later runs: {error.message}")
 
@@ -140,7 +140,7 @@ def _agrees(first: Inputs, second: Inputs) -> bool:
 
 
 @contextmanager
-def opened(
+def open_earlier(
     rules: Rules,
     base: Base | None,
     context: Context,
@@ -159,7 +159,7 @@ def opened(
     apart = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
     trees = tuple(_tree(top, [*apart, context.cache], settings.root, context) for top in tops)
     store = _store(rules, context) if settings.reuse_days else None
-    oldest = max(filter(None, (context.now - timedelta(days=settings.reuse_days), drift_time)))
+    oldest = max(filter(None, (context.moment - timedelta(days=settings.reuse_days), drift_time)))
     with ExitStack() as stack:
         earlier = Earlier(trees=trees, store=store, is_part=bool(settings.shard))
         if store is not None or settings.resume:
@@ -193,7 +193,7 @@ def _entries(
         return ()
     forever = results_stores.NEVER
     leftovers = list(
-        _left(settings, context, store, scratch, oldest=forever if settings.resume else oldest)
+        _leftovers(settings, context, store, scratch, oldest=forever if settings.resume else oldest)
     )
     for entry in leftovers:
         stack.callback(entry.journal.close)
@@ -203,10 +203,13 @@ def _entries(
     )
     if is_fresh or is_asked_anew or store is None:
         return () if settings.fresh else leftovers
-    return [*leftovers, *stack.enter_context(store.opened(scratch, oldest=oldest, say=context.say))]
+    return [
+        *leftovers,
+        *stack.enter_context(store.open_journals(scratch, oldest=oldest, say=context.say)),
+    ]
 
 
-def _left(
+def _leftovers(
     settings: Settings, context: Context, store: Store | None, scratch: Path, *, oldest: datetime
 ) -> Iterator[EarlierSide]:
     """The journals that an interrupted run left in the output folder. They are put into the store,
@@ -296,7 +299,7 @@ def _store(rules: Rules, context: Context) -> Store | None:
     )
 
 
-def told(takeover: TakenOver, *, is_attended: bool) -> Iterator[Problem]:
+def takeover_notes(takeover: Takeover, *, is_attended: bool) -> Iterator[Problem]:
     """A note if results are reused."""
     if takeover.keys:
         count = sum(key.is_first for key in takeover.keys)

@@ -15,7 +15,7 @@ from evalgate.config import places
 from evalgate.errors import ConfigError, Place, UnavailableError, errors_in
 from evalgate.formats import FORMATS, eval_set, expectations, fingerprints, rewrite
 from evalgate.gate import record
-from evalgate.gate.known import NEW, Known
+from evalgate.gate.known import NEW, StoredCase
 from evalgate.model import (
     Case,
     CaseKey,
@@ -37,7 +37,7 @@ def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:
     """The file of a case, and the case in its current form. Raises ConfigError,
     UnavailableError."""
     suite, _ = key
-    reason = places.why_not(root, suite)
+    reason = places.refusal_reason(root, suite)
     if reason:
         raise ConfigError(f"the path {reason}", place=Place(file=suite))
     path = root / suite
@@ -80,7 +80,7 @@ def change(
     ):
         raise ConfigError("each rubric needs an id of its own and a text", place=Place(file=file))
 
-    def made(text: str) -> str:
+    def change_text(text: str) -> str:
         for turn in sorted({*answers, *calls}):
             parts = tuple(calls.get(turn, ()))
             steps = (
@@ -98,7 +98,7 @@ def change(
             return text
         return expectations.set_rubrics(text, file=file, case_id=case_id, rubrics=rubrics)
 
-    _change(root, key, version, made)
+    _change(root, key, version, change_text)
 
 
 def delete(root: Path, key: CaseKey, *, version: str) -> None:
@@ -132,7 +132,7 @@ ANSWER: Final = frozenset({"response_match_score", "final_response_match_v2"})
 REDACTED: Final = "***"
 
 
-class LeftAsItIs(Exception):  # noqa: N818 - an answer, no error
+class CaseUnchanged(Exception):  # noqa: N818 - an answer, no error
     """Why a case is not changed."""
 
 
@@ -152,14 +152,14 @@ class Proposal:
     """The changes of one case, which has so many turns; `version`: of the case that was looked
     at."""
 
-    known: Known
+    stored_case: StoredCase
     path: Path
     version: str
     turns: int
     changes: tuple[TurnEdit, ...]
 
 
-def is_wanted(stored_case: Known, *, only_new: bool) -> bool:
+def is_wanted(stored_case: StoredCase, *, only_new: bool) -> bool:
     """True if a case failed. With `only_new`, the base must pass it, lack it, or have an unknown
     outcome."""
     return stored_case.verdict.kind is not VerdictKind.PASS and (
@@ -168,37 +168,39 @@ def is_wanted(stored_case: Known, *, only_new: bool) -> bool:
 
 
 def propose(
-    stored_case: Known, *, root: Path, parts: Sequence[str] = (), run_number: int | None = None
+    stored_case: StoredCase, *, root: Path, parts: Sequence[str] = (), run_number: int | None = None
 ) -> Proposal:
     """The changes that accepting a case would make. `parts`: `calls`, `answer`; () for those that
     its criteria found wrong; `run_number`: one of its runs, from 1.
 
-    Raises LeftAsItIs if the agent's behavior is unknown, or runs differ and none is chosen."""
+    Raises CaseUnchanged if the agent's behavior is unknown, or runs differ and none is chosen."""
     path, case = _current(stored_case, root)
     failing = [
         verdict for verdict in stored_case.verdict.criteria if verdict.kind is VerdictKind.FAIL
     ]
     if stored_case.verdict.kind is VerdictKind.PASS and not parts:
-        raise LeftAsItIs("it passes")
+        raise CaseUnchanged("it passes")
     # one run's answer would be no better an expectation than the one that is there
     if stored_case.is_flaky:
-        raise LeftAsItIs("it is flaky: reruns did not confirm its failure")
+        raise CaseUnchanged("it is flaky: reruns did not confirm its failure")
     if stored_case.verdict.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
-        raise LeftAsItIs(
+        raise CaseUnchanged(
             f"it was not measured: {stored_case.verdict.reason or stored_case.verdict.kind.value.replace('_', ' ')}"
         )
     of_calls = "calls" in parts if parts else any(verdict.name in CALLS for verdict in failing)
     of_answer = "answer" in parts if parts else any(verdict.name in ANSWER for verdict in failing)
     if not of_calls and not of_answer:
         names = words.listed([verdict.name for verdict in failing])
-        raise LeftAsItIs(
+        raise CaseUnchanged(
             f"it fails {names}, which compare with no expectation in its file (--calls, --answer)"
         )
     actual = _chosen(stored_case, of_calls=of_calls, of_answer=of_answer, run=run_number)
     conversation = case.conversation or ()
     if len(actual) != len(conversation):
         turn_count = words.counted(len(actual), "turn")
-        raise LeftAsItIs(f"the agent was asked {turn_count}, and the case has {len(conversation)}")
+        raise CaseUnchanged(
+            f"the agent was asked {turn_count}, and the case has {len(conversation)}"
+        )
     changes = [
         _accepted(
             at,
@@ -213,7 +215,7 @@ def propose(
         change for change in changes if change.answer is not None or change.with_calls
     )
     if not turn_edits:
-        raise LeftAsItIs("its calls and answers are those that it expects")
+        raise CaseUnchanged("its calls and answers are those that it expects")
     for change in turn_edits:
         calls = (
             [[call.name, call.args] for call in change.actual.tool_calls]
@@ -221,11 +223,11 @@ def propose(
             else []
         )
         if REDACTED in json.dumps([calls, change.answer], default=str):
-            raise LeftAsItIs(
+            raise CaseUnchanged(
                 "a secret was taken out of what the agent said, so it is not known whole"
             )
     return Proposal(
-        known=stored_case,
+        stored_case=stored_case,
         path=path,
         version=version_of(case),
         turns=len(conversation),
@@ -236,9 +238,9 @@ def propose(
 def apply(proposal: Proposal) -> str:
     """The text of the file with the changes of a case. Raises ConfigError if they cannot be made,
     also if the case was changed since it was viewed; UnavailableError."""
-    suite, case_id = proposal.known.key
+    suite, case_id = proposal.stored_case.key
     text = rewrite.read(proposal.path, shown_as=suite).text
-    _insist_on(proposal.version, _find_in(text, proposal.known.key), proposal.known.key)
+    _insist_on(proposal.version, _find_in(text, proposal.stored_case.key), proposal.stored_case.key)
     for change in proposal.changes:
         steps = record.steps_of(change.actual) if change.with_calls else None
         text = expectations.change(
@@ -249,11 +251,11 @@ def apply(proposal: Proposal) -> str:
 
 def write(proposal: Proposal) -> None:
     """Make the changes in the file. Raises ConfigError, UnavailableError."""
-    source = rewrite.read(proposal.path, shown_as=proposal.known.key[0])
+    source = rewrite.read(proposal.path, shown_as=proposal.stored_case.key[0])
     rewrite.save(source, apply(proposal))
 
 
-def _current(stored_case: Known, root: Path) -> tuple[Path, Case]:
+def _current(stored_case: StoredCase, root: Path) -> tuple[Path, Case]:
     """The file, and the case in its current form."""
     suite, _ = stored_case.key
     try:
@@ -266,39 +268,39 @@ def _current(stored_case: Known, root: Path) -> tuple[Path, Case]:
                 filter(None, (row.why_unchanged(text, file=suite) for row in FORMATS.values())), ""
             )
         if reason:
-            raise LeftAsItIs(reason) from None
+            raise CaseUnchanged(reason) from None
         wrong = errors_in(error.problems)
-        raise LeftAsItIs(
+        raise CaseUnchanged(
             f"its file cannot be changed: {wrong[0] if wrong else error.message}"
         ) from error
     except UnavailableError as error:
-        raise LeftAsItIs(error.message) from error
+        raise CaseUnchanged(error.message) from error
     if case is None:
-        raise LeftAsItIs("it is no longer in its file")
+        raise CaseUnchanged("it is no longer in its file")
     if case.conversation is None:
-        raise LeftAsItIs("a simulated user speaks, so no turn of it is written down")
+        raise CaseUnchanged("a simulated user speaks, so no turn of it is written down")
     fingerprint = fingerprints.of_case(
         case, task=fingerprints.of_task(case, simulator=stored_case.suite.simulator)
     )
     if stored_case.stored.run.fingerprints.get(stored_case.key) != fingerprint:
-        raise LeftAsItIs("it was changed since it ran: run it again")
+        raise CaseUnchanged("it was changed since it ran: run it again")
     return path, case
 
 
 def _chosen(
-    stored_case: Known, *, of_calls: bool, of_answer: bool, run: int | None
+    stored_case: StoredCase, *, of_calls: bool, of_answer: bool, run: int | None
 ) -> Sequence[Invocation]:
     """What the agent did in the run that is chosen, or in all of them."""
     trials = sorted(stored_case.trials, key=lambda trial: trial.key)
     if run is not None:
         trials = [trial for trial in trials if trial.key.is_first and trial.key.number == run - 1]
         if not trials:
-            raise LeftAsItIs(f"it has no run {run}")
+            raise CaseUnchanged(f"it has no run {run}")
     variants: dict[str, Sequence[Invocation]] = {}
     for trial in trials:
         transcript = stored_case.stored.outcomes.find(trial.key)
         if transcript is None:
-            raise LeftAsItIs(
+            raise CaseUnchanged(
                 "the agent failed"
                 if trial.failure is not None
                 else "what the agent did was not kept"
@@ -312,7 +314,7 @@ def _chosen(
             json.dumps([calls if of_calls else 0, answers if of_answer else 0], default=str)
         ] = transcript.invocations
     if len(variants) > 1:
-        raise LeftAsItIs(
+        raise CaseUnchanged(
             f"its {len(trials)} runs differ: choose one with --run 1 ... --run {len(trials)}"
         )
     return next(iter(variants.values()), ())
@@ -323,7 +325,7 @@ def _accepted(
 ) -> TurnEdit:
     answer = turns.answer_text(actual.final_response) if of_answer else None
     if of_answer and answer is None and turns.answer_text(expected.final_response) is not None:
-        raise LeftAsItIs(f"the agent gave no answer in turn {at + 1}")
+        raise CaseUnchanged(f"the agent gave no answer in turn {at + 1}")
     is_new = answer is not None and answer != turns.answer_text(expected.final_response)
     same = call_diff.same(expected.tool_calls, actual.tool_calls)
     return TurnEdit(
@@ -335,7 +337,7 @@ def _accepted(
     )
 
 
-def _is_wrong(at: int, failing: Sequence[CriterionVerdict], stored_case: Known) -> bool:
+def _is_wrong(at: int, failing: Sequence[CriterionVerdict], stored_case: StoredCase) -> bool:
     """True if a criterion of answers is below its threshold in a turn, or does not say which turn
     it is about."""
     for verdict in failing:

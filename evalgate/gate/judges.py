@@ -10,18 +10,18 @@ from pydantic import ValidationError
 from evalgate.comparison import pairing
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
-from evalgate.model import AskedJudge, Suite
+from evalgate.model import CriterionJudge, Suite
 from evalgate.results.file import Stored
 
 MOST_JUDGES = 200
 
 
-def asked(suites: Iterable[Suite], settings: Settings) -> tuple[AskedJudge, ...]:
+def criterion_judges(suites: Iterable[Suite], settings: Settings) -> tuple[CriterionJudge, ...]:
     """The judge of each criterion of settled suites, once; empty if no judge is asked."""
     if settings.skip_judged:
         return ()
     asked_judges = [
-        AskedJudge(criterion=use.name, judge=judge)
+        CriterionJudge(criterion=use.name, judge=judge)
         for suite in suites
         for use in suite.criteria
         if (judge := judges.judge_of(use)) is not None
@@ -33,11 +33,11 @@ def asked(suites: Iterable[Suite], settings: Settings) -> tuple[AskedJudge, ...]
     )
 
 
-def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
+def stored_judges(stored: Stored) -> tuple[CriterionJudge, ...]:
     """The judges of the criteria that have a score in stored results, once. Each has the version of
     its question that the file names, "" if it names none. At most MOST_JUDGES: the file is
     untrusted."""
-    run, asked_judges = stored.run, list[AskedJudge]()
+    run, asked_judges = stored.run, list[CriterionJudge]()
     scored = {
         (trial.key.suite, name)
         for trial in run.trials
@@ -50,7 +50,7 @@ def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
             with suppress(ValidationError):
                 if (suite.key, use.name) in scored:
                     judge = judges.judge_of(use, prompt_version=use.prompt_version)
-            asked_judge = None if judge is None else AskedJudge(criterion=use.name, judge=judge)
+            asked_judge = None if judge is None else CriterionJudge(criterion=use.name, judge=judge)
             if asked_judge is not None and asked_judge not in asked_judges:
                 asked_judges.append(asked_judge)
             if len(asked_judges) == MOST_JUDGES:

@@ -38,7 +38,7 @@ NEW = (FailureOrigin.NEW.value, FailureOrigin.UNKNOWN.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Known:
+class StoredCase:
     """The newest results of one case; `origin`: whose failure it is, "" if that is not known.
     `is_new`: the base does not have the case. `is_flaky`: reruns did not confirm its failure."""
 
@@ -56,10 +56,10 @@ class Known:
         return self.verdict.key
 
 
-def newest(settings: Settings, results: Path | None = None) -> dict[CaseKey, Known]:
+def newest(settings: Settings, results: Path | None = None) -> dict[CaseKey, StoredCase]:
     """The newest results of each case, or those in one file. Raises NothingToDo if there are no
     results, ConfigError if they cannot be read."""
-    stored_cases: dict[CaseKey, Known] = {}
+    stored_cases: dict[CaseKey, StoredCase] = {}
     if results is not None:
         return _of_file(results, settings, case_keys=None)
     last = settings.root / settings.output / RESULTS
@@ -77,12 +77,12 @@ def newest(settings: Settings, results: Path | None = None) -> dict[CaseKey, Kno
     return stored_cases
 
 
-def select(stored_cases: Mapping[CaseKey, Known], names: Sequence[str]) -> list[Known]:
+def select(stored_cases: Mapping[CaseKey, StoredCase], names: Sequence[str]) -> list[StoredCase]:
     """The cases named by id, or by `file.evalset.json:id`; all if `names` is empty. Raises
     ConfigError."""
     if not names:
         return list(stored_cases.values())
-    chosen: list[Known] = []
+    chosen: list[StoredCase] = []
     for name in names:
         matches = [
             stored_case
@@ -100,7 +100,7 @@ def select(stored_cases: Mapping[CaseKey, Known], names: Sequence[str]) -> list[
     return chosen
 
 
-def joined(stored_cases: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
+def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]) -> Stored:
     """The newest results of each case as those of one run, under the cases, criteria and thresholds
     that there are now.
 
@@ -181,7 +181,7 @@ def _has_all(stored: Stored, suites: Iterable[Suite]) -> bool:
     return all(len(_alike(stored, suite)) == len(suite.criteria) for suite in suites)
 
 
-def _under(stored_case: Known, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]:
+def _under(stored_case: StoredCase, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]:
     """The trials of a case by the criteria of today; those that it lacks are not measured."""
     changed = NotEvaluated(
         reason=Reason.SKIPPED, message="the case was changed since it ran: run it again"
@@ -254,7 +254,7 @@ def _there(root: Path, suite: str, cases: list[str]) -> list[str]:
 
 def _of_file(
     path: Path, settings: Settings, *, case_keys: Collection[CaseKey] | None
-) -> dict[CaseKey, Known]:
+) -> dict[CaseKey, StoredCase]:
     stored = file.read_results(path)
     document = json.loads(path.read_bytes())
     compared = _by_key(document.get("comparison", {}).get("cases", []))
@@ -282,7 +282,7 @@ def _of_file(
                 deviations=policy.deviations,
                 truncated=run.truncated,
             )
-            stored_cases[key] = Known(
+            stored_cases[key] = StoredCase(
                 stored=stored,
                 suite=suite,
                 verdict=verdict,

@@ -49,7 +49,7 @@ from evalgate.model import (
 from evalgate.results import kept
 from evalgate.runner import reuse, trials
 from evalgate.runner.inputs import SideInputs
-from evalgate.runner.reuse import TakenOver
+from evalgate.runner.reuse import Takeover
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation
@@ -81,36 +81,36 @@ class Measurement:
 
 
 @contextlib.contextmanager
-def opened(session: GateSession, context: Context) -> Iterator[Session]:
+def open_session(session: GateSession, context: Context) -> Iterator[Session]:
     """The agents of both sides and the judges, ready to be asked for as long as the block lasts."""
     rules, trees, settings = session.rules, session.earlier.trees, session.rules.settings
     checkouts = list(_checkouts(session))
     limiters = judges.limiters_of(settings)
     with contextlib.ExitStack() as stack:
-        judging = judges.opened_panel(
+        judging = judges.open_panel(
             settings,
             rules.suites,
             environ=session.judges.environ,
             cache=context.cache,
             say=context.say,
-            moment=context.now,
+            moment=context.moment,
             limiters=limiters,
         )
         panel = stack.enter_context(judging)
         trials = Session(
             settings,
             watcher=context.watcher,
-            moment=context.now,
+            moment=context.moment,
             panel=panel,
             limiters=limiters,
             shard=rules.shard,
         )
-        watches = stack.enter_context(Watches.opened(trees))
+        watches = stack.enter_context(Watches.of_trees(trees))
         roots = list(dict.fromkeys(root for root, _, _ in checkouts))
         isolated_sides = stack.enter_context(isolated(settings, roots, context))
         sandboxes = (None, None) if isolated_sides is None else isolated_sides.sides
         open_agents = partial(
-            opening.opened, judge_keys=session.judges.keys, starting=CommonStart()
+            opening.open_agents, judge_keys=session.judges.keys, starting=CommonStart()
         )
         pools = [
             stack.enter_context(
@@ -200,7 +200,7 @@ def isolated(
         for folder in (settings.output, settings.baseline_folder, kept.FOLDER)
         if folder
     ]
-    isolation_context = isolation.opened(
+    isolation_context = isolation.open_sandboxes(
         roots, cache=context.cache, private=private, environ=context.environ, say=context.say
     )
     with isolation_context as isolated_users:
@@ -249,7 +249,7 @@ def measure(session: GateSession, context: Context) -> Measurement:
     """Run all trials that the settings ask for, and compare their results by each rule book.
 
     Raises UnavailableError if a journal cannot be written."""
-    with opened(session, context) as trials, session.earlier.kept_after(trials, context):
+    with open_session(session, context) as trials, session.earlier.keep_journals(trials, context):
         return _Measuring(session, trials, context).carry_out()
 
 
@@ -265,7 +265,7 @@ class _Measuring:
         self._rules = session.rules
         self._base = session.base
         self._planned = session.rules.shard.plan if session.rules.shard else session.rules.suites
-        self._taken: tuple[TakenOver, ...] = ()
+        self._taken: tuple[Takeover, ...] = ()
         self._cause = ""
         self._others = 0
         self._settled: list[Sides] = []
@@ -372,7 +372,7 @@ class _Measuring:
     def _problems(self) -> Iterator[Problem]:
         """Results that are not of today; a budget in dollars that could not count everything, and
         what it had no room for."""
-        yield from gate_earlier.told(self._taken[HEAD], is_attended=self._is_attended)
+        yield from gate_earlier.takeover_notes(self._taken[HEAD], is_attended=self._is_attended)
         if self._others and self._settled:
             message = phrase("agents_tried", self._others, self._settled[0].settled[0].needed)
             yield errors.note("agents-tried", message, hint=phrase("agents_tried_hint"))
@@ -407,7 +407,7 @@ class _Measuring:
                 policy=divided_book.policy,
                 recorded=failures.recorded_of(head),
                 unpaired=unpaired,
-                shown=rules.quarantined,
+                informational=rules.quarantined,
                 unchanged=shared,
                 is_together=is_together,
             )
@@ -474,7 +474,7 @@ class _Measuring:
             confirmations=tuple(map(self._placed, run.confirmations)),
             repeats=repeats,
             commit=base.origin.commit,
-            agents=baseline_base.told(base, run),
+            agents=baseline_base.environments_of(base, run),
             descriptions=baseline_base.descriptions(base, run),
             # it has its own agents in the plan that it is a part of
             shard=run.shard

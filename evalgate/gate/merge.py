@@ -39,12 +39,14 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     head = shards.join(heads)
     # as it was measured, on both sides
     overrides = {"adk_compat": head.deviations.are_taken_back}
-    settings = settings.model_copy(update={**overrides, "given": {**settings.given, **overrides}})
+    settings = settings.model_copy(
+        update={**overrides, "explicit_options": {**settings.explicit_options, **overrides}}
+    )
     _insist_at_home(head.run, settings, context)
     with ExitStack() as stack:
         rules, rule_base = _rules(settings, head.run.suites, heads, context)
         history_settings = settings if context.on_base_branch else rules.settings
-        history = stack.enter_context(results_history.opened(history_settings, context))
+        history = stack.enter_context(results_history.open_history(history_settings, context))
         cases, notices = quarantine.in_force(
             settings, head.run.suites, rule_base, context, past=history.past
         )
@@ -169,10 +171,10 @@ def _rules(
         book = RuleBook(policy=load.policy_of(settings, suites))
         return Rules(settings=settings, suites=suites, books=(book,)), None
     # its code and its rules, whatever was run of it
-    raw_settings = {**settings.given, "baseline": "rerun"}
-    settings = settings.model_copy(update={"baseline": "rerun", "given": raw_settings})
+    raw_settings = {**settings.explicit_options, "baseline": "rerun"}
+    settings = settings.model_copy(update={"baseline": "rerun", "explicit_options": raw_settings})
     chosen = settings.model_copy(update={"base": picked})
-    with baseline_base.opened(chosen, suites, context) as (base, _):
+    with baseline_base.open_bases(chosen, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git did not find it
         hint = CHECK_OUT if is_lost else baseline_rules.REVIEW
         return baseline_rules.of(settings, suites, base, context, hint=hint), base

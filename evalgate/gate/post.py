@@ -44,13 +44,14 @@ CLAIMED = (
 
 @frozen_dataclass
 class PostOutcome:
-    """What came of it: `report` None where there was nothing to post, and `why` then says why not.
+    """What came of it: `report` None where there was nothing to post, and `reason` then says why
+    not.
 
     `summary`: for the job's summary. `done`: something of what was wanted was posted.
     """
 
     report: Report | None = None
-    why: str = ""
+    reason: str = ""
     problems: tuple[Problem, ...] = ()
     summary: str = ""
     done: bool = True
@@ -67,12 +68,12 @@ def post(
     finished = _finished_run(event, client)
     if finished.conclusion in NOT_RUN:
         return PostOutcome(
-            why=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}"
+            reason=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}"
         )
     pulls = forks.find_by_head(client, event)
     if not pulls:
         return PostOutcome(
-            why=f"no open pull request has the head commit {event.head.sha[:7]}: it was closed or updated"
+            reason=f"no open pull request has the head commit {event.head.sha[:7]}: it was closed or updated"
         )
     if len(pulls) > 1:
         numbers = ", ".join(f"#{pull.number}" for pull in pulls)
@@ -126,7 +127,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         policy=policy,
         comparison=comparison,
         edits=replace(head.edits, by_base=False),
-        asked=judges.asked_then(head),
+        criterion_judges=judges.stored_judges(head),
         # that the model moved is for the base branch's history to say, not for a claim
         problems=(
             *problems,

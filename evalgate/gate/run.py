@@ -19,8 +19,8 @@ def run(settings: Settings, context: Context) -> Report:
     forks.refuse_target(context.environ)
     project = prepare.discover(settings, context)
     with (
-        baseline_base.opened(settings, project.suites, context) as bases,
-        gate_session.opened(project, bases, context) as session,
+        baseline_base.open_bases(settings, project.suites, context) as bases,
+        gate_session.open_gate_session(project, bases, context) as session,
     ):
         measurement = measure.measure(session, context)
         report = decision.decide(

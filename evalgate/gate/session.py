@@ -70,17 +70,17 @@ class GateSession:
 
 
 @contextmanager
-def opened(
+def open_gate_session(
     project: Project, bases: tuple[Base | None, Base | None], context: Context
 ) -> Iterator[GateSession]:
-    """Open a session for the block. `bases`: see `baseline.base.opened`.
+    """Open a session for the block. `bases`: see `baseline.base.open_bases`.
 
     Raises ConfigError if the base's rules forbid a run, UnavailableError if a journal cannot be
     written."""
     base, rule_base = bases
     rules = baseline_rules.of(project.settings, project.suites, rule_base, context)
     _insist_ready(rules, project.settings, context)
-    judges = discovery_project.asking(rules.settings, rules.suites, context.environ)
+    judges = discovery_project.environment_of_judges(rules.settings, rules.suites, context.environ)
     keys = baseline_settings.judge_keys(
         project.settings,
         rules.settings,
@@ -97,9 +97,9 @@ def opened(
     with ExitStack() as stack:
         # what is on the base branch already has its own stores
         settings = project.settings if context.on_base_branch else rules.settings
-        history = stack.enter_context(results_history.opened(settings, context))
+        history = stack.enter_context(results_history.open_history(settings, context))
         shard = shards.of(rules.settings, rules.suites)
-        suites = rules.suites if shard is None else shards.own(rules.suites, shard)
+        suites = rules.suites if shard is None else shards.suites_of_shard(rules.suites, shard)
         quarantined_cases, notices = quarantine.in_force(
             project.settings, suites, rule_base, context, past=history.past
         )
@@ -109,7 +109,7 @@ def opened(
         )
         take_out = redact.redactor_of_files({**context.environ, **judges.environ})
         drift_time = results_history.drifted_at(history.past)
-        earlier = gate_earlier.opened(
+        earlier = gate_earlier.open_earlier(
             rules, base, context, is_fresh=history.is_wanted, drift_time=drift_time
         )
         # results are stored as they come: head's, and the base's if it is measured
@@ -151,7 +151,7 @@ def _journal(
 ) -> Journal:
     """Raises UnavailableError."""
     path = settings.root / settings.output / name
-    reason = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
+    reason = places.refusal_reason(settings.root, f"{settings.output}/{name}", trusted=True)
     if (
         not reason
         and path.is_symlink()
@@ -162,7 +162,7 @@ def _journal(
         raise UnavailableError(
             f"the journal {path} {reason}", hint="Remove it, or give another folder as `output`."
         )
-    about = {"evalgate": __version__, "started_at": context.now.isoformat(timespec="seconds")}
+    about = {"evalgate": __version__, "started_at": context.moment.isoformat(timespec="seconds")}
     run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
     return Journal.create(path, about={**about, **run}, redact=take_out)
 
@@ -170,12 +170,12 @@ def _journal(
 def _writer(settings: Settings, context: Context, take_out: Callable[[str], str]) -> Write | None:
     """The writer of a run that is stored and can be continued; None for others, such as a shard."""
     is_wanted = context.keep and context.is_attended and not settings.shard
-    if not is_wanted or places.why_not(settings.root, kept.FOLDER, trusted=True):
+    if not is_wanted or places.refusal_reason(settings.root, kept.FOLDER, trusted=True):
         return None
     return partial(
         kept.write,
         root=settings.root,
-        moment=context.now,
+        moment=context.moment,
         is_selected=bool(settings.paths or settings.grep),
         redact=lambda text: reports.without(text, take_out),
     )

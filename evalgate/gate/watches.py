@@ -24,7 +24,7 @@ class Watches:
 
     @classmethod
     @contextmanager
-    def opened(cls, trees: Sequence[Snapshot]) -> Iterator[Watches]:
+    def of_trees(cls, trees: Sequence[Snapshot]) -> Iterator[Watches]:
         """Watches of these checkouts, not started yet; they end with the block."""
         with ExitStack() as stack:
             yield cls(trees=trees, stack=stack)

@@ -52,8 +52,8 @@ def start(
         "name": name,
         "head_sha": head_sha,
         "status": "in_progress",
-        "started_at": _now(),
-        "output": _shown(output),
+        "started_at": _timestamp(),
+        "output": _output_json(output),
     }
     link = {"details_url": details_url} if details_url else {}
     return client.send(github_client.CREATE_CHECK, CheckRun, body={**body, **link})
@@ -61,7 +61,7 @@ def start(
 
 def update(client: Client, check: CheckRun, output: Output) -> None:
     """Show how far it is. Raises GitHubFailed."""
-    _update(client, check, {"status": "in_progress", "output": _shown(output)})
+    _update(client, check, {"status": "in_progress", "output": _output_json(output)})
 
 
 def complete(
@@ -80,8 +80,8 @@ def complete(
     rows = [_row(remark) for remark in annotations[:MOST_ANNOTATIONS]]
     batches = [rows[at : at + BATCH] for at in range(0, len(rows), BATCH)]
     first = batches[0] if batches else []
-    ending = {"status": "completed", "conclusion": conclusion.value, "completed_at": _now()}
-    document = _shown(output)
+    ending = {"status": "completed", "conclusion": conclusion.value, "completed_at": _timestamp()}
+    document = _output_json(output)
     left_out = len(annotations) - len(first)
     try:
         _update(client, check, {**ending, "output": {**document, "annotations": first}})
@@ -128,7 +128,7 @@ def _update(client: Client, check: CheckRun, body: Mapping[str, Any]) -> None:
     client.send(github_client.UPDATE_CHECK, CheckRun, body=body, check_run_id=check.id)
 
 
-def _shown(output: Output) -> JsonObject:
+def _output_json(output: Output) -> JsonObject:
     document = {"title": plain.label(output.title, _LONGEST_TITLE), "summary": fit(output.summary)}
     return {**document, "text": fit(output.text)} if output.text else document
 
@@ -144,7 +144,7 @@ def _row(remark: Remark) -> JsonObject:
     return {**row, "title": plain.label(remark.title, _LONGEST_TITLE)} if remark.title else row
 
 
-def _now() -> str:
+def _timestamp() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -553,7 +553,7 @@ def _of_answer(endpoint: Endpoint, answer: Answer, *, hidden: str = "") -> GitHu
     """The failure that an answer with status 400 or above reports."""
     status = answer.status
     kind = _KINDS.get(status, GitHubFault.SERVER if status >= 500 else GitHubFault.REFUSED)
-    message = _without(hidden, _said(answer.body))
+    message = _without(hidden, _error_text(answer.body))
     words = (
         f"could not {endpoint.doing}: GitHub answered {status}{f' ({message})' if message else ''}"
     )
@@ -599,7 +599,7 @@ def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
     return GitHubFailed(GitHubFault.REDIRECTED, message, hint=_HINTS[GitHubFault.REDIRECTED])
 
 
-def _said(content: bytes) -> str:
+def _error_text(content: bytes) -> str:
     """GitHub's own words in the body of an error; nothing of a page of HTML."""
     try:
         body = json.loads(content)

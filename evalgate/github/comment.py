@@ -86,7 +86,7 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
     login = fetch_user(client)
     new_comment: Comment | None = None
     for tries in range(_MOST_TRIES + 1):
-        comments = _ours(client, number, name, login)
+        comments = _gate_comments(client, number, name, login)
         try:
             if not comments:
                 if not create:
@@ -147,7 +147,7 @@ def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:
     return ((int(match[1]), int(match[2])), match[3]) if match else ((0, 0), "")
 
 
-def _ours(client: Client, number: int, name: str, login: str) -> list[Comment]:
+def _gate_comments(client: Client, number: int, name: str, login: str) -> list[Comment]:
     """The gate's comments, oldest first: by the token's own user, and with our marker first; no
     quotation has both."""
     marker = _MARKER.format(key=key_of(name))

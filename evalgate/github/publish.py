@@ -75,7 +75,7 @@ def decided(report: Report, *, comment_rule: str, redact: Callable[[str], str] =
     headline = wording.headline(report) if report.run.complete else "cancelled"
     title = plain.clip_end(plain.one_line(f"{headline}: {report.verdict.reason}"), _TITLE_WIDTH)
     summary, details = (
-        redact(render(report)) for render in (comment.render_head, comment.render_rest)
+        redact(render(report)) for render in (comment.render_head, comment.render_body)
     )
     output = Output(title=redact(title), summary=[summary], text=[details])
     return Decided(
@@ -90,7 +90,7 @@ def undecided(reason: str) -> Output:
     """The check run of a run that came to no verdict."""
     return Output(
         title=plain.clip_end(plain.one_line(f"no verdict: {reason}"), _TITLE_WIDTH),
-        summary=[_why(reason)],
+        summary=[_failure_alert(reason)],
     )
 
 
@@ -129,7 +129,7 @@ def conclusion_of(report: Report) -> Conclusion:
     )
 
 
-def _why(reason: str) -> str:
+def _failure_alert(reason: str) -> str:
     text = markdown.prose(plain.keep_advice(plain.one_line(reason), _REASON_WIDTH))
     return markdown.alert("CAUTION", f"**No verdict**: {text}")
 
@@ -236,7 +236,7 @@ class Posting:
                 f" See the log of {markdown.link('this workflow run', address)}." if address else ""
             )
             # what an earlier run said does not stand any more
-            self._end_comment(client, _why(reason) + log, create=not hurried)
+            self._end_comment(client, _failure_alert(reason) + log, create=not hurried)
         finally:
             client.close()
         return tuple(self._problems)

@@ -101,7 +101,8 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
                 uses=uses,
                 events=events,
                 inputs={
-                    str(key): _shown(value) for key, value in _mapping(step.get("with")).items()
+                    str(key): _value_text(value)
+                    for key, value in _mapping(step.get("with")).items()
                 },
                 variables=frozenset(
                     (
@@ -145,7 +146,7 @@ def problems(step: GateStep) -> Iterator[Problem]:
     elif (
         step.measures
         and step.checkout is not None
-        and _shown(step.checkout.get("persist-credentials")) != "false"
+        and _value_text(step.checkout.get("persist-credentials")) != "false"
     ):
         message = "actions/checkout leaves the job's token in git's configuration, where the job's other steps can read it"
         hint = "Set at actions/checkout:\n    with:\n      persist-credentials: false"
@@ -184,5 +185,5 @@ def _texts(value: Any) -> Mapping[str, str] | None:
     )
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -88,14 +88,14 @@ class JudgeFailureKind(enum.StrEnum):
     # no client for this model
     NOT_CONFIGURED = "not_configured", "it cannot be used", "see docs/judges.md"
 
-    what: str
+    description: str
     step: str
 
     def __new__(cls, value: str, description: str, step: str) -> Self:
         """A kind by its value, in words."""
         kind = str.__new__(cls, value)
         kind._value_ = value
-        kind.what, kind.step = description, step
+        kind.description, kind.step = description, step
         return kind
 
 
@@ -299,12 +299,12 @@ class VoteCount:
     unreadable: int
     failed: int
     passed_over: int
-    left: int
+    remaining: int
 
     @property
     def open(self) -> int:
         """Samples that could have said, or could still say, either."""
-        return self.failed + self.passed_over + self.left
+        return self.failed + self.passed_over + self.remaining
 
 
 @frozen_dataclass
@@ -394,7 +394,7 @@ def failure(
         ).split()
     )
     excerpt = excerpt if len(excerpt) <= _LONGEST_DETAIL else f"{excerpt[: _LONGEST_DETAIL - 3]}..."
-    message = f"judge `{setting.model}`: {kind.what}{f' ({excerpt})' if excerpt else ''}; {kind.step.format(keys=keys)}"
+    message = f"judge `{setting.model}`: {kind.description}{f' ({excerpt})' if excerpt else ''}; {kind.step.format(keys=keys)}"
     message = setting.redact(message)
     if setting.api_key:
         message = message.replace(setting.api_key, "***")

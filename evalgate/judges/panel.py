@@ -262,7 +262,7 @@ class VotingPanel:
         if reply.cached:  # a replay
             self._ledger.read(request)
         else:
-            self._ledger.asked(request, usage=reply.usage, cost_usd=_cost(client, reply.usage))
+            self._ledger.add_call(request, usage=reply.usage, cost_usd=_cost(client, reply.usage))
         return reply
 
     def _ask_paid(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
@@ -393,7 +393,7 @@ def decide(sampled_request: SampledRequest, samples: Sequence[Sample]) -> VoteRe
             else _decided(count)
         )
         if passed is None:
-            undecided, message = _why_undecided(item, count, samples)
+            undecided, message = _undecided_reason(item, count, samples)
             verdicts[item] = ItemVerdict(
                 passed=None, count=count, undecided=undecided, message=message
             )
@@ -411,7 +411,7 @@ def _needed(count: VoteCount) -> int:
     more."""
     if _decided(count) is not None:
         return 0
-    for more in range(1, count.left + 1):
+    for more in range(1, count.remaining + 1):
         remainder = count.open - more
         wins = count.positives + more > count.negatives + remainder
         loses = count.negatives + more >= count.positives + remainder
@@ -439,11 +439,13 @@ def _count(sampled_request: SampledRequest, item: str, samples: Sequence[Sample]
         unreadable=sides.count(None) + (0 if asked_again else silent),
         failed=len(samples) - len(votes),
         passed_over=silent if asked_again else 0,
-        left=sampled_request.num_samples - len(samples),
+        remaining=sampled_request.num_samples - len(samples),
     )
 
 
-def _why_undecided(item: str, count: VoteCount, samples: Sequence[Sample]) -> tuple[Undecided, str]:
+def _undecided_reason(
+    item: str, count: VoteCount, samples: Sequence[Sample]
+) -> tuple[Undecided, str]:
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
         cause = next((failure for failure in failures if failure.kind in FINAL), failures[0])

@@ -133,14 +133,14 @@ class Question:
 class Reply(str):
     """A reply that knows what was asked, so that nobody who reads it can forget to look."""
 
-    __slots__ = ("asked",)
+    __slots__ = ("question",)
 
-    asked: Question | None
+    question: Question | None
 
     def __new__(cls, text: str, question: Question | None = None) -> Self:
         """The text of a reply to `question`."""
         reply = super().__new__(cls, text)
-        reply.asked = question
+        reply.question = question
         return reply
 
 
@@ -276,7 +276,7 @@ def grounding_of(events: Sequence[Event]) -> str:
     return as_json(sources) if sources else ""
 
 
-def events_shown(events: Sequence[Event]) -> list[JsonObject]:
+def events_json(events: Sequence[Event]) -> list[JsonObject]:
     """Events as JSON: who said what, called what, and got what back."""
     return [
         {"by": event.author or "agent", **entry}
@@ -292,7 +292,7 @@ def conversation_of(invocations: Sequence[Invocation]) -> str:
         {
             "turn": number,
             "user": text_of(invocation.user_content),
-            "agent_steps": events_shown(invocation.events or ()),
+            "agent_steps": events_json(invocation.events or ()),
             "agent_answer": answer_of(invocation),
         }
         for number, invocation in enumerate(invocations, start=1)
@@ -306,7 +306,7 @@ def _texts(parts: Iterable[Part], *, with_thoughts: bool, with_attachments: bool
         if isinstance(part, Text) and part.text and (with_thoughts or not part.thought):
             texts.append(part.text)
         elif isinstance(part, Attachment) and with_attachments:
-            texts.append(f"[{_named(part)}]")
+            texts.append(f"[{_part_label(part)}]")
     return "\n".join(texts)
 
 
@@ -319,10 +319,10 @@ def _entry(part: Part) -> JsonObject | None:
         case ToolResponse():
             return {"tool_output": part.name, "response": part.response}
         case Attachment():
-            return {"attachment": _named(part)}
+            return {"attachment": _part_label(part)}
 
 
-def _named(part: Attachment) -> str:
+def _part_label(part: Attachment) -> str:
     kind = next(iter(part.data), "part")
     inner = part.data.get(kind)
     mime = inner.get("mime_type") if isinstance(inner, dict) else None
@@ -371,15 +371,15 @@ Rows: TypeAlias = Sequence[tuple[str, str]]
 class Statement:
     """The verdicts in a reply: `entries`, with lowered keys.
 
-    If they are not `sure` to be the judge's own, `prose` is the free text around them, and `rest`
-    everything else of the reply. `asked`: None if that is not known."""
+    If they are not `sure` to be the judge's own, `prose` is the free text around them, and
+    `remainder` everything else of the reply. `question`: None if that is not known."""
 
     entries: Sequence[Json] = ()
     sure: bool = True
     in_lines: bool = False
     prose: str = ""
-    rest: str = ""
-    asked: Question | None = None
+    remainder: str = ""
+    question: Question | None = None
 
 
 def split_thoughts(text: str) -> tuple[str, str] | None:
@@ -409,18 +409,18 @@ def state(
 ) -> Statement:
     """What a reply says under one of the keys: in JSON, else in what `lines` finds in its rows;
     `several` is a list."""
-    question = text.asked if isinstance(text, Reply) else None
+    question = text.question if isinstance(text, Reply) else None
     text_parts = split_thoughts(text) if len(text) <= LONGEST_REPLY else None
     if text_parts is None:
-        return Statement(asked=question)
+        return Statement(question=question)
     body, code = _without_fence(text_parts[1].strip()), question.code if question else ""
     is_torn = question is not None and any(_ends_thoughts(piece.text) for piece in question.pieces)
-    document = _whole(body)
+    document = _parse_json(body)
     if document is not None:
         written = document.get("code") if code and isinstance(document, dict) else None
         sure = written == code if written else not is_torn
         entries = () if _is_quoted(body, question) else _entries(document, keys, several=several)
-        return Statement(entries=entries, sure=sure, asked=question)
+        return Statement(entries=entries, sure=sure, question=question)
     objects = [
         (span, json_object, _entries(json_object, keys, several=several))
         for span, json_object in _objects(body)
@@ -433,7 +433,7 @@ def state(
     if coded:
         return Statement(
             entries=coded[0] if all(candidate == coded[0] for candidate in coded) else (),
-            asked=question,
+            question=question,
         )
     spoken = [candidate for candidate in objects if candidate[2]]
     if not spoken:
@@ -460,7 +460,7 @@ def _state_in_objects(
         entries = (
             [] if is_copied else [entry for _, _, group in distinct_objects for entry in group]
         )
-        return Statement(entries=entries, sure=not is_torn, asked=question)
+        return Statement(entries=entries, sure=not is_torn, question=question)
     (start, end), first_object, entries = spoken[0]
     surrounding_text = _outside(body, [(start, end)])
     is_alone = (
@@ -472,8 +472,8 @@ def _state_in_objects(
         entries=entries if is_alone else (),
         sure=False,
         prose=surrounding_text,
-        rest=surrounding_text,
-        asked=question,
+        remainder=surrounding_text,
+        question=question,
     )
 
 
@@ -500,11 +500,16 @@ def _state_in_lines(
         f"{key}: {value}" for key, value in rows if key not in keys or value not in verdict_texts
     )
     return Statement(
-        entries=entries, sure=False, in_lines=True, prose=prose, rest=remaining_text, asked=question
+        entries=entries,
+        sure=False,
+        in_lines=True,
+        prose=prose,
+        remainder=remaining_text,
+        question=question,
     )
 
 
-def _whole(body: str) -> Any:
+def _parse_json(body: str) -> Any:
     """The object, or the list of objects, that a text is; None if it is anything else."""
     if body[:1] not in ("{", "["):
         return None
@@ -749,7 +754,7 @@ def parse_label(
     if len(words) > 1 or any(_says_another(entry, words, labels, keys) for _, entry in verdicts):
         label = " and ".join(as_written(value) for value, _ in verdicts[:3])
         return {"": Vote(passed=None, label=label, rationale=rationale, sure=False)}
-    heard = own_word(statement, labels=labels, keys=keys)(
+    heard = vote_filter(statement, labels=labels, keys=keys)(
         vote_of(verdicts[0][0], labels, rationale=rationale)
     )
     return {} if heard is None else {"": heard}
@@ -787,7 +792,7 @@ def votes_by_item(
     that is not a pass is on no item that was asked, or on an item for the second time, no pass
     beside it counts."""
     votes: dict[str, Vote] = {}
-    is_torn, vote_check = False, own_word(statement, labels=labels, keys=(key,))
+    is_torn, vote_check = False, vote_filter(statement, labels=labels, keys=(key,))
     for entry in statement.entries:
         item, vote = item_of(entry), vote_in(entry)
         earlier_vote = None if item is None else votes.get(item)
@@ -805,21 +810,21 @@ def votes_by_item(
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
 
 
-def own_word(
+def vote_filter(
     statement: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]
 ) -> Callable[[Vote], Vote | None]:
     """A function that keeps a vote if it is the judge's own word: None for a probable quote, not
     `sure` for a possible one."""
     if statement.sure:
         return lambda vote: vote
-    prose, remaining_words = _worded(statement.prose), _worded(statement.rest)
+    prose, remaining_words = _worded(statement.prose), _worded(statement.remainder)
     is_beside_others = any(
         f"_{key}_{label}_" in remaining_words for key in keys for label in labels
     )
     prose_labels = {label for label in labels if f"_{label}_" in prose}
     letters = (
-        [_letters(piece.text) for piece in statement.asked.pieces]
-        if statement.asked is not None
+        [_letters(piece.text) for piece in statement.question.pieces]
+        if statement.question is not None
         else []
     )
     judged = {label for label in labels if _is_spoken_of(letters, keys, label)}

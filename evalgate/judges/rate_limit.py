@@ -196,7 +196,7 @@ class RateLimiter:
             if not outcome.retriable or too_late or is_last:
                 seconds = self._clock.now() - started
                 raise JudgeFailed(
-                    self._given_up(outcome, model, attempt=attempt, seconds=seconds, limit=too_late)
+                    self._give_up(outcome, model, attempt=attempt, seconds=seconds, limit=too_late)
                 )
             if not self._clock.sleep(wait):
                 raise JudgeFailed(outcome)
@@ -295,7 +295,7 @@ class RateLimiter:
             return "call_deadline" if call_deadline <= model_deadline else "deadline"
         return ""
 
-    def _given_up(
+    def _give_up(
         self, failure: JudgeFailure, model: str, *, attempt: int, seconds: float, limit: str
     ) -> JudgeFailure:
         """The last failure with what was tried; `limit`: the setting whose time is up."""

@@ -115,7 +115,9 @@ class UsageLedger:
         self._lock = threading.Lock()
         self._pages: dict[tuple[str, str], _Account] = {}
 
-    def asked(self, request: JudgeRequest, *, usage: Usage | None, cost_usd: float | None) -> None:
+    def add_call(
+        self, request: JudgeRequest, *, usage: Usage | None, cost_usd: float | None
+    ) -> None:
         """A call was answered."""
         with self._lock:
             page = self._page(request)

@@ -1,11 +1,11 @@
 """The nouns of evalgate: frozen values, no behaviour beyond arithmetic on themselves."""
 
 from evalgate.model.calibration import (
-    AskedJudge,
     Calibration,
     Confusion,
     ConfusionKind,
     CriterionCalibration,
+    CriterionJudge,
     Example,
     JudgedCriterion,
     JudgeIdentity,
@@ -130,7 +130,6 @@ __all__ = [
     "AgentFailure",
     "AgentUse",
     "AppliedRule",
-    "AskedJudge",
     "Attachment",
     "BaseOrigin",
     "BaseSource",
@@ -157,6 +156,7 @@ __all__ = [
     "CriteriaSource",
     "CriterionCalibration",
     "CriterionComparison",
+    "CriterionJudge",
     "CriterionRule",
     "CriterionUse",
     "CriterionVerdict",

@@ -23,7 +23,7 @@ class JudgeIdentity:
 
 
 @frozen_dataclass
-class AskedJudge:
+class CriterionJudge:
     """Who a criterion of a run asks."""
 
     criterion: str

@@ -146,7 +146,7 @@ class Invocation:
     state: Json | None = None
 
     @property
-    def told_calls(self) -> tuple[tuple[Usage, str], ...]:
+    def event_calls(self) -> tuple[tuple[Usage, str], ...]:
         """Model calls that its events report, as `model_calls`."""
         return tuple(
             (event.usage, event.model_version or "")

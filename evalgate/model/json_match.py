@@ -163,7 +163,7 @@ def includes(actual: Any, expected: Any) -> bool:
     return bool(actual == expected)
 
 
-def named(name: str, patterns: Iterable[str]) -> bool:
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
     """True if the name matches a pattern; `*` and `?` are wildcards, and case matters."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 

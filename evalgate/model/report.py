@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from evalgate.errors import ExitCode, Problem, below
-from evalgate.model.calibration import AskedJudge, JudgedCriterion
+from evalgate.model.calibration import CriterionJudge, JudgedCriterion
 from evalgate.model.comparison import Comparison, Edits, Policy, Verdict, VerdictKind
 from evalgate.model.run import Run
 from evalgate.model.trial import CaseKey
@@ -37,7 +37,7 @@ class Trend:
 
     criterion: str
     means: tuple[float | None, ...]
-    now: float | None
+    current: float | None
     since: str = ""
     until: str = ""
 
@@ -54,14 +54,14 @@ class FailureCause:
 
 @frozen_dataclass
 class PastCase:
-    """How a case ended in an earlier run. `at`: ISO 8601, UTC; `where` it ran, and how it ended, in
-    words."""
+    """How a case ended in an earlier run. `at`: ISO 8601, UTC; `place`: where it ran; `outcome`:
+    how it ended, in words."""
 
     at: str
     commit: str
     kind: VerdictKind
-    where: str
-    said: str
+    place: str
+    outcome: str
 
 
 @frozen_dataclass
@@ -77,7 +77,7 @@ class Report:
     problems: tuple[Problem, ...] = ()
     # by suite, if a calibration of its judges is configured
     judged: tuple[JudgedCriterion, ...] = ()
-    asked: tuple[AskedJudge, ...] = ()  # who judges each criterion, if known
+    criterion_judges: tuple[CriterionJudge, ...] = ()  # who judges each criterion, if known
     trends: tuple[Trend, ...] = ()  # empty without a history of base runs
     # of each case, oldest first
     past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)

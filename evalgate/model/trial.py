@@ -133,7 +133,7 @@ class AgentFailure:
     trace: tuple[Json, ...] = field(default=(), compare=False)
 
     @property
-    def why(self) -> str:
+    def summary(self) -> str:
         """`ModuleNotFoundError: No module named 'foo'`: one line, bounded, without a full stop. For
         a missing file, it adds the likely reason on the base: an earlier step made the file in
         head's checkout only."""

@@ -43,7 +43,7 @@ class AgentChange:
     names: tuple[str, ...] = ()
     lines: tuple[DiffPiece, ...] = ()
 
-    def told(self, mark: Callable[[str], str] = str) -> str:
+    def sentence(self, mark: Callable[[str], str] = str) -> str:
         """In words; `mark` spells names."""
         return self.text.format(*(mark(plain.label(name, NAME)) for name in self.names))
 
@@ -78,7 +78,7 @@ def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -
     """`model of desk: a → b, instruction of desk (3 lines), google-adk 1.2.0 → 1.3.0 and 7 more
     packages`; files only if nothing else is known."""
     agent_texts = [
-        change.told(mark) for change in changes if change.about not in ("package", "file")
+        change.sentence(mark) for change in changes if change.about not in ("package", "file")
     ]
     changed = [change for change in changes if change.about == "package"]
     few = (
@@ -86,9 +86,9 @@ def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -
         if len(changed) <= PACKAGES
         else [change for change in changed if change.names[0] in FIRST][:PACKAGES]
     )
-    packages, other_count = [change.told(mark) for change in few], len(changed) - len(few)
+    packages, other_count = [change.sentence(mark) for change in few], len(changed) - len(few)
     packages += [phrase("agent_packages", other_count, bool(packages))] if other_count else []
-    files = [] if agent_texts or packages else [change.told(mark) for change in changes]
+    files = [] if agent_texts or packages else [change.sentence(mark) for change in changes]
     room = max(TOLD - len(packages), 1)
     if len(agent_texts) > room:
         agent_texts = [

@@ -52,14 +52,14 @@ def render(report: Report) -> tuple[str, ...]:
         if unscored
         else []
     )
-    return (*first, *(line for kind in kinds for line in kind.shown), *_rest(*kinds))
+    return (*first, *(line for kind in kinds for line in kind.lines), *_overflow_notices(*kinds))
 
 
 @frozen_dataclass
 class _Kind:
     """The lines of one kind, and how many cases and problems are not among them."""
 
-    shown: tuple[str, ...]
+    lines: tuple[str, ...]
     cases_left: int
     problems_left: int
 
@@ -90,7 +90,7 @@ class _Kind:
         ]
         room = max(0, limit - len(of_cases))
         return cls(
-            shown=(*of_cases[:limit], *of_problems[:room]),
+            lines=(*of_cases[:limit], *of_problems[:room]),
             cases_left=max(0, len(of_cases) - limit),
             problems_left=max(0, len(of_problems) - room),
         )
@@ -104,7 +104,7 @@ def _short(problem: Problem) -> Problem:
     return replace(problem, message=message, hint=hint)
 
 
-def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
+def _overflow_notices(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
     """A notice of what GitHub hides: cases and rules are in the reports, everything else in the
     log."""
     message = phrase("annotations_left", errors, warnings, notices)

@@ -24,7 +24,7 @@ class BetLine:
     """One bet in words."""
 
     case: str
-    told: str
+    text: str
 
 
 @frozen_dataclass
@@ -35,7 +35,7 @@ class Drawing:
     line: str
     one: str
     needed: str
-    told: str
+    label: str
     falls: tuple[BetLine, ...]
     width: int = WIDTH
     height: int = HEIGHT
@@ -50,7 +50,7 @@ def of(book: Book) -> Drawing | None:
     positions = [*range(0, len(worths) - 1, step), len(worths) - 1]
     points = " ".join(f"{_across(at, len(worths))},{_down(worths[at])}" for at in positions)
     falls = [
-        BetLine(case=plain.label(bet.key[1], NAME_WIDTH), told=phrase("bet_fell", bet.worth))
+        BetLine(case=plain.label(bet.key[1], NAME_WIDTH), text=phrase("bet_fell", bet.worth))
         for bet in book.bets
         if bet.cell is Cell.FELL
     ]
@@ -59,7 +59,7 @@ def of(book: Book) -> Drawing | None:
         line=_down(book.needed),
         one=_down(1.0),
         needed=words.odds(book.needed),
-        told=phrase("purse", len(book.bets), book.worse),
+        label=phrase("purse", len(book.bets), book.worse),
         falls=tuple(falls[:MOST_FALLS]),
     )
 

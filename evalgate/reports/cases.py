@@ -172,7 +172,7 @@ class CaseView:
         )
 
     @property
-    def shown(self) -> GradedTrial | None:
+    def main_trial(self) -> GradedTrial | None:
         """The trial to look at: most criteria below their thresholds, else a broken agent, else the
         first."""
         if len(self.trials) <= 1:
@@ -188,13 +188,13 @@ class CaseView:
         )
 
     @property
-    def run_shown(self) -> str:
+    def run_label(self) -> str:
         """`showing run 2 of 3`; "" unless there are several runs."""
         runs = self.report.run.repeats
         return (
             ""
-            if runs <= 1 or self.shown is None
-            else phrase("run_shown", self.shown.key.number + 1, runs)
+            if runs <= 1 or self.main_trial is None
+            else phrase("run_shown", self.main_trial.key.number + 1, runs)
         )
 
     @property
@@ -362,7 +362,7 @@ def evidence(row: CriterionComparison) -> str:
     return words.odds(row.evidence)
 
 
-def said(row: CriterionComparison) -> str:
+def criterion_text(row: CriterionComparison) -> str:
     """The result of a criterion, for a table; the reason, if it was not measured."""
     return phrase("criterion_word", row)
 

@@ -79,7 +79,7 @@ def cause(case: CaseView) -> str:
     """The cause of one case that does not pass: what broke the agent, the calls that differ, the
     rubric that does not hold, else the criteria that miss their thresholds."""
     if not case.failing:
-        sentence = wording.why_unmeasured(case) if case.failure is None else _failure(case)
+        sentence = wording.unmeasured_reason(case) if case.failure is None else _failure(case)
         return plain.clip_end(VARYING.sub("#", plain.one_line(sentence)), LIMIT)
     conversation = turns.of(case)
     broken = conversation.notable
@@ -87,7 +87,9 @@ def cause(case: CaseView) -> str:
     # if a criterion of calls passes, different calls are allowed; without one, they are the best
     # guess
     guess = () if any(map(_is_of_calls, (use.name for use in case.suite.criteria))) else broken
-    candidates = itertools.chain(_told(broken, conversation.findings, failing), *map(_calls, guess))
+    candidates = itertools.chain(
+        _cause_texts(broken, conversation.findings, failing), *map(_calls, guess)
+    )
     text = next(candidates, "")
     return plain.clip_end(plain.one_line(text), LIMIT) or words.listed(_missed(case))
 
@@ -110,7 +112,7 @@ def _failure(case: CaseView) -> str:
     return message if message.startswith("the agent") else phrase("agent_cause", failure, message)
 
 
-def _told(
+def _cause_texts(
     broken: Sequence[Turn],
     case_findings: Sequence[tuple[str, Finding]],
     failing: frozenset[str] | set[str],

@@ -86,7 +86,7 @@ def render(report: Report) -> str:
     """The comment. Required parts come first and are bounded; failing cases get the remaining room,
     then cases that could not be evaluated. Cases without room are counted, with the place to read
     them."""
-    return _joined((render_head(report), render_rest(report))) + "\n"
+    return _joined((render_head(report), render_body(report))) + "\n"
 
 
 def render_head(report: Report) -> str:
@@ -108,7 +108,7 @@ def render_head(report: Report) -> str:
     return _joined(markdown.keep([markdown.tidy(part) for part in parts], room=HEAD_ROOM))
 
 
-def render_rest(report: Report) -> str:
+def render_body(report: Report) -> str:
     """The parts that need room: the cases, and the parts below them."""
     v, comment = view.of(report), _macros("comment")
     again = markdown.tidy(comment.reproduce(v))
@@ -186,7 +186,7 @@ def _summary_head(v: View) -> list[str]:
 
 
 def _rules(report: Report, *, room: int) -> list[str]:
-    edited = edits.shown(
+    edited = edits.summarize(
         report.edits, mark=_mark, room=room, size=lambda text: markdown.length(text) + len("- \n")
     )
     return [_macros("comment").rules(edited, report.edits.by_base)]
@@ -253,7 +253,7 @@ def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
     comment = _macros("comment")
     by_reason: dict[str, list[CaseView]] = {}
     for case in case_views if group == "not_measured" else ():
-        by_reason.setdefault(wording.why_unmeasured(case), []).append(case)
+        by_reason.setdefault(wording.unmeasured_reason(case), []).append(case)
     groups = sorted(
         (group for group in by_reason.values() if len(group) >= GROUP_FROM), key=len, reverse=True
     )
@@ -261,12 +261,13 @@ def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
     alone = few if by_reason else case_views
     items = [
         Item(
-            line=comment.group_line(case_group), full=partial(_whole, comment.group, v, case_group)
+            line=comment.group_line(case_group),
+            full=partial(_render_macro, comment.group, v, case_group),
         )
         for case_group in groups
     ]
     items += [
-        Item(line=_line(v, case), full=partial(_whole, comment.case, v, case, depth.turns))
+        Item(line=_line(v, case), full=partial(_render_macro, comment.case, v, case, depth.turns))
         for case in alone
     ]
     heading = comment.heading(group, len(case_views))
@@ -285,7 +286,7 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
     remaining_room, shown_turns = room - 200, set[tuple[CaseKey, int]]()
     for fall in falls[:criteria]:
         heading = markdown.tidy(comment.fall(fall))
-        moved_cases = fall.moved[:MOVED]
+        moved_cases = fall.case_falls[:MOVED]
         turns = {
             moved_case: (
                 moved_case.case.verdict.key,
@@ -305,7 +306,7 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
         items = [
             Item(
                 line=comment.moved_line(v, moved_case),
-                full=partial(_whole, comment.moved, v, moved_case),
+                full=partial(_render_macro, comment.moved, v, moved_case),
             )
             for moved_case in full_cases
         ]
@@ -316,7 +317,7 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
         ]
         used_room = markdown.length(heading) + sum(map(markdown.length, short_lines)) + 100
         filled = markdown.fill(items, room=remaining_room - used_room, most=MOVED)
-        remaining_count = len(fall.moved) - len(moved_cases) + filled.dropped
+        remaining_count = len(fall.case_falls) - len(moved_cases) + filled.dropped
         all_lines = [
             *short_lines,
             *filled.lines,
@@ -338,7 +339,7 @@ def _line(v: View, case: CaseView) -> str:
     return str(_macros("comment").case_line(v, case))
 
 
-def _whole(macro: Callable[..., str], *about: object) -> str:
+def _render_macro(macro: Callable[..., str], *about: object) -> str:
     return markdown.tidy(macro(*about))
 
 

@@ -23,12 +23,12 @@ TOGETHER: Final = frozenset({EditKind.CASE_REMOVED, EditKind.CASE_CHANGED})
 
 
 @frozen_dataclass
-class Shown:
+class EditSummary:
     """The lines that found room, how much there is in all, and how many lines are left out."""
 
     lines: tuple[str, ...]
     counted: str
-    rest: int
+    remaining: int
 
 
 def sentence(edits: Edits) -> str:
@@ -47,7 +47,9 @@ def rules(edits: Edits, *, mark: Mark = str) -> str:
     return words.listed(dict.fromkeys(_change(edit, mark) for edit in edits.rules()), limit=NAMED)
 
 
-def shown(edits: Edits, *, mark: Mark, room: int, size: Callable[[str], int]) -> Shown | None:
+def summarize(
+    edits: Edits, *, mark: Mark, room: int, size: Callable[[str], int]
+) -> EditSummary | None:
     """Rules first, then files, then the cases of each file in a line; None: nothing."""
     if not edits.edits:
         return None
@@ -63,7 +65,7 @@ def shown(edits: Edits, *, mark: Mark, room: int, size: Callable[[str], int]) ->
     )
     expectations = len(edits.edits) - rules - files
     counts = phrase("edit_counts", rules, files, expectations)
-    return Shown(lines=tuple(lines), counted=counts, rest=len(every) - len(lines))
+    return EditSummary(lines=tuple(lines), counted=counts, remaining=len(every) - len(lines))
 
 
 def _lines(edits: Iterable[GateEdit], mark: Mark) -> Iterator[str]:

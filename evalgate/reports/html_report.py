@@ -50,7 +50,7 @@ def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]
 
 def _rendered(report: Report, style: Safe, script: Safe, policy: str) -> str:
     v = view.of(report)
-    edited = edits.shown(
+    edited = edits.summarize(
         report.edits, mark=lambda text: plain.label(text, NAME), room=EDITS_ROOM, size=len
     )
     data = map(Safe, page_data.parts(v, room=LIMIT))  # base64

@@ -58,12 +58,12 @@ def render(report: Report) -> str:
     for head, test_cases in parts:
         for name in ("tests", "failures", "errors"):
             root.set(name, str(int(root.get(name, "0")) + int(head.get(name, "0"))))
-        suites += [_opened(head, level=1), *test_cases, f"\n{INDENT}</testsuite>"]
+        suites += [_opening_tag(head, level=1), *test_cases, f"\n{INDENT}</testsuite>"]
     root.set("time", f"{report.run.seconds:.3f}")
     return "".join(
         [
             '<?xml version="1.0" encoding="utf-8"?>\n',
-            _opened(root, level=0),
+            _opening_tag(root, level=0),
             *suites,
             "\n</testsuites>\n",
         ]
@@ -149,7 +149,7 @@ def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
     return test_case
 
 
-def _opened(element: ET.Element, *, level: int) -> str:
+def _opening_tag(element: ET.Element, *, level: int) -> str:
     """An element up to the place where further children of it go."""
     ET.indent(element, level=level)
     text = ET.tostring(element, encoding="unicode")
@@ -212,17 +212,19 @@ def _test_case(case: CaseView) -> TestCase:
             case.allowed is not None and not case.skipped
         ):
             test_case.add_skipped_info(
-                message=phrase("allowed", case.failure_origin, _failure_message(case) or _why(case))
+                message=phrase(
+                    "allowed", case.failure_origin, _failure_message(case) or _reason(case)
+                )
             )
         case VerdictKind.FAIL if not case.agent_failed:
             test_case.add_failure_info(
                 message=_failure_message(case), output=_body(case), failure_type="fail"
             )
         case VerdictKind.NOT_MEASURED if case.skipped:
-            test_case.add_skipped_info(message=_why(case))
+            test_case.add_skipped_info(message=_reason(case))
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
             test_case.add_error_info(
-                message=_why(case), output=_body(case), error_type=_error_type(case)
+                message=_reason(case), output=_body(case), error_type=_error_type(case)
             )
         case VerdictKind.INCONCLUSIVE:
             reason = wording.bounded(case.verdict.reason, TEXT_LIMIT)
@@ -239,8 +241,8 @@ def _failure_message(case: CaseView) -> str:
     )
 
 
-def _why(case: CaseView) -> str:
-    return plain.one_line(wording.why_unmeasured(case))
+def _reason(case: CaseView) -> str:
+    return plain.one_line(wording.unmeasured_reason(case))
 
 
 def _error_type(case: CaseView) -> str:
@@ -293,7 +295,7 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
     yield phrase("turn", turn.number, 0, plain.one_line(plain.clip(turn.user, TEXT_LIMIT)))
     if turn.actual is None:
         yield f"  {phrase('unreached_turn')}"
-    if not turn.asked:
+    if not turn.is_planned:
         yield f"  {phrase('unexpected_turn')}"
     if turn.expected_calls is not None:
         yield from (

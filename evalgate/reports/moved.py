@@ -34,7 +34,7 @@ never less than what the policy tolerates of the mean."""
 
 
 @frozen_dataclass
-class MovedTurn:
+class FallTurn:
     """A turn on both sides, in the runs that show the fall best; `of`: turns of head's run."""
 
     number: int
@@ -66,7 +66,7 @@ class MovedTurn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Moved:
+class CaseFall:
     """One case by one criterion: means over the runs of each side. `turn` None: no conversation of
     both is kept, or a simulated user led them elsewhere."""
 
@@ -81,32 +81,32 @@ class Moved:
         return self.head - self.base if self.row.rule.lower_is_better else self.base - self.head
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """`1.00 → 0.00`, and in which turn."""
         base, head, _ = words.compared(self.base, self.head)
         return phrase("moved", base, head, self.turn)
 
     @property
-    def turn(self) -> MovedTurn | None:
+    def turn(self) -> FallTurn | None:
         """The turn that fell furthest."""
         return _turn(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fall:
-    """A deciding criterion that fell. `moved`: the cases that did, furthest first; `higher`: how
-    many rose."""
+    """A deciding criterion that fell. `case_falls`: the cases that did, furthest first; `higher`:
+    how many rose."""
 
     row: CriterionComparison
-    moved: tuple[Moved, ...]
+    case_falls: tuple[CaseFall, ...]
     higher: int
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """`fell from 1.00 to 0.92: 2 cases worse, 1 better`."""
         base, head, _ = words.compared(self.row.base, self.row.head)
         return phrase(
-            "fall", self.row.rule.lower_is_better, base, head, len(self.moved), self.higher
+            "fall", self.row.rule.lower_is_better, base, head, len(self.case_falls), self.higher
         )
 
 
@@ -124,19 +124,19 @@ def falls(v: View) -> tuple[Fall, ...]:
     ]
     return tuple(
         sorted(
-            (fall for fall in all_falls if fall.moved),
+            (fall for fall in all_falls if fall.case_falls),
             key=lambda fall: -_beyond(fall.row, fall.row.drop),
         )
     )
 
 
-def notable(v: View) -> Moved | None:
+def notable(v: View) -> CaseFall | None:
     """The case that fell furthest, if that is far enough to report at the top; failing cases are
     reported anyway."""
     candidates = [
         moved_case
         for fall in falls(v)
-        for moved_case in fall.moved
+        for moved_case in fall.case_falls
         if moved_case.case.kind.value == "pass"
     ]
     worst = max(
@@ -149,16 +149,16 @@ def notable(v: View) -> Moved | None:
     )
 
 
-def sentence(moved_case: Moved) -> str:
+def sentence(moved_case: CaseFall) -> str:
     """`` `x` of `case_7` fell: 1.00 → 0.00 in turn 2 of 3, which still passes. ``"""
     names = [
         plain.label(name, NAME_WIDTH).replace("`", "'")
         for name in (moved_case.row.name, moved_case.case.case_id)
     ]
-    return phrase("still_passing", *names, moved_case.row.rule.lower_is_better, moved_case.told)
+    return phrase("still_passing", *names, moved_case.row.rule.lower_is_better, moved_case.text)
 
 
-def _notable(moved_case: Moved) -> float:
+def _notable(moved_case: CaseFall) -> float:
     """On an open scale (tokens, seconds) the tolerated drop is a share of the base's mean
     already."""
     return NOTABLE if max(moved_case.base, moved_case.head) <= 1 else 0.0
@@ -173,14 +173,14 @@ def _fall(row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[Gra
     moved_cases = sorted(_pairs(row, v, base), key=lambda moved_case: -moved_case.drop)
     return Fall(
         row=row,
-        moved=tuple(moved_case for moved_case in moved_cases if moved_case.drop > DUST),
+        case_falls=tuple(moved_case for moved_case in moved_cases if moved_case.drop > DUST),
         higher=sum(moved_case.drop < -DUST for moved_case in moved_cases),
     )
 
 
 def _pairs(
     row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[GradedTrial]]
-) -> Iterator[Moved]:
+) -> Iterator[CaseFall]:
     """The cases that decide and have a score on both sides."""
     advisory = v.report.policy.advisory
     for case in v.cases:
@@ -194,7 +194,7 @@ def _pairs(
             for side in (case.trials, base.get(case.verdict.key, ()))
         )
         if head_values and base_values:
-            yield Moved(case=case, row=row, base=fmean(base_values), head=fmean(head_values))
+            yield CaseFall(case=case, row=row, base=fmean(base_values), head=fmean(head_values))
 
 
 def _score(trial: GradedTrial, name: str) -> Score | None:
@@ -203,7 +203,7 @@ def _score(trial: GradedTrial, name: str) -> Score | None:
 
 
 @lru_cache(maxsize=256)
-def _turn(moved_case: Moved) -> MovedTurn | None:
+def _turn(moved_case: CaseFall) -> FallTurn | None:
     case, comparison = moved_case.case, moved_case.case.report.comparison
     if case.led or comparison is None or comparison.base is None:
         return None
@@ -224,7 +224,7 @@ def _turn(moved_case: Moved) -> MovedTurn | None:
         at = next((number for number, pair in pairs if not _alike(*pair)), 0)
     if at >= len(head_turns) or at >= len(base_turns):
         return None
-    return MovedTurn(number=at + 1, of=len(head_turns), base=base_turns[at], head=head_turns[at])
+    return FallTurn(number=at + 1, of=len(head_turns), base=base_turns[at], head=head_turns[at])
 
 
 Kept = Sequence[tuple[Score, int, Sequence[Invocation]]]

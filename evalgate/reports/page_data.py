@@ -171,7 +171,7 @@ def _row(
         else case.kind.value,
         "status": phrase("label_word", case.label),
         "cause": cause,
-        "why": wording.why(case, width=60),
+        "why": wording.case_reason(case, width=60),
         "place": case.place,
         "head": "".join(_sign(trial, uses) for trial in case.trials),
         "base": "".join(_sign(trial, uses) for trial in base),
@@ -274,7 +274,7 @@ def _case(
     }
     traces = {side: [traced for _, traced in of_side] for side, of_side in runs.items()}
     document = {
-        **_asked(case.case, uses),
+        **_case_json(case.case, uses),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
         "held": None
@@ -285,8 +285,8 @@ def _case(
                 "at": past_case.at,
                 "commit": past_case.commit,
                 "kind": past_case.kind.value,
-                "of": past_case.where,
-                "said": past_case.said,
+                "of": past_case.place,
+                "said": past_case.outcome,
             }
             for past_case in v.report.past.get(case.verdict.key, ())
         ],
@@ -298,7 +298,7 @@ def _case(
     return document, {side: of_runs for side, of_runs in traces.items() if any(of_runs)}
 
 
-def _asked(case: Case | None, uses: Mapping[str, CriterionUse]) -> JsonObject:
+def _case_json(case: Case | None, uses: Mapping[str, CriterionUse]) -> JsonObject:
     """What was asked and expected, and what else the evaluation file says of the case."""
     if case is None:
         return {"expected": [], "about": {}}

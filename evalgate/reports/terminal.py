@@ -76,7 +76,7 @@ def render(
     for part in (warned, _broken_files(v), broken, _causes(v, width), criteria, compared, verdict):
         part_lines = list(part)
         lines += [BLANK, *part_lines] if lines and part_lines else part_lines
-    return _shown(lines, color=color, folder=folder)
+    return _render_lines(lines, color=color, folder=folder)
 
 
 def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
@@ -85,11 +85,11 @@ def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
     case = next((case for case in view.of(report).cases if case.verdict.key == key), None)
     if case is None:
         return ""
-    reason = wording.why(case, width=NAME_WIDTH)
+    reason = wording.case_reason(case, width=NAME_WIDTH)
     lines = [Line(reason), *_difference(case, width or LOG_WIDTH)] if reason else []
     if case.failure is not None and not case.failing:
         lines += [Line(f"    | {line}") for line in wording.last_words(case.failure).splitlines()]
-    return _shown(lines).rstrip("\n")
+    return _render_lines(lines).rstrip("\n")
 
 
 def link(label: str, path: str) -> str:
@@ -98,7 +98,7 @@ def link(label: str, path: str) -> str:
     return f"\x1b]8;;file://{quote(path)}\x1b\\{label}\x1b]8;;\x1b\\"
 
 
-def _shown(lines: Iterable[Line], *, color: bool = False, folder: str = "") -> str:
+def _render_lines(lines: Iterable[Line], *, color: bool = False, folder: str = "") -> str:
     return "".join(f"{_painted(line, color=color, folder=folder)}\n" for line in lines)
 
 
@@ -141,7 +141,12 @@ def _broken(case_views: Sequence[CaseView], width: int, *, report_file: str) -> 
             tuple(_difference(case, width or LOG_WIDTH)) if index < TOLD_WHOLE else ()
         )
         groups.setdefault(
-            (wording.case_word(case), wording.why(case, width=NAME_WIDTH), difference_lines), []
+            (
+                wording.case_word(case),
+                wording.case_reason(case, width=NAME_WIDTH),
+                difference_lines,
+            ),
+            [],
         ).append(case)
     signs = {
         line.text.lstrip()[:2] for _, _, difference_lines in groups for line in difference_lines
@@ -234,7 +239,7 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
 def _findings(turn: Turn) -> list[str]:
     rows = (
         (_name(name), finding.label, finding.subject, finding.text)
-        for name, finding in turns.shown_findings(turn.findings)
+        for name, finding in turns.visible_findings(turn.findings)
     )
     return [plain.one_line(": ".join(filter(None, parts))) for parts in rows]
 
@@ -264,16 +269,16 @@ def _answers(turn: Turn, width: int) -> Iterator[Line]:
     if not turn.compares_answers or expected is None or expected == actual:
         return
     one, other = diff.excerpts(expected.strip(), (actual or "").strip(), width * ANSWER_LINES)
-    yield from _said("-", one, width)
+    yield from _answer_lines("-", one, width)
     if actual is not None:
-        yield from _said("+", other, width)
+        yield from _answer_lines("+", other, width)
     elif turn.has_no_final_answer:
         yield Line(f"    {phrase('no_final_answer')}")
     else:
         yield Line(f"    {phrase('no_answer')}")
 
 
-def _said(mark: str, text: str, width: int) -> Iterator[Line]:
+def _answer_lines(mark: str, text: str, width: int) -> Iterator[Line]:
     rows = plain.wrap(plain.flat(text), width)
     yield from (Line(f"    {mark} {row}".rstrip(), MARKS[mark]) for row in rows[: ANSWER_LINES + 1])
 
@@ -286,14 +291,14 @@ def _base(turn: Turn, width: int) -> Iterator[Line]:
     calls, answer = turn.base.tool_calls, turn.base_answer
     if _differ_in_calls(turn):
         spelled = plain.clip("; ".join(call_diff.spell(call) for call in calls), width * 2)
-        yield from _said(
+        yield from _answer_lines(
             "=", phrase("base_calls", call_diff.same(turn.expected_calls, calls), spelled), width
         )
     if turn.compares_answers and answer != turn.actual_answer:
         is_expected = answer is not None and answer == turn.expected_answer
         if answer is not None:
             answer = diff.excerpts(answer.strip(), turn.actual_answer or "", width * 2)[0]
-        yield from _said("=", phrase("base_answer", is_expected, answer), width)
+        yield from _answer_lines("=", phrase("base_answer", is_expected, answer), width)
 
 
 def render_whole_case(
@@ -303,7 +308,7 @@ def render_whole_case(
     of it."""
     who, file = _who([case], width)
     lines = [Line(f"{wording.kind_word(case.kind)}: {who}", KINDS[case.kind], file)]
-    lines += _wrapped(Line(wording.why(case, width=NAME_WIDTH)), width)
+    lines += _wrapped(Line(wording.case_reason(case, width=NAME_WIDTH)), width)
     table = [_columns("case_columns")]
     for verdict in case.verdict.criteria:
         kind = phrase("informational") if verdict.kind is None else wording.kind_word(verdict.kind)
@@ -322,7 +327,7 @@ def render_whole_case(
     for verdict, row in zip(case.verdict.criteria, rows, strict=True):
         lines.append(Line(row, "" if verdict.kind is None else KINDS[verdict.kind]))
     conversation = turns.of(case)
-    lines += [BLANK, Line(case.run_shown)] if case.run_shown else []
+    lines += [BLANK, Line(case.run_label)] if case.run_label else []
     for turn in conversation.turns:
         lines += [BLANK, *_turn(turn, width or LOG_WIDTH)]
     if case.failure is not None:
@@ -330,7 +335,7 @@ def render_whole_case(
             BLANK,
             *(Line(f"| {line}", "dim") for line in wording.last_words(case.failure).splitlines()),
         ]
-    return _shown(lines, color=color, folder=folder)
+    return _render_lines(lines, color=color, folder=folder)
 
 
 def _turn(turn: Turn, width: int) -> Iterator[Line]:
@@ -342,7 +347,7 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
         yield from _calls(turn, width - 6)
     else:
         for call in turn.actual_calls or ():
-            yield from _said(" ", call_diff.spell(call), width - 6)
+            yield from _answer_lines(" ", call_diff.spell(call), width - 6)
     if turn.expected_answer is not None and turn.expected_answer != turn.actual_answer:
         yield from _answers(replace(turn, scores=()), width - 6)
     else:
@@ -363,7 +368,7 @@ def render_change(
 ) -> str:
     """What differs between what a turn expects and what the agent did, of calls, of the answer."""
     turn, room = (
-        Turn(number=1, expected=expected, actual=actual, asked=True),
+        Turn(number=1, expected=expected, actual=actual, is_planned=True),
         (width or LOG_WIDTH) - 6,
     )
     lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
@@ -371,10 +376,13 @@ def render_change(
         spelled = [call_diff.spell(call) for call in actual.tool_calls] or [
             phrase("nothing_called")
         ]
-        lines = [*(line for call_text in spelled for line in _said("+", call_text, room)), *lines]
+        lines = [
+            *(line for call_text in spelled for line in _answer_lines("+", call_text, room)),
+            *lines,
+        ]
     elif answer and turn.expected_answer is None:
-        lines += _said("+", turn.actual_answer or "", room)
-    return _shown(lines, color=color)
+        lines += _answer_lines("+", turn.actual_answer or "", room)
+    return _render_lines(lines, color=color)
 
 
 def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
@@ -387,7 +395,7 @@ def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
         passed = "-" if row.threshold is None else f"{row.passed}/{row.total}"
         cells = (
             f"  {plain.label(row.name, name_width)}",
-            row.shown,
+            row.mean_text,
             words.threshold(row.threshold),
             passed,
         )
@@ -443,7 +451,7 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
             plain.label(row.name, name_width),
             *words.compared(row.base, row.head),
             cases.evidence(row),
-            cases.said(row),
+            cases.criterion_text(row),
         )
         for row in rows
     ]
@@ -481,15 +489,15 @@ def _wrapped(line: Line, width: int) -> Iterator[Line]:
 def _fallen(fall: Fall, width: int) -> Iterator[Line]:
     """A criterion that fell, the cases that moved most, and the calls of the first of them that
     still passes."""
-    yield from _wrapped(Line(f"{_name(fall.row.name)} {fall.told}", "yellow"), width)
-    moved_cases = fall.moved[:MOVED]
+    yield from _wrapped(Line(f"{_name(fall.row.name)} {fall.text}", "yellow"), width)
+    moved_cases = fall.case_falls[:MOVED]
     for moved_case in moved_cases:
         origin = f" ({moved_case.case.failure_origin})" if moved_case.case.failure_origin else ""
         yield from _wrapped(
-            Line(f"  {_name(moved_case.case.case_id)} {moved_case.told}{origin}"), width
+            Line(f"  {_name(moved_case.case.case_id)} {moved_case.text}{origin}"), width
         )
-    if len(fall.moved) > len(moved_cases):
-        yield Line(f"  {phrase('more_cases', len(fall.moved) - len(moved_cases), '')}", "dim")
+    if len(fall.case_falls) > len(moved_cases):
+        yield Line(f"  {phrase('more_cases', len(fall.case_falls) - len(moved_cases), '')}", "dim")
     turn = moved_cases[0].turn
     if moved_cases[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
         yield Line(f"    {_name(moved_cases[0].case.case_id)}: {phrase('legend_base')}", "dim")

@@ -22,7 +22,7 @@ of 1 and its highest, so that noise does not look like a fall."""
 def height(trend: Trend, value: float) -> float:
     """0 at the lower end of what is drawn, of base runs and this run together; 1 at the upper, and
     without a reach."""
-    values = [value for value in (*trend.means, trend.now) if value is not None]
+    values = [value for value in (*trend.means, trend.current) if value is not None]
     low, high = min(values), max(values)
     lacking = LEAST_REACH * max(1.0, abs(high)) - (high - low)
     if lacking > 0:  # what never left its upper end stays there
@@ -43,9 +43,9 @@ def line(trend: Trend) -> str:
 def figures(trend: Trend) -> tuple[str, str, str, str]:
     """The lowest, the highest and the last mean of the base runs, and this run's."""
     means = [value for value in trend.means if value is not None]
-    formatter = words.score if max(map(abs, (*means, trend.now or 0.0))) <= 1 else words.amount
+    formatter = words.score if max(map(abs, (*means, trend.current or 0.0))) <= 1 else words.amount
     low, high, last = (formatter(value) for value in (min(means), max(means), means[-1]))
-    return low, high, last, formatter(trend.now)
+    return low, high, last, formatter(trend.current)
 
 
 def title(trends: Sequence[Trend]) -> str:

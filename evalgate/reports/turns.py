@@ -41,14 +41,14 @@ class TurnScore:
 
 @frozen_dataclass
 class Turn:
-    """One turn, expected beside actual; None if that side has no such turn. `asked`: the evaluation
-    file has it, or a simulated user led to it. `base`: what the base did in it, if that is worth
-    showing."""
+    """One turn, expected beside actual; None if that side has no such turn. `is_planned`: the
+    evaluation file has it, or a simulated user led to it. `base`: what the base did in it, if that
+    is worth showing."""
 
     number: int
     expected: Invocation | None
     actual: Invocation | None
-    asked: bool
+    is_planned: bool
     base: Invocation | None = None
     scores: tuple[TurnScore, ...] = ()
     findings: tuple[tuple[str, Finding], ...] = ()
@@ -107,7 +107,7 @@ class Turn:
     @property
     def broken(self) -> bool:
         """True if a reader should look here: below a threshold, missing, or never asked for."""
-        return self.actual is None or not self.asked or bool(self.below)
+        return self.actual is None or not self.is_planned or bool(self.below)
 
 
 @frozen_dataclass
@@ -128,11 +128,11 @@ class Conversation:
 @lru_cache(maxsize=256)
 def of(case: CaseView) -> Conversation:
     """The conversation of the shown trial; a broken agent's up to its failure."""
-    trial = case.shown
+    trial = case.main_trial
     expected = (case.case.conversation if case.case else None) or ()
     if trial is None:
         unrun = (
-            Turn(number=at, expected=invocation, actual=None, asked=True)
+            Turn(number=at, expected=invocation, actual=None, is_planned=True)
             for at, invocation in enumerate(expected, 1)
         )
         return Conversation(turns=tuple(unrun))
@@ -159,7 +159,7 @@ def of(case: CaseView) -> Conversation:
             number=at + 1,
             expected=expected[at] if at < len(expected) else None,
             actual=actual[at] if at < len(actual) else None,
-            asked=at < len(expected) or led,
+            is_planned=at < len(expected) or led,
             base=base[at] if at < len(base) else None,
             scores=tuple(scores(at, trial=trial, uses=uses)),
             findings=tuple(
@@ -206,7 +206,7 @@ def call_lines(
     return diff.nearby(lines, most)
 
 
-def shown_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
+def visible_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
     """The findings that say anything."""
     return [
         (name, finding) for name, finding in findings if finding.text.strip() or finding.opinions
@@ -298,14 +298,14 @@ def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invoc
     return phrase(
         "agents_diverge",
         difference.answers,
-        _said(base_turn, head_turn),
-        _said(head_turn, base_turn),
+        _answer_or_calls(base_turn, head_turn),
+        _answer_or_calls(head_turn, base_turn),
         difference.users,
         longer,
     )
 
 
-def _said(turn: Invocation, other: Invocation) -> str:
+def _answer_or_calls(turn: Invocation, other: Invocation) -> str:
     """What an agent said in a turn, or what it called if both said the same."""
     answer, compared = (answer_text(invocation.final_response) for invocation in (turn, other))
     if answer == compared:

@@ -13,9 +13,9 @@ from typing import Final
 from evalgate.errors import Severity
 from evalgate.model import (
     USER_SIMULATOR,
-    AskedJudge,
     BaseSource,
     Comparison,
+    CriterionJudge,
     CriterionVerdict,
     Edits,
     GateEdit,
@@ -148,7 +148,7 @@ class CriterionTotals:
         return self.passed + self.failed + self.not_evaluated
 
     @property
-    def shown(self) -> str:
+    def mean_text(self) -> str:
         """The mean as it reads."""
         return (
             words.amount(self.mean)
@@ -234,7 +234,7 @@ def judges_summary(uses: Sequence[JudgeUse]) -> str:
     return phrase("judges", total, played, failed, judge_cost(total, is_alone=False))
 
 
-def asked_by(use: JudgeUse) -> str:
+def asker_name(use: JudgeUse) -> str:
     """Who asked: a criterion, or the simulated users."""
     return phrase("simulated_users") if use.criterion == USER_SIMULATOR else use.criterion
 
@@ -269,7 +269,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
     comparison = report.comparison
     base = None if comparison is None or comparison.problem else comparison.base
     beside = base is not None
-    more = len(report.asked) - JUDGES
+    more = len(report.criterion_judges) - JUDGES
     statistics = ""
     if beside and comparison is not None:
         statistics = phrase("statistics", report.version, comparison.book.needed)
@@ -290,7 +290,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
             )
             for name, of_run in RUN_FACTS.items()
         ),
-        *(_judge(asked_judge, beside=beside) for asked_judge in report.asked[:JUDGES]),
+        *(_judge(asked_judge, beside=beside) for asked_judge in report.criterion_judges[:JUDGES]),
         _one_fact("judge", phrase("more_criteria", more), beside=beside) if more > 0 else None,
         _one_fact("statistics", statistics, beside=beside) if statistics else None,
     ]
@@ -335,7 +335,7 @@ RUN_FACTS: Final[Mapping[str, Callable[[Run], Iterable[str]]]] = {
 """The facts on each side's run."""
 
 
-def _judge(asked_judge: AskedJudge, *, beside: bool) -> Fact:
+def _judge(asked_judge: CriterionJudge, *, beside: bool) -> Fact:
     """`gemini-2.5-flash, 5 samples, prompt 3`: the same one judges both sides."""
     return _one_fact(
         "judge", phrase("judge", asked_judge.judge), beside=beside, of=asked_judge.criterion
@@ -412,7 +412,7 @@ def _remark(case: CaseView, level: Severity, links: Links) -> Remark:
     lines.append(case.failure_origin)
     if not case.failing:
         lines = [
-            wording.why_unmeasured(case),
+            wording.unmeasured_reason(case),
             "" if case.failure is None else wording.last_words(case.failure),
         ]
     return Remark(

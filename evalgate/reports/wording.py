@@ -208,7 +208,7 @@ def unmeasured_sentence(verdict: CriterionVerdict) -> str:
     return message if message.startswith(reason) else f"{reason}: {message}" if message else reason
 
 
-def why_unmeasured(case: CaseView) -> str:
+def unmeasured_reason(case: CaseView) -> str:
     """The one sentence on a case that could not be evaluated, an agent's failure before a
     criterion's silence."""
     if case.failure is not None:
@@ -221,11 +221,11 @@ def why_unmeasured(case: CaseView) -> str:
     return bounded(case.verdict.reason, WHY_LIMIT) or phrase("no_criterion")
 
 
-def why(case: CaseView, *, width: int) -> str:
+def case_reason(case: CaseView, *, width: int) -> str:
     """What is wrong with a case, and whose failure it is; "" of one that passed. Names take at most
     `width`."""
     if not case.failing:
-        return "" if case.kind is VerdictKind.PASS else why_unmeasured(case)
+        return "" if case.kind is VerdictKind.PASS else unmeasured_reason(case)
     below = (
         f"{plain.label(verdict.name, width)} {reports_cases.against(verdict)}"
         for verdict in case.failing
@@ -239,13 +239,13 @@ def next_step(report: Report, *, placement: Lies = "below") -> str:
     kind = report.verdict.blocked_by or report.verdict.kind
     match kind:
         case VerdictKind.PASS:
-            return _after_pass(report, placement)
+            return _pass_step(report, placement)
         case VerdictKind.FAIL:
-            return _after_fail(report)
+            return _fail_step(report)
         case VerdictKind.INCONCLUSIVE:
-            return _after_inconclusive(report, placement)
+            return _inconclusive_step(report, placement)
         case VerdictKind.NOT_MEASURED:
-            return _after_not_measured(report, placement)
+            return _not_measured_step(report, placement)
         case _:
             assert_never(kind)
 
@@ -295,7 +295,7 @@ def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[Notice]:
         yield Notice(title=phrase("quarantine_title"), text=text)
 
 
-def _after_inconclusive(report: Report, placement: Lies) -> str:
+def _inconclusive_step(report: Report, placement: Lies) -> str:
     if report.run.truncated:
         return phrase("step_cut_short")
     if has_failed_base(report):
@@ -325,7 +325,7 @@ def has_failed_base(report: Report) -> bool:
     )
 
 
-def _after_pass(report: Report, placement: Lies) -> str:
+def _pass_step(report: Report, placement: Lies) -> str:
     every = list(report.verdict.cases)
     if not any(map(_is_failure, every)):
         first = report.comparison is not None and report.comparison.no_agent
@@ -364,7 +364,7 @@ def _not_by_the_agent(report: Report, comparison: Comparison) -> str:
     return phrase("step_untouched")
 
 
-def _after_fail(report: Report) -> str:
+def _fail_step(report: Report) -> str:
     comparison = report.comparison
     if report.edits.decide and not report.edits.by_base:
         return phrase("step_stricter", edits.rules(report.edits, mark=plain.quoted))
@@ -383,7 +383,7 @@ def _after_fail(report: Report) -> str:
     return phrase("step_fail", origins >= {FailureOrigin.NEW, FailureOrigin.KNOWN})
 
 
-def _after_not_measured(report: Report, placement: Lies) -> str:
+def _not_measured_step(report: Report, placement: Lies) -> str:
     comparison = report.comparison
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:

@@ -391,7 +391,9 @@ def render_results(
         header["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
     header.pop("suites")
     # the key that identifies the file comes first: `discovery.agents` looks for it there
-    yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | header, "suites")
+    yield _open_list(
+        {"schema_version": SCHEMA_VERSION, "evalgate": report.version} | header, "suites"
+    )
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
         yield from _suite_lines(
@@ -418,7 +420,7 @@ def _is_remarkable(case: CaseComparison) -> bool:
     )
 
 
-def _opened(head: JsonObject, name: str) -> str:
+def _open_list(head: JsonObject, name: str) -> str:
     """The object as JSON, left open inside the list `name`."""
     return f'{shapes.encode(head).decode()[:-1]},"{name}":['
 
@@ -437,7 +439,7 @@ def _suite_lines(
         head["required_pass_rate"] = verdict.required_pass_rate
     if verdict.advisory:
         head["advisory"] = True
-    yield _opened(head, "cases")
+    yield _open_list(head, "cases")
     for number, (case, case_verdict) in enumerate(
         zip(suite.eval_set.cases, verdict.cases, strict=True)
     ):
@@ -662,7 +664,7 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
     try:
         return _stored(ResultsFile.model_validate(raw), file=place.file)
     except ValidationError as error:
-        path, reason = shapes.where(raw, error)
+        path, reason = shapes.first_fault(raw, error)
         at = Place(file=place.file, json_path=json_source.path_text(path))
         raise _refused(
             f"does not fit results.json: {reason}", place=at, of=of, hint=NEEDED
@@ -732,7 +734,7 @@ def _stored(read: Any, *, file: str) -> Stored:
         version=read.evalgate,
         criteria={key: use.fingerprint for key, use in uses.items()},
         deviations=deviations.under(adk_compat=read.adk_compat),
-        comparison=None if read.comparison is None else _told(read.comparison),
+        comparison=None if read.comparison is None else _read_comparison(read.comparison),
         edits=read.edits,
         problems=tuple(read.problems),
         file=file,
@@ -790,7 +792,7 @@ TOLD: Final = (
 """What a comparison knows that is not computed from both runs."""
 
 
-def _told(read: Any) -> Comparison:
+def _read_comparison(read: Any) -> Comparison:
     cases = tuple(
         CaseComparison(
             suite=case.suite,

@@ -151,7 +151,7 @@ class History:
         drift = recent_drift(past)
         is_recent = (
             drift is not None
-            and (self.context.now - results_stores.moment(drift.since)).days <= DRIFT_DAYS
+            and (self.context.moment - results_stores.moment(drift.since)).days <= DRIFT_DAYS
         )
         return drift if is_recent else None
 
@@ -185,7 +185,9 @@ class History:
             summary_of(run, commit, deviations=report.policy.deviations), warn=self.context.say
         )
         try:
-            self.store.save(commit, Path(results), current_moment=self.context.now, revise=revise)
+            self.store.save(
+                commit, Path(results), current_moment=self.context.moment, revise=revise
+            )
         except EvalgateError as error:
             message = f"the results were not stored in the {self.store.name}: {error.message}"
             return replace(
@@ -197,7 +199,7 @@ class History:
 
 
 @contextlib.contextmanager
-def opened(settings: Settings, context: Context) -> Iterator[History]:
+def open_history(settings: Settings, context: Context) -> Iterator[History]:
     """The store that the settings name and what it remembers, before any agent runs; says what
     cannot be used."""
     unknown = History(settings=settings, context=context)
@@ -213,7 +215,7 @@ def opened(settings: Settings, context: Context) -> Iterator[History]:
                 under=context.cache / "bases",
             )
             repo = stack.enter_context(repository)
-            store = results_stores.opened(settings, repo, root=settings.root, say=context.say)
+            store = results_stores.open_store(settings, repo, root=settings.root, say=context.say)
         except EvalgateError as error:
             context.say(f"stored base results cannot be used: {error.message}")
             yield unknown
@@ -242,7 +244,7 @@ def _past_case(outcome: PastOutcome, run: PastRun) -> PastCase:
     text = f"{outcome.passes} of {words.counted(outcome.runs, 'run')} passed"
     if not outcome.measured:
         kind, text = VerdictKind.NOT_MEASURED, "not measured"
-    return PastCase(at=run.at, commit=run.commit, kind=kind, where="base branch", said=text)
+    return PastCase(at=run.at, commit=run.commit, kind=kind, place="base branch", outcome=text)
 
 
 BROKEN_RUNS: Final = 3
@@ -268,7 +270,7 @@ def trends(
         Trend(
             criterion=name,
             means=tuple(run.means.get(name) for run in runs),
-            now=mean,
+            current=mean,
             since=runs[0].at if runs else "",
             until=runs[-1].at if runs else "",
         )

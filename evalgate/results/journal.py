@@ -40,7 +40,7 @@ class _Line(NamedTuple):
     """The start of a trial's line, and its mark from when it was written or the journal was opened
     (`_mark_of`)."""
 
-    where: int
+    offset: int
     mark: bytes
 
 
@@ -357,10 +357,10 @@ class Journal:
         if self._reader is None:
             raise UnavailableError(f"the journal {self.path} is not open")
         size = _ONE_READ
-        data = os.pread(self._reader.fileno(), size, place.where)
+        data = os.pread(self._reader.fileno(), size, place.offset)
         while b"\n" not in data and len(data) == size:
             size *= 8
-            data = os.pread(self._reader.fileno(), size, place.where)
+            data = os.pread(self._reader.fileno(), size, place.offset)
         line = data[: data.find(b"\n")]
         if _mark_of(line) != place.mark:
             raise _changed(self.path)
@@ -497,7 +497,7 @@ def _read_lines(path: Path) -> Iterator[tuple[_Line, JsonObject | None]]:
                 return
             offset += len(data)
             line = data[data.rfind(b"\0") + 1 :]
-            yield _Line(where=offset - len(line), mark=_mark_of(line[:-1])), _value(line)
+            yield _Line(offset=offset - len(line), mark=_mark_of(line[:-1])), _value(line)
 
 
 def _mark_of(line: bytes) -> bytes:

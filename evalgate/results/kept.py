@@ -60,7 +60,7 @@ class About(BaseModel):
 
 
 @frozen_dataclass
-class KeptRun:
+class RunFolder:
     """A run that was kept, and its folder."""
 
     folder: Path
@@ -72,7 +72,7 @@ class KeptRun:
         return self.folder / RESULTS
 
 
-def runs(root: Path) -> list[KeptRun]:
+def runs(root: Path) -> list[RunFolder]:
     """The kept runs, the newest first; unreadable ones are skipped."""
     kept_runs = []
     for folder in _newest_first(root / RUNS):
@@ -80,7 +80,7 @@ def runs(root: Path) -> list[KeptRun]:
             file = folder / ABOUT
             if file.stat().st_size <= LONGEST_ABOUT and (folder / RESULTS).is_file():
                 kept_runs.append(
-                    KeptRun(folder=folder, about=About.model_validate_json(file.read_bytes()))
+                    RunFolder(folder=folder, about=About.model_validate_json(file.read_bytes()))
                 )
     return kept_runs
 
@@ -96,8 +96,8 @@ def of_cases(root: Path) -> dict[CaseKey, tuple[PastCase, ...]]:
                 at=about.started_at,
                 commit=about.commit,
                 kind=kind,
-                where="this computer",
-                said=text,
+                place="this computer",
+                outcome=text,
             )
             past_cases.setdefault(key, []).append(past)
     return {key: tuple(cases) for key, cases in past_cases.items()}
@@ -117,7 +117,7 @@ def write(
     `to`, unless that has the results of more cases than these."""
     texts = ((name, file_name, map(redact, pieces)) for name, file_name, pieces in texts)
     try:
-        folder = _made(root, report.run.commit, moment)
+        folder = _make_folder(root, report.run.commit, moment)
     except OSError as error:
         message = f"the run is not kept: {error.strerror or error}"
         files, problems = output.write_all(texts, to)
@@ -127,7 +127,7 @@ def write(
     about = _about(report, selected=is_selected)
     if _may_replace(about, earlier, to):
         about = about.model_copy(update={"shown_in": str(to)})
-        files, more = _shown(files, to)
+        files, more = _link_files(files, to)
         problems = (*problems, *more)
     problem = output.write_file(
         folder / ABOUT, [about.model_dump_json(exclude_defaults=True) + "\n"]
@@ -154,7 +154,7 @@ def _about(report: Report, *, selected: bool) -> About:
     )
 
 
-def _made(root: Path, commit: str, moment: datetime) -> Path:
+def _make_folder(root: Path, commit: str, moment: datetime) -> Path:
     output.make_folder(root / RUNS)
     name = f"{moment.strftime(STAMP)}-{commit[:7] or 'no-commit'}"
     for number in range(1, 1000):
@@ -165,7 +165,7 @@ def _made(root: Path, commit: str, moment: datetime) -> Path:
     raise FileExistsError(0, "too many runs at this moment", str(root / RUNS))
 
 
-def _may_replace(about: About, earlier: Sequence[KeptRun], to: Path) -> bool:
+def _may_replace(about: About, earlier: Sequence[RunFolder], to: Path) -> bool:
     """True if this run's files may replace the folder's: a part must not replace the whole."""
     if not (to / RESULTS).exists():
         return True
@@ -177,7 +177,7 @@ def _may_replace(about: About, earlier: Sequence[KeptRun], to: Path) -> bool:
     return not about.selected or there.keys() <= about.keys()
 
 
-def _shown(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Problem]]:
+def _link_files(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Problem]]:
     """Put the files into the folder as well; their paths there."""
     paths, problems = {}, []
     with suppress(OSError):  # reported per file

@@ -139,7 +139,7 @@ _WORDS: Final = {
 }
 
 
-def where(raw: Any, error: ValidationError) -> tuple[tuple[str | int, ...], str]:
+def first_fault(raw: Any, error: ValidationError) -> tuple[tuple[str | int, ...], str]:
     """The path of the first thing that does not fit, as the file has it, and what is the matter."""
     first = error.errors(include_url=False, include_input=False)[0]
     path: list[str | int] = []
@@ -307,7 +307,7 @@ def _beside(turns: Sequence[Invocation], *, failed: Sequence[Json]) -> JsonObjec
                 for usage, name in model_calls
             ]
             for model_calls in (
-                () if turn.model_calls == turn.told_calls else turn.model_calls for turn in turns
+                () if turn.model_calls == turn.event_calls else turn.model_calls for turn in turns
             )
         ],
     }

@@ -146,7 +146,7 @@ def divide(
     return homes
 
 
-def own(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
+def suites_of_shard(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
     """The suites with the cases of this shard alone; those that have none of it are left out.
 
     A case that the plan does not have (only on the base) belongs to the first shard.
@@ -234,7 +234,7 @@ def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
                 "compare`.",
             )
         shard = shard_of(stored)
-        _insist_whole(stored, shard)
+        _insist_complete(stored, shard)
         if shard.index in parts:
             first_file = parts[shard.index].file
             raise ConfigError(
@@ -280,7 +280,7 @@ def shard_of(part: Stored) -> Shard:
     return part.run.shard
 
 
-def _insist_whole(part: Stored, shard: Shard) -> None:
+def _insist_complete(part: Stored, shard: Shard) -> None:
     """Raises ConfigError if a shard lacks cases of its own, or has others."""
     has, shard_cases = (
         _cases(part.run.suites).keys(),

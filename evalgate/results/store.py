@@ -58,7 +58,7 @@ class Store:
     commit: str = ""
 
     @contextmanager
-    def opened(
+    def open_journals(
         self, scratch: Path, *, oldest: datetime, say: Callable[[str], None]
     ) -> Iterator[list[EarlierSide]]:
         """The trusted journals, nearest scope and newest first; unreadable ones are reported and
@@ -66,7 +66,7 @@ class Store:
         entries: list[EarlierSide] = []
         with ExitStack() as stack:
             for name in sorted(self._names(), reverse=True):
-                journal = self._opened(name, scratch, say=say)
+                journal = self._open_journal(name, scratch, say=say)
                 if journal is None:
                     continue
                 stack.callback(journal.close)
@@ -127,7 +127,9 @@ class Store:
         except FileNotFoundError:
             return []
 
-    def _opened(self, name: str, scratch: Path, *, say: Callable[[str], None]) -> Journal | None:
+    def _open_journal(
+        self, name: str, scratch: Path, *, say: Callable[[str], None]
+    ) -> Journal | None:
         path, to = self.folder / name, scratch / f"{secrets.token_hex(8)}.jsonl"
         try:
             if path.is_symlink() or path.stat().st_size > stores.MOST_PACKED_BYTES:

@@ -74,7 +74,7 @@ class RunName:
         return f"{datetime.strptime(self.stamp, _STAMP):%Y-%m-%dT%H:%M:%SZ}"  # noqa: DTZ007 - it says that it is UTC
 
 
-def made_now(commit: str, current_moment: datetime) -> RunName:
+def new_run_name(commit: str, current_moment: datetime) -> RunName:
     """The entry of a run that is saved now."""
     return RunName(stamp=current_moment.astimezone(UTC).strftime(_STAMP), commit=commit)
 
@@ -245,7 +245,7 @@ class BaselineFolder:
     ) -> None:
         """Keep the results of `commit`, and the history that `revise` makes; drop the oldest
         runs."""
-        entry = made_now(commit, current_moment)
+        entry = new_run_name(commit, current_moment)
         runs = self._folder / RUNS
         with _unavailable(self._folder):
             runs.mkdir(parents=True, exist_ok=True)
@@ -335,7 +335,7 @@ MOST_PASSED_OVER = 20
 
 
 @frozen_dataclass
-class Found:
+class StoredMatch:
     """Stored results, and how far they are from the commit that was looked for."""
 
     stored: Stored
@@ -344,7 +344,7 @@ class Found:
     distance: int
 
 
-def opened(
+def open_store(
     settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]
 ) -> BaselineFolder | None:
     """The store that the settings name, but no folder that the commit brings along: a change could
@@ -360,7 +360,7 @@ def opened(
 
 def find(
     store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]
-) -> Found | None:
+) -> StoredMatch | None:
     """The usable results nearest to the commit, on it or on one of its first-parent ancestors. What
     is passed over, or wrong with the store, is said, and the next nearest is taken."""
     return next(_usable(store, _candidates(repo, sha, say=say), say=say), None)
@@ -388,7 +388,7 @@ def moment(written: str) -> datetime:
 
 def _usable(
     store: BaselineFolder, candidates: Sequence[str], *, say: Callable[[str], None]
-) -> Iterator[Found]:
+) -> Iterator[StoredMatch]:
     """What one store has, the nearest first; a run that cannot be compared with hides no earlier
     one."""
     try:
@@ -405,7 +405,7 @@ def _usable(
                 reason = error.message
             else:
                 if not reason:
-                    yield Found(
+                    yield StoredMatch(
                         stored=stored,
                         commit=stored_run.commit,
                         saved_at=stored_run.saved_at,

@@ -49,7 +49,7 @@ class Budget:
     def begin(self) -> bool:
         """Count a trial as begun if one more may begin; True if so."""
         with self._lock:
-            self.ended = self.ended or self._why_ended()
+            self.ended = self.ended or self._end_reason()
             self.truncated = self.ended or self.truncated
             self._calls += not self.ended
             return not self.ended
@@ -65,7 +65,7 @@ class Budget:
             self._kept_back = 0
             self.ended = ""
 
-    def _why_ended(self) -> str:
+    def _end_reason(self) -> str:
         limits = self._limits
         for limit, spent, unit in (
             (limits.agent_calls, self._calls, "calls"),
@@ -94,7 +94,7 @@ class Budget:
     def spend(self, outcome: Outcome) -> None:
         """Count what the model calls of a trial took."""
         call_tokens = tokens_of(calls_of(outcome)) or 0
-        event_tokens = tokens_of(call for turn in _turns(outcome) for call in turn.told_calls) or 0
+        event_tokens = tokens_of(call for turn in _turns(outcome) for call in turn.event_calls) or 0
         if event_tokens < call_tokens:
             with self._lock:
                 self.untold = (self.untold[0] + event_tokens, self.untold[1] + call_tokens)
@@ -139,7 +139,7 @@ def calls_of(outcome: Outcome) -> list[tuple[Usage, str]]:
     return [
         call
         for turn in _turns(outcome)
-        for call in max(turn.told_calls, turn.model_calls, key=lambda calls: tokens_of(calls) or 0)
+        for call in max(turn.event_calls, turn.model_calls, key=lambda calls: tokens_of(calls) or 0)
     ]
 
 

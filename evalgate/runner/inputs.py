@@ -32,7 +32,7 @@ class SideInputs:
     depends_on: Sequence[str] = ()  # globs: what counts where everything would
     # whether a worker's word is enough: many programs read a person's own checkout
     trusts_workers: bool = False
-    known: dict[str, Inputs] = field(default_factory=dict)
+    inputs_by_agent: dict[str, Inputs] = field(default_factory=dict)
 
     def of(self, agent: str) -> Inputs:
         """Of one agent, by its key; `environment` is "" before it has started."""
@@ -42,11 +42,13 @@ class SideInputs:
         environment = self._environment(agent)
         if not environment:
             return Inputs()
-        answers = self.known.get(agent, Inputs()).answers
+        answers = self.inputs_by_agent.get(agent, Inputs()).answers
         more = {query: self.tree.answer(query) for query in self._questions(agent) - answers.keys()}
-        if more or agent not in self.known:
-            self.known[agent] = Inputs(environment=environment, answers={**answers, **more})
-        return self.known[agent]
+        if more or agent not in self.inputs_by_agent:
+            self.inputs_by_agent[agent] = Inputs(
+                environment=environment, answers={**answers, **more}
+            )
+        return self.inputs_by_agent[agent]
 
     def _is_elsewhere(self, agent: str) -> bool:
         """True if the agent is unknown: a service changes without any file, unless a person names
@@ -71,7 +73,7 @@ class SideInputs:
         return self._environment(agent) == inputs.environment
 
     def _environment(self, agent: str) -> str:
-        inputs = self.known.get(agent)
+        inputs = self.inputs_by_agent.get(agent)
         return inputs.environment if inputs is not None else self.environment_of(self.agents[agent])
 
     def _questions(self, agent: str) -> frozenset[str]:
@@ -88,11 +90,11 @@ class SideInputs:
         questions = frozenset[str]() if claim is None else claim.questions
         if claim is None or claim.is_opaque:
             questions |= {NAMES}
-        return questions | self._seen(
-            agent, frozenset().union(*(watch.opened() for watch in watches))
+        return questions | self._agent_questions(
+            agent, frozenset().union(*(watch.accessed_paths() for watch in watches))
         )
 
-    def _seen(self, agent: str, paths: frozenset[str]) -> frozenset[str]:
+    def _agent_questions(self, agent: str, paths: frozenset[str]) -> frozenset[str]:
         """What was opened, as far as it may be of this agent, as questions."""
         inputs = {key: other.inputs() for key, other in self.agents.items()}
         claims = {

@@ -29,7 +29,7 @@ from evalgate.runner.trials import Task
 
 
 @dataclass(slots=True, kw_only=True)
-class TakenOver:
+class Takeover:
     """The trials that were taken over, each with when its run began (ISO 8601), and the cases that
     a stored run cannot be compared in."""
 
@@ -41,7 +41,7 @@ class TakenOver:
         """When the oldest of them was run."""
         return min(self.keys.values(), default="")
 
-    def join(self, other: TakenOver) -> None:
+    def join(self, other: Takeover) -> None:
         """Those of another as well."""
         self.keys |= other.keys
         self.unpaired |= other.unpaired
@@ -49,7 +49,7 @@ class TakenOver:
 
 def take_results(
     stored: Stored, tasks: Iterable[Task], side: Side, *, renamed: Mapping[str, str] | None = None
-) -> TakenOver:
+) -> Takeover:
     """Put the trials of results.json for these tasks into the side's journal, under the addresses
     that it looks up.
 
@@ -61,7 +61,7 @@ def take_results(
         for case in suite.eval_set.cases
     }
     graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
-    takeover = TakenOver()
+    takeover = Takeover()
     for task in tasks:
         key = task.key
         stored_key = key.renamed(renamed or {})
@@ -81,11 +81,11 @@ def take_results(
     return takeover
 
 
-def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> TakenOver:
+def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> Takeover:
     """Put earlier trials of the suite's agent, if it has the same inputs, into the side's journal:
     the first runs of every case, and its reruns up to the first missing one. Another question or
     seed has another address. A trial in which the agent failed is run again."""
-    takeover, agent = TakenOver(), fingerprints.agent_key(suite.agent)
+    takeover, agent = Takeover(), fingerprints.agent_key(suite.agent)
     nothing = Inputs()
     entries = [
         entry
@@ -106,7 +106,7 @@ def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: i
     return takeover
 
 
-def _take(entries: Sequence[EarlierSide], task: Task, side: Side, takeover: TakenOver) -> bool:
+def _take(entries: Sequence[EarlierSide], task: Task, side: Side, takeover: Takeover) -> bool:
     addresses = side.addresses(task)
     if side.journal.knows(addresses.trial):
         return False
@@ -130,7 +130,7 @@ def _take(entries: Sequence[EarlierSide], task: Task, side: Side, takeover: Take
     return False
 
 
-def marked(run: Run, takeover: TakenOver) -> Run:
+def marked(run: Run, takeover: Takeover) -> Run:
     """The run, with its reused trials marked: they cost it nothing."""
     if not takeover.keys:
         return run

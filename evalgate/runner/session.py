@@ -113,7 +113,7 @@ def grade(
                 ):  # a resumed run may cure a missing score
                     keep(name, criterion_grade)
                 grades[name] = (
-                    criterion_grade if name in stored_grades else _as_kept(criterion_grade)
+                    criterion_grade if name in stored_grades else _intern(criterion_grade)
                 )
     return GradedTrial(
         key=trial.key,
@@ -159,7 +159,7 @@ def _grade_one(name: str, criterion: Criterion, evidence: TrialView) -> Grade:
     return grade
 
 
-def _as_kept(grade: Grade) -> Grade:
+def _intern(grade: Grade) -> Grade:
     """The grade, shared with all equal ones: most have nothing except a number."""
     if grade.findings or (
         isinstance(grade, Score) and (grade.breakdown or grade.lacking or grade.passed is not None)

@@ -196,7 +196,7 @@ class TrialRunner:
 
     `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`:
     set when the run is to end, which also cuts pauses short. `simulate` makes the user of a trial.
-    `pace` decides when a try starts. `said`: logged messages."""
+    `pace` decides when a try starts. `messages`: logged messages."""
 
     retries: int
     stop: threading.Event
@@ -204,7 +204,7 @@ class TrialRunner:
     simulate: Simulate
     pace: Pace
     pause_s: float = BACKOFF_S
-    said: set[str] = field(default_factory=set)
+    messages: set[str] = field(default_factory=set)
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
         """The trial, however it ended, with the agent's own time; never raises for what an agent
@@ -230,8 +230,8 @@ class TrialRunner:
         return Trial(key=task.key, outcome=outcome, seconds=watch.seconds, attempts=attempts)
 
     def _say_once(self, text: str) -> None:
-        if text not in self.said:
-            self.said.add(text)
+        if text not in self.messages:
+            self.messages.add(text)
             self.say(text)
 
     def _attempt(self, task: Task, agent: Agent, watch: Stopwatch) -> Outcome:
@@ -360,10 +360,10 @@ be starved, and a drifting provider, or a budget that runs out, is to hit both a
 
 @dataclass(slots=True)
 class _Lane:
-    """A side. `left`: trials of it that are still to be run, known ones not counted; `begun`: those
-    that were begun."""
+    """A side. `remaining`: trials of it that are still to be run, known ones not counted; `begun`:
+    those that were begun."""
 
-    left: int
+    remaining: int
     waiting: deque[tuple[int, Task]] = field(default_factory=deque)
     begun: int = 0
     under_way: int = 0
@@ -392,7 +392,7 @@ class Abreast(Iterator[Task]):
         stop: threading.Event,
     ) -> None:
         self._source = enumerate(tasks)
-        self._lanes = [_Lane(left=number) for number in trial_counts]
+        self._lanes = [_Lane(remaining=number) for number in trial_counts]
         self._known = is_known
         self._share = math.ceil(at_once / len(trial_counts))
         self._lead = LEAD * at_once
@@ -446,7 +446,7 @@ class Abreast(Iterator[Task]):
             self._abreast(lane, other, foremost) for other in other_lanes
         ):
             return False
-        lane.left -= 1
+        lane.remaining -= 1
         lane.begun += 1
         lane.under_way += 1
         self._running.add(id(task))

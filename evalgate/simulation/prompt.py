@@ -93,7 +93,7 @@ class Script:
         """Tell of the next turn."""
         self._turns += 1
         if self._render is not None:
-            text = "\n\n".join(_as_adk_told(invocation, include_calls=self._include_calls))
+            text = "\n\n".join(_adk_lines(invocation, include_calls=self._include_calls))
             self._told += f"\n\n{text}" if self._told else text
             return
         entries = _entries(invocation, include_calls=self._include_calls)
@@ -167,7 +167,7 @@ conversation ends."""
 
 def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[JsonObject]:
     yield {"user": prompting.text_of(invocation.user_content)}
-    for entry in prompting.events_shown(invocation.events or ()):
+    for entry in prompting.events_json(invocation.events or ()):
         if "text" in entry:
             yield {"agent": entry["text"]}
         elif include_calls and "attachment" not in entry:
@@ -177,7 +177,7 @@ def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[JsonObj
         yield {"agent": answer}
 
 
-def _as_adk_told(invocation: Invocation, *, include_calls: bool) -> Iterator[str]:
+def _adk_lines(invocation: Invocation, *, include_calls: bool) -> Iterator[str]:
     """The turn as `author: text`, which is what templates written for ADK expect."""
     for entry in _entries(invocation, include_calls=include_calls):
         if "tool_call" in entry:

@@ -86,7 +86,7 @@ def git_environment(environ: Environ) -> dict[str, str]:
     return {**variables, **FIXED}
 
 
-def given_settings(environ: Environ) -> Iterator[tuple[str, str]]:
+def user_settings(environ: Environ) -> Iterator[tuple[str, str]]:
     """The settings that a user hands to every git by GIT_CONFIG_COUNT."""
     count = environ.get("GIT_CONFIG_COUNT", "")
     for number in range(int(count) if count.isdecimal() and len(count) < 4 else 0):
@@ -608,7 +608,7 @@ def open_repository(
     UnavailableError."""
     source = find_source(root)
     with private_folder(under) as folder:
-        environment, git_settings = git_environment(environ), [*given_settings(environ), *HARDENED]
+        environment, git_settings = git_environment(environ), [*user_settings(environ), *HARDENED]
         listed = tuple(
             _read_settings(
                 Git(environment=environment, settings=git_settings), source.git_dir, cwd=folder
@@ -623,7 +623,9 @@ def open_repository(
             git_settings += [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", cone)]
         git = Git(environment=environment, settings=git_settings, secrets=_secrets(remote, token))
         is_sha256 = settings.get("extensions.objectformat", "").lower() == "sha256"
-        git_dir = _made(git, folder, source, object_format="sha256" if is_sha256 else "sha1")
+        git_dir = _make_repository(
+            git, folder, source, object_format="sha256" if is_sha256 else "sha1"
+        )
         head = _read_head(git, source.git_dir, cwd=folder)
         if head:
             (git_dir / "HEAD").write_text(f"{head}\n", encoding="ascii")
@@ -652,7 +654,7 @@ def open_repository(
         )
 
 
-def _made(git: Git, folder: Path, source: UserRepository, *, object_format: str) -> Path:
+def _make_repository(git: Git, folder: Path, source: UserRepository, *, object_format: str) -> Path:
     """A bare repository in `folder` that borrows the objects of the source and has its branches.
     Raises GitFailed."""
     git_dir = folder / "repository.git"

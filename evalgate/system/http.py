@@ -312,14 +312,14 @@ class GoogleToken:
         with self._lock:
             try:
                 if self._credentials is None:
-                    self._credentials = _found(self._path)
+                    self._credentials = _load_credentials(self._path)
                 return {"authorization": f"Bearer {_fresh(self._credentials)}"}
             except Exception as error:  # noqa: BLE001 - google-auth and its transports share no class of errors
                 problem = f"{type(error).__name__}: {error}"
         raise NoToken(problem)  # here, so that no foreign exception with a token in it hangs on it
 
 
-def _found(path: str) -> Credentials:
+def _load_credentials(path: str) -> Credentials:
     import google.auth  # noqa: PLC0415 - only where Google Cloud is asked
 
     scopes = [_SCOPE]

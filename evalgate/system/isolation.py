@@ -188,7 +188,7 @@ class Sandbox:
             name: value for name, value in variables.items() if not _matches(name, OWN_VARIABLES)
         }
         return {
-            name: self._own_value(name, value) for name, value in shared_variables.items()
+            name: self._placed_value(name, value) for name, value in shared_variables.items()
         } | account.environment()
 
     def reachable(self, path: Path) -> Path:
@@ -261,7 +261,7 @@ class Sandbox:
                 "chown", "-hR", f"{self.installer.uid}:{self.installer.gid}", "--", str(folder)
             )
 
-    def _own_value(self, name: str, value: str) -> str:
+    def _placed_value(self, name: str, value: str) -> str:
         """A value with the paths in it as they are here: one, or several as in PATH."""
         if "/" not in value or "\0" in value:
             return value
@@ -346,7 +346,7 @@ def _is_root() -> bool:
     return os.geteuid() == 0
 
 
-def why_not() -> str:
+def refusal_reason() -> str:
     """The reason why foreign code cannot be isolated here; "" if it can. Uses another user if we
     are root, else own namespaces."""
     if not _is_root():
@@ -371,7 +371,7 @@ def why_not() -> str:
 
 
 @contextmanager
-def opened(
+def open_sandboxes(
     roots: Sequence[Path],
     *,
     cache: Path,
@@ -386,7 +386,7 @@ def opened(
     and folders in the checkouts that are not copied. Checkouts, caches and the runner's mounts are
     closed meanwhile. Raises NotPossible; UnavailableError at the end if a process cannot be
     ended."""
-    reason = why_not()
+    reason = refusal_reason()
     if reason:
         raise NotPossible(f"agents cannot be isolated: {reason}", hint="See docs/security.md.")
     # one may lie in another
@@ -394,7 +394,7 @@ def opened(
     is_ours, cache = in_image() and _is_root(), cache.resolve()
     with ExitStack() as stack:
         first = stack.enter_context(_free_uids()) if _is_root() else 0
-        folder = stack.enter_context(_own_folder(is_ours))
+        folder = stack.enter_context(_sandbox_folder(is_ours))
         caches = {
             role: (OUTSIDE if _is_root() and not is_ours else cache) / role for role in ROLES[:2]
         }
@@ -449,7 +449,7 @@ def _accounts(
 
 
 @contextmanager
-def _own_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
+def _sandbox_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
     """Folder of the sandboxes, open to pass through. Its path is constant in a container:
     environments in the cache may name it."""
     if is_ours:
@@ -534,7 +534,7 @@ def _confined(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
 def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
     """What starts a command as this user; with Landlock, where setpriv and the kernel know it."""
     setpriv, rights = _tool("setpriv"), landlock_rights()
-    assert setpriv is not None, "as `why_not` found"
+    assert setpriv is not None, "as `refusal_reason` found"
     places = (*writable, *([SHARED_MEMORY] if SHARED_MEMORY.is_dir() else []))
     return (*_dropping(setpriv, uid, gid), *(_confined(rights, places) if rights else ()), "--")
 
@@ -558,7 +558,7 @@ def _namespaces(
     """The prefix that gives a command its own file system. All is read-only, except for the role's
     own folder; `places` and HOME are empty except for the interpreters in them."""
     bwrap = _tool("bwrap")
-    assert bwrap is not None, "as `why_not` found"
+    assert bwrap is not None, "as `refusal_reason` found"
     hidden = dict.fromkeys(
         str(place)
         for place in (Path.home(), *places, Path("/run"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - everybody's
@@ -890,22 +890,22 @@ def _copy_entries(
             elif entry.is_dir():
                 Path(copy).mkdir(mode=0o700)
                 _copy_entries(entry.path, copy, excluded_paths, owner)
-                with _opened(copy, os.O_RDONLY) as folder:
-                    _own(folder, entry.stat(), owner)
+                with _open_descriptor(copy, os.O_RDONLY) as folder:
+                    _set_owner(folder, entry.stat(), owner)
             elif entry.is_file():  # no pipe, no socket
                 creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL
                 with (
-                    _opened(entry.path, os.O_RDONLY) as reading,
-                    _opened(copy, creating) as writing,
+                    _open_descriptor(entry.path, os.O_RDONLY) as reading,
+                    _open_descriptor(copy, creating) as writing,
                 ):
                     while block := os.read(reading, BLOCK_BYTES):
                         while block:
                             block = block[os.write(writing, block) :]
-                    _own(writing, os.fstat(reading), owner)
+                    _set_owner(writing, os.fstat(reading), owner)
 
 
 @contextmanager
-def _opened(path: str, flags: int) -> Iterator[int]:
+def _open_descriptor(path: str, flags: int) -> Iterator[int]:
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         yield descriptor
@@ -913,7 +913,7 @@ def _opened(path: str, flags: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _own(copy: int, status: os.stat_result, owner: tuple[int, int]) -> None:
+def _set_owner(copy: int, status: os.stat_result, owner: tuple[int, int]) -> None:
     """Whose it is, its mode and its times."""
     os.fchown(copy, *owner)
     mode = status.st_mode & 0o700 | 0o600

@@ -82,7 +82,7 @@ class Guard:
                 ],
                 "",
             )
-        if not any(self._is_token(token) for token in self._given(headers)):
+        if not any(self._is_token(token) for token in self._tokens(headers)):
             if self._cookie:
                 return (
                     403,
@@ -102,7 +102,7 @@ class Guard:
         tokens = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
         return len(tokens) == 1 and self._is_token(tokens[0])
 
-    def _given(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterable[str]:
+    def _tokens(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterable[str]:
         for header in _all(headers, b"authorization"):
             yield header.removeprefix("Bearer ")
         for header in _all(headers, b"cookie") if self._cookie else ():

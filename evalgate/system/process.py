@@ -54,14 +54,14 @@ class Tail:
         if len(self._kept) > 2 * self._limit:  # cut rarely, so that many small chunks stay cheap
             del self._kept[: -self._limit]
 
-    def kept(self) -> bytes:
+    def last_bytes(self) -> bytes:
         """The last bytes, as they came."""
         return bytes(self._kept[-self._limit :])
 
     def text(self, *, limit: int | None = None) -> str:
         """The tail as text of at most `limit` bytes, whole lines where something was cut off in
         front."""
-        tail = self.kept()
+        tail = self.last_bytes()
         cut = self.total > len(tail)
         if limit is not None and len(tail) > limit:
             tail, cut = tail[-limit:], True
@@ -96,7 +96,7 @@ class LineSplitter:
             self._scanned = 0
             raise LineTooLong
 
-    def rest(self) -> bytes:
+    def remainder(self) -> bytes:
         """What came after the last line's end."""
         return bytes(self._pending)
 
@@ -645,7 +645,7 @@ def keep_streams(wrapper: type[io.TextIOWrapper] = io.TextIOWrapper) -> None:
             os.fstat(number)
         except OSError:  # closed: the next file that is opened, a journal, would be standard output
             os.open(os.devnull, os.O_RDWR)
-    sys.stdout, sys.stderr = _opened(sys.stdout, 1, wrapper), _opened(sys.stderr, 2, wrapper)
+    sys.stdout, sys.stderr = _reopen(sys.stdout, 1, wrapper), _reopen(sys.stderr, 2, wrapper)
 
 
 class _Output(io.FileIO):
@@ -668,7 +668,7 @@ class _Output(io.FileIO):
         return memoryview(data).nbytes
 
 
-def _opened(stream: TextIO | None, number: int, wrapper: type[io.TextIOWrapper]) -> TextIO:
+def _reopen(stream: TextIO | None, number: int, wrapper: type[io.TextIOWrapper]) -> TextIO:
     """The same stream, of its descriptor; one that was closed when Python started is written to
     nowhere."""
     raw = _Output(number if stream is None else stream.fileno(), "w", closefd=False)
@@ -701,7 +701,7 @@ class Orphans:
     def look(self, pid: int) -> None:
         """To be called every second or so; `pid`: of the child that is the installer, or will start
         it."""
-        orphans = self._left(pid)
+        orphans = self._orphan_pids(pid)
         if not orphans:
             self._since = None
         elif self._since is None:
@@ -711,7 +711,7 @@ class Orphans:
                 with suppress(OSError):  # it has ended
                     os.kill(orphan, signal.SIGKILL)
 
-    def _left(self, pid: int) -> set[int]:
+    def _orphan_pids(self, pid: int) -> set[int]:
         parents = dict(_running())
         above = {
             child: parent

@@ -54,7 +54,7 @@ CHECK_TIMEOUT_S = 60.0
 
 
 @frozen_dataclass
-class Wanted:
+class EnvironmentRequest:
     """What is known of the agent's environment.
 
     `folder`: the agent's, `root`: the checkout's, both absolute. `python`: a path, a command, a
@@ -109,16 +109,16 @@ class _About:
 
     python: str
     version: str
-    whole: str
+    identity: str
 
 
-def provide(request: Wanted, world: World) -> Interpreter:
+def provide(request: EnvironmentRequest, world: World) -> Interpreter:
     """The agent's interpreter, made first if needed; the order is that of
     docs/agents/environments.md.
 
     Raises InstallFailed."""
     version = request.python if _VERSION.fullmatch(request.python) else ""
-    path = _named(request.python, request.root, world) if _is_named(request) else ""
+    path = _resolve_python(request.python, request.root, world) if _is_named(request) else ""
     nearest = python_needs.nearest_needs(request.folder, request.root)
     rules = python_needs.python_rules(request.folder, request.root, nearest)
     if path and rules:
@@ -127,11 +127,11 @@ def provide(request: Wanted, world: World) -> Interpreter:
         return Interpreter(python=path, origin=f"{request.python}, as configured")
     needs = needs_of(request)
     if needs is None and not version:
-        return _found(request, rules, world)
+        return _find_interpreter(request, rules, world)
     if version:
         version_rule = PythonRule(
             specifier=python_needs.version_specifier(version),
-            said=f'`python: "{version}"` (as configured)',
+            source=f'`python: "{version}"` (as configured)',
         )
         rules = (version_rule, *rules)
     base = _about(path, world) if path else _chosen(rules, world)
@@ -139,27 +139,27 @@ def provide(request: Wanted, world: World) -> Interpreter:
         return Interpreter(python=base.python, origin=f"Python {base.version}, as configured")
     made_of = f"{needs.kind}\0{needs.text.replace(needs.root, '')}\0{' '.join(rule.specifier for rule in rules)}"
     return Interpreter(
-        python=_made(needs, base, world),
+        python=_make_environment(needs, base, world),
         origin=f"made from {needs}",
         import_roots=needs.import_roots,
         fingerprint=hashlib.sha256(made_of.encode()).hexdigest()[:16],
     )
 
 
-def needs_of(request: Wanted) -> Needs | None:
+def needs_of(request: EnvironmentRequest) -> Needs | None:
     """The needs that its environment is made from; None if none is made: it exists, or its needs
     are not declared."""
     if request.requirements:
-        return python_needs.named_needs(request.requirements, request.root)
+        return python_needs.listed_needs(request.requirements, request.root)
     return None if _is_named(request) else python_needs.nearest_needs(request.folder, request.root)
 
 
-def _is_named(request: Wanted) -> bool:
+def _is_named(request: EnvironmentRequest) -> bool:
     """True if a Python is named by a path or a command, not by its version."""
     return request.python not in ("", AUTO) and _VERSION.fullmatch(request.python) is None
 
 
-def _named(python: str, root: str, world: World) -> str:
+def _resolve_python(python: str, root: str, world: World) -> str:
     """A path below the checkout (or an absolute one), else a command on PATH."""
     path = Path(root, python)
     if path.is_file():
@@ -172,7 +172,9 @@ def _named(python: str, root: str, world: World) -> str:
     return command
 
 
-def _found(request: Wanted, rules: Sequence[PythonRule], world: World) -> Interpreter:
+def _find_interpreter(
+    request: EnvironmentRequest, rules: Sequence[PythonRule], world: World
+) -> Interpreter:
     """The first Python that imports the framework: a `.venv` from the agent's folder up to the
     checkout's root, else PATH."""
     folder, root = Path(request.folder), Path(request.root)
@@ -210,13 +212,13 @@ def _on_path(world: World) -> list[str]:
 def _can_import(python: str, module: str, root: str, world: World) -> bool:
     code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
     try:
-        finished = _asked([python, "-c", code], world, cwd=root)
+        finished = _query_python([python, "-c", code], world, cwd=root)
     except process.ChildStartError:
         return False
     return finished.returncode == 0
 
 
-def _asked(command: Sequence[str], world: World, *, cwd: str) -> process.Finished:
+def _query_python(command: Sequence[str], world: World, *, cwd: str) -> process.Finished:
     """What a Python says of itself, run as the agent is. Raises ChildStartError."""
     sandbox = world.sandbox
     if sandbox is None:
@@ -255,15 +257,15 @@ def _chosen(rules: Sequence[PythonRule], world: World) -> _About:
             if len(fitting) > 1
             else "correct it (3.10 takes quotes)"
         )
-        raise InstallFailed(f"no Python fits {_said(fitting)}: {fix}")
+        raise InstallFailed(f"no Python fits {_rules_text(fitting)}: {fix}")
     for pin in (rule for rule in rules if rule.is_pin):
         if not pin.specifier:
-            world.log(f"{pin.said} is not a version of Python and is not followed")
+            world.log(f"{pin.source} is not a version of Python and is not followed")
         elif not fitting or _can_fit([*fitting, pin]):
             fitting.append(pin)
         else:
             world.log(
-                f"warning: {pin.said} does not fit {_said(fitting)}, which decides; correct .python-version"
+                f"warning: {pin.source} does not fit {_rules_text(fitting)}, which decides; correct .python-version"
             )
     preferred = {"UV_PYTHON_PREFERENCE", "UV_MANAGED_PYTHON"} & world.install_environment.keys()
     for python in [] if preferred else _on_path(world):
@@ -273,7 +275,7 @@ def _chosen(rules: Sequence[PythonRule], world: World) -> _About:
                 return about
     request = ",".join(rule.specifier for rule in fitting if rule.specifier) or ">=3.10"
     installed_python = _installed(request, world)
-    return _about(installed_python or _downloaded(request, _said(fitting), world), world)
+    return _about(installed_python or _downloaded(request, _rules_text(fitting), world), world)
 
 
 def _can_fit(rules: Sequence[PythonRule]) -> bool:
@@ -292,13 +294,13 @@ def _fitting(versions: Iterable[str], rules: Iterable[PythonRule]) -> list[str]:
             versions = SpecifierSet(rule.specifier).filter(versions, prereleases=True)
         except InvalidSpecifier as error:
             raise InstallFailed(
-                f"{rule.said} is not a version specifier such as `>=3.10,<3.13`"
+                f"{rule.source} is not a version specifier such as `>=3.10,<3.13`"
             ) from error
     return list(versions)
 
 
-def _said(rules: Sequence[PythonRule]) -> str:
-    return " and ".join(rule.said for rule in rules)
+def _rules_text(rules: Sequence[PythonRule]) -> str:
+    return " and ".join(rule.source for rule in rules)
 
 
 def _tell_misfit(about: _About, rules: Sequence[PythonRule], world: World, *, subject: str) -> None:
@@ -311,7 +313,7 @@ def _tell_misfit(about: _About, rules: Sequence[PythonRule], world: World, *, su
     if broken:
         fix = "set `python` to a version that fits, or change the rule"
         world.log(
-            f"warning: {subject} Python {about.version}, which does not fit {_said(broken)}; {fix}"
+            f"warning: {subject} Python {about.version}, which does not fit {_rules_text(broken)}; {fix}"
         )
 
 
@@ -370,12 +372,12 @@ def _downloaded(request: str, rules_text: str, world: World) -> str:
 # -----------------------------------------------------------------------
 
 
-def _made(needs: Needs, base: _About, world: World) -> str:
+def _make_environment(needs: Needs, base: _About, world: World) -> str:
     """The Python of an environment that has `needs`, made with `base` unless it is there already.
 
     Made in its final place, since scripts carry it. Raises InstallFailed.
     """
-    key = hashlib.sha256(f"{base.whole}\0{needs.kind}\0{needs.text}".encode()).hexdigest()[:20]
+    key = hashlib.sha256(f"{base.identity}\0{needs.kind}\0{needs.text}".encode()).hexdigest()[:20]
     folder = _cache(world) / f"env-{key}"
     python = folder / "bin" / "python"
 
@@ -486,7 +488,7 @@ def _lock(file: Path, log: Callable[[str], None]) -> Iterator[None]:
 def _about(base: str, world: World) -> _About:
     """What a Python says of itself. Raises InstallFailed."""
     try:
-        finished = _asked([base, "-c", _ABOUT], world, cwd="/")
+        finished = _query_python([base, "-c", _ABOUT], world, cwd="/")
     except process.ChildStartError as error:
         raise InstallFailed(f"cannot start the Python {base}: {error}") from error
     lines = finished.stdout_tail.strip().splitlines()[-5:]
@@ -495,7 +497,7 @@ def _about(base: str, world: World) -> _About:
             f"{base} is not a working Python", _last_lines(finished, world.environment)
         )
     # that of Debian's unreleased builds ends in "+"
-    return _About(python=lines[1], version=lines[0].rstrip("+"), whole=" ".join(lines[2:]))
+    return _About(python=lines[1], version=lines[0].rstrip("+"), identity=" ".join(lines[2:]))
 
 
 def _install(needs: Needs, base: _About, folder: Path, world: World) -> tuple[int, str]:
@@ -528,15 +530,15 @@ def _install(needs: Needs, base: _About, folder: Path, world: World) -> tuple[in
 def _nothing_left_beside(needs: Needs) -> Iterator[None]:
     """Take away what setuptools leaves in a project that it is only asked about."""
 
-    def left() -> set[Path]:
+    def leftovers() -> set[Path]:
         folder = Path(needs.folder)
         return {*folder.glob("*.egg-info"), *folder.glob("src/*.egg-info")}
 
-    old_folders = left()
+    old_folders = leftovers()
     try:
         yield
     finally:
-        for path in left() - old_folders:
+        for path in leftovers() - old_folders:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -667,7 +669,7 @@ def _uv(
         orphans.look(pid)
         if time.monotonic() - last_report >= SILENCE_S:
             last_report = time.monotonic()
-            last = _shown(stderr.strip().rpartition("\n")[2], environment)
+            last = _without_secrets(stderr.strip().rpartition("\n")[2], environment)
             world.log(
                 f"still installing after {last_report - began:.0f} s{f': {last}' if last else ''}"
             )
@@ -688,9 +690,9 @@ def _uv(
 
 def _last_lines(finished: process.Finished, environment: Environ) -> str:
     text = finished.stderr_tail.strip() or finished.stdout_tail.strip()
-    return _shown("\n".join(text.splitlines()[-DETAIL_LINES:]), environment)
+    return _without_secrets("\n".join(text.splitlines()[-DETAIL_LINES:]), environment)
 
 
-def _shown(text: str, environment: Environ) -> str:
+def _without_secrets(text: str, environment: Environ) -> str:
     """What an installer said, secrets taken out."""
     return _URL_PASSWORD.sub("***@", redact.redactor(environment)(text))

@@ -91,18 +91,17 @@ class Needs:
 
 @frozen_dataclass
 class PythonRule:
-    """Versions of Python that fit, as a specifier (">=3.10,<3.13"), and their source, `said` in
-    words.
+    """Versions of Python that fit, as a specifier (">=3.10,<3.13"), and their `source` in words.
 
     A pin (`.python-version`) is the version that the author uses; installers enforce the other
     rules."""
 
     specifier: str
-    said: str
+    source: str
     is_pin: bool = False
 
 
-def named_needs(requirements: Sequence[str], root: str) -> Needs:
+def listed_needs(requirements: Sequence[str], root: str) -> Needs:
     """The needs that a user lists: names of files below `root`, all else specifiers
     (`google-adk>=2`)."""
     files = [Path(root, entry) for entry in requirements if _is_file(entry, root)]
@@ -130,7 +129,7 @@ def nearest_needs(folder: str, root: str) -> Needs | None:
         file = place / "requirements.txt"
         if file.is_file():
             return replace(
-                named_needs([str(file)], root), kind=NeedKind.REQUIREMENTS, folder=str(place)
+                listed_needs([str(file)], root), kind=NeedKind.REQUIREMENTS, folder=str(place)
             )
         text = "\n".join(
             _text(place / name) for name in ("setup.py", "setup.cfg", "pyproject.toml")
@@ -384,7 +383,7 @@ def _required(file: Path, root: str) -> PythonRule | None:
 
 def _rule(specifier: str, name: str, value: str, file: Path, root: str) -> PythonRule:
     return PythonRule(
-        specifier=specifier, said=f'`{name} = "{value}"` ({os.path.relpath(file, root)})'
+        specifier=specifier, source=f'`{name} = "{value}"` ({os.path.relpath(file, root)})'
     )
 
 
@@ -400,7 +399,7 @@ def _pin(folder: Path, root: Path) -> Iterator[PythonRule]:
             specifier = version_specifier(match[1]) if match else ""
             if first:
                 yield PythonRule(
-                    specifier=specifier, said=f"`{first}` ({file.relative_to(root)})", is_pin=True
+                    specifier=specifier, source=f"`{first}` ({file.relative_to(root)})", is_pin=True
                 )
             return
 

@@ -114,7 +114,7 @@ class Watch:
     ) -> None:
         self.close()
 
-    def opened(self) -> frozenset[str]:
+    def accessed_paths(self) -> frozenset[str]:
         """The files and folders that were opened before this call, relative to the top, which is
         "."; with the sources of files in `__pycache__`, whether they exist or not. After `close`,
         what was opened by then."""

@@ -211,7 +211,7 @@ def _ask_again(request: Any, options: Any) -> None:
 
 
 @dataclass(frozen=True)
-class FoundAgent:
+class ImportedAgent:
     """An agent as found: `app` None if the package has only a root agent; `closing` holds its
     resources."""
 
@@ -221,7 +221,7 @@ class FoundAgent:
     closing: AsyncExitStack | None
 
 
-async def load_agent(path: str, *, agent_name: str | None, root: str) -> FoundAgent:
+async def load_agent(path: str, *, agent_name: str | None, root: str) -> ImportedAgent:
     """The agent at `path` below the checkout `root`; `agent_name` names another attribute, or an
     agent within the tree.
 
@@ -250,7 +250,7 @@ async def load_agent(path: str, *, agent_name: str | None, root: str) -> FoundAg
         raise errors.LoadFailed(
             f"{subject}: the root agent is not an ADK agent, but of type {type(root_agent).__name__}"
         )
-    return FoundAgent(root_agent=root_agent, app=app, home=home, closing=closing)
+    return ImportedAgent(root_agent=root_agent, app=app, home=home, closing=closing)
 
 
 def load_environment(folder: str, root: str) -> None:
@@ -442,7 +442,7 @@ class AdkSession:
 
     def __init__(
         self,
-        loaded: FoundAgent,
+        loaded: ImportedAgent,
         plugins: tuple[Any, ...],
         start: Message,
         default_app: str,
@@ -484,10 +484,10 @@ class AdkSession:
         session = await _awaited(creation)
         self._session_id = session.id
         if self._history:
-            await self._begin_after(session)
+            await self._replay_history(session)
         return self
 
-    async def _begin_after(self, session: Any) -> None:
+    async def _replay_history(self, session: Any) -> None:
         """Put turns into the session that nobody was asked for; each step by the agent that is at
         work then."""
         from google.genai import types
@@ -535,7 +535,7 @@ class AdkSession:
             raise ValueError(
                 f"the case gives the turn to the agent {agent!r}, and there are only: {names}"
             )
-        session = await self._found()
+        session = await self._read_session()
         if state:
             await self._append(session, "user", actions=EventActions(state_delta=state))
         if agent:
@@ -543,7 +543,7 @@ class AdkSession:
                 session, agent, types.Content(role="model", parts=[types.Part(text="(takes over)")])
             )
 
-    async def _found(self, **config: Any) -> Any:
+    async def _read_session(self, **config: Any) -> Any:
         return await _awaited(
             self._service.get_session(
                 app_name=self._app_name,
@@ -553,12 +553,12 @@ class AdkSession:
             )
         )
 
-    async def _state_now(self) -> Message:
+    async def _read_state(self) -> Message:
         """The session's state, without what ADK calls temporary."""
         from google.adk.sessions.base_session_service import GetSessionConfig
 
         # every event would be copied
-        session = await self._found(config=GetSessionConfig(num_recent_events=0))
+        session = await self._read_session(config=GetSessionConfig(num_recent_events=0))
         if session is None:
             return {}
         return {
@@ -608,13 +608,13 @@ class AdkSession:
         if watch.spent:
             answer["model_calls"] = list(watch.spent.values())
         if self._tells_state:
-            answer.update(await self._state_now())
+            answer.update(await self._read_state())
         return answer
 
     async def end(self) -> Message:
         """The session's state at the end."""
         self._thread.shutdown(wait=False)
-        return await self._state_now()
+        return await self._read_state()
 
 
 async def _awaited(reply: Any) -> Any:
@@ -623,7 +623,7 @@ async def _awaited(reply: Any) -> Any:
     return await reply if inspect.isawaitable(reply) else reply
 
 
-def _target(loaded: FoundAgent, plugins: tuple[Any, ...], app_name: str) -> Message:
+def _target(loaded: ImportedAgent, plugins: tuple[Any, ...], app_name: str) -> Message:
     """What the Runner is to run: the App with its plugins between our two, or the bare agent."""
     if loaded.app is None:
         return {
@@ -667,7 +667,7 @@ async def prewarm(plugins: tuple[Any, ...]) -> None:
     counted as the first case's duration, and would fall on several conversations at once."""
     try:
         home = modules.Home(name="prewarm", file=None, folder=None, roots=(), aliases=())
-        loaded = FoundAgent(root_agent=_prewarm_agent(), app=None, home=home, closing=None)
+        loaded = ImportedAgent(root_agent=_prewarm_agent(), app=None, home=home, closing=None)
         session = await AdkSession(loaded, plugins, {}, "prewarm").open()
         await session.turn({"parts": [{"text": "warm up"}]}, lambda _: None)
     except Exception as error:
@@ -723,7 +723,7 @@ class Host(server.Host):
     takes_history = True
 
     def __init__(self) -> None:
-        self._loaded: FoundAgent | None = None
+        self._loaded: ImportedAgent | None = None
         self._plugins: tuple[Any, ...] | None = None
         self._default_app = ""
         self._asking = False

@@ -107,7 +107,7 @@ def _agent(agent: Any) -> Message:
             :INSTRUCTION
         ],
         "settings": {name: value for name, value in settings.items() if value},
-        "tools": dict(pair for tool in _tools(agent) for pair in _told(tool)),
+        "tools": dict(pair for tool in _tools(agent) for pair in _describe_tool(tool)),
         "sub_agents": [str(_read(child, "name") or "") for child in _many(agent, "sub_agents")],
     }
 
@@ -165,7 +165,7 @@ def _value(value: Any) -> str:
         return ""
 
 
-def _told(tool: Any) -> Iterator[tuple[str, Message]]:
+def _describe_tool(tool: Any) -> Iterator[tuple[str, Message]]:
     """A tool by its name. What a toolset lists may lie on a server, and is not asked for."""
     function = tool if inspect.isroutine(tool) else _read(tool, "func")
     name = _read(tool, "name") or _read(function, "__name__") or type(tool).__name__

@@ -53,7 +53,7 @@ class LoadFailed(Exception):  # noqa: N818 - it says what happened
             reason = f"it called sys.exit({error.code!r}) while it was imported"
         elif name is not None:
             reason = f"there is no module named {name!r} for {sys.executable}. {_next_step(name)}"
-        return cls(f"{subject} cannot be loaded: {reason}", own_traceback(error))
+        return cls(f"{subject} cannot be loaded: {reason}", user_traceback(error))
 
 
 class ModelAnsweredError(Exception):
@@ -88,7 +88,7 @@ class ServiceDown(BaseException):
             f"{service_name} cannot be reached, so the agent lacks {lost}: {reason}"
         )
         super().__init__(message)
-        detail = "" if isinstance(error, str) else _plain_addresses(own_traceback(error))
+        detail = "" if isinstance(error, str) else _plain_addresses(user_traceback(error))
         self.found: dict[str, Any] = {"kind": UNREACHABLE, "message": message, "detail": detail}
 
 
@@ -131,7 +131,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     description: dict[str, Any] = {
         "kind": kind,
         "message": sentence(error),
-        "detail": own_traceback(error),
+        "detail": user_traceback(error),
     }
     if isinstance(error, SystemExit):
         description.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
@@ -202,7 +202,7 @@ def _raised_in(error: BaseException) -> CodeType | None:
     return None if frame is None else frame.tb_frame.f_code
 
 
-def own_traceback(error: BaseException) -> str:
+def user_traceback(error: BaseException) -> str:
     """The traceback without the frames of installed packages and of this worker, and then the
     error.
 

@@ -153,7 +153,7 @@ async def run(message: Message, package: str) -> Message:
         result = await asyncio.to_thread(function, *arguments)
         return _read(await result if inspect.isawaitable(result) else result, code)
     except BaseException as error:
-        return {"score": None, "error": f"{errors.sentence(error)}\n{errors.own_traceback(error)}"}
+        return {"score": None, "error": f"{errors.sentence(error)}\n{errors.user_traceback(error)}"}
 
 
 def _resolve(code: str, package: str) -> Callable[..., Any]:
@@ -229,13 +229,15 @@ def _invocation(turn: Message) -> Any:
     try:
         return eval_case.Invocation.model_validate(turn)
     except ValidationError:
-        fields = _known(turn, eval_case.Invocation)
+        fields = _supported_fields(turn, eval_case.Invocation)
         steps = fields.get("intermediate_data")
         if isinstance(steps, dict) and hasattr(eval_case, "InvocationEvent"):
             content_events = [
                 event for event in steps.get("invocation_events") or () if event.get("content")
             ]
-            events = [_known(event, eval_case.InvocationEvent) for event in content_events]
+            events = [
+                _supported_fields(event, eval_case.InvocationEvent) for event in content_events
+            ]
             fields["intermediate_data"] = (
                 {**steps, "invocation_events": events} if "invocation_events" in steps else steps
             )
@@ -244,7 +246,7 @@ def _invocation(turn: Message) -> Any:
         return eval_case.Invocation.model_validate(fields)
 
 
-def _known(fields: Message, kind: Any) -> Message:
+def _supported_fields(fields: Message, kind: Any) -> Message:
     return {key: value for key, value in fields.items() if key in kind.model_fields}
 
 

@@ -249,7 +249,7 @@ def watch_for_stalls(
                         "type": "stalled",
                         "session": session,
                         "seconds": round(seconds, 3),
-                        "where": _where(frame),
+                        "where": _user_frame(frame),
                     }
                 )
             elif reported_session and not session:
@@ -269,7 +269,7 @@ def _session_of(frame: FrameType | None) -> str:
     return ""
 
 
-def _where(frame: FrameType | None) -> str:
+def _user_frame(frame: FrameType | None) -> str:
     """The innermost function that is the user's own, and its line."""
     while frame is not None:
         if errors.is_users(frame.f_code.co_filename):

@@ -133,7 +133,7 @@ def result_of(answer: Message) -> Any:
         raise ToolRefused(str(answer["refused"]))
     error = answer.get("error")
     if isinstance(error, dict):
-        raise named_error(str(error.get("type") or "RuntimeError"), str(error.get("message") or ""))
+        raise make_error(str(error.get("type") or "RuntimeError"), str(error.get("message") or ""))
     return answer.get("response")
 
 
@@ -159,7 +159,7 @@ def failure(error: Exception) -> Message:
     return {"error": {"type": name, "message": message}}
 
 
-def named_error(name: str, message: str) -> Exception:
+def make_error(name: str, message: str) -> Exception:
     """An exception with this `message`, of a class with this name. It derives from the real class
     if that is loaded here, so that the same handlers catch it.
 
@@ -242,7 +242,7 @@ def guard(tool: Any) -> None:
         session_tools = CURRENT.get()
         if session_tools is None:
             return await original(args=args, tool_context=tool_context, **options)
-        old_actions = _seen(tool_context.actions)
+        old_actions = _action_fields(tool_context.actions)
         return await session_tools.ask(tool.name, args, kind_of(tool)).settle(
             lambda: original(args=args, tool_context=tool_context, **options),
             effects=lambda: _done(old_actions, tool_context.actions),
@@ -261,7 +261,7 @@ def kind_of(tool: Any) -> str:
     return "agent" if modules & OF_THE_AGENT else "tool"
 
 
-def _seen(actions: Any) -> Message:
+def _action_fields(actions: Any) -> Message:
     delta = actions.state_delta
     try:
         delta = copy.deepcopy(delta)
@@ -482,7 +482,7 @@ class Tools:
         tool = name or function.__name__
         signature = inspect.signature(function)
 
-        def told(positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+        def arguments_of(positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
             bound_arguments = signature.bind(*positional, **keywords)
             bound_arguments.apply_defaults()
             return dict(bound_arguments.arguments)
@@ -490,23 +490,23 @@ class Tools:
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
-            async def asking_async(*positional: Any, **keywords: Any) -> Any:
+            async def ask_first_async(*positional: Any, **keywords: Any) -> Any:
                 if self._asked is None:
                     return await function(*positional, **keywords)
-                call = self._asked.ask(tool, told(positional, keywords))
+                call = self._asked.ask(tool, arguments_of(positional, keywords))
                 return await call.settle(lambda: function(*positional, **keywords))
 
-            return asking_async
+            return ask_first_async
 
         @wraps(function)
-        def asking(*positional: Any, **keywords: Any) -> Any:
+        def ask_first(*positional: Any, **keywords: Any) -> Any:
             if self._asked is None:
                 return function(*positional, **keywords)
-            return self._asked.ask(tool, told(positional, keywords)).wait(
+            return self._asked.ask(tool, arguments_of(positional, keywords)).wait(
                 lambda: function(*positional, **keywords)
             )
 
-        return asking
+        return ask_first
 
 
 def _run(name: str, args: dict[str, Any], run: Callable[..., Any] | None) -> Any:

@@ -36,8 +36,8 @@ class Recorder:
         self._room = ROOM
         self._sizes: dict[tuple[int, str], int] = {}
         self._left_out = 0
-        self._open: dict[Any, tuple[int, float, str, Any, Asked | None]] = {}
-        self._asked: dict[str, Asked] = {}
+        self._open: dict[Any, tuple[int, float, str, Any, LastRequest | None]] = {}
+        self._asked: dict[str, LastRequest] = {}
 
     def event(self, event: Any, *, at: float) -> None:
         """The agent said or did something."""
@@ -61,7 +61,7 @@ class Recorder:
     def begin(self, kind: str, key: Any, *, agent: str, request: Any = None, **fields: Any) -> None:
         """A model is asked, or a tool is called; callbacks of the agent may still change the
         `request`."""
-        entry = {"kind": kind, "agent": agent, **fields, "at": self._now()}
+        entry = {"kind": kind, "agent": agent, **fields, "at": self._elapsed()}
         previous_record = self._asked.get(agent)
         if request is not None:
             current_request = _request(request)
@@ -70,8 +70,8 @@ class Recorder:
                 previous_record.last if previous_record else None,
                 previous_record.first if previous_record else None,
             )
-            self._asked[agent] = Asked(
-                self._entries, told=entry["request"], first=current_request, last=current_request
+            self._asked[agent] = LastRequest(
+                self._entries, request=entry["request"], first=current_request, last=current_request
             )
         if (number := self._add(entry)) is not None:
             self._open[kind, key] = (number, entry["at"], agent, request, previous_record)
@@ -81,14 +81,14 @@ class Recorder:
         if (kind, key) not in self._open:
             return
         number, at, agent, request, previous_record = self._open[kind, key]
-        fields: Message = {"s": round(self._now() - at, 3)}
+        fields: Message = {"s": round(self._elapsed() - at, 3)}
         record = self._asked.get(agent)
         # no later request uses it
         if request is not None and record is not None and record.number == number:
             record.last = _request(request)
             new = _new(record.last, previous_record.last if previous_record else None)
-            if new != record.told:
-                fields["request"] = record.told = new
+            if new != record.request:
+                fields["request"] = record.request = new
         if response is not None:
             fields["response"] = dumped(response)
         if error is not None:
@@ -121,17 +121,17 @@ class Recorder:
             self._room -= self._sizes[number, name]
         self._tell({"type": "trace", "number": number, "entry": clipped_fields})
 
-    def _now(self) -> float:
+    def _elapsed(self) -> float:
         return round(time.monotonic() - self._started, 3)
 
 
 @dataclass
-class Asked:
+class LastRequest:
     """An agent's last request: the number of its entry, the reported part, its first form and the
     sent form."""
 
     number: int
-    told: Message
+    request: Message
     first: Message
     last: Message
 
@@ -213,7 +213,7 @@ def clipped(value: Any, room: int = ROOM) -> Any:
     """The same with its texts clipped; data of files by their size; as much as there is room for in
     all."""
 
-    def told(value: Any, levels: int) -> Any:
+    def clip(value: Any, levels: int) -> Any:
         nonlocal room
         room -= 2 + (min(len(value), TEXT) if isinstance(value, str) else 0)
         if isinstance(value, str):
@@ -230,13 +230,13 @@ def clipped(value: Any, room: int = ROOM) -> Any:
             data = value.get("data")
             if "mime_type" in value and isinstance(data, (str, bytes)):
                 value = {**value, "data": f"{len(data)} characters of data"}
-            return {str(name): told(field, levels - 1) for name, field in value.items() if room > 0}
+            return {str(name): clip(field, levels - 1) for name, field in value.items() if room > 0}
         if isinstance(value, (list, tuple)):
-            return [told(element, levels - 1) for element in value if room > 0]
+            return [clip(element, levels - 1) for element in value if room > 0]
         return (
             value
             if value is None or isinstance(value, (bool, int, float))
-            else told(str(dumped(value)), levels)
+            else clip(str(dumped(value)), levels)
         )
 
-    return told(value, LEVELS)
+    return clip(value, LEVELS)

@@ -237,7 +237,9 @@ if os.fork() == 0:
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or bool(isolation.why_not()), reason="needs root and setpriv")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or bool(isolation.refusal_reason()), reason="needs root and setpriv"
+)
 @pytest.mark.usefixtures("in_this_process")
 def test_agents_are_gone_before_the_verdict_and_outputs_come_last(
     failing, monkeypatch: pytest.MonkeyPatch

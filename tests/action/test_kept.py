@@ -87,7 +87,7 @@ def test_a_job_that_is_run_again_asks_nobody_and_says_the_same(job: Job) -> None
         again, asked = job.run()
         assert (again.code, asked) == (1, 0), again.stdout
         assert again.outputs["reason"] == first.outputs["reason"]
-        assert "earlier results" in again.stdout
+        assert "reused from earlier runs" in again.stdout
 
 
 def test_where_github_signs_nothing_else_is_believed(job: Job) -> None:

@@ -291,7 +291,7 @@ def test_the_readmes_workflow_runs_twice_and_the_second_run_restores_what_the_fi
         re.MULTILINE,
     )
     assert re.search(r"\| restored: evalgate-kept-refs%pull%7%merge-\d+-1 for ", second)
-    assert "earlier results" in second
+    assert "reused from earlier runs" in second
 
     asked = tmp_path / "docker.log"
     if way == "container":

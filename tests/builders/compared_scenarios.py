@@ -13,12 +13,12 @@ from evalgate.errors import Place
 from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentDescription,
-    AskedJudge,
     BaseOrigin,
     BaseSource,
     Case,
     CaseStatus,
     Comparison,
+    CriterionJudge,
     EditKind,
     Edits,
     Finding,
@@ -221,7 +221,7 @@ def with_past(report: Report) -> Report:
             Trend(
                 criterion=name,
                 means=tuple(None if value is None else float(value) for value in each),
-                now=now[name],
+                current=now[name],
                 since="2025-12-18T03:04:05+00:00",
                 until="2026-01-01T03:04:05+00:00",
             )
@@ -268,7 +268,7 @@ def with_fingerprints(report: Report) -> Report:
         report,
         run=sides[0],
         comparison=comparison,
-        asked=(AskedJudge(criterion=MEANING, judge=asked),),
+        criterion_judges=(CriterionJudge(criterion=MEANING, judge=asked),),
     )
 
 

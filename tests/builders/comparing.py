@@ -73,7 +73,9 @@ def beside(
         runs.append(
             dataclasses.replace(run, truncated=truncated, seed=7, confirmations=tuple(again))
         )
-    sides = Sides(head=runs[0], base=runs[1], policy=policy, unpaired=unpaired or {}, shown=waiting)
+    sides = Sides(
+        head=runs[0], base=runs[1], policy=policy, unpaired=unpaired or {}, informational=waiting
+    )
     comparison = failures.compare(sides, origin=origin)
     return of(runs[0], comparison, policy=policy, links=links, waiting=waiting, **more)
 

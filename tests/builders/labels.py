@@ -4,7 +4,7 @@ undecided."""
 from __future__ import annotations
 
 from evalgate.errors import Place
-from evalgate.model import AskedJudge, CriterionCalibration, JudgeIdentity
+from evalgate.model import CriterionCalibration, CriterionJudge, JudgeIdentity
 from evalgate.wings.calibrate import agreement
 from evalgate.wings.calibrate.evidence import LabelledVerdict
 from evalgate.wings.calibrate.labels import Label, LabelLine
@@ -29,12 +29,12 @@ def labelled(words: str, *, clusters: int = 0) -> list[LabelledVerdict]:
                 human=_WORDS[human] is True,
                 place=Place(file="labels.jsonl", line=number),
             ),
-            asked=AskedJudge(criterion=MATCH, judge=JUDGE),
+            criterion_judge=CriterionJudge(criterion=MATCH, judge=JUDGE),
             passed=_WORDS[judge],
             cluster=str(number % clusters if clusters else number),
             word={"y": "valid", "n": "invalid"}.get(judge, ""),
             message="because" if judge != "?" else "the judge was out of reach",
-            shown=f"answer {number}",
+            judged_text=f"answer {number}",
         )
         for number, (human, judge) in enumerate(pairs, start=1)
     ]

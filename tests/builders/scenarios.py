@@ -462,8 +462,8 @@ def traced() -> Report:
             at=f"2026-01-0{day}T03:04:05+00:00",
             commit="6a57802d3f0f",
             kind=kind,
-            where="base branch",
-            said=kind.value,
+            place="base branch",
+            outcome=kind.value,
         )
         for day, kind in enumerate(
             (VerdictKind.PASS, VerdictKind.NOT_MEASURED, VerdictKind.PASS), 1

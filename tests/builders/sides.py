@@ -151,7 +151,7 @@ def compare_runs(
         base=base,
         policy=policy or Policy(),
         unpaired=unpaired or {},
-        shown=unreliable,
+        informational=unreliable,
         is_together=run_together,
     )
     return failures.compare(both, origin=ORIGIN)

@@ -54,7 +54,7 @@ def test_a_page_names_every_option(spec: CriterionSpec) -> None:
 
 def test_names_are_those_of_the_rows_and_of_adk() -> None:
     assert all(name == spec.name for name, spec in criteria.CRITERIA.items())
-    adks = {name for name, spec in criteria.CRITERIA.items() if not spec.ours}
+    adks = {name for name, spec in criteria.CRITERIA.items() if not spec.is_beyond_adk}
     assert len(adks) == 17  # the metrics that google-adk 2.13 registers
     assert tuple(name for name, spec in criteria.CRITERIA.items() if spec.informational) == (
         "tool_call_count_v1",

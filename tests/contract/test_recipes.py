@@ -31,7 +31,7 @@ from typing import Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
-from evalgate.criteria.judged import Asking, JudgedOptions
+from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece
 from evalgate.model import CriterionUse, TrialView, Grade, Need, NotEvaluated, Reason
@@ -47,7 +47,7 @@ def build(options: JudgedOptions, use: CriterionUse, services: CriterionServices
     return judged.with_judge(options, use, services, grade)
 
 
-def grade(evidence: TrialView, *, ask: Asking) -> Grade:
+def grade(evidence: TrialView, *, ask: Inquiry) -> Grade:
     """The share of polite answers."""
     ballots = []
     for turn in evidence.actual:
@@ -75,7 +75,7 @@ SPEC = CriterionSpec(
     options=JudgedOptions,
     build=build,
     needs=frozenset({Need.JUDGE}),
-    ours=True,
+    is_beyond_adk=True,
     verdicts=Verdicts(labels=LABELS, prompt_version=VERSION),
 )
 '''
@@ -151,7 +151,7 @@ SPEC = CriterionSpec(
     summary="share of answers that are short",
     options=Options,
     build=build,
-    ours=True,
+    is_beyond_adk=True,
 )
 '''
 

@@ -63,7 +63,7 @@ def test_what_is_no_row_comes_along() -> None:
         for table in TABLES.values()
         for name in table.model_fields.keys() - config.rows(table).keys()
     }
-    assert carried == {"gate_file", "problems", "given", "places"}
+    assert carried == {"gate_file", "problems", "explicit_options", "places"}
 
 
 def test_a_row_that_does_not_say_is_an_error() -> None:

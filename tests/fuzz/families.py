@@ -216,7 +216,9 @@ def _read_ces_app(data: bytes) -> None:
         message, problems = ces_read.parse_message(raw, each_kind, file="a", unknown=[])
         assert (message is None) == any(one.severity is Severity.ERROR for one in problems)
         if message is not None:
-            theirs = live.moved(comparable(message), ces_read.LOCAL_APP, {("tools", "t"): "a"})
+            theirs = live.move_to_app(
+                comparable(message), ces_read.LOCAL_APP, {("tools", "t"): "a"}
+            )
             for mine in ({}, _ces_seed(each_kind), theirs):
                 assert bool(live.mask(theirs, mine, shape)) == bool(
                     theirs != mine and (theirs or mine)

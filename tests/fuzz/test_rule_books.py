@@ -238,7 +238,7 @@ def decided(
                     base=book.applied(then),
                     policy=book.policy,
                     recorded=failures.recorded_of(head),
-                    shown=held,
+                    informational=held,
                 ),
                 origin=base.origin,
             )

@@ -237,7 +237,7 @@ def test_a_folder_that_the_commit_brings_along_is_not_used(
     with git.open_repository(
         workspace, environ=ENVIRON, token=None, under=tmp_path / "private"
     ) as repo:
-        found = stores.opened(
+        found = stores.open_store(
             Settings(baseline_folder=folder), repo, root=workspace, say=said.append
         )
     assert (found is not None) is used
@@ -299,7 +299,7 @@ def test_a_data_branch_is_read_once_checked_out(origin: Path, tmp_path: Path) ->
     with git.open_repository(
         workspace, environ=ENVIRON, token=None, under=tmp_path / "private"
     ) as repo:
-        store = stores.opened(
+        store = stores.open_store(
             Settings(baseline_folder=".evalgate-base"), repo, root=workspace, say=said.append
         )
         assert store is not None

@@ -23,12 +23,13 @@ from builders import packages
 
 from evalgate.system import isolation, process, python_env
 from evalgate.system.isolation import Isolation, Sandbox
-from evalgate.system.python_env import Wanted, World
+from evalgate.system.python_env import EnvironmentRequest, World
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(
-        os.geteuid() != 0 or bool(isolation.why_not()), reason="needs the system: root and setpriv"
+        os.geteuid() != 0 or bool(isolation.refusal_reason()),
+        reason="needs the system: root and setpriv",
     ),
 ]
 ROOT = Path(__file__).parents[2]
@@ -75,7 +76,7 @@ def isolated(repository: Path) -> Iterator[Isolation]:
 
 def opened(repository: Path, **environ: str) -> AbstractContextManager[Isolation]:
     private = [repository / "evalgate-report"]
-    return isolation.opened(
+    return isolation.open_sandboxes(
         [repository], cache=repository / ".cache/evalgate", private=private, environ=environ
     )
 
@@ -339,7 +340,7 @@ def test_whether_it_is_possible_is_asked_while_another_gate_ends_its_users() -> 
     other.start()
     isolation.landlock_rights.cache_clear()
     try:
-        assert [isolation.why_not() for _ in range(40)] == [""] * 40
+        assert [isolation.refusal_reason() for _ in range(40)] == [""] * 40
     finally:
         over.set()
         other.join()
@@ -424,7 +425,7 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
                 log=str,
                 sandbox=side,
             )
-            wanted = Wanted(
+            wanted = EnvironmentRequest(
                 folder=str(repository),
                 root=str(repository),
                 python=PYTHON,
@@ -521,7 +522,7 @@ def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(
             sandbox=side,
         )
         python = python_env.provide(
-            Wanted(folder=str(repository), root=str(repository)), world
+            EnvironmentRequest(folder=str(repository), root=str(repository)), world
         ).python
         said = run(
             side, python, "-c", "import hooked, sys; print(sys.base_prefix)"
@@ -577,7 +578,7 @@ def test_an_agent_that_looks_for_a_python_while_another_ones_environment_is_seal
             log=log.append,
             sandbox=side,
         )
-        wanted = Wanted(folder=str(repository), root=str(repository))
+        wanted = EnvironmentRequest(folder=str(repository), root=str(repository))
         looking = threading.Thread(target=python_env.provide, args=(wanted, world))
         looking.start()
         while not (side.installer.home / "tmp/looking").exists():

@@ -242,7 +242,7 @@ def test_private_memory_is_capped() -> None:
     started.write(b"go\n", timeout_s=1)
     ended = started.wait(20)
     assert ended == Ended(returncode=1)
-    assert b"MemoryError" in started.stderr.kept()
+    assert b"MemoryError" in started.stderr.last_bytes()
     assert not heard
 
 

@@ -72,7 +72,7 @@ def top() -> Iterator[Path]:
 def test_what_a_process_opens(top: Path, command: list[str], opened: set[str]) -> None:
     with Watch(top) as watch:
         subprocess.run(command, cwd=top, check=True, capture_output=True, timeout=30)
-        assert (watch.opened() - {"."}, watch.why_lost) == (opened - {"."}, "")
+        assert (watch.accessed_paths() - {"."}, watch.why_lost) == (opened - {"."}, "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs the system: root")
@@ -81,11 +81,12 @@ def test_another_user(top: Path) -> None:
         subprocess.run(
             ["cat", "a.txt"], cwd=top, check=True, user=isolation.NOBODYS_UID, capture_output=True
         )
-        assert watch.opened() == {"a.txt"}
+        assert watch.accessed_paths() == {"a.txt"}
 
 
 @pytest.mark.skipif(
-    os.geteuid() != 0 or bool(isolation.why_not()), reason="needs the system: root and setpriv"
+    os.geteuid() != 0 or bool(isolation.refusal_reason()),
+    reason="needs the system: root and setpriv",
 )
 def test_a_private_copy_is_watched_from_its_beginning(top: Path) -> None:
     """Closed to us and to others by its mode; what an agent does is seen, what the copying reads is
@@ -97,7 +98,7 @@ def test_a_private_copy_is_watched_from_its_beginning(top: Path) -> None:
         watches[original] = Watch(copy).__enter__()
 
     (top / ".git").mkdir()
-    with isolation.opened([top], cache=top.parent / "cache", environ={}) as sandboxes:
+    with isolation.open_sandboxes([top], cache=top.parent / "cache", environ={}) as sandboxes:
         head = sandboxes.head
         head.copies.ready.append(begin)
         place = head.copies.placed(str(top / "data"))
@@ -106,7 +107,7 @@ def test_a_private_copy_is_watched_from_its_beginning(top: Path) -> None:
             [*head.agent.prefix, "cat", f"{place}/b.txt"], check=True, capture_output=True
         )
         watches[top].close()
-        assert (watches[top].opened(), watches[top].why_lost) == ({"data/b.txt"}, "")
+        assert (watches[top].accessed_paths(), watches[top].why_lost) == ({"data/b.txt"}, "")
     assert watches.keys() == {top}
 
 
@@ -115,7 +116,7 @@ def test_nothing_is_missed_right_after_a_process_has_ended(top: Path) -> None:
     with Watch(top) as watch:
         for number in range(200):
             subprocess.run(["/bin/sh", "-c", f": > new-{number}"], cwd=top, check=True)
-            missing += {f"new-{number}"} - watch.opened()
+            missing += {f"new-{number}"} - watch.accessed_paths()
         assert (missing, watch.why_lost) == ([], "")
 
 
@@ -128,7 +129,7 @@ def test_a_burst(top: Path) -> None:
     for _ in range(10):
         with Watch(top) as watch:
             subprocess.run([sys.executable, "-c", code], cwd=top, check=True)
-            opened = watch.opened()
+            opened = watch.accessed_paths()
         if not watch.why_lost:
             assert opened == {f"data/{number}" for number in range(1000)}
             return
@@ -148,7 +149,7 @@ def test_20_000_folders(tmp_path: Path) -> None:
         subprocess.run(["cat", tmp_path / "199/98/file"], check=True, capture_output=True)
         if "max_user_watches" in watch.why_lost:
             pytest.skip("needs the system: 20,000 watches")
-        assert watch.opened() == {"199/98/file"}
+        assert watch.accessed_paths() == {"199/98/file"}
     assert seconds < 10
 
 

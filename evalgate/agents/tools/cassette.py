@@ -25,7 +25,7 @@ def args_text(args: Json) -> str:
     """Arguments as one text: keys in order, and whole numbers alike however they are written (2.0
     is 2)."""
     return json.dumps(
-        mapped_json(args, _whole),
+        mapped_json(args, _as_integer),
         sort_keys=True,
         ensure_ascii=False,
         separators=(",", ":"),
@@ -79,7 +79,7 @@ def _has_pieces(pieces: Sequence[str], text: str) -> bool:
     return True
 
 
-def _whole(value: Any) -> Any:
+def _as_integer(value: Any) -> Any:
     is_whole = isinstance(value, float) and value.is_integer() and abs(value) < EXACT_FLOATS
     return int(value) if is_whole else value
 

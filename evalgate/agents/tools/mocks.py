@@ -13,9 +13,9 @@ from pydantic import Field, ValidationError, model_validator
 
 from evalgate import errors
 from evalgate.agents.base import (
-    AskedCall,
     CallKind,
     ErrorWire,
+    PendingCall,
     Replied,
     RunTool,
     ToolAnswer,
@@ -188,7 +188,7 @@ class MockRules:
         self._luck = f"{seed}:{key}"
         self._served: dict[RuleName, int] = {}
 
-    def answer(self, call: AskedCall, *, nth: int) -> Replied | RunTool | None:
+    def answer(self, call: PendingCall, *, nth: int) -> Replied | RunTool | None:
         """The answer of the first rule that holds for the `nth` such call, or None."""
         for name, rule in self.for_tool(call.tool):
             if rule.times is not None and self._served.get(name, 0) >= rule.times:
@@ -212,7 +212,9 @@ class MockRules:
         fit it."""
         names = [name for name in self._mocks.tools if name == tool]
         names += [
-            name for name in self._mocks.tools if name != tool and json_match.named(tool, [name])
+            name
+            for name in self._mocks.tools
+            if name != tool and json_match.matches_any(tool, [name])
         ]
         for name in names:
             for number, rule in enumerate(self._mocks.tools[name]):
@@ -271,7 +273,7 @@ class ConversationTools:
             if setup is not previous_setup:  # a scenario has the same for all of its turns
                 self._setup, self._own = setup, rules
 
-    def answer(self, call: AskedCall) -> ToolAnswer:
+    def answer(self, call: PendingCall) -> ToolAnswer:
         """See agents.base.TrialTools."""
         args: Json = cassette.redacted(call.args, self._redact)
         same = (call.tool, cassette.args_text(args))
@@ -307,7 +309,7 @@ class ConversationTools:
             case _:
                 assert_never(self._mode)
 
-    def keep(self, call: AskedCall, reply: ToolReply) -> None:
+    def keep(self, call: PendingCall, reply: ToolReply) -> None:
         """See agents.base.TrialTools."""
         redact, error = self._redact, reply.error
         redacted_reply = ToolReply(

@@ -76,12 +76,12 @@ class Toolbox:
             cassette=name,
             keep=lambda entries: self._keep(key, name, entries),
             redact=self._redact,
-            turn_rules=partial(self._own_rules, key, case)
+            turn_rules=partial(self._case_rules, key, case)
             if case is not None and case.setups
             else None,
         )
 
-    def _own_rules(self, key: TrialKey, case: Case, turn: int) -> tuple[TurnSetup, MockRules]:
+    def _case_rules(self, key: TrialKey, case: Case, turn: int) -> tuple[TurnSetup, MockRules]:
         setup = case.setup_of(turn)
         rules = MockFile.model_validate(
             {"tools": {name: list(tool_rules) for name, tool_rules in setup.tools.items()}}
@@ -114,7 +114,7 @@ def file_of(folder: str, suite: str, case_id: str) -> str:
 
 def within(root: Path, name: str) -> Path:
     """The path of a file in a checkout. Raises CassetteError if a link leads out of it."""
-    reason = places.why_not(root, name, trusted=True)
+    reason = places.refusal_reason(root, name, trusted=True)
     if reason:
         raise CassetteError(f"its path {reason}")
     return root / name
@@ -193,7 +193,7 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     outside = {
         name[:200]: reason
         for name in (rule.cassettes, rule.mocks)
-        if (reason := places.why_not(root, name))
+        if (reason := places.refusal_reason(root, name))
     }
     if outside:
         return [

@@ -277,7 +277,7 @@ def _ask_agent(
         agent=use,
     )
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    with agents_opening.opened(
+    with agents_opening.open_agents(
         (suite,), settings, context, root=settings.root, judge_keys=judge_keys
     ) as open_agents:
         try:

@@ -248,7 +248,7 @@ def _walk(span: Span) -> Iterator[Span]:
 
 def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
     models = _models(inside)
-    question = _asked(top) or next((text for span in models if (text := _asked(span))), "")
+    question = _user_text(top) or next((text for span in models if (text := _user_text(span))), "")
     if not question:
         return None
     answer = _answer(top)
@@ -264,7 +264,7 @@ def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
 def _models(inside: Sequence[Span]) -> list[Span]:
     """The spans of models that answered. One call may have two, one in the other: google-adk's, and
     that of its client, which is left out."""
-    models = [span for span in inside if span.kind() == "model" and _said(span)]
+    models = [span for span in inside if span.kind() == "model" and _answer_parts(span)]
     within: set[int] = set()
     for span in models:
         if id(span) not in within:  # outer ones come first; each span is looked at once
@@ -276,7 +276,7 @@ def _steps(
     model_spans: Sequence[Span], tool_spans: Sequence[Span], *, answer: str
 ) -> list[StepEvent]:
     """What models said and tools did, in order of time. Raises _OrderUnknown."""
-    parts_by_span = {id(span): _said(span) for span in model_spans}
+    parts_by_span = {id(span): _answer_parts(span) for span in model_spans}
     executions = {id(span): _executed(span) for span in tool_spans}
     requested_calls = [
         (span.start, part)
@@ -358,7 +358,7 @@ def _step(author: str, parts: Sequence[Part], *, role: str, final: bool = False)
     return StepEvent(author=author, content=Content(parts=tuple(parts), role=role), final=final)
 
 
-def _asked(span: Span) -> str:
+def _user_text(span: Span) -> str:
     """The user's last message before a span began; empty if it is not known."""
     texts = [text for role, text in _heard(span) if role == "user" and text]
     if texts:
@@ -380,7 +380,7 @@ def _heard(span: Span) -> Iterator[tuple[str, str]]:
         yield str(message.get("message.role")), _flat_text(message)
 
 
-def _said(span: Span) -> list[Part]:
+def _answer_parts(span: Span) -> list[Part]:
     """What a model answered: texts and calls."""
     messages = _items(span.first("gen_ai.output.messages"))
     response = _get(span.first("gcp.vertex.agent.llm_response"), "content")
@@ -414,11 +414,11 @@ def _executed(span: Span) -> tuple[ToolCall, ToolResponse]:
     ):
         output = output["response"]  # google.genai's FunctionResponse
     response = output if isinstance(output, dict) or output is None else {"result": output}
-    call = _call(name, _given(span) if args is None else args, call_id)
+    call = _call(name, _tool_input(span) if args is None else args, call_id)
     return call, ToolResponse(name=call.name, response=response, id=call.id)
 
 
-def _given(span: Span) -> Any:
+def _tool_input(span: Span) -> Any:
     """What OpenInference says that a tool was given. `tool.parameters` is that in google-adk, Agno
     and Pydantic AI, and the schema of it in OpenAI's Agents SDK, CrewAI, LlamaIndex and
     smolagents."""

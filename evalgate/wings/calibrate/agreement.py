@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 
 from evalgate.model import (
-    AskedJudge,
     Calibration,
     Confusion,
     ConfusionKind,
     CriterionCalibration,
+    CriterionJudge,
     Example,
     Interval,
     JudgeIdentity,
@@ -130,7 +130,7 @@ CLIP = 400
 
 
 def calibrate(
-    criterion_judge: AskedJudge, verdicts: Sequence[LabelledVerdict], *, seed: int
+    criterion_judge: CriterionJudge, verdicts: Sequence[LabelledVerdict], *, seed: int
 ) -> CriterionCalibration:
     """Everything that the labels of one criterion say of one judge."""
     of_kind = {
@@ -167,11 +167,11 @@ def _example(verdict: LabelledVerdict, kind: ConfusionKind) -> Example:
     return Example(
         kind=kind,
         line=verdict.label.place.line or 0,
-        where="" if line.where is None else f"{line.where}, turn {line.turn or 1}",
+        where="" if line.trial_key is None else f"{line.trial_key}, turn {line.turn or 1}",
         subject=_clipped(line.subject),
         human=line.word,
         judge=verdict.word,
-        shown=_clipped(verdict.shown),
+        shown=_clipped(verdict.judged_text),
         rationale=_clipped(verdict.message),
         note=_clipped(line.note),
     )
@@ -252,7 +252,7 @@ def fault_of(
             if candidate.criterion == criterion
         ]
         if not candidates:
-            return "calibration-missing", f"there are no labels for {_named(judge)}"
+            return "calibration-missing", f"there are no labels for {_judge_label(judge)}"
         changes = "; ".join(judge_changes(judge, candidates[0].judge)[:2])
         return (
             "calibration-of-another-judge",
@@ -263,12 +263,12 @@ def fault_of(
     ):
         return None
     if criterion_calibration.kappa is None:
-        lacking = f"kappa of {_named(judge)} cannot be computed from its labels; at least {min_kappa:g} is required"
+        lacking = f"kappa of {_judge_label(judge)} cannot be computed from its labels; at least {min_kappa:g} is required"
         return "calibration-below-minimum", lacking
     low, high = criterion_calibration.kappa.interval.low, criterion_calibration.kappa.interval.high
     about = f"{low:.2f} to {high:.2f}, {words.counted(criterion_calibration.matrix.total, 'label')}"
     value = words.score(criterion_calibration.kappa.value, beside=min_kappa)
-    message = f"{_named(judge)} has a judge-human kappa of {value} ({about}); at least {min_kappa:g} is required"
+    message = f"{_judge_label(judge)} has a judge-human kappa of {value} ({about}); at least {min_kappa:g} is required"
     return "calibration-below-minimum", message
 
 
@@ -293,7 +293,7 @@ def doubts(
     return sentences
 
 
-def _named(judge: JudgeIdentity) -> str:
+def _judge_label(judge: JudgeIdentity) -> str:
     return f"`{judge.model}` (prompt {judge.prompt_version or 'unknown'})"
 
 
@@ -342,7 +342,7 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
             for caveat in caveats(criterion)
         ),
         *(f"note: {note}" for note in notes),
-        *(line for criterion in calibration.criteria for line in _shown_examples(criterion)),
+        *(line for criterion in calibration.criteria for line in _example_lines(criterion)),
     ]
     return workflow_commands.disarm("\n".join(lines)) + "\n"
 
@@ -364,7 +364,7 @@ def _rate(rate: Rate | None) -> str:
     return f"{rate.value:.2f} ({rate.interval.low:.2f} to {rate.interval.high:.2f})"
 
 
-def _shown_examples(criterion: CriterionCalibration) -> Iterator[str]:
+def _example_lines(criterion: CriterionCalibration) -> Iterator[str]:
     for kind, title in KINDS.items():
         examples = [example for example in criterion.examples if example.kind is kind]
         if not examples:

@@ -92,7 +92,7 @@ def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | N
     path = Path(settings.root, rule.calibration)
     if not path.exists():
         return None, None
-    data = walk.read_named(path, label=rule.calibration)
+    data = walk.read_user_file(path, label=rule.calibration)
     if isinstance(data, Problem):
         message = f"the calibration {data.message.removeprefix('the file ')}"
     else:

@@ -79,7 +79,7 @@ def calibrate(
         if labels_file.is_relative_to(settings.root)
         else labels_file
     )
-    data = walk.read_named(labels_file, label=display_path.as_posix())
+    data = walk.read_user_file(labels_file, label=display_path.as_posix())
     text = plain.decode(data, file=display_path.as_posix())
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
@@ -95,9 +95,9 @@ def calibrate(
         )
     groups: defaultdict[str, list[LabelledVerdict]] = defaultdict(list)
     for verdict in judged.verdicts:
-        groups[repr(verdict.asked)].append(verdict)
+        groups[repr(verdict.criterion_judge)].append(verdict)
     calibrations = [
-        agreement.calibrate(group[0].asked, group, seed=SEED) for group in groups.values()
+        agreement.calibrate(group[0].criterion_judge, group, seed=SEED) for group in groups.values()
     ]
     if not any(criterion.matrix.total for criterion in calibrations):
         reason = next((verdict.message for verdict in judged.verdicts if verdict.message), "")
@@ -150,7 +150,7 @@ def _ask(
     }
     only = _suite(uses_by_digest.values())
     insist(judges.missing([only], judges.defaults_of(settings), environ))
-    with judges.opened_panel(settings, [only], environ=environ, cache=cache, say=say) as panel:
+    with judges.open_panel(settings, [only], environ=environ, cache=cache, say=say) as panel:
         if panel is None:
             raise ConfigError(
                 "`skip-judged` is set; calibration needs a judge",
@@ -254,7 +254,7 @@ def _from_results(read: LabelsReading, path: Path) -> Judged:
     verdicts, problems = evidence.find_verdicts(read.labels, file.read_results(path))
     insist([*read.problems, *problems])
     notes = evidence.other_prompts(verdicts)
-    elsewhere = sum(label.line.where is None for label in read.labels)
+    elsewhere = sum(label.line.trial_key is None for label in read.labels)
     if elsewhere:
         lines = words.counted(elsewhere, "label has", "labels have")
         notes.insert(

@@ -13,7 +13,7 @@ from evalgate.formats import fingerprints
 from evalgate.formats.adk_shapes import RubricWire
 from evalgate.judges import prompting
 from evalgate.model import (
-    AskedJudge,
+    CriterionJudge,
     CriterionUse,
     Grade,
     Invocation,
@@ -49,15 +49,15 @@ class LabelledVerdict:
     """A label beside what the judge said of the same thing.
 
     `passed` None: it could not decide, and `message` says why. `word`: the judge's label.
-    `cluster`: what moves together (the case). `shown`: the judged text, for people."""
+    `cluster`: what moves together (the case). `judged_text`: the judged text, for people."""
 
     label: Label
-    asked: AskedJudge
+    criterion_judge: CriterionJudge
     passed: bool | None
     cluster: str
     word: str = ""
     message: str = ""
-    shown: str = ""
+    judged_text: str = ""
 
 
 class LabelProblem(Exception):  # noqa: N818 - it is one of many, and told with them
@@ -112,7 +112,7 @@ def _judged(
     """The subject, the turn (None for a verdict on the whole) and the judge of a label. Raises
     LabelProblem."""
     subject, count, turn = _subject(label, use, evidence), len(evidence.actual), label.line.turn
-    if _row_of(use)[1].whole:
+    if _row_of(use)[1].is_of_conversation:
         turn = None
     elif count == 1:
         turn = 1
@@ -130,7 +130,7 @@ def _judged(
 def recorded(label: Label, stored: Stored | None) -> TrialView:
     """The conversation that a label names. Raises LabelProblem if it is missing, or is not the
     labelled one."""
-    trial_key = label.line.where
+    trial_key = label.line.trial_key
     if stored is None or trial_key is None:
         hint = "Set `--conversations` to a results.json, or run the gate once."
         raise LabelProblem(NOWHERE, "no results.json with the conversation", hint)
@@ -139,14 +139,14 @@ def recorded(label: Label, stored: Stored | None) -> TrialView:
         raise LabelProblem(
             NOWHERE,
             f"results.json has no suite `{trial_key.suite}`",
-            meant(trial_key.suite, suites),
+            name_hint(trial_key.suite, suites),
         )
     cases = {case.case_id: case for case in suites[trial_key.suite].eval_set.cases}
     if trial_key.case_id not in cases:
         raise LabelProblem(
             NOWHERE,
             f"`{trial_key.suite}` has no case `{trial_key.case_id}`",
-            meant(trial_key.case_id, cases),
+            name_hint(trial_key.case_id, cases),
         )
     transcript = stored.outcomes.find(trial_key)
     if transcript is None:
@@ -179,8 +179,8 @@ def _use_of(label: Label, uses: Mapping[str, CriterionUse], evidence: TrialView)
     """How the gate uses the label's criterion: in its suite, or in all that use it alike. Raises
     LabelProblem."""
     line = label.line
-    if line.where is not None and line.where.suite in uses:
-        return uses[line.where.suite]
+    if line.trial_key is not None and line.trial_key.suite in uses:
+        return uses[line.trial_key.suite]
     distinct = _distinct(uses.values())
     if len(distinct) > 1 and line.subject:
         knowing = [
@@ -218,7 +218,7 @@ def _subject(label: Label, use: CriterionUse, evidence: TrialView) -> str:
     # it has properties of its own, and no others
     if text is None and Need.RUBRICS not in spec.needs:
         message = f"`{use.name}` has no property `{subject[:80]}`"
-        raise LabelProblem("label-subject-unknown", message, meant(subject, names))
+        raise LabelProblem("label-subject-unknown", message, name_hint(subject, names))
     return text or subject
 
 
@@ -229,7 +229,7 @@ def _row_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
     return spec, spec.verdicts
 
 
-def meant(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
+def name_hint(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
     """A hint for a name that is not among `names`."""
     return words.did_you_mean(
         name, names, otherwise=f"There are {words.listed(f'`{candidate}`' for candidate in names)}."
@@ -277,12 +277,12 @@ def only_turn(evidence: TrialView, turn: int) -> TrialView:
 
 def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
     """The label beside what the grade says of the same thing."""
-    passed, word, message = said_of(
+    passed, word, message = read_grade(
         grade, _row_of(item.use)[1], turn=item.turn, subject=item.subject
     )
     actual = item.evidence.actual
     judged = actual if item.turn is None else actual[item.turn - 1 : item.turn]
-    trial_key = item.label.line.where
+    trial_key = item.label.line.trial_key
     cluster = (
         f"{trial_key.suite}:{trial_key.case_id}"
         if trial_key
@@ -290,16 +290,16 @@ def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
     )
     return LabelledVerdict(
         label=item.label,
-        asked=AskedJudge(criterion=item.use.name, judge=item.judge),
+        criterion_judge=CriterionJudge(criterion=item.use.name, judge=item.judge),
         passed=passed,
         word=word,
         message=message,
         cluster=cluster,
-        shown=prompting.answer_of(actual[(item.turn or 0) - 1]),
+        judged_text=prompting.answer_of(actual[(item.turn or 0) - 1]),
     )
 
 
-def said_of(
+def read_grade(
     grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str
 ) -> tuple[bool | None, str, str]:
     """What a grade says of a turn (None: of any), a rubric or a sentence: yes, no or None, its
@@ -357,7 +357,7 @@ def find_verdicts(
     uses = {(suite.key, use.name): use for suite in stored.run.suites for use in suite.criteria}
     graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
     for label in labels:
-        trial_key, name = label.line.where, label.line.criterion
+        trial_key, name = label.line.trial_key, label.line.criterion
         if trial_key is None:
             continue
         try:
@@ -382,7 +382,8 @@ def other_prompts(verdicts: Sequence[LabelledVerdict]) -> list[str]:
     sentence each."""
     notes = []
     for name, version in dict.fromkeys(
-        (verdict.asked.criterion, verdict.asked.judge.prompt_version) for verdict in verdicts
+        (verdict.criterion_judge.criterion, verdict.criterion_judge.judge.prompt_version)
+        for verdict in verdicts
     ):
         spec = labels.labelled_spec(name)
         current_version = (

@@ -62,7 +62,7 @@ class LabelPlace(Wire):
     turn: int | None = Field(default=None, ge=1)
 
     @property
-    def where(self) -> TrialKey | None:
+    def trial_key(self) -> TrialKey | None:
         """The trial."""
         is_complete = self.suite and self.case
         return (
@@ -172,9 +172,9 @@ def _same_labels(labels: Iterable[Label]) -> Iterator[Problem]:
     first_labels: dict[str, Label] = {}
     for label in labels:
         line, evidence = label.line, label.evidence
-        texts = None if evidence is None or line.where else (evidence.actual, evidence.expected)
+        texts = None if evidence is None or line.trial_key else (evidence.actual, evidence.expected)
         # repr of frozen values: evidence holds JSON, which cannot be hashed
-        key = repr((line.criterion, line.where, line.turn, line.subject, line.answer, texts))
+        key = repr((line.criterion, line.trial_key, line.turn, line.subject, line.answer, texts))
         first_label = first_labels.setdefault(key, label)
         if first_label is label:
             continue
@@ -304,7 +304,7 @@ def _lack(line: LabelLine, spec: CriterionSpec, verdicts: Verdicts) -> tuple[str
 
 
 def _missing_evidence(line: LabelLine, spec: CriterionSpec) -> tuple[str, str] | None:
-    if line.where is not None:
+    if line.trial_key is not None:
         return None
     if Need.SCENARIO in spec.needs:
         return "what is judged needs its scenario", "Give `suite` and `case` of results.json."
@@ -377,7 +377,7 @@ def _about(
     trial: GradedTrial, spec: CriterionSpec, evidence: TrialView, finding: Finding
 ) -> JsonObject:
     """The texts that a person reads first, then their source, then what else the judge sees."""
-    is_whole = spec.verdicts is not None and spec.verdicts.whole
+    is_whole = spec.verdicts is not None and spec.verdicts.is_of_conversation
     at = len(evidence.actual) if finding.turn is None or is_whole else finding.turn
     judged = evidence.actual[at - 1]
     line: JsonObject = {

@@ -99,7 +99,7 @@ def eval_sets(
         app = apps.get(folder) or apps.setdefault(folder, _app(library, folder))
         cases: dict[str, Case] = {}
         for resource in runnable:
-            reason = why_not_run(resource.message)
+            reason = not_run_reason(resource.message)
             if reason:
                 message = f"the evaluation {resource.title!r} is not run: {reason}"
                 ids = (selected_ids or {}).get(file)
@@ -144,7 +144,7 @@ def _app(library: Library, folder: str) -> _App:
     )
 
 
-def why_not_run(message: Proto) -> str:
+def not_run_reason(message: Proto) -> str:
     """Why an evaluation is not run: it needs more than text."""
     for submessage in shapes.messages_in(message, beside=shapes.Result):
         for name in type(submessage).model_fields:
@@ -227,7 +227,9 @@ def _invocation(turn: GoldenTurn) -> Invocation:
     answer = None if last is None else events.pop(last).content
     is_told = events or any(expectation.no_tool_calls is not None for expectation in expected)
     return Invocation(
-        user_content=_said(turn), final_response=answer, events=tuple(events) if is_told else None
+        user_content=_user_content(turn),
+        final_response=answer,
+        events=tuple(events) if is_told else None,
     )
 
 
@@ -236,7 +238,7 @@ def _happening(
 ) -> list[Part] | None:
     """The actions of the agent or its tools if all is as expected. `answered`: the tools with an
     expected response: their mocks add nothing."""
-    match getattr(expected, shapes.given_of(expected), None):
+    match getattr(expected, shapes.present_field(expected), None):
         case Message(chunks=chunks):
             parts = [part for chunk in chunks for part in _plain(chunk)]
             return parts if parts or not chunks else None
@@ -271,7 +273,7 @@ def _literal(args: Json) -> JsonObject:
     return literals
 
 
-def _said(turn: GoldenTurn) -> Content:
+def _user_content(turn: GoldenTurn) -> Content:
     parts: list[Part] = []
     for step in turn.steps:
         user_input = step.user_input or SessionInput()
@@ -398,7 +400,7 @@ def _criteria_of_golden(plan: Plan) -> Iterator[str]:
         yield SIMILARITY
     if any(plan.assesses_hallucination(turn) for turn in plan.turns):
         yield HALLUCINATION
-    if plan.named:
+    if plan.conversation_expectations:
         yield NAMED
 
 
@@ -478,7 +480,7 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
         yield SIMILARITY
     if plan.assesses_hallucination(None):
         yield HALLUCINATION
-    if plan.named:
+    if plan.conversation_expectations:
         yield NAMED
     if plan.judges_goal:
         yield GOAL

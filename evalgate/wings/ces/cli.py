@@ -41,7 +41,7 @@ def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> 
     differences = relaxed = 0
     for difference in resource_differences:
         label = f"{difference.kind} {difference.title}"
-        relaxing = {relaxation.path: relaxation.why for relaxation in difference.relaxations}
+        relaxing = {relaxation.path: relaxation.reason for relaxation in difference.relaxations}
         if difference.only_in:
             differences += 1
             click.echo(

@@ -33,7 +33,9 @@ class FieldChange:
     is_last: bool = False
 
     def __str__(self) -> str:
-        return f"{path_text(self.path) or '(whole)'}: {shown(self.old)} -> {shown(self.new)}"
+        return (
+            f"{path_text(self.path) or '(whole)'}: {value_text(self.old)} -> {value_text(self.new)}"
+        )
 
 
 @frozen_dataclass
@@ -41,13 +43,13 @@ class Relaxation:
     """A change after which less is asked, and why."""
 
     path: Path
-    why: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"{path_text(self.path) or '(whole)'}: {self.why}"
+        return f"{path_text(self.path) or '(whole)'}: {self.reason}"
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value in one line."""
     if value is MISSING:
         return repr(value)
@@ -191,24 +193,24 @@ def relaxations(field_changes: Sequence[FieldChange]) -> list[Relaxation]:
     unless they let something pass: a call or an answer that was not expected, a tool that gets a
     mocked answer, words of the user, variables."""
     return [
-        Relaxation(path=change.path, why=reason)
+        Relaxation(path=change.path, reason=reason)
         for change in field_changes
-        for reason in _why(change)
+        for reason in _reasons(change)
     ]
 
 
 def removed(kind: str, path: Path = ()) -> Relaxation:
     """The relaxation that it is to delete a resource."""
-    return Relaxation(path=path, why=f"the {kind} is removed")
+    return Relaxation(path=path, reason=f"the {kind} is removed")
 
 
-def _why(change: FieldChange) -> Iterator[str]:
+def _reasons(change: FieldChange) -> Iterator[str]:
     """The reasons why a change relaxes, if any."""
     keys = [step for step in change.path if isinstance(step, str)]
     last = keys[-1] if keys else ""
     within = isinstance(change.new, dict | list) or isinstance(change.old, dict | list)
     if _STRUCTS.intersection(keys[:-1]) and change.old is not MISSING:  # any name is allowed here
-        yield _why_of_content(change, keys)
+        yield _content_reason(change, keys)
     elif last in _THRESHOLDS and not within:
         old, new = (
             _THRESHOLDS[last] if threshold is MISSING else threshold
@@ -217,7 +219,7 @@ def _why(change: FieldChange) -> Iterator[str]:
         if new < old:
             yield f"the threshold is lowered from {old:g} to {new:g}"
     elif last in _STRICTNESS and not within:
-        yield from _why_of_enum(last, change)
+        yield from _enum_reasons(last, change)
     elif last.startswith("enable") and not within:
         if change.new is not True and change.old is not False:
             yield "the metric is switched off"
@@ -225,11 +227,11 @@ def _why(change: FieldChange) -> Iterator[str]:
         if change.new is True:
             yield "the expectation is not evaluated"
     elif _is_setting(last) and within:
-        yield from _why_of_settings(change)
+        yield from _settings_reasons(change)
     elif change.old is MISSING:
-        yield from _why_of_added(change, keys)
+        yield from _addition_reasons(change, keys)
     elif _ASKED.intersection(keys) and not _FREE.intersection(keys[-1:]):
-        yield _why_of_content(change, keys)
+        yield _content_reason(change, keys)
 
 
 def _is_setting(key: str) -> bool:
@@ -238,7 +240,7 @@ def _is_setting(key: str) -> bool:
     )
 
 
-def _why_of_enum(name: str, change: FieldChange) -> Iterator[str]:
+def _enum_reasons(name: str, change: FieldChange) -> Iterator[str]:
     old, new = (
         "" if choice is MISSING or "UNSPECIFIED" in str(choice) else str(choice)
         for choice in (change.old, change.new)
@@ -251,7 +253,7 @@ def _why_of_enum(name: str, change: FieldChange) -> Iterator[str]:
         yield f"{goal}{name} becomes {new or 'unspecified'}, was {old or 'unspecified'}"
 
 
-def _why_of_settings(change: FieldChange) -> Iterator[str]:
+def _settings_reasons(change: FieldChange) -> Iterator[str]:
     """Of settings that come or go whole: each value of theirs against what it means that it is
     absent."""
     old, new = ({} if settings is MISSING else settings for settings in (change.old, change.new))
@@ -267,17 +269,17 @@ def _why_of_settings(change: FieldChange) -> Iterator[str]:
             new=setting_change.new,
         )
         if isinstance(setting_change.new, dict) or isinstance(setting_change.old, dict):
-            yield from _why_of_settings(inner)
+            yield from _settings_reasons(inner)
         elif not (
             setting_change.path
             and str(setting_change.path[-1]).startswith("enable")
             and setting_change.old is True
             and change.new is MISSING
         ):
-            yield from _why(inner)
+            yield from _reasons(inner)
 
 
-def _why_of_added(change: FieldChange, keys: Sequence[str]) -> Iterator[str]:
+def _addition_reasons(change: FieldChange, keys: Sequence[str]) -> Iterator[str]:
     """What is added may let pass what did not pass before."""
     new, last = change.new, keys[-1] if keys else ""
     fields = new if isinstance(new, dict) else {}
@@ -300,18 +302,18 @@ def _why_of_added(change: FieldChange, keys: Sequence[str]) -> Iterator[str]:
         return  # other calls and answers do no harm there
     if not _ONLY_MORE.isdisjoint(fields.get("expectation", {})):
         return
-    yield f"the {_what(change.new, keys)} is added: what failed without it may pass"
+    yield f"the {_noun(change.new, keys)} is added: what failed without it may pass"
 
 
-def _why_of_content(change: FieldChange, keys: Sequence[str]) -> str:
+def _content_reason(change: FieldChange, keys: Sequence[str]) -> str:
     """What was asked or expected and is not so any more."""
-    noun = _what(change.old, keys)
+    noun = _noun(change.old, keys)
     return (
         f"the {noun} is removed" if change.new is MISSING else f"the {noun} is replaced by another"
     )
 
 
-def _what(value: Any, keys: Sequence[str]) -> str:
+def _noun(value: Any, keys: Sequence[str]) -> str:
     """What a value is that is asked or expected."""
     last = keys[-1]
     if "args" in keys:

@@ -19,7 +19,7 @@ from evalgate.criteria.base import (
     NoOptions,
     Verdicts as Words,
 )
-from evalgate.criteria.judged import Asking, JudgedOptions
+from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
@@ -38,14 +38,14 @@ from evalgate.model import (
 )
 from evalgate.text import words
 from evalgate.wings.ces import cases, outcomes
-from evalgate.wings.ces.outcomes import Asked, Check, Group, Kind, Plan, Verdict, Verdicts
+from evalgate.wings.ces.outcomes import Check, Group, JudgeQuestion, Kind, Plan, Verdict, Verdicts
 from evalgate.wings.ces.shapes import GoldenResult, Outcome, ScenarioResult
 
 NOT_OF_CES = NotEvaluated(reason=Reason.NOT_APPLICABLE, message="the case is no CES evaluation")
 
 
 def plan_of(evidence: TrialView) -> Plan:
-    """The evaluation of a case of CES, which `why_unready` has let through."""
+    """The evaluation of a case of CES, which `unready_reason` has let through."""
     assert evidence.case.ces is not None
     return Plan.read(evidence.case.ces)
 
@@ -60,9 +60,9 @@ def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResu
     )
 
 
-def why_unready(evidence: TrialView) -> NotEvaluated | None:
+def unready_reason(evidence: TrialView) -> NotEvaluated | None:
     """The reason why a trial cannot be scored, if any."""
-    return NOT_OF_CES if evidence.case.ces is None else judged.why_unready(evidence)
+    return NOT_OF_CES if evidence.case.ces is None else judged.unready_reason(evidence)
 
 
 # --- what was said of it
@@ -90,7 +90,7 @@ def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) ->
         grade = grades.get(name)
         for number, finding in enumerate(grade.findings if grade else ()):
             score = None if finding.score is None else int(finding.score)
-            verdicts[outcomes.named_key(number, kind)] = Verdict(
+            verdicts[outcomes.expectation_key(number, kind)] = Verdict(
                 score=score, explanation=finding.text
             )
     return verdicts
@@ -104,7 +104,7 @@ def grade_expectations(evidence: TrialView) -> Grade:
     """The share of expectations met, of those that nobody needs a judge for: calls, responses,
     transfers, variables, literal answers; by turn the share of expected tools called, and what was
     not expected at all."""
-    unready = why_unready(evidence)
+    unready = unready_reason(evidence)
     if unready is not None:
         return unready
     plan = plan_of(evidence)
@@ -206,7 +206,7 @@ _KINDS: Final[Mapping[str, frozenset[Kind]]] = {
 }
 
 
-def grade_judged(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
+def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     """The share of what only a judge can tell that passes, each asked about by itself and by its
     own threshold; unknown as soon as one verdict is, unless something failed."""
     plan = plan_of(evidence)
@@ -218,7 +218,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
     sampled_requests = [_ballot(question, evidence.actual, ask) for question in questions]
     results = ask.panel.vote_all(sampled_requests)
     replies = [
-        _told(question, result, sampled_request)
+        _verdict_of(question, result, sampled_request)
         for question, result, sampled_request in zip(
             questions, results, sampled_requests, strict=True
         )
@@ -247,8 +247,8 @@ def _is_unasked(finding: Finding, judge_findings: Sequence[Finding]) -> bool:
     )
 
 
-def _told(
-    question: Asked, result: VoteResult, sampled_request: SampledRequest
+def _verdict_of(
+    question: JudgeQuestion, result: VoteResult, sampled_request: SampledRequest
 ) -> tuple[Verdict, Finding, NotEvaluated | None]:
     item = result.items[""]
     turn = question.turn + 1 if question.turn >= 0 else None
@@ -334,7 +334,7 @@ code.
 The verdict is one of these words: {listed}."""
 
 
-def _ballot(question: Asked, actual: Sequence[Invocation], ask: Asking) -> SampledRequest:
+def _ballot(question: JudgeQuestion, actual: Sequence[Invocation], ask: Inquiry) -> SampledRequest:
     scores = _WORDS[question.kind]
     labels = {word: score in question.passes for word, score in scores.items()}
     parse: Callable[[str], Mapping[str, Vote]] = lambda text: prompting.parse_label(text, labels)  # noqa: E731 - typed here, where it is chosen
@@ -342,7 +342,7 @@ def _ballot(question: Asked, actual: Sequence[Invocation], ask: Asking) -> Sampl
 
 
 def ask_verdict(
-    question: Asked, actual: Sequence[Invocation], labels: Mapping[str, bool]
+    question: JudgeQuestion, actual: Sequence[Invocation], labels: Mapping[str, bool]
 ) -> Question:
     """The question to a judge."""
     return prompting.build_question(
@@ -355,7 +355,7 @@ def ask_verdict(
     )
 
 
-def _pieces(question: Asked, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
+def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
     texts: dict[str, str] = {}
     match question.kind:
         case Kind.ANSWER:
@@ -392,14 +392,21 @@ def _pieces(question: Asked, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
 # ---------------------------------------------------------------
 
 
-def grade_listed(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
+def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     """The share of the properties that the conversation has, asked about at once. A goal counts as
     reached only after those before it."""
     plan = plan_of(evidence)
     if name == cases.NAMED:
-        texts = [plan.prompts.get(expectation.rpartition("/")[2], "") for expectation in plan.named]
+        texts = [
+            plan.prompts.get(expectation.rpartition("/")[2], "")
+            for expectation in plan.conversation_expectations
+        ]
         lost = next(
-            (expectation for expectation, text in zip(plan.named, texts, strict=True) if not text),
+            (
+                expectation
+                for expectation, text in zip(plan.conversation_expectations, texts, strict=True)
+                if not text
+            ),
             None,
         )
         if lost is not None:
@@ -440,7 +447,7 @@ def build(
     rule: Callable[..., Grade],
 ) -> Criterion:
     """The criterion that grades by `rule`, which asks a judge."""
-    return judged.with_judge(options, use, services, rule, unready=why_unready)
+    return judged.with_judge(options, use, services, rule, unready=unready_reason)
 
 
 def _spec(name: str, summary: str, rule: Callable[..., Grade], verdicts: Words) -> CriterionSpec:
@@ -450,7 +457,7 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], verdicts: Words) 
         options=JudgedOptions,
         build=partial(build, rule=partial(rule, name=name)),
         needs=frozenset({Need.JUDGE}),
-        ours=True,
+        is_beyond_adk=True,
         verdicts=verdicts,
     )
 
@@ -462,13 +469,16 @@ def _judged(
         name,
         summary,
         grade_judged,
-        Words(labels=labels, prompt_version=VERSION, whole=whole_conversation),
+        Words(labels=labels, prompt_version=VERSION, is_of_conversation=whole_conversation),
     )
 
 
 def _listed(name: str, summary: str) -> CriterionSpec:
     verdicts = Words(
-        labels=rubrics.LABELS, prompt_version=rubrics.VERSION, unit="rubric", whole=True
+        labels=rubrics.LABELS,
+        prompt_version=rubrics.VERSION,
+        unit="rubric",
+        is_of_conversation=True,
     )
     return _spec(name, summary, grade_listed, verdicts)
 
@@ -479,7 +489,7 @@ SPECS = (
         summary="share of a CES evaluation's expectations met, of those that need no judge",
         options=NoOptions,
         build=lambda _options, _use, _services: grade_expectations,
-        ours=True,
+        is_beyond_adk=True,
     ),
     _judged(
         cases.SIMILARITY,

@@ -174,7 +174,7 @@ def _noted(line: str) -> tuple[str, str] | None:
     )
 
 
-def delete_left(folder: Path, live: Live) -> int:
+def delete_leftovers(folder: Path, live: Live) -> int:
     """Delete what runs left that were killed; how many runs. Raises LiveFailed."""
     count = 0
     for path in sorted(folder.glob("*.names")):
@@ -436,7 +436,7 @@ class CesAgent(Agent):
         with self._lock:
             if self._live is None and self._failure is None:
                 try:
-                    self._live = self._opened()
+                    self._live = self._open_live()
                 except LiveFailed as failed:
                     self._failure = AgentFailure(
                         kind=FailureKind.START, message=self._redact(str(failed))
@@ -497,11 +497,11 @@ class CesAgent(Agent):
             raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
         return Live(environment, token=GoogleToken(environment))
 
-    def _opened(self) -> Live:
+    def _open_live(self) -> Live:
         live = self._connected()
         folder = Path(self._setting.world.cache) / "ces"
         try:
-            if folder.is_dir() and (count := delete_left(folder, live)):
+            if folder.is_dir() and (count := delete_leftovers(folder, live)):
                 self._setting.world.log(f"deleted what {count} earlier runs left in CES")
         except LiveFailed as failed:
             self._setting.world.log(

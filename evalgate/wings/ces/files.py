@@ -57,7 +57,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _text(path: Path) -> str:
-    data = walk.read_named(path, label=str(path))
+    data = walk.read_user_file(path, label=str(path))
     text = plain.decode(data, file=str(path))
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
@@ -157,9 +157,9 @@ class Pair:
     title: str
     file: str = ""
     path: tuple[str | int, ...] = ()
-    mine: JsonObject | None = None
+    file_content: JsonObject | None = None
     my_etag: str = ""
-    theirs: JsonObject | None = None
+    app_content: JsonObject | None = None
     name: str = ""
     etag: str = ""
     unknown: tuple[str, ...] = ()
@@ -192,11 +192,11 @@ class AppFiles:
                 "in CI the app must be named (`--app`): the files of a change could name any other"
             )
             raise ConfigError(message, hint=_APP_HINT)
-        self.app = app or _app_named(self._library)
+        self.app = app or _app_name(self._library)
         if not APP_NAME.fullmatch(self.app):
             raise ConfigError(f"{self.app[:200]!r} is not the name of an app", hint=_APP_HINT)
         self._names: dict[tuple[str, str], str] = {}
-        with _told():
+        with _explain_errors():
             self._live = Live(environment, endpoint=endpoint)
 
     def close(self) -> None:
@@ -215,7 +215,7 @@ class AppFiles:
             differences=[
                 difference
                 for pair in pairs
-                for difference in _difference(pair, pair.mine, pair.theirs)
+                for difference in _difference(pair, pair.file_content, pair.app_content)
             ]
         )
 
@@ -224,7 +224,7 @@ class AppFiles:
         done = Done()
         with self._files.locked():
             for pair in self._pairs():
-                if pair.theirs is None:
+                if pair.app_content is None:
                     done.notes.append(
                         f"{pair.kind} {pair.title}: only in the files ({pair.file}), left"
                     )
@@ -233,7 +233,7 @@ class AppFiles:
                     f"{pair.kind} {pair.title}: `{field_name}` is unknown, left out"
                     for field_name in pair.unknown
                 ]
-                differs = _difference(pair, pair.mine, pair.theirs)
+                differs = _difference(pair, pair.file_content, pair.app_content)
                 try:
                     self._take(pair)
                 except Refused as refused:
@@ -252,14 +252,17 @@ class AppFiles:
         done, pairs = Done(), self._pairs()
         changed: list[tuple[Pair, Difference]] = []
         for pair in pairs:
-            if pair.mine is None:
+            if pair.file_content is None:
                 done.notes.append(f"{pair.kind} {pair.title}: only in the app, left")
                 continue
             new_content = (
-                {**(pair.theirs or {}), **pair.mine} if pair.kind is Kind.APP else pair.mine
+                {**(pair.app_content or {}), **pair.file_content}
+                if pair.kind is Kind.APP
+                else pair.file_content
             )
             changed += [
-                (pair, difference) for difference in _difference(pair, pair.theirs, new_content)
+                (pair, difference)
+                for difference in _difference(pair, pair.app_content, new_content)
             ]
         relaxing = [difference for _, difference in changed if difference.relaxations]
         if no_relaxing and relaxing:
@@ -288,7 +291,7 @@ class AppFiles:
     def _pairs(self) -> list[Pair]:
         """Every resource on either side, and the settings of the app. Raises ConfigError for what
         cannot be read."""
-        with _told():
+        with _explain_errors():
             app_pairs = {
                 kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])]
                 for kind in ORDER
@@ -305,14 +308,14 @@ class AppFiles:
 
     def _of_file(self, resource: Resource) -> Pair:
         """A resource of the files as the app would have it."""
-        content = live.moved(shapes.comparable(resource.message), self.app, self._names)
+        content = live.move_to_app(shapes.comparable(resource.message), self.app, self._names)
         return Pair(
             kind=resource.kind,
             title=resource.title,
             file=resource.file,
             path=resource.path,
             name=content.pop("name", ""),
-            mine=content,
+            file_content=content,
             my_etag=str(getattr(resource.message, "etag", "")),
         )
 
@@ -333,10 +336,10 @@ class AppFiles:
             reading = self._library.readings[files[0]]
             app_settings = shapes.comparable(reading.app) if reading.app else {}
             file_settings, my_etag = (
-                live.moved(app_settings, self.app, self._names),
+                live.move_to_app(app_settings, self.app, self._names),
                 str(reading.raw.get("etag", "")),
             )
-        if not app_pair.theirs and not file_settings:
+        if not app_pair.app_content and not file_settings:
             return []
         title, etag, file = (
             str(raw.get("displayName") or self.app),
@@ -350,7 +353,7 @@ class AppFiles:
                 name=self.app,
                 etag=etag,
                 file=file,
-                mine=file_settings or None,
+                file_content=file_settings or None,
                 my_etag=my_etag,
             )
         ]
@@ -376,9 +379,9 @@ class AppFiles:
 
     def _take(self, pair: Pair) -> None:
         """Write what the app has to its file. Raises Refused."""
-        assert pair.theirs is not None
-        new = {**pair.theirs, "name": pair.name, "etag": pair.etag}
-        if pair.mine is not None:
+        assert pair.app_content is not None
+        new = {**pair.app_content, "name": pair.name, "etag": pair.etag}
+        if pair.file_content is not None:
             self._splice(pair, new)
             return
         if pair.kind is Kind.APP:
@@ -399,15 +402,15 @@ class AppFiles:
     def _give(self, pair: Pair, *, overwrite: bool) -> None:
         """Write the file's content to the app: all of it if the app has none, else the changes.
         Raises Refused."""
-        content: JsonObject = live.moved(pair.mine, self.app, self._names)
-        with _told():
+        content: JsonObject = live.move_to_app(pair.file_content, self.app, self._names)
+        with _explain_errors():
             resource = (
                 self._created(pair, content)
-                if pair.theirs is None
+                if pair.app_content is None
                 else self._updated(pair, content, overwrite=overwrite)
             )
         identity = {"name": resource["name"], "etag": resource.get("etag", "")}
-        self._splice(pair, {**(pair.mine or {}), **identity}, names_only=True)
+        self._splice(pair, {**(pair.file_content or {}), **identity}, names_only=True)
 
     def _created(self, pair: Pair, content: JsonObject) -> JsonObject:
         collection, own_id = COLLECTION_OF[pair.kind], pair.name.rpartition("/")[2]
@@ -418,7 +421,7 @@ class AppFiles:
         return resource
 
     def _updated(self, pair: Pair, content: JsonObject, *, overwrite: bool) -> JsonObject:
-        app_content = pair.theirs or {}
+        app_content = pair.app_content or {}
         new_content = {**app_content, **content} if pair.kind is Kind.APP else content
         paths = live.mask(app_content, new_content, read.SHAPES[pair.kind])
         lost = [
@@ -440,18 +443,18 @@ class AppFiles:
         """Change a file only at the places that differ from its new content. Raises Refused.
 
         `names_only`: a resource written out within another file has no name to note."""
-        assert pair.mine is not None
+        assert pair.file_content is not None
         raw = self._library.readings[pair.file].raw
         if pair.path:
-            if not names_only and pair.mine != pair.theirs:
+            if not names_only and pair.file_content != pair.app_content:
                 raise Refused(
                     "FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there"
                 )
             return
         identity = {to: raw[to] for to in ("name", "etag") if raw.get(to)}
         if "name" in identity and not names_only:
-            identity["name"] = live.moved(identity, self.app, {})["name"]
-        old = {**pair.mine, **identity}
+            identity["name"] = live.move_to_app(identity, self.app, {})["name"]
+        old = {**pair.file_content, **identity}
         text = self._files.source(pair.file).text
         new_text = edit.spliced(text, old, new, is_json=pair.file.endswith(".json"))
         reading = read.parse(new_text, file=pair.file, kind=pair.kind)
@@ -474,7 +477,7 @@ def _read(raw: Json, kind: Kind) -> Pair:
     content.pop("name", None)
     title, etag = str(raw.get("displayName") or name), str(raw.get("etag", ""))
     return Pair(
-        kind=kind, title=title, theirs=content, name=name, etag=etag, unknown=tuple(unknown)
+        kind=kind, title=title, app_content=content, name=name, etag=etag, unknown=tuple(unknown)
     )
 
 
@@ -487,7 +490,11 @@ def _joined(in_app: Pair | None, in_files: Pair | None) -> Pair:
     if in_app is None:
         return in_files
     return replace(
-        in_files, theirs=in_app.theirs, name=in_app.name, etag=in_app.etag, unknown=in_app.unknown
+        in_files,
+        app_content=in_app.app_content,
+        name=in_app.name,
+        etag=in_app.etag,
+        unknown=in_app.unknown,
     )
 
 
@@ -522,7 +529,7 @@ def _name_first(item: tuple[str, Any]) -> tuple[int, str]:
 _APP_HINT: Final = "Name it: --app projects/P/locations/L/apps/A"
 
 
-def _app_named(library: Library) -> str:
+def _app_name(library: Library) -> str:
     """The app that the files name. Raises ConfigError if they name none, or several."""
     matches = (APP_NAME.match(resource.name) for resource in library.of(*ORDER))
     apps = {match[0] for match in matches if match} - {read.LOCAL_APP}
@@ -553,7 +560,7 @@ _REFUSALS: Final = frozenset(
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     """Errors of the API in words that say what to do: Refused for those of one resource, else
     UnavailableError."""
     try:

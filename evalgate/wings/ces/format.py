@@ -44,31 +44,31 @@ def _is_of_ces(tree: SearchedTree, path: str) -> bool:
 class CesLibrary(FormatFiles):
     """The chosen CES files, with what is wrong with them and with what applies to them."""
 
-    found: read.Library
+    library: read.Library
     problems: tuple[Problem, ...] = ()
     noun = "CES evaluation"
 
     def files(self) -> Collection[str]:
         """Those that apply to the chosen ones, too."""
-        return self.found.every.keys()
+        return self.library.every.keys()
 
     def eval_sets(
         self, selected_ids: Mapping[str, Sequence[str]]
     ) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
         """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
-        sets, left_out = cases.eval_sets(self.found, selected_ids=selected_ids)
+        sets, left_out = cases.eval_sets(self.library, selected_ids=selected_ids)
         deciding = (*cases.RUN, Kind.APP)
         of_run = [
             problem
-            for file, reading in self.found.every.items()
+            for file, reading in self.library.every.items()
             for problem in self.problems
             if reading.kind in deciding and problem.place is not None and problem.place.file == file
         ]
-        return sets, (*of_run, *left_out, *not_run(self.found))
+        return sets, (*of_run, *left_out, *not_run(self.library))
 
     def is_of_cases(self, file: str) -> bool:
         """True if it is of a kind that is run."""
-        return file in self.found.readings and self.found.readings[file].kind in cases.RUN
+        return file in self.library.readings and self.library.readings[file].kind in cases.RUN
 
     def criteria_of(self, cases_of_file: Iterable[Case]) -> list[CriterionUse]:
         """As the evaluations say; of a scenario also whether it ended, since CES lets a
@@ -86,15 +86,15 @@ class CesLibrary(FormatFiles):
 
     def size(self) -> int:
         """Tool tests are counted, too."""
-        return len(self.found.tests)
+        return len(self.library.tests)
 
     def lines(self, *, run: Collection[str]) -> Iterator[str]:
         """Each file with its contents."""
-        for file, reading in self.found.readings.items():
+        for file, reading in self.library.readings.items():
             if file in run:
                 continue
             is_ready = any(
-                not cases.why_not_run(resource.message) for resource in reading.resources
+                not cases.not_run_reason(resource.message) for resource in reading.resources
             )
             reason = "no agent" if reading.kind in cases.RUN and is_ready else "not run"
             yield from (file, f"  CES       {reading.kind} ({reason})")
@@ -168,7 +168,7 @@ def library(tree: SearchedTree, files: Iterable[str], *, chosen: Collection[str]
     }
     reported_files = {*chosen, *applies}
     return CesLibrary(
-        found=read.Library(
+        library=read.Library(
             readings={
                 file: reading for file, reading in ces_library.readings.items() if file in chosen
             },

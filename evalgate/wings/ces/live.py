@@ -176,13 +176,13 @@ def _content(answer: Answer) -> JsonObject:
 # ---------------------------------------------------------------
 
 
-def moved(value: Any, app: str, names: Mapping[tuple[str, str], str], key: str = "") -> Any:
+def move_to_app(value: Any, app: str, names: Mapping[tuple[str, str], str], key: str = "") -> Any:
     """A resource as the app would have it. Names of any app's resources become the app's own, and
     display names in place of names (`names`, by collection) become names."""
     if isinstance(value, dict):
-        return {field: moved(inner, app, names, field) for field, inner in value.items()}
+        return {field: move_to_app(inner, app, names, field) for field, inner in value.items()}
     if isinstance(value, list):
-        return [moved(inner, app, names, key) for inner in value]
+        return [move_to_app(inner, app, names, key) for inner in value]
     if isinstance(value, str) and (key == "name" or key in _REFERENCES):
         match = APP_NAME.match(value)
         if match:

@@ -138,7 +138,7 @@ class Plan:
         return self.evaluation.golden.turns if self.evaluation.golden else ()
 
     @property
-    def named(self) -> tuple[str, ...]:
+    def conversation_expectations(self) -> tuple[str, ...]:
         """The names of the expectations that a judge checks in the whole conversation."""
         inputs = self.evaluation.golden or self.evaluation.scenario
         return inputs.evaluation_expectations if inputs else ()
@@ -309,7 +309,7 @@ class Kind(enum.StrEnum):
 
 
 @frozen_dataclass
-class Asked:
+class JudgeQuestion:
     """A question to a judge. `turn` and `step` count from 0; -1 is the whole conversation.
     `passes`: the scores that pass."""
 
@@ -358,18 +358,18 @@ def _verdict(
     return verdicts.get((kind, turn, step, argument)) or Verdict()
 
 
-def questions(plan: Plan, actual: Sequence[Invocation]) -> list[Asked]:
+def questions(plan: Plan, actual: Sequence[Invocation]) -> list[JudgeQuestion]:
     """Everything that only a judge can decide, in the order of the turns."""
-    judge_questions: list[Asked] = []
+    judge_questions: list[JudgeQuestion] = []
     for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
-        judge_questions += _Turn(plan, turn, invocation, number).asked()
+        judge_questions += _Turn(plan, turn, invocation, number).questions()
     scenario = plan.evaluation.scenario
     if scenario is not None:
-        judge_questions += _asked_of_scenario(plan, scenario, actual)
+        judge_questions += _scenario_questions(plan, scenario, actual)
     for number, invocation in enumerate(actual):
         if _makes_claims(plan, number, invocation):
             judge_questions.append(
-                Asked(kind=Kind.HALLUCINATION, turn=number, passes=frozenset({1, -1}))
+                JudgeQuestion(kind=Kind.HALLUCINATION, turn=number, passes=frozenset({1, -1}))
             )
     return judge_questions
 
@@ -382,9 +382,9 @@ def _makes_claims(plan: Plan, number: int, invocation: Invocation) -> bool:
     )
 
 
-def _asked_of_scenario(
+def _scenario_questions(
     plan: Plan, scenario: Scenario, actual: Sequence[Invocation]
-) -> Iterator[Asked]:
+) -> Iterator[JudgeQuestion]:
     messages = [text for invocation in actual for text in messages_of(invocation)]
     calls = [call for invocation in actual for call in calls_of(invocation)]
     for step, expectation in enumerate(
@@ -392,28 +392,32 @@ def _asked_of_scenario(
     ):
         text, call = text_of(expectation.agent_response), call_in(expectation)
         if text and not _message_of(text, messages):
-            yield Asked(kind=Kind.SAID, step=step, expected=text, actual="\n".join(messages))
+            yield JudgeQuestion(
+                kind=Kind.SAID, step=step, expected=text, actual="\n".join(messages)
+            )
         elif call is not None:
-            yield from _asked_of_arguments(call, _best(call, calls), AS_WRITTEN, step=step)
+            yield from _argument_questions(call, _best(call, calls), AS_WRITTEN, step=step)
     if plan.judges_goal:
-        yield Asked(kind=Kind.GOAL, expected=task_of(scenario), passes=frozenset({plan.goal_score}))
+        yield JudgeQuestion(
+            kind=Kind.GOAL, expected=task_of(scenario), passes=frozenset({plan.goal_score})
+        )
 
 
-def _asked_of_arguments(
+def _argument_questions(
     call: ToolCall,
     actual: ActualCall | None,
     comparison: ComparisonType,
     *,
     turn: int = -1,
     step: int,
-) -> Iterator[Asked]:
+) -> Iterator[JudgeQuestion]:
     if actual is None:
         return
     actual_args: Json = actual.args or {}
     for name, is_met in _arguments(call, actual, comparison).items():
         if is_met is None:
-            expected_text = _wanted_text(call, name)
-            yield Asked(
+            expected_text = _expected_text(call, name)
+            yield JudgeQuestion(
                 kind=Kind.ARGUMENT,
                 turn=turn,
                 step=step,
@@ -516,7 +520,7 @@ def _arguments(
     }
 
 
-def _wanted_text(call: ToolCall, name: str) -> str:
+def _expected_text(call: ToolCall, name: str) -> str:
     argument: Any = (call.args or {})[name]
     return str(argument.get("$originalValue") if isinstance(argument, Mapping) else argument)
 
@@ -605,20 +609,20 @@ class _Turn:
         ]
         self._similar = range(plan.similarity(turn), len(SIMILARITY_LABELS))
 
-    def _said(self, step: int) -> tuple[str, ...]:
+    def _messages_at(self, step: int) -> tuple[str, ...]:
         """The messages for an expected answer. The last expected answer gets all remaining
         messages: an agent may need several to say it."""
         place = self._answers.index(step)
         is_last = place == len(self._answers) - 1
         return tuple(self._messages[place:] if is_last else self._messages[place : place + 1])
 
-    def asked(self) -> Iterator[Asked]:
+    def questions(self) -> Iterator[JudgeQuestion]:
         """What only a judge can decide of the turn."""
         for step, expectation in self._steps:
             if expectation.skip_evaluation:
                 continue
-            if self._plan.judges_answer(expectation) and (messages := self._said(step)):
-                yield Asked(
+            if self._plan.judges_answer(expectation) and (messages := self._messages_at(step)):
+                yield JudgeQuestion(
                     kind=Kind.ANSWER,
                     turn=self._number,
                     step=step,
@@ -628,7 +632,7 @@ class _Turn:
                 )
             elif expectation.tool_call is not None and self._plan.compares_tools(of_step=True):
                 call = self._found.get(step)
-                yield from _asked_of_arguments(
+                yield from _argument_questions(
                     expectation.tool_call,
                     call,
                     expectation.comparison_type,
@@ -728,7 +732,7 @@ class _Turn:
     def _of_answer(
         self, step: int, expected: GoldenExpectation, expected_message: Message, verdicts: Verdicts
     ) -> GoldenExpectationOutcome:
-        messages, text = self._said(step), text_of(expected_message)
+        messages, text = self._messages_at(step), text_of(expected_message)
         observed = (
             Message(role="agent", chunks=tuple(Chunk(text=message) for message in messages))
             if messages
@@ -939,7 +943,7 @@ def _parameters(
     score = sum(map(bool, scores.values())) / len(scores) if scores else 1.0
     args = call.args or {}
     mismatches = "; ".join(
-        f"{name}: expected {_wanted_text(expected_call, name)!r}, got {args.get(name, 'nothing')!r}"[
+        f"{name}: expected {_expected_text(expected_call, name)!r}, got {args.get(name, 'nothing')!r}"[
             :300
         ]
         for name, is_met in scores.items()
@@ -975,17 +979,17 @@ def golden_result(
         turn_results.append(_Turn(plan, turn, invocation, number).result(verdicts, state=state))
     return GoldenResult(
         turn_replay_results=tuple(turn_results),
-        evaluation_expectation_results=_named(plan, verdicts),
+        evaluation_expectation_results=_expectation_results(plan, verdicts),
     )
 
 
-def named_key(number: int, kind: str = NAMED) -> Key:
+def expectation_key(number: int, kind: str = NAMED) -> Key:
     """The key of the verdict on an expectation of the whole conversation, or on a rubric
     (`RUBRICS`)."""
     return kind, -1, number, ""
 
 
-def _named(plan: Plan, verdicts: Verdicts) -> tuple[EvaluationExpectationResult, ...]:
+def _expectation_results(plan: Plan, verdicts: Verdicts) -> tuple[EvaluationExpectationResult, ...]:
     return tuple(
         EvaluationExpectationResult(
             evaluation_expectation=name,
@@ -993,7 +997,7 @@ def _named(plan: Plan, verdicts: Verdicts) -> tuple[EvaluationExpectationResult,
             outcome=verdict.outcome({1}),
             explanation=verdict.explanation,
         )
-        for number, name in enumerate(plan.named)
+        for number, name in enumerate(plan.conversation_expectations)
         for verdict in (_verdict(verdicts, NAMED, step=number),)
     )
 
@@ -1037,7 +1041,7 @@ def scenario_result(
         if goal
         else None,
         all_expectations_satisfied=satisfied,
-        evaluation_expectation_results=_named(plan, verdicts),
+        evaluation_expectation_results=_expectation_results(plan, verdicts),
     )
     return result.model_copy(update={"task_completed": _is_completed(result)})
 
@@ -1067,7 +1071,7 @@ def _scenario_outcomes(
     for step, expectation in enumerate(scenario.scenario_expectations):
         expected_call = call_in(expectation)
         if expected_call is None:
-            yield _said_somewhere(expectation, messages, _verdict(verdicts, Kind.SAID, step=step))
+            yield _scenario_answer(expectation, messages, _verdict(verdicts, Kind.SAID, step=step))
             continue
         call = _best(expected_call, calls)
         if call is None:
@@ -1102,7 +1106,7 @@ def _message_of(expected_text: str, messages: Iterable[str]) -> str:
     return next((text for text in messages if _plain(expected_text) == _plain(text)), "")
 
 
-def _said_somewhere(
+def _scenario_answer(
     expectation: ScenarioExpectation, messages: Sequence[str], verdict: Verdict
 ) -> ScenarioExpectationOutcome:
     """The outcome of an answer that a scenario expects: a message with these words passes, else the
@@ -1275,7 +1279,7 @@ def described(expected: GoldenExpectation) -> str:
     """The expectation in words: its note, or a short description."""
     if expected.note:
         return expected.note
-    value = getattr(expected, shapes.given_of(expected), None)
+    value = getattr(expected, shapes.present_field(expected), None)
     match value:
         case ToolCall() | ToolResponse():
             phrase = "calls" if isinstance(value, ToolCall) else "response of"

@@ -255,7 +255,7 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     else:
         reader.resource(raw, (), kind)
     return Reading(
-        kind=kind, resources=tuple(reader.found), problems=problems.all(), raw=raw, app=app
+        kind=kind, resources=tuple(reader.resources), problems=problems.all(), raw=raw, app=app
     )
 
 
@@ -276,7 +276,7 @@ def parse_message(
     if is_partial:
         return reader.message(SHAPES[kind], raw, ()), problems.all()
     reader.resource(raw, (), kind)
-    messages = [resource.message for resource in reader.found if not resource.path]
+    messages = [resource.message for resource in reader.resources if not resource.path]
     return (messages[0] if messages and not problems.failed else None), problems.all()
 
 
@@ -334,7 +334,7 @@ class _Reader:
     kind: Kind
     problems: Problems
     raw: Any
-    found: list[Resource] = field(default_factory=list)
+    resources: list[Resource] = field(default_factory=list)
     is_partial: bool = False
     unknown: list[str] | None = None
 
@@ -389,7 +389,7 @@ class _Reader:
             for number, test in enumerate(document.tests):
                 self._tool_test(test, ("tests", number))
 
-    def _report(self, fault: Told, path: Path) -> None:
+    def _report(self, fault: EvaluationFault, path: Path) -> None:
         tell = self.problems.error if fault.is_error else self.problems.warning
         tell(fault.code, fault.message, path=path, hint=fault.hint)
 
@@ -416,7 +416,7 @@ class _Reader:
 
     def _add(self, kind: Kind, path: Path, message: Proto) -> None:
         place = self.problems.place_of(path)
-        self.found.append(
+        self.resources.append(
             Resource(kind=kind, file=self.file, path=path, message=message, place=place)
         )
 
@@ -488,7 +488,7 @@ class _Reader:
                 content[shapes.key_of(shape, name)] = self._clean_value(
                     shape, name, value, (*path, key), depth
                 )
-        self._check_given(shape, content, path)
+        self._check_presence(shape, content, path)
         return content
 
     def _clean_value(
@@ -534,7 +534,7 @@ class _Reader:
             shape.__name__, path=(*path, key), near=synonyms.get(near or "", near), is_error=True
         )
 
-    def _check_given(self, shape: type[Proto], content: JsonObject, path: Path) -> None:
+    def _check_presence(self, shape: type[Proto], content: JsonObject, path: Path) -> None:
         """Required fields and oneofs of a message."""
         for fields in shape.oneofs.values():
             keys = [shapes.key_of(shape, name) for name in fields]
@@ -611,7 +611,7 @@ def _within(raw: Any, loc: Path) -> Path:
 
 
 @frozen_dataclass
-class Told:
+class EvaluationFault:
     """What is wrong with an evaluation that has the right shape."""
 
     code: str
@@ -621,7 +621,7 @@ class Told:
     is_error: bool = True
 
 
-def checked(evaluation: Evaluation) -> Iterator[Told]:
+def checked(evaluation: Evaluation) -> Iterator[EvaluationFault]:
     """What is wrong with what an evaluation says; warnings for what is probably not meant."""
     for number, turn in enumerate(evaluation.golden.turns if evaluation.golden else ()):
         yield from _checked_turn(turn, ("golden", "turns", number))
@@ -645,7 +645,7 @@ def checked(evaluation: Evaluation) -> Iterator[Told]:
             yield from _matchers(call.args, path)
 
 
-def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
+def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[EvaluationFault]:
     steps = [
         (step.expectation, (*path, "steps", number, "expectation"))
         for number, step in enumerate(turn.steps)
@@ -655,11 +655,13 @@ def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
     ]
     if not any(step.user_input for step in turn.steps):
         message = "a turn without user input: the agent gets no message"
-        yield Told(code="ces-turn", message=message, path=path, is_error=False)
+        yield EvaluationFault(code="ces-turn", message=message, path=path, is_error=False)
     if not any(expectation.agent_response for expectation, _ in expectations):
         message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"
         hint = "Add an `agentResponse`, if only with `skipEvaluation`."
-        yield Told(code="ces-turn", message=message, path=path, hint=hint, is_error=False)
+        yield EvaluationFault(
+            code="ces-turn", message=message, path=path, hint=hint, is_error=False
+        )
     calls = [
         expectation.tool_call
         for expectation, _ in expectations
@@ -673,7 +675,7 @@ def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
     for expectation, location in expectations:
         if expectation.no_tool_calls is False:
             message = "`noToolCalls` says something only as `true`"
-            yield Told(
+            yield EvaluationFault(
                 code="wrong-value",
                 message=message,
                 path=(*location, "noToolCalls"),
@@ -683,7 +685,9 @@ def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
             message = (
                 "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
             )
-            yield Told(code="wrong-value", message=message, path=(*location, "noToolCalls"))
+            yield EvaluationFault(
+                code="wrong-value", message=message, path=(*location, "noToolCalls")
+            )
         if expectation.tool_call is not None and expectation.tool_call.args:
             yield from _matchers(expectation.tool_call.args, (*location, "toolCall", "args"))
         for key, response in (
@@ -693,7 +697,7 @@ def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
             if response is not None and response.id and ids and response.id not in ids:
                 message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
                 hint = words.suggest(response.id[:100], ids)
-                yield Told(
+                yield EvaluationFault(
                     code="ces-reference",
                     message=message,
                     path=(*location, key, "id"),
@@ -702,7 +706,7 @@ def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
                 )
 
 
-def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[Told]:
+def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[EvaluationFault]:
     """What is wrong with arguments that say how they are compared."""
     for name, value in args.items():
         if not isinstance(value, dict) or "$matchType" not in value:
@@ -711,21 +715,21 @@ def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[Told]:
         if match not in MATCH_TYPES:
             message = f"expected one of {words.listed([f'`{mode}`' for mode in MATCH_TYPES])}, found {described(match)}"
             hint = words.suggest(match[:50], MATCH_TYPES) if isinstance(match, str) else ""
-            yield Told(
+            yield EvaluationFault(
                 code="ces-match-type", message=message, path=(*path, name, "$matchType"), hint=hint
             )
         elif match != "ignore" and "$originalValue" not in value:
             message = "`$originalValue` is missing: there is nothing to compare with"
-            yield Told(code="ces-match-type", message=message, path=(*path, name))
+            yield EvaluationFault(code="ces-match-type", message=message, path=(*path, name))
         elif match == "regexp":
             yield from _pattern(value["$originalValue"], (*path, name, "$originalValue"))
 
 
-def _pattern(pattern: Any, path: Path) -> Iterator[Told]:
+def _pattern(pattern: Any, path: Path) -> Iterator[EvaluationFault]:
     try:
         re.compile(pattern if isinstance(pattern, str) else "(")
     except (re.error, RecursionError, OverflowError):
-        yield Told(
+        yield EvaluationFault(
             code="ces-match-type", message="not a regular expression", path=path, is_error=False
         )
 

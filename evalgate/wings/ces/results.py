@@ -58,7 +58,7 @@ _ERRORS: Final[Mapping[FailureKind, ErrorType]] = {
 class Measured:
     """One run of an evaluation: the agent's turns, and the evaluation's result.
 
-    `status` None: it is unknown, for example if a judge was unreachable; `why` says so. `number`
+    `status` None: it is unknown, for example if a judge was unreachable; `reason` says so. `number`
     counts the runs of one evaluation from 1."""
 
     evaluation: Evaluation
@@ -66,7 +66,7 @@ class Measured:
     status: Outcome | None = None
     turns: tuple[Invocation, ...] = ()
     failure: AgentFailure | None = None
-    why: str = ""
+    reason: str = ""
     number: int = 1
     thresholds: EvaluationMetricsThresholds | None = None
     method: GoldenRunMethod = GoldenRunMethod.GOLDEN_RUN_METHOD_UNSPECIFIED
@@ -126,7 +126,7 @@ def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
 def _error(measured: Measured) -> EvaluationErrorInfo:
     failure = measured.failure
     if failure is None:
-        message = measured.why or "an outcome is unknown"
+        message = measured.reason or "an outcome is unknown"
         return EvaluationErrorInfo(
             error_type=ErrorType.METRIC_CALCULATION_FAILURE, error_message=message
         )

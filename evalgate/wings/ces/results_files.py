@@ -143,7 +143,7 @@ def _measured(
         result=result,
         status=status,
         turns=transcript.invocations,
-        why="; ".join(lacking),
+        reason="; ".join(lacking),
     )
 
 

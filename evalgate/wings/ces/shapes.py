@@ -264,7 +264,7 @@ def messages_in(message: Proto, *, beside: type[Proto] | tuple[()] = ()) -> Iter
             pending.extend(getattr(member, name) for name in type(member).model_fields)
 
 
-def given_of(message: Proto) -> str:
+def present_field(message: Proto) -> str:
     """Which field of its oneofs a message has; "" for none."""
     names = (name for group in type(message).oneofs.values() for name in group)
     return next((name for name in names if getattr(message, name) is not None), "")

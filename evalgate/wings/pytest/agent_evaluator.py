@@ -94,7 +94,7 @@ class AgentEvaluator:
                 call.begin_with(Path(initial_session_file))
             return call.run(num_runs, details=print_detailed_results, output_file=output_file)
 
-        return _now_or_awaited(work)
+        return _run_or_await(work)
 
     @staticmethod
     def evaluate_eval_set(  # noqa: PLR0917 - google-adk's signature
@@ -136,7 +136,7 @@ class AgentEvaluator:
             )
             return call.run(num_runs, details=print_detailed_results, output_file=output_file)
 
-        return _now_or_awaited(work)
+        return _run_or_await(work)
 
 
 evaluate = AgentEvaluator.evaluate
@@ -203,7 +203,7 @@ class _Call:
         return "\n".join([first, *failures, f"Report: {self.root / self.output / 'report.html'}"])
 
 
-def _now_or_awaited(work: Callable[[], str]) -> Awaitable[None]:
+def _run_or_await(work: Callable[[], str]) -> Awaitable[None]:
     """Raises AssertionError of what fails, here, so that pytest shows the line of the test and none
     of our own."""
     __tracebackhide__ = True
@@ -425,7 +425,9 @@ def _rows(report: Report) -> Iterator[JsonObject]:
                 ids = (suite.eval_set.eval_set_id, case.case_id)
                 yield dict(
                     zip(
-                        COLUMNS, (*ids, *_scored(use, score), *_said(expected, actual)), strict=True
+                        COLUMNS,
+                        (*ids, *_scored(use, score), *_turn_texts(expected, actual)),
+                        strict=True,
                     )
                 )
 
@@ -441,7 +443,7 @@ def _scored(use: CriterionUse, score: float | None) -> tuple[Any, ...]:
     return use.name, use.threshold, score, status
 
 
-def _said(expected: Invocation | None, actual: Invocation) -> tuple[str, ...]:
+def _turn_texts(expected: Invocation | None, actual: Invocation) -> tuple[str, ...]:
     user = (expected or actual).user_content.parts
     prompt = "\n".join(part.text for part in user if isinstance(part, Text) and part.text)
     answers = (turns.answer(expected) if expected else "", turns.answer(actual))

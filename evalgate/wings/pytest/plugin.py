@@ -104,7 +104,7 @@ class Evaluations:
             try:
                 self._project = evalgate.discover(self.config.rootpath, **self.settings())
             except evalgate.EvalgateError as exc:
-                raise pytest.UsageError(f"evalgate: {_said(exc)}") from exc
+                raise pytest.UsageError(f"evalgate: {_error_text(exc)}") from exc
         return self._project
 
     def measure(self, items: Sequence[EvaluationCase]) -> None:
@@ -146,12 +146,12 @@ class Evaluations:
                 settings,
                 environ=os.environ,
                 watcher=SilentWatcher(),
-                present=lambda report: outcomes.update(told(report, items)),
+                present=lambda report: outcomes.update(item_outcomes(report, items)),
                 keep=True,
             )
             report = evalgate.run(settings, context)
         except evalgate.EvalgateError as exc:
-            outcomes = {item.nodeid: [NOT_MEASURED, _said(exc)] for item in items}
+            outcomes = {item.nodeid: [NOT_MEASURED, _error_text(exc)] for item in items}
             return {"outcomes": outcomes, "verdict": ""}
         report_line = (
             f"\nReport: {os.path.relpath(report.files['html'])}" if "html" in report.files else ""
@@ -207,12 +207,14 @@ class Evaluations:
             terminalreporter.line(reason)
 
 
-def _said(error: EvalgateError) -> str:
+def _error_text(error: EvalgateError) -> str:
     lines = (str(error), *(str(problem) for problem in error.problems), error.hint)
     return "\n".join(line for line in lines if line)
 
 
-def told(report: Report, items: Sequence[EvaluationCase]) -> Iterator[tuple[str, list[str]]]:
+def item_outcomes(
+    report: Report, items: Sequence[EvaluationCase]
+) -> Iterator[tuple[str, list[str]]]:
     """What became of each item: its node id, its outcome and the text that tells why."""
     from evalgate import reports
     from evalgate.model import VerdictKind

@@ -182,7 +182,7 @@ class Pages:
                 self._space.page, query.get("head", LATEST), query.get("base")
             )
         except EvalgateError as error:
-            message = plain.visible(f"{_said(error)['error']}\n{error.hint}\n")
+            message = plain.visible(f"{_error_json(error)['error']}\n{error.hint}\n")
             return PlainTextResponse(message, status_code=500, headers=_headers(NOTHING))
         return HTMLResponse(text, headers=_headers(f"{policy}; frame-ancestors 'none'"))
 
@@ -193,19 +193,19 @@ class Pages:
                 {**await run_in_threadpool(self._space.state), "readOnly": self._read_only}
             )
         except EvalgateError as error:
-            return _json(_said(error), status=409)
+            return _json(_error_json(error), status=409)
 
     async def events(self, request: Request) -> Response:
         """What becomes known of a run, as long as somebody listens."""
-        return EventSourceResponse(self._told(request), headers=_headers(NOTHING))
+        return EventSourceResponse(self._snapshots(request), headers=_headers(NOTHING))
 
-    async def _told(self, request: Request) -> AsyncIterator[dict[str, str]]:
+    async def _snapshots(self, request: Request) -> AsyncIterator[dict[str, str]]:
         serial, number, trials = -1, 0, 0
         while not await request.is_disconnected():
             if self._space.running.serial != serial:
-                snapshot = self._space.running.told(trials)
+                snapshot = self._space.running.snapshot(trials)
                 if snapshot["number"] != number:  # another run: its trials from the first on
-                    snapshot = self._space.running.told()
+                    snapshot = self._space.running.snapshot()
                 serial, number, trials = snapshot["serial"], snapshot["number"], snapshot["next"]
                 yield {"data": json.dumps(_finite(snapshot))}
             await asyncio.sleep(TELL_EVERY_S)
@@ -233,7 +233,7 @@ class Pages:
                 {"error": f"{location}: {words.fault(first_error)}", "hint": ""}, status=400
             )
         except EvalgateError as error:
-            return _json(_said(error), status=409)
+            return _json(_error_json(error), status=409)
 
 
 def make(space: Workspace, *, port: int, token: str, read_only: bool) -> App:
@@ -284,7 +284,7 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _said(error: EvalgateError) -> JsonObject:
+def _error_json(error: EvalgateError) -> JsonObject:
     prefix = f"{error.where}: " if error.where else ""
     more = [
         f"{problem.place}: {problem.message}" if problem.place else problem.message

@@ -33,11 +33,11 @@ class Chat:
         self._closed = False
         if toolbox.mode_of(settings) is ToolMode.RECORD:  # cassettes are of cases
             settings = settings.model_copy(update={"tools": "live"})
-        asked_with = project.asking(settings, (suite,), context.environ).environ
+        asked_with = project.environment_of_judges(settings, (suite,), context.environ).environ
         keys = baseline_settings.judge_keys(
             settings, settings, (suite,), None, context, asked_with=asked_with
         )
-        open_agents = opening.opened(
+        open_agents = opening.open_agents(
             (suite,), settings, context, root=settings.root, judge_keys=keys
         )
         try:

@@ -51,7 +51,7 @@ def ui(port: int, read_only: bool, no_open: bool, **values: Any) -> int:
         raise ConfigError(
             f"`{error.name}` is not installed", hint="pip install 'evalgate-action[ui]'"
         ) from error
-    space = Workspace(commands.given(values))
+    space = Workspace(commands.explicit_options(values))
     with app.listen(port) as listening:
         token = loopback.new_token()
         address = f"http://{loopback.HOST}:{listening.getsockname()[1]}/?token={token}"

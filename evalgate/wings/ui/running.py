@@ -91,7 +91,7 @@ class Running:
         if child is not None:
             child.wait(STOP_S + 5.0)
 
-    def told(self, trials_from: int = 0) -> JsonObject:
+    def snapshot(self, trials_from: int = 0) -> JsonObject:
         """What is known now, with the trials from a number on."""
         with self._lock:
             return {

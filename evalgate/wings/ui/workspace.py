@@ -18,8 +18,8 @@ from evalgate.errors import ConfigError, EvalgateError, NothingToDo
 from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
 from evalgate.gate import compare_files, edit, known as gate_known, prepare, record
-from evalgate.gate.edit import LeftAsItIs, TurnEdit
-from evalgate.gate.known import Known
+from evalgate.gate.edit import CaseUnchanged, TurnEdit
+from evalgate.gate.known import StoredCase
 from evalgate.model import (
     Case,
     CaseKey,
@@ -104,8 +104,8 @@ class Workspace:
                 }
                 for run in runs
             ],
-            "run": self.running.told(),
-            "chat": None if self._chat is None else self._told(self._chat),
+            "run": self.running.snapshot(),
+            "chat": None if self._chat is None else self._chat_json(self._chat),
         }
 
     def case(self, suite: str, case: str) -> JsonObject:
@@ -148,12 +148,12 @@ class Workspace:
             options["fresh"] = True
         reproduce = load.render_command(load.load_settings(options), folder="")
         self.running.start(options, scored=scored, reproduce=reproduce)
-        return self.running.told()
+        return self.running.snapshot()
 
     def stop(self) -> JsonObject:
         """Stop the run."""
         self.running.stop()
-        return self.running.told()
+        return self.running.snapshot()
 
     # --- changing -----------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class Workspace:
         """What accepting a case changes in its file; with the `version` that a call without one
         gave, change it. Raises ConfigError, UnavailableError."""
         settings = self.settings()
-        stored_case = self._known(settings, head).get((suite, case))
+        stored_case = self._stored_cases(settings, head).get((suite, case))
         if stored_case is None:
             raise ConfigError(f"there are no results of case {case!r}", hint="Run it first.")
         with self._writing:
@@ -178,7 +178,7 @@ class Workspace:
                 proposal = edit.propose(
                     stored_case, root=settings.root, parts=parts, run_number=run
                 )
-            except LeftAsItIs as why:
+            except CaseUnchanged as why:
                 raise ConfigError(f"not accepted: {why}") from why
             old_text = rewrite.read(proposal.path, shown_as=suite).text
             new_text = edit.apply(proposal)
@@ -250,13 +250,13 @@ class Workspace:
         with self._opening:  # of two pages at once, one has the session
             self.end_chat()
             chat = self._chat = Chat(project_suite, settings, context)
-        return self._told(chat)
+        return self._chat_json(chat)
 
     def say(self, text: str) -> JsonObject:
         """Say something to the agent. Raises EvalgateError."""
         chat = self._open()
         chat.say(text)
-        return self._told(chat)
+        return self._chat_json(chat)
 
     def save_chat(self, suite: str, case: str) -> JsonObject:
         """Make a case of the session in a file, secrets taken out; its id. Raises ConfigError,
@@ -286,7 +286,7 @@ class Workspace:
             raise ConfigError("there is no session with an agent", hint="Start one.")
         return self._chat
 
-    def _told(self, chat: Chat) -> JsonObject:
+    def _chat_json(self, chat: Chat) -> JsonObject:
         mode = toolbox.mode_of(self.settings()).value
         chat_turns = [
             {
@@ -321,7 +321,7 @@ class Workspace:
             )
         return case
 
-    def _known(self, settings: Settings, head: str) -> dict[CaseKey, Known]:
+    def _stored_cases(self, settings: Settings, head: str) -> dict[CaseKey, StoredCase]:
         try:
             return gate_known.newest(
                 settings, None if head == LATEST else self._results(settings, head)
@@ -331,9 +331,9 @@ class Workspace:
 
     def _stored(self, settings: Settings, head: str) -> Stored:
         if head != LATEST:
-            stored = compare_files.whole(self._results(settings, head), of="the head")
+            stored = compare_files.read_run(self._results(settings, head), of="the head")
         else:
-            stored_cases = self._known(settings, LATEST)
+            stored_cases = self._stored_cases(settings, LATEST)
             project, _ = self._project(settings)
             suites = tuple(project.suites) if project is not None else ()
             stored = gate_known.joined(stored_cases, suites or _suites_of(stored_cases))
@@ -347,7 +347,7 @@ class Workspace:
             path = beside if beside is not None and beside.is_file() else None
         else:
             path = None if base in (NONE, "") else self._results(settings, base)
-        return None if path is None else compare_files.whole(path, of="the base")
+        return None if path is None else compare_files.read_run(path, of="the base")
 
     def _results(self, settings: Settings, name: str) -> Path:
         """Of a kept run, by its folder's name. Raises ConfigError."""
@@ -371,7 +371,7 @@ def _suite(suite: Suite) -> JsonObject:
     }
 
 
-def _suites_of(stored_cases: Mapping[CaseKey, Known]) -> tuple[Suite, ...]:
+def _suites_of(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
     """The suites as they ran."""
     return tuple(
         {stored_case.suite.key: stored_case.suite for stored_case in stored_cases.values()}.values()

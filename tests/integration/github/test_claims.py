@@ -193,7 +193,7 @@ def test_where_there_is_nothing_to_post_it_says_so(
     event = dataclasses.replace(EVENT, **change)
     posted = post(client, tmp_path, event)
     assert posted.report is None
-    assert why in posted.why
+    assert why in posted.reason
     assert comments(fork) == []
 
 

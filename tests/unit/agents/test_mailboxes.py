@@ -7,13 +7,13 @@ import pytest
 
 from evalgate.agents import worker_process
 from evalgate.agents.protocol import (
-    EndedSaid,
-    EventSaid,
+    EndedMessage,
+    EventMessage,
     MetricResult,
     SessionMessage,
     Stalled,
     Started,
-    TraceSaid,
+    TraceMessage,
     TurnEnd,
     TurnFailed,
 )
@@ -41,12 +41,12 @@ def started(name: str = "s1") -> Started:
     return Started(type="started", session=name)
 
 
-def event(name: str = "s1") -> EventSaid:
-    return EventSaid(type="event", session=name)
+def event(name: str = "s1") -> EventMessage:
+    return EventMessage(type="event", session=name)
 
 
-def traced(name: str = "s1") -> TraceSaid:
-    return TraceSaid(type="trace", session=name, number=0, entry={})
+def traced(name: str = "s1") -> TraceMessage:
+    return TraceMessage(type="trace", session=name, number=0, entry={})
 
 
 def turn_end(name: str = "s1") -> TurnEnd:
@@ -57,8 +57,8 @@ def turn_failed(name: str = "s1") -> TurnFailed:
     return TurnFailed(type="turn_failed", session=name, message="no")
 
 
-def ended(name: str = "s1") -> EndedSaid:
-    return EndedSaid(type="ended", session=name)
+def ended(name: str = "s1") -> EndedMessage:
+    return EndedMessage(type="ended", session=name)
 
 
 @pytest.mark.parametrize(
@@ -229,4 +229,4 @@ def test_whose_clocks_stand_still_while_one_stalls_the_worker(
                 all_boxes.close(both[given[0]])
             case "turn":
                 both[given[0]].enter(Phase.TURN)
-    assert [all_boxes.held_s(box) for box in both.values()] == held_s
+    assert [all_boxes.stalled_s(box) for box in both.values()] == held_s

@@ -62,5 +62,5 @@ def test_what_is_borrowed(
     use = AgentUse(driver=driver, options=options)
     base, head = tmp_path / "base", tmp_path / "head"
     lent = tuple((name, True) for name in borrowed)
-    assert opening.wanted_pythons([use], root=base, lender=head, environ={}) == lent
-    assert opening.wanted_pythons([use], root=head, lender=head, environ={}) == ()
+    assert opening.missing_pythons([use], root=base, lender=head, environ={}) == lent
+    assert opening.missing_pythons([use], root=head, lender=head, environ={}) == ()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from evalgate.agents import protocol
-from evalgate.agents.protocol import EventSaid, ProtocolError, Ready, TurnEnd, TurnFailed
+from evalgate.agents.protocol import EventMessage, ProtocolError, Ready, TurnEnd, TurnFailed
 from evalgate.model import (
     AgentDescription,
     Case,
@@ -100,9 +100,9 @@ def line(**message: Any) -> bytes:
     return json.dumps(message).encode()
 
 
-def event(**fields: Any) -> EventSaid:
+def event(**fields: Any) -> EventMessage:
     read = protocol.parse_worker_message(line(type="event", session="s1", **fields))
-    assert isinstance(read, EventSaid)
+    assert isinstance(read, EventMessage)
     return read
 
 
@@ -160,7 +160,7 @@ def test_both_spellings_are_read() -> None:
 def test_half_an_emoji_becomes_a_question_mark() -> None:
     text = b'{"type":"event","session":"s1","content":{"parts":[{"text":"a\\ud83d"}]}}'
     read = protocol.parse_worker_message(text)
-    assert isinstance(read, EventSaid)
+    assert isinstance(read, EventMessage)
     assert read.step().content == Content(parts=(Text(text="a?"),))
 
 

@@ -10,17 +10,17 @@ import pytest
 from evalgate.agents import protocol, worker_process
 from evalgate.agents.base import AgentInputs, AgentSetting
 from evalgate.agents.pool import WorkerPool
-from evalgate.agents.protocol import InputsSaid
+from evalgate.agents.protocol import InputsMessage
 from evalgate.agents.worker_process import Launch, Questions
 from evalgate.system.python_env import World
 
 EVERYTHING = AgentInputs(questions=frozenset({"everything"}))
 
 
-def said(*questions: str, opaque: bool = False) -> InputsSaid:
+def said(*questions: str, opaque: bool = False) -> InputsMessage:
     line = json.dumps({"type": "inputs", "questions": questions, "opaque": opaque}).encode()
     message = protocol.parse_worker_message(line)
-    assert isinstance(message, InputsSaid)
+    assert isinstance(message, InputsMessage)
     return message
 
 
@@ -44,7 +44,7 @@ def said(*questions: str, opaque: bool = False) -> InputsSaid:
     ],
 )  # fmt: skip
 def test_questions_are_put_together_and_bounded(
-    monkeypatch: pytest.MonkeyPatch, messages: list[InputsSaid], value: AgentInputs | None
+    monkeypatch: pytest.MonkeyPatch, messages: list[InputsMessage], value: AgentInputs | None
 ) -> None:
     monkeypatch.setattr(worker_process, "MOST_QUESTIONS", 100)
     monkeypatch.setattr(worker_process, "MOST_CHARACTERS", 10_000)

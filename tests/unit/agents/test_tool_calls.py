@@ -9,7 +9,7 @@ import pytest
 
 from evalgate.agents import conversation, protocol
 from evalgate.agents.base import (
-    AskedCall,
+    PendingCall,
     Replied,
     RunTool,
     ToolAnswer,
@@ -18,7 +18,7 @@ from evalgate.agents.base import (
     Unmatched,
 )
 from evalgate.agents.conversation import ToolCalls
-from evalgate.agents.protocol import ToolCallSaid, ToolResultSaid
+from evalgate.agents.protocol import ToolCallMessage, ToolResultMessage
 from evalgate.model import FailureKind
 
 
@@ -37,12 +37,12 @@ class Tools:
         self.kept: list[tuple[str, ToolReply]] = []
         self.finished = False
 
-    def answer(self, call: AskedCall) -> ToolAnswer:
+    def answer(self, call: PendingCall) -> ToolAnswer:
         return self.answers.get(
             call.args.get("as", ""), Replied(reply=ToolReply(response=call.number))
         )
 
-    def keep(self, call: AskedCall, reply: ToolReply) -> None:
+    def keep(self, call: PendingCall, reply: ToolReply) -> None:
         self.kept.append((call.tool, reply))
 
     def finish(self) -> None:
@@ -56,12 +56,12 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return clock
 
 
-def said(call: str, **args: Any) -> ToolCallSaid:
-    return ToolCallSaid(type="tool_call", session="s1", call=call, name="t", args=args)
+def said(call: str, **args: Any) -> ToolCallMessage:
+    return ToolCallMessage(type="tool_call", session="s1", call=call, name="t", args=args)
 
 
-def told(call: str, **fields: Any) -> ToolResultSaid:
-    return ToolResultSaid.model_validate(
+def told(call: str, **fields: Any) -> ToolResultMessage:
+    return ToolResultMessage.model_validate(
         {"type": "tool_result", "session": "s1", "call": call, **fields}
     )
 
@@ -143,12 +143,12 @@ def test_the_messages_are_read_as_every_other() -> None:
         {"type": "tool_call", "session": "s1", "call": "t1", "name": "t", "new": 1}
     ).encode()
     read = protocol.parse_worker_message(line)
-    assert isinstance(read, ToolCallSaid)
+    assert isinstance(read, ToolCallMessage)
     assert (read.args, read.kind) == ({}, "tool")
     result = protocol.parse_worker_message(
         b'{"type":"tool_result","session":"s1","call":"t1","error":{"message":"m"}}'
     )
-    assert isinstance(result, ToolResultSaid)
+    assert isinstance(result, ToolResultMessage)
     assert result.reply() == ToolReply(error=ToolError(type="RuntimeError", message="m"))
     with pytest.raises(protocol.ProtocolError, match="kind"):
         protocol.parse_worker_message(

@@ -193,9 +193,12 @@ def test_what_the_base_gates_itself(
     )
     suites = project.prepare(head, environ={}).suites
     found = baseline_base.read(
-        head.model_copy(update={"given": {**head.given, **given}}), root, suites, {}
+        head.model_copy(update={"explicit_options": {**head.explicit_options, **given}}),
+        root,
+        suites,
+        {},
     )
-    assert found.own_files() == own
+    assert found.gated_files() == own
     assert found.rules is not None
     assert found.rules.is_empty() is empty
     (root / "a.evalset.json").unlink()

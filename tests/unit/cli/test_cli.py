@@ -56,7 +56,7 @@ def test_only_what_was_typed_is_given() -> None:
     @click.command()
     @commands.options("paths", "runs", "strict", "env", "grep")
     def probe(**values: object) -> None:
-        seen.update(commands.given(values))
+        seen.update(commands.explicit_options(values))
 
     assert (
         CliRunner()
@@ -152,9 +152,9 @@ def test_when_agents_are_kept_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", workflow)
-    monkeypatch.setattr(isolation, "why_not", lambda: why_not)
+    monkeypatch.setattr(isolation, "refusal_reason", lambda: why_not)
     said: list[str] = []
-    asked = Settings(**given, given=given)  # type: ignore[arg-type]  # as `load` does it
+    asked = Settings(**given, explicit_options=given)  # type: ignore[arg-type]  # as `load` does it
     assert commands.isolates(asked, said.append) is isolates
     assert [why_not in line and "docs/security.md" in line for line in said] == [True] * told
 

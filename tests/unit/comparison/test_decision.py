@@ -329,7 +329,7 @@ def test_the_bases_own_failures_are_runs_that_did_not_pass(
     ],
 )
 def test_why_an_agent_failed(kind: FailureKind, message: str, detail: str, said: str) -> None:
-    found = AgentFailure(kind=kind, message=message, detail=detail).why
+    found = AgentFailure(kind=kind, message=message, detail=detail).summary
     assert found == said
 
 

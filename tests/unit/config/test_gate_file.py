@@ -35,7 +35,7 @@ def test_everything_is_read() -> None:
         {"command": "node agent.mjs"},
     )
     assert reading.gate_file.suites[0].pass_rate == 0.9
-    assert reading.given == {"runs": 3, "fail_on": ["threshold"], "turn_timeout": 20}
+    assert reading.raw_settings == {"runs": 3, "fail_on": ["threshold"], "turn_timeout": 20}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_all_mistakes_at_once() -> None:
         "gate-file-shape",
         "unknown-setting",
     ]
-    assert reading.given == {"runs": 2}
+    assert reading.raw_settings == {"runs": 2}
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def root(tmp_path: Path) -> Path:
 )
 def test_why_a_path_is_refused(root: Path, path: str, in_file: str, by_hand: str) -> None:
     for trusted, expected in ((False, in_file), (True, by_hand)):
-        why = places.why_not(root, path, trusted=trusted)
+        why = places.refusal_reason(root, path, trusted=trusted)
         if path.startswith("loop"):  # Python 3.13 follows it to its end, those before do not
             assert why in ("", "cannot be followed: its symbolic links lead nowhere")
         else:

@@ -75,7 +75,7 @@ def test_the_last_one_counts() -> None:
     reading = load.parse_gate_file(
         "fail-on: [threshold]\nruns: 2\nfail_on: [regression]\nruns: 3\n", file="f"
     )
-    assert reading.given == {"fail_on": ["regression"], "runs": 3}
+    assert reading.raw_settings == {"fail_on": ["regression"], "runs": 3}
     told = [
         (each.code, each.severity, each.place.line)
         for each in reading.problems

@@ -45,7 +45,7 @@ SPECS = {
         spec("response_evaluation_score", scale=Scale(lowest=1.0, highest=5.0)),
         spec("latency", scale=Scale(highest=None), lower_is_better=True),
         spec("error_share", lower_is_better=True),
-        spec("time_of_ours_v1", ours=True),
+        spec("time_of_ours_v1", is_beyond_adk=True),
         spec("token_usage_v1", scale=OPEN, informational=True),
     )
 }

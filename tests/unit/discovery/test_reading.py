@@ -36,7 +36,7 @@ def test_what_is_not_read(repo, tmp_path, path, code):
 
 def test_a_file_that_the_user_names_may_lie_anywhere(tmp_path):
     (tmp_path / "x.json").write_text("x")
-    assert walk.read_named(tmp_path / "x.json", label="x.json") == b"x"
-    problem = walk.read_named(tmp_path / "y.json", label="y.json")
+    assert walk.read_user_file(tmp_path / "x.json", label="x.json") == b"x"
+    problem = walk.read_user_file(tmp_path / "y.json", label="y.json")
     assert isinstance(problem, Problem)
     assert problem.place.file == "y.json"

@@ -12,8 +12,8 @@ from evalgate.discovery import lint
 def told(text: str, **typed: object) -> list[tuple[str, int | None]]:
     read = load.parse_gate_file(text, file="evalgate.yml")
     assert read.problems == ()
-    own = {"gate_file": read.gate_file, "given": typed, "places": read.places}
-    settings = Settings.model_validate({**read.given, **typed, **own})
+    own = {"gate_file": read.gate_file, "explicit_options": typed, "places": read.places}
+    settings = Settings.model_validate({**read.raw_settings, **typed, **own})
     return [
         (each.code, each.place.line if each.place else None) for each in lint.lint_rules(settings)
     ]

@@ -17,7 +17,7 @@ FOUND = (
 OTHERS = {"notes/odd.json"}
 FOLDERS = {".", "evals", "evals/deep", "empty"}
 FILES = Files(
-    found=FOUND,
+    eval_files=FOUND,
     is_file=lambda path: path in {*FOUND, *OTHERS},
     is_folder=lambda path: path in FOLDERS,
     is_outside=lambda path: path.startswith(("..", "/")),
@@ -87,11 +87,11 @@ def test_a_selection_that_matches_nothing_names_the_nearest(text, message, hint)
 def test_no_selection_makes_it_fail(text):
     found = discover.parse_selection(text, files=FILES)
     assert isinstance(found, Problem) or set(found.keys) <= {*FOUND, *OTHERS}
-    assert set(discover.folders_named([text], files=FILES)) <= FOLDERS
+    assert set(discover.unsearched_folders([text], files=FILES)) <= FOLDERS
 
 
 def test_folders_in_which_the_walk_found_nothing():
-    assert discover.folders_named(["empty", "evals", "empty:one", "nowhere"], files=FILES) == [
+    assert discover.unsearched_folders(["empty", "evals", "empty:one", "nowhere"], files=FILES) == [
         "empty"
     ]
 

@@ -105,7 +105,7 @@ def test_a_stored_base_tells_its_environment(
         dataclasses.replace(suite, key=renamed.get(suite.key, suite.key)) for suite in then.suites
     )
     base = base_of(dataclasses.replace(then, suites=named), renamed=renamed)
-    assert baseline_base.told(base, side(code="c", about=rerun, use=use)) == told
+    assert baseline_base.environments_of(base, side(code="c", about=rerun, use=use)) == told
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_results_of_an_agent_that_is_kept_apart_are_no_others(
             journals=[journal],
             write=None,
         )
-        with contextlib.closing(journal), measure.opened(session, context) as trials:
+        with contextlib.closing(journal), measure.open_session(session, context) as trials:
             (agent,) = trials.sides[0].agents.values()
             monkeypatch.setattr(agent, "about", lambda: {"python": "3"}, raising=False)
             environments.add(

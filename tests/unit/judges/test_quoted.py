@@ -10,7 +10,7 @@ from builders.judging import ScriptedJudge, panel
 from builders.nightly import NIGHTLY
 
 from evalgate.criteria import final_response_match_v2, judged, rubrics
-from evalgate.criteria.judged import Asking, JudgedOptions
+from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest
 from evalgate.judges.prompting import Question, Reply
@@ -184,7 +184,7 @@ def test_a_judge_that_copies_is_asked_once_more(second: str, passed: bool | None
     own = second.replace("OWN", coded(question, "valid"))
     judge = ScriptedJudge(lambda request: own if "An earlier reply" in request.prompt else GOOD)
     held = panel(judge)
-    asking = Asking(criterion="m", panel=held, options=JudgedOptions())
+    asking = Inquiry(criterion="m", panel=held, options=JudgedOptions())
     ballot = judged.sampled(
         asking, question, parse=final_response_match_v2.parse_match, num_samples=1
     )
@@ -218,7 +218,7 @@ def test_what_is_not_sure_is_asked_about_once_more(
     judge = ScriptedJudge(say)
     held = panel(judge)
     question = asked("7")
-    asking = Asking(criterion="final_response_match_v2", panel=held, options=JudgedOptions())
+    asking = Inquiry(criterion="final_response_match_v2", panel=held, options=JudgedOptions())
     ballot = judged.sampled(
         asking, question, parse=final_response_match_v2.parse_match, num_samples=1
     )
@@ -245,7 +245,7 @@ def test_adk_compat_asks_once_more_about_what_may_be_a_quote_and_nothing_else(
 ) -> None:
     judge = ScriptedJudge(lambda request: second if "An earlier reply" in request.prompt else first)
     held = panel(judge)
-    asking = Asking(criterion="m", panel=held, options=JudgedOptions(), deviations=ADKS)
+    asking = Inquiry(criterion="m", panel=held, options=JudgedOptions(), deviations=ADKS)
     ballot = judged.sampled(
         asking, asked("7"), parse=final_response_match_v2.parse_match, num_samples=1
     )

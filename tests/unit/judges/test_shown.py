@@ -69,7 +69,7 @@ def test_pictures_are_named_not_sent() -> None:
         prompting.text_of(Content(parts=(Text(text="see"), picture)))
         == "see\n[inline_data, image/png]"
     )
-    assert prompting.events_shown([event(picture)]) == [
+    assert prompting.events_json([event(picture)]) == [
         {"by": "agent", "attachment": "inline_data, image/png"}
     ]
 

@@ -165,9 +165,9 @@ def asking(criterion: str, model: str = "m") -> JudgeRequest:
 
 def test_the_books_by_criterion_and_model() -> None:
     ledger = UsageLedger()
-    ledger.asked(asking("a"), usage=USAGE, cost_usd=0.25)
-    ledger.asked(asking("a"), usage=None, cost_usd=None)
-    ledger.asked(asking("a", "n"), usage=USAGE, cost_usd=0.5)
+    ledger.add_call(asking("a"), usage=USAGE, cost_usd=0.25)
+    ledger.add_call(asking("a"), usage=None, cost_usd=None)
+    ledger.add_call(asking("a", "n"), usage=USAGE, cost_usd=0.5)
     ledger.read(asking("a"))
     ledger.retried(asking("a"), failure("timeout"))
     ledger.failed(asking("a"), failure("timeout"))
@@ -188,5 +188,5 @@ def test_the_books_by_criterion_and_model() -> None:
 
 def test_no_price_at_all_is_no_cost() -> None:
     ledger = UsageLedger()
-    ledger.asked(asking("a"), usage=USAGE, cost_usd=None)
+    ledger.add_call(asking("a"), usage=USAGE, cost_usd=None)
     assert [(use.cost_usd, use.unpriced) for use in ledger.uses()] == [(None, 1)]

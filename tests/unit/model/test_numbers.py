@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evalgate.agents import protocol
-from evalgate.agents.protocol import EventSaid
+from evalgate.agents.protocol import EventMessage
 from evalgate.formats.adk_shapes import InvocationWire, UsageWire
 from evalgate.formats.recordings import parse_recordings
 from evalgate.judges import cache, openai
@@ -69,7 +69,7 @@ def test_an_agent_that_lies_about_its_tokens_is_no_crash() -> None:
     }
     line = json.dumps({"type": "event", "session": "s", "usage_metadata": said}).encode()
     event = protocol.parse_worker_message(line)
-    assert isinstance(event, EventSaid)
+    assert isinstance(event, EventMessage)
     usage = event.step().usage
     assert usage is not None
     assert (usage.prompt_tokens, usage.candidates_tokens, usage.total_tokens) == (None, 7, None)

@@ -32,7 +32,7 @@ def having(**more: object) -> AgentDescription:
 
 
 def told(then: AgentDescription, now: AgentDescription) -> list[str]:
-    return [each.told() for each in agent_changes.of(with_agents(reruns(), then, now))]
+    return [each.sentence() for each in agent_changes.of(with_agents(reruns(), then, now))]
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def test_there_is_nothing_to_show_where_the_base_was_no_better(head: str, base: 
 def test_another_run_stands_in_where_the_base_has_fewer() -> None:
     report = comparing.report("pass/fail/fail", "pass/never/never")
     (case,) = view.of(report).cases
-    assert case.shown is not None
-    assert case.shown.key.number == 1
+    assert case.main_trial is not None
+    assert case.main_trial.key.number == 1
     assert shown(comparing.report("fail*2", "pass*2")) != ()
 
 

@@ -26,7 +26,7 @@ def only(report: Report) -> cases.CaseView:
     ],
 )
 def test_the_trial_that_shows_what_went_wrong(words: str, shown: int, why: str) -> None:
-    trial = only(build.report(words)).shown
+    trial = only(build.report(words)).main_trial
     assert trial is not None, why
     assert trial.key.number == shown, why
 

@@ -8,12 +8,12 @@ import pytest
 from builders import build, compared_scenarios, comparing
 
 from evalgate.model import (
-    AskedJudge,
     BaseOrigin,
     BaseSource,
     Case,
     Comparison,
     ConversationScenario,
+    CriterionJudge,
     JudgeIdentity,
     Report,
     SimulatorUse,
@@ -97,7 +97,7 @@ def test_what_others_wrote_cannot_break_out_of_the_table() -> None:
     evil = JudgeIdentity(model="a|b`c\n| d", prompt_version="<script>")
     run = dataclasses.replace(report.run, models=frozenset({"x|y\n<b>"}))
     report = dataclasses.replace(
-        report, run=run, asked=(AskedJudge(criterion="m|1\n| x", judge=evil),)
+        report, run=run, criterion_judges=(CriterionJudge(criterion="m|1\n| x", judge=evil),)
     )
     table = reproduce(report).split("| Environment |")[1]
     lines = [line for line in table.splitlines() if line.startswith("|")]
@@ -107,8 +107,8 @@ def test_what_others_wrote_cannot_break_out_of_the_table() -> None:
 
 def test_a_table_of_many_judges_ends() -> None:
     judge = JudgeIdentity(model="m", prompt_version="1")
-    asked = tuple(AskedJudge(criterion=f"m{at}", judge=judge) for at in range(view.JUDGES + 3))
-    facts = view.facts(dataclasses.replace(build.report("pass"), asked=asked))
+    asked = tuple(CriterionJudge(criterion=f"m{at}", judge=judge) for at in range(view.JUDGES + 3))
+    facts = view.facts(dataclasses.replace(build.report("pass"), criterion_judges=asked))
     judges = [fact for fact in facts if fact.name == "judge"]
     assert len(judges) == view.JUDGES + 1
     assert judges[-1].head == "of 3 more criteria"

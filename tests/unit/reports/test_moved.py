@@ -44,7 +44,11 @@ def report(head: list[list[Done]], base: list[list[Done]], **more: object) -> Re
 def told(made: Report) -> list[tuple[str, list[str], int]]:
     """The criteria that fell, with the cases that did and how many rose."""
     return [
-        (fall.row.name, [f"{each.case.case_id} {each.told}" for each in fall.moved], fall.higher)
+        (
+            fall.row.name,
+            [f"{each.case.case_id} {each.text}" for each in fall.case_falls],
+            fall.higher,
+        )
         for fall in moved.falls(view.of(made))
     ]
 
@@ -103,7 +107,7 @@ def test_the_cases_that_moved(
 def test_the_runs_that_show_the_fall_best_stand_side_by_side() -> None:
     assert told(report([[RIGHT, WRONG]], [[WRONG, RIGHT]])) == []  # the means are alike
     (fall,) = moved.falls(view.of(report([[RIGHT, WRONG, WRONG]], [[WRONG, RIGHT, RIGHT]])))
-    found = fall.moved[0].turn
+    found = fall.case_falls[0].turn
     assert found is not None
     assert (found.base.tool_calls, found.head.tool_calls) == (
         (call("book", city="Oslo"),),

@@ -13,7 +13,7 @@ def trend(*means: float | None, now: float | None = None, name: str = "m") -> Tr
     return Trend(
         criterion=name,
         means=means,
-        now=now,
+        current=now,
         since="2026-01-02T03:04:05Z",
         until="2026-01-20T03:04:05Z",
     )

@@ -109,14 +109,14 @@ def test_a_turn_that_never_came_and_one_that_nobody_asked_for() -> None:
     asked = case("c", turn("one", answer="1"), turn("two", answer="2"))
     zero = {TOOLS: 0.0, WORDS: 0.0}
     missing = turns_of(told(asked, build.scores(turn("one", answer="1"), **zero)))[1]
-    assert (missing.actual is not None, missing.asked, missing.user, missing.broken) == (
+    assert (missing.actual is not None, missing.is_planned, missing.user, missing.broken) == (
         False,
         True,
         "two",
         True,
     )
     extra = turns_of(told(asked, build.scores(*[turn("x", answer="1")] * 3, **zero)))[2]
-    assert (extra.actual is not None, extra.asked, extra.broken) == (True, False, True)
+    assert (extra.actual is not None, extra.is_planned, extra.broken) == (True, False, True)
 
 
 def test_a_broken_agent_shows_how_far_it_came() -> None:
@@ -133,7 +133,7 @@ def test_a_simulated_conversation_has_no_expected_side() -> None:
     (only_turn,) = turns_of(
         told(asked, build.scores(turn("hi", answer="yes"), **{TOOLS: 0.0, WORDS: 0.0}))
     )
-    assert (only_turn.asked, only_turn.expected_calls, only_turn.expected_answer) == (
+    assert (only_turn.is_planned, only_turn.expected_calls, only_turn.expected_answer) == (
         True,
         None,
         None,

@@ -62,10 +62,10 @@ def test_a_history_that_cannot_be_read_is_not_an_empty_one(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stores, "opened", lambda *_, **__: shelf)
+    monkeypatch.setattr(stores, "open_store", lambda *_, **__: shelf)
     monkeypatch.setattr(git, "open_repository", lambda *_, **__: contextlib.nullcontext())
     context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path)
-    with results_history.opened(Settings(baseline_folder="x"), context) as history:
+    with results_history.open_history(Settings(baseline_folder="x"), context) as history:
         assert history.past == (PastRuns() if is_known else None)
         assert [problem.code for problem in history.problems] == ["history-unread"] * bool(warned)
         assert all(warned in problem.message for problem in history.problems)

@@ -188,7 +188,7 @@ def test_an_agent_of_which_nothing_is_known_does_not_drift() -> None:
 def test_a_trend_has_gaps_where_nothing_was_measured() -> None:
     record = record_of("P P P P", means=(0.5, None, 0.0, 0.75))
     (found,) = results_history.trends(record, {"match": 0.5, "unheard of": 1.0}, recent=3)
-    assert (found.criterion, found.means, found.now) == ("match", (None, 0.0, 0.75), 0.5)
+    assert (found.criterion, found.means, found.current) == ("match", (None, 0.0, 0.75), 0.5)
     assert results_history.trends(record, {"match": 0.5}, recent=1) == (), "one run is no trend"
     assert results_history.trends(PastRuns(), {"match": 0.5}) == ()
     assert results_history.trends(record, {}) == ()
@@ -198,7 +198,7 @@ def test_earlier_runs_of_a_case_are_told_in_words() -> None:
     record = record_of("PP PF -- FF", "P . P F")
     history = History(settings=Settings(), context=NOBODY, past=record)
     found = history.of_cases()
-    assert [(each.kind.value, each.said, each.where) for each in found["s", "case_1"]] == [
+    assert [(each.kind.value, each.outcome, each.place) for each in found["s", "case_1"]] == [
         ("pass", "2 of 2 runs passed", "base branch"),
         ("fail", "1 of 2 runs passed", "base branch"),
         ("not_measured", "not measured", "base branch"),

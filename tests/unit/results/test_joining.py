@@ -58,7 +58,7 @@ def part_of(run: Run, index: int, of: int, **changes: Any) -> Run:
     shard = shards.plan(
         run.suites, index=index, of=of, durations={}, settings=changes.pop("settings", ())
     )
-    own = shards.own(run.suites, shard)
+    own = shards.suites_of_shard(run.suites, shard)
     has = {(suite.key, case.case_id) for suite in own for case in suite.eval_set.cases}
     trials = tuple(trial for trial in run.trials if trial.key.case in has)
     return dataclasses.replace(run, **{"suites": own, "trials": trials, "shard": shard, **changes})

@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def test_a_name_tells_commit_and_time_in_utc() -> None:
-    entry = stores.made_now(A, NOW.astimezone(timezone(timedelta(hours=5))))
+    entry = stores.new_run_name(A, NOW.astimezone(timezone(timedelta(hours=5))))
     assert entry.name == f"20260102T030405Z-{A}.json.gz"
     assert entry.saved_at == "2026-01-02T03:04:05Z"
     assert stores.parse_names([entry.name]) == [entry]

@@ -88,12 +88,12 @@ def test_parts_of_a_plan_are_the_plan() -> None:
     own = [
         case
         for part in parts
-        for suite in shards.own(suites, part)
+        for suite in shards.suites_of_shard(suites, part)
         for case in suite.eval_set.cases
     ]
     assert sorted(case.case_id for case in own) == ["c0", "c1", "c2", "c3", "c4"]
     # five cases, six parts
-    assert shards.own(suites, shards.plan(suites, index=6, of=6, durations={})) == ()
+    assert shards.suites_of_shard(suites, shards.plan(suites, index=6, of=6, durations={})) == ()
 
 
 def test_a_plan_s_fingerprint_tells_of_content_criteria_division_and_settings() -> None:
@@ -127,8 +127,8 @@ def test_a_case_that_only_the_base_has_belongs_to_the_first_part() -> None:
         ),
     )
     first, second = (shards.plan([suite], index=index, of=2, durations={}) for index in (1, 2))
-    assert shards.own([gone], first) == (gone,)
-    assert shards.own([gone], second) == ()
+    assert shards.suites_of_shard([gone], first) == (gone,)
+    assert shards.suites_of_shard([gone], second) == ()
 
 
 def test_durations_are_the_mean_of_runs_that_ended() -> None:

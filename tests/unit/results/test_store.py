@@ -65,7 +65,7 @@ def keep(
 def ages(folder: Path, **whose: Any) -> list[float]:
     """How many days ago the trials were measured that count."""
     said: list[str] = []
-    with store_of(folder, **whose).opened(
+    with store_of(folder, **whose).open_journals(
         folder, oldest=NOW - timedelta(days=7), say=said.append
     ) as entries:
         times = [entry.journal.measured_at("address") for entry in entries]

@@ -25,7 +25,7 @@ class Seen:
     def __init__(self, *paths: str, why_lost: str = "") -> None:
         self._paths, self.why_lost = frozenset(paths), why_lost
 
-    def opened(self) -> frozenset[str]:
+    def accessed_paths(self) -> frozenset[str]:
         return self._paths
 
 

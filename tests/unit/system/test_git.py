@@ -90,7 +90,7 @@ def test_settings_of_the_user_come_before_ours() -> None:
         "GIT_CONFIG_KEY_1": "http.proxy",
         "GIT_CONFIG_VALUE_1": "",
     }
-    given = list(git.given_settings(environ))
+    given = list(git.user_settings(environ))
     assert given == [("core.hooksPath", "/evil"), ("http.proxy", "")]
     full = git.with_settings({}, [*given, ("core.hooksPath", "/dev/null")])
     assert full["GIT_CONFIG_COUNT"] == "3"
@@ -99,7 +99,7 @@ def test_settings_of_the_user_come_before_ours() -> None:
 
 @pytest.mark.parametrize("count", ["", "x", "-1", "99999999", "²"])
 def test_a_count_of_settings_that_is_none(count: str) -> None:
-    assert list(git.given_settings({"GIT_CONFIG_COUNT": count})) == []
+    assert list(git.user_settings({"GIT_CONFIG_COUNT": count})) == []
 
 
 def test_a_token_replaces_headers_of_its_server() -> None:

@@ -15,7 +15,7 @@ def test_a_tail_is_the_end_of_all_that_was_fed(chunks: list[bytes], limit: int) 
     tail = Tail(limit=limit)
     for chunk in chunks:
         tail.feed(chunk)
-    assert tail.kept() == b"".join(chunks)[-limit:]
+    assert tail.last_bytes() == b"".join(chunks)[-limit:]
     assert tail.total == len(b"".join(chunks))
 
 
@@ -48,7 +48,7 @@ def test_lines_do_not_depend_on_how_they_are_cut(lines: list[bytes], data: st.Da
         found += splitter.feed(stream[:size])
         stream = stream[size:]
     assert found == lines
-    assert splitter.rest() == b"rest"
+    assert splitter.remainder() == b"rest"
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_a_line_beyond_the_limit_is_refused_and_forgotten(chunks: list[bytes]) -
     splitter = LineSplitter(limit=10)
     with pytest.raises(LineTooLong):
         list(itertools.chain.from_iterable(splitter.feed(chunk) for chunk in chunks))
-    assert len(splitter.rest()) <= 12
+    assert len(splitter.remainder()) <= 12

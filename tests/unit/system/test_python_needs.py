@@ -222,7 +222,7 @@ def test_included_files_count_even_in_a_circle(tmp_path: Path) -> None:
 
 def test_named_requirements_are_files_or_specifiers(tmp_path: Path) -> None:
     (tmp_path / "dev.txt").write_text("a\n")
-    found = python_needs.named_needs(["dev.txt", "google-adk>=2", "missing.txt"], str(tmp_path))
+    found = python_needs.listed_needs(["dev.txt", "google-adk>=2", "missing.txt"], str(tmp_path))
     assert [Path(file).name for file in found.files] == ["dev.txt", "missing.txt"]
     assert found.specifiers == ("google-adk>=2",)
     assert str(found) == "dev.txt, missing.txt, google-adk>=2"
@@ -346,4 +346,4 @@ def test_which_python_a_project_asks_for(
     found = python_needs.python_rules(str(agent), str(tmp_path), needs)
     assert len(found) == len(rules), found
     for rule, expected in zip(found, rules, strict=True):
-        assert f"{rule.specifier} {rule.said}".startswith(expected)
+        assert f"{rule.specifier} {rule.source}".startswith(expected)

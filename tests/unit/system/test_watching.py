@@ -65,7 +65,7 @@ def read(path: Path) -> None:
 def test_what_counts_as_opened(top: Path, act, opened: set[str]) -> None:
     with Watch(top, apart=[".git", "env"]) as watch:
         act(top)
-        assert (watch.opened(), watch.why_lost) == (opened, "")
+        assert (watch.accessed_paths(), watch.why_lost) == (opened, "")
 
 
 def unlinked_and_read(path: Path) -> None:
@@ -104,28 +104,28 @@ def test_hostile_names(top: Path, name: str) -> None:
     (top / name / name).touch()
     with Watch(top) as watch:
         read(top / name / name)
-        assert watch.opened() == {f"{name}/{name}"}
+        assert watch.accessed_paths() == {f"{name}/{name}"}
 
 
 def test_a_folder_that_appears_is_watched(top: Path) -> None:
     with Watch(top) as watch:
         (top / "new/inner").mkdir(parents=True)
-        watch.opened()  # by now it is watched
+        watch.accessed_paths()  # by now it is watched
         (top / "new/inner/file").touch()
-        assert "new/inner/file" in watch.opened()
+        assert "new/inner/file" in watch.accessed_paths()
         (top / "new/inner/file").unlink()
         (top / "new/inner").rmdir()
         (top / "new/inner").mkdir()
-        watch.opened()
+        watch.accessed_paths()
         (top / "new/inner/again").touch()
-        assert "new/inner/again" in watch.opened()
+        assert "new/inner/again" in watch.accessed_paths()
 
 
 def test_after_its_end_a_watch_keeps_what_it_knows(top: Path) -> None:
     with Watch(top) as watch:
         read(top / "agent.py")
     read(top / "data/rows.csv")
-    assert (watch.opened(), watch.why_lost) == ({"agent.py"}, "")
+    assert (watch.accessed_paths(), watch.why_lost) == ({"agent.py"}, "")
     watch.close()
     assert all("_read" not in thread.name for thread in threading.enumerate())
 
@@ -146,7 +146,7 @@ def test_several_may_ask_at_once(top: Path) -> None:
     def ask(name: str) -> None:
         for number in range(10):
             (top / f"{name}-{number}").touch()
-            missing.extend({f"{name}-{number}"} - watch.opened())
+            missing.extend({f"{name}-{number}"} - watch.accessed_paths())
 
     with Watch(top) as watch:
         threads = [threading.Thread(target=ask, args=(name,)) for name in "abcd"]
@@ -189,7 +189,7 @@ def test_a_watch_that_the_system_refuses(
     )
     with Watch(top) as watch:
         assert why in watch.why_lost
-        assert watch.opened() == set()
+        assert watch.accessed_paths() == set()
     assert why in watch.why_lost
 
 
@@ -215,7 +215,7 @@ def test_another_system(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     with Watch(top) as watch:
         assert watch.why_lost == "this system has no inotify"
-        assert watch.opened() == set()
+        assert watch.accessed_paths() == set()
 
 
 def test_a_checkout_that_is_not_there(tmp_path: Path) -> None:
@@ -245,10 +245,10 @@ def test_more_opens_than_the_queue_holds(top: Path, monkeypatch: pytest.MonkeyPa
         with watch._changed:  # the thread waits with what it has read
             for number in range(limit + 4096 // watching.HEADER.size):
                 os.close(os.open(top / ("agent.py", "data/rows.csv")[number % 2], os.O_RDONLY))
-        watch.opened()
+        watch.accessed_paths()
         assert "max_queued_events" in watch.why_lost
         read(top / "agent.py")
-        assert watch.opened() <= {"agent.py", "data/rows.csv"}
+        assert watch.accessed_paths() <= {"agent.py", "data/rows.csv"}
         assert "max_queued_events" in watch.why_lost
 
 
@@ -257,7 +257,7 @@ def test_names_without_end(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Watch(top) as watch:
         for number in range(101):
             (top / f"{number}").touch()
-        watch.opened()
+        watch.accessed_paths()
         assert watch.why_lost == "too many files were opened"
 
 
@@ -266,7 +266,7 @@ def test_what_is_recognized_may_be_forgotten(top: Path, monkeypatch: pytest.Monk
     with Watch(top) as watch:
         for number in range(100):
             (top / f"{number}").touch()
-        assert (len(watch.opened()), watch.why_lost) == (100, "")
+        assert (len(watch.accessed_paths()), watch.why_lost) == (100, "")
 
 
 def test_a_thread_that_fails(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +276,7 @@ def test_a_thread_that_fails(top: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with Watch(top) as watch:
         monkeypatch.setattr(watching, "parse_events", fail)
         read(top / "agent.py")
-        watch.opened()
+        watch.accessed_paths()
         assert watch.why_lost == "the watch failed: ValueError('no event')"
 
 
@@ -288,7 +288,7 @@ def test_a_private_folder_that_is_removed(
         (folder,) = tmp_path.glob("evalgate-watch-*")
         (folder / "mark").unlink()
         folder.rmdir()
-        watch.opened()
+        watch.accessed_paths()
         assert watch.why_lost
 
 

@@ -172,7 +172,7 @@ class UnspeakableError(Exception):
 def test_a_group_says_what_its_first_error_says(grouped: list[Exception], said: str) -> None:
     group = ExceptionGroup("unhandled errors in a TaskGroup", grouped)
     assert errors.sentence(group) == said
-    assert errors.own_traceback(group).endswith(f"\nof which {said}")
+    assert errors.user_traceback(group).endswith(f"\nof which {said}")
 
 
 def test_an_exception_that_cannot_be_printed_has_its_name() -> None:
@@ -186,7 +186,7 @@ def test_the_users_frames_are_kept() -> None:
     try:
         of_the_user()
     except httpx.UnsupportedProtocol as error:
-        text = errors.own_traceback(error)
+        text = errors.user_traceback(error)
     assert "of_the_user" in text
     assert "site-packages" not in text
     assert "UnsupportedProtocol" in text

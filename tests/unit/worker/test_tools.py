@@ -151,7 +151,7 @@ def test_a_recorded_exception_is_raised_again(error: Exception, caught_as: type[
     "name", ["nowhere.at.all.OddError", "OddError", "print", "KeyboardInterrupt"]
 )
 def test_an_exception_that_is_not_known_here_keeps_its_name(name: str) -> None:
-    error = tools.named_error(name, "said")
+    error = tools.make_error(name, "said")
     assert (type(error).__name__, str(error)) == (name.rpartition(".")[2], "said")
     assert isinstance(error, Exception)
 

@@ -117,7 +117,7 @@ class Operations:
         for old in over[: max(len(self._operations) - MOST_KEPT + 1, 0)]:
             del self._operations[old]
         name = f"operations/run-{uuid.uuid4().hex[:12]}"
-        operation = Operation(name=name, paths=tuple(paths), runs=runs, created_at=_now())
+        operation = Operation(name=name, paths=tuple(paths), runs=runs, created_at=_timestamp())
         self._operations[name] = operation
         self._queue.put(operation)
         if self._thread is None:
@@ -162,7 +162,7 @@ class Operations:
                     "message": self._redacted(f"{type(error).__name__}: {error}"),
                 }
                 operation.state = "ERROR"
-            operation.ended_at = _now()
+            operation.ended_at = _timestamp()
             operation.over.set()
 
     def _run(self, operation: Operation) -> JsonObject:
@@ -191,7 +191,7 @@ class Operations:
         return redact.redactor(self._environ)(text)[:2000]
 
 
-def _now() -> str:
+def _timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -223,7 +223,7 @@ class Resources:
         settings = load.load_settings({"root": str(self.root)})
         tree = Tree(self.root, exclude=settings.gate_file.exclude)
         files = ces_format.FORMAT.find(tree, exclude=settings.gate_file.exclude)
-        library = ces_format.library(tree, files, chosen=files).found
+        library = ces_format.library(tree, files, chosen=files).library
         return replace(library, readings={**library.readings, **dict(self._of_runs())})
 
     def _of_runs(self) -> Iterator[tuple[str, Reading]]:
@@ -392,7 +392,7 @@ class Resources:
         """Raise Refused if a change relaxes under `--no-relaxing`."""
         if self._no_relaxing and relaxations:
             violations = [
-                (path_text(relaxation.path) or "(whole)", relaxation.why)
+                (path_text(relaxation.path) or "(whole)", relaxation.reason)
                 for relaxation in relaxations
             ]
             raise Refused(
@@ -531,7 +531,7 @@ _NEW: Final = frozenset(
 
 
 @frozen_dataclass
-class _Held:
+class _CaseSource:
     """A case in its file: the file's source, the case as it is written, and its path."""
 
     file: str
@@ -609,14 +609,14 @@ class EvalCases:
     # --------------------------------------------------------------------------------------------
 
     def _read(self, file: str) -> rewrite.Source:
-        reason = places.why_not(self._root, file)
+        reason = places.refusal_reason(self._root, file)
         if reason:
             raise Refused("PERMISSION_DENIED", f"{file[:200]!r} {reason}")
         if not self._resources.inside(file).is_file():
             raise Refused("NOT_FOUND", f"there is no file {file[:200]!r}")
         return self._resources.source(file)
 
-    def _find(self, file: str, eval_id: str) -> _Held:
+    def _find(self, file: str, eval_id: str) -> _CaseSource:
         source = self._read(file)
         reading = eval_set.parse_eval_set(source.text, file=file)
         if reading.eval_set is None:
@@ -639,9 +639,11 @@ class EvalCases:
                 eval_id[:200], [case.case_id for case in reading.eval_set.cases], prefix="; "
             )
             raise Refused("NOT_FOUND", f"{file} has no case {eval_id[:200]!r}{hint}")
-        return _Held(file=file, source=source, raw=cases[positions[0]], path=(key, positions[0]))
+        return _CaseSource(
+            file=file, source=source, raw=cases[positions[0]], path=(key, positions[0])
+        )
 
-    def _spliced(self, stored_case: _Held, new: Json, canonical_case: Any) -> str:
+    def _spliced(self, stored_case: _CaseSource, new: Json, canonical_case: Any) -> str:
         """The file's text with the new version of the case. Raises Refused if that would change
         anything else."""
         new_text = edit.spliced(
@@ -729,4 +731,4 @@ def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[Relaxation]:
         how = "removed" if change.new is MISSING else "replaced by another"
         if change.old is MISSING and is_item:
             how = "added beside others"  # an easy turn raises a mean, one more call may be made
-        yield Relaxation(path=change.path, why=f"the {noun} is {how}")
+        yield Relaxation(path=change.path, reason=f"the {noun} is {how}")

@@ -99,7 +99,7 @@ class FrameworkSession(ABC):
         if instructions:
             self._instructions.setdefault(author, instructions)
 
-    def model_said(
+    def record_answer(
         self,
         key: Any,
         text: str,
@@ -336,10 +336,10 @@ class FrameworkHost(server.Host, ABC):
 
     async def open(self, start: Message, session_tools: tools.SessionTools | None) -> Any:
         """A fresh session."""
-        context = await made(self._context, start.get("state") or {})
+        context = await make_object(self._context, start.get("state") or {})
         agent = self._found
         if not self.is_agent(agent):
-            agent = await made(agent, start.get("state") or {})
+            agent = await make_object(agent, start.get("state") or {})
             if not self.is_agent(agent):
                 call = self.options.get("call")
                 raise TypeError(f"{call} gave a {type(agent).__name__}, no agent of {self.package}")
@@ -350,7 +350,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
-async def made(maker: Any, state: Message) -> Any:
+async def make_object(maker: Any, state: Message) -> Any:
     """The result of a function or class, given the session's state if it takes an argument; other
     objects as they are.
 

@@ -161,7 +161,7 @@ def _watcher(session: Session) -> Any:
                 thoughts=(counts.get("output_token_details") or {}).get("reasoning"),
             )
             metadata = getattr(message, "response_metadata", None) or {}
-            session.model_said(
+            session.record_answer(
                 run_id,
                 answer.text if message is None else _text(message),
                 usage,

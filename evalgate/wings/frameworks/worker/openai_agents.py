@@ -85,7 +85,7 @@ def _hooks(session: Session) -> Any:
                 agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
             )
             calls = [{"name": call.name, "args": _arguments(call.arguments)} for call in self.calls]
-            session.model_said(
+            session.record_answer(
                 "model", "\n".join(texts), counts, model=model, calls=calls, author=agent.name
             )
 
@@ -156,7 +156,7 @@ def _guard(tool: Any) -> None:
             )
         except Exception as error:
             answer = (
-                await _as_told(tool, ctx, error)
+                await _error_answer(tool, ctx, error)
                 if getattr(error, "simulated_tool_error", False)
                 else None
             )
@@ -168,7 +168,7 @@ def _guard(tool: Any) -> None:
     tool.on_invoke_tool = invoke
 
 
-async def _as_told(tool: Any, ctx: Any, error: Exception) -> Any:
+async def _error_answer(tool: Any, ctx: Any, error: Exception) -> Any:
     """The agent's message for an error of a rule, as for one of the tool's own; None if it is
     raised."""
     import agents.tool

@@ -33,7 +33,7 @@ class Session(FrameworkSession):
                 if Agent.is_model_request_node(node):
                     self.model_begins("model", author)
                 elif Agent.is_call_tools_node(node):
-                    self._model_said(node.model_response, author)
+                    self._record_response(node.model_response, author)
                     async with node.stream(run.ctx) as events:
                         async for event in events:
                             self._happened(event)
@@ -57,7 +57,7 @@ class Session(FrameworkSession):
             )
         return output
 
-    def _model_said(self, response: Any, author: str) -> None:
+    def _record_response(self, response: Any, author: str) -> None:
         texts = [part.content for part in response.parts if part.part_kind == "text"]
         calls = [
             {"name": part.tool_name, "args": part.args_as_dict()}
@@ -72,7 +72,7 @@ class Session(FrameworkSession):
             thoughts=(usage.details or {}).get("reasoning_tokens"),
         )
         self._model = response.model_name or self._model
-        self.model_said(
+        self.record_answer(
             "model", "\n".join(texts), counts, model=response.model_name, calls=calls, author=author
         )
 
@@ -108,7 +108,7 @@ def ask_before_tools() -> None:
     for kind in _below(AbstractToolset):
         real = vars(kind).get("call_tool")
         if real is not None and not hasattr(real, "asks"):
-            kind.call_tool = _asking(real)
+            kind.call_tool = _wrap_call_tool(real)
 
 
 def _below(kind: Any) -> Iterator[Any]:
@@ -117,7 +117,7 @@ def _below(kind: Any) -> Iterator[Any]:
         yield from _below(subclass)
 
 
-def _asking(real: Any) -> Any:
+def _wrap_call_tool(real: Any) -> Any:
     @wraps(real)
     async def call_tool(self: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> Any:
         session = frameworks.CURRENT.get()

@@ -112,7 +112,7 @@ def _tell_of_model(model: Any) -> None:
             for call in getattr(message, "tool_calls", None) or ()
         ]
         text = message.content if isinstance(message.content, str) else ""
-        session.model_said(key, text, counts, model=getattr(model, "model_id", ""), calls=calls)
+        session.record_answer(key, text, counts, model=getattr(model, "model_id", ""), calls=calls)
         return message
 
     generate.tells = True  # type: ignore[attr-defined]  # marks it
@@ -142,8 +142,8 @@ def tell_of_tools() -> None:
 
     if hasattr(Tool.__call__, "tells"):
         return
-    Tool.__call__ = _told(Tool.__call__, "tool")
-    MultiStepAgent.__call__ = _told(MultiStepAgent.__call__, "agent")
+    Tool.__call__ = _wrap_call(Tool.__call__, "tool")
+    MultiStepAgent.__call__ = _wrap_call(MultiStepAgent.__call__, "agent")
     execute = ToolCallingAgent.execute_tool_call
 
     @wraps(execute)
@@ -160,7 +160,7 @@ def tell_of_tools() -> None:
     ToolCallingAgent.execute_tool_call = execute_tool_call
 
 
-def _told(real: Any, kind: str) -> Any:
+def _wrap_call(real: Any, kind: str) -> Any:
     @wraps(real)
     def call(self: Any, *args: Any, **options: Any) -> Any:
         session = frameworks.CURRENT.get()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from evalgate.agents.base import (
-    AskedCall,
     CallKind,
+    PendingCall,
     Replied,
     RunTool,
     ToolAnswer,
@@ -51,9 +51,9 @@ class Desk:
 
     def call(
         self, tool: str, args: dict[str, Any], kind: CallKind = CallKind.TOOL
-    ) -> tuple[AskedCall, ToolAnswer]:
+    ) -> tuple[PendingCall, ToolAnswer]:
         self._number += 1
-        call = AskedCall(number=self._number, tool=tool, args=args, kind=kind)
+        call = PendingCall(number=self._number, tool=tool, args=args, kind=kind)
         return call, self.tools.answer(call)
 
     def ask(

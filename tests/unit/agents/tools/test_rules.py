@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents.base import AskedCall, Replied, RunTool
+from evalgate.agents.base import PendingCall, Replied, RunTool
 from evalgate.agents.tools.mocks import MockFile, MockRule, MockRules
 from evalgate.model import TrialKey
 
@@ -18,7 +18,7 @@ def at_work(tools: dict[str, Any], *, key: TrialKey = KEY, seed: int = 0) -> Moc
 
 
 def ask(some: MockRules, tool: str = "t", nth: int = 1, **args: Any) -> Any:
-    answer = some.answer(AskedCall(number=nth, tool=tool, args=args), nth=nth)
+    answer = some.answer(PendingCall(number=nth, tool=tool, args=args), nth=nth)
     if isinstance(answer, Replied):
         return answer.reply.error.message if answer.reply.error else answer.reply.response
     return "runs" if isinstance(answer, RunTool) else answer
@@ -103,7 +103,7 @@ def test_chances_come_from_the_seed_and_from_nothing_else() -> None:
 def test_latency_lies_between_its_seconds_and_its_jitter_and_is_the_same_again() -> None:
     def delay(nth: int) -> float:
         some = at_work({"t": [{"latency": {"seconds": 0.5, "jitter": 0.2}, "response": 1}]})
-        answer = some.answer(AskedCall(number=1, tool="t"), nth=nth)
+        answer = some.answer(PendingCall(number=1, tool="t"), nth=nth)
         assert isinstance(answer, Replied)
         return answer.delay_s
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents.base import AskedCall, Replied, ToolMode, ToolReply, Unmatched
+from evalgate.agents.base import PendingCall, Replied, ToolMode, ToolReply, Unmatched
 from evalgate.agents.tools import toolbox
 from evalgate.agents.tools.mocks import MockFile
 from evalgate.agents.tools.toolbox import Toolbox
@@ -34,7 +34,7 @@ def made(
 def record(box: Toolbox, *calls: tuple[str, Any], case: str = "c", repeat: int = 0) -> None:
     tools = box.open(TrialKey(suite="s.evalset.json", case_id=case, number=repeat))
     for number, (city, result) in enumerate(calls):
-        call = AskedCall(number=number, tool="weather", args={"city": city})
+        call = PendingCall(number=number, tool="weather", args={"city": city})
         tools.answer(call)
         tools.keep(call, ToolReply(response=result))
     tools.finish()
@@ -56,14 +56,14 @@ def test_what_is_recorded_is_replayed(tmp_path: Path) -> None:
     tools = made(tmp_path, ToolMode.REPLAY).open(
         TrialKey(suite="s.evalset.json", case_id="c", number=3)
     )
-    answer = tools.answer(AskedCall(number=1, tool="weather", args={"city": "Rome"}))
+    answer = tools.answer(PendingCall(number=1, tool="weather", args={"city": "Rome"}))
     assert isinstance(answer, Replied)
     assert answer.reply.response == 2
     other = made(tmp_path, ToolMode.REPLAY).open(
         TrialKey(suite="s.evalset.json", case_id="another")
     )
     assert isinstance(
-        other.answer(AskedCall(number=1, tool="weather", args={"city": "Rome"})), Unmatched
+        other.answer(PendingCall(number=1, tool="weather", args={"city": "Rome"})), Unmatched
     )
 
 
@@ -79,7 +79,7 @@ def test_a_base_finds_what_was_recorded_for_it_and_for_head(tmp_path: Path) -> N
         tools = box.open(TrialKey(suite="s.evalset.json", case_id="c"))
         found = []
         for number, city in enumerate(("Oslo", "Rome")):
-            answer = tools.answer(AskedCall(number=number, tool="weather", args={"city": city}))
+            answer = tools.answer(PendingCall(number=number, tool="weather", args={"city": city}))
             assert isinstance(answer, Replied)
             found.append(answer.reply.response)
         assert found == expected

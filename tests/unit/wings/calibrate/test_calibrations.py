@@ -9,16 +9,16 @@ from builders.labels import JUDGE, MATCH, calibrated, labelled
 from hypothesis import given, settings, strategies as st
 
 from evalgate.model import (
-    AskedJudge,
     Calibration,
     ConfusionKind,
     CriterionCalibration,
+    CriterionJudge,
     JudgeIdentity,
 )
 from evalgate.wings.calibrate import agreement, calibration_file
 
 OTHER = dataclasses.replace(JUDGE, model="gemini-3-pro")
-ASKED = AskedJudge(criterion=MATCH, judge=JUDGE)
+ASKED = CriterionJudge(criterion=MATCH, judge=JUDGE)
 GOOD = calibrated("y/y*40 n/n*38 n/y*2")
 POOR = calibrated("y/y*30 y/n*10 n/n*10 n/y*10")
 
@@ -104,7 +104,7 @@ def test_what_a_reader_is_told(words: str, told: str) -> None:
 
 def test_examples_of_each_confusion_are_kept_and_clipped() -> None:
     verdicts = labelled("y/y*3 n/y*9 y/n*2 y/?")
-    verdicts[4] = dataclasses.replace(verdicts[4], shown="x" * 10_000)
+    verdicts[4] = dataclasses.replace(verdicts[4], judged_text="x" * 10_000)
     made = agreement.calibrate(ASKED, verdicts, seed=0)
     kinds = [example.kind for example in made.examples]
     assert [kinds.count(kind) for kind in ConfusionKind] == [agreement.EXAMPLES, 2, 1]

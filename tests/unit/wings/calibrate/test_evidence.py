@@ -229,7 +229,7 @@ def test_labels_of_one_question_ask_once_and_each_gets_its_verdict() -> None:
     assert [each.passed for each in verdicts] == [True, False, True, True]
     assert len(judge.requests) == 3 * 3  # two rubrics in one question
     assert len({each.cluster for each in verdicts}) == 2  # the case, and the one of its own
-    assert [each.shown for each in verdicts] == ["1", "1", "2", "a"]
+    assert [each.judged_text for each in verdicts] == ["1", "1", "2", "a"]
 
 
 def test_ctrl_c_waits_for_no_judge(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,8 +273,8 @@ def test_stored_verdicts_are_found_and_equal_those_that_would_be_asked() -> None
         evidence.verdict_of(each, grade)
         for each, grade in zip(evidence_of(*lines).asked, grades, strict=True)
     ]
-    assert [(each.cluster, each.shown) for each in asked] == [
-        (each.cluster, each.shown) for each in verdicts
+    assert [(each.cluster, each.judged_text) for each in asked] == [
+        (each.cluster, each.judged_text) for each in verdicts
     ]
 
 
@@ -355,7 +355,7 @@ def test_stored_verdicts_are_of_the_prompt_that_the_run_asked_with(
     line = {"criterion": MATCH, "label": "valid", "suite": KEY, "case": "loan", "turn": 1}
     lines = labels.parse_labels(json.dumps(line), file="l")
     verdicts, _ = evidence.find_verdicts(lines.labels, run)
-    assert [each.asked.judge.prompt_version for each in verdicts] == [stored_version]
+    assert [each.criterion_judge.judge.prompt_version for each in verdicts] == [stored_version]
     found = evidence.other_prompts(verdicts)
     assert len(found) == len(notes)
     assert all(words in note for words, note in zip(notes, found, strict=True))

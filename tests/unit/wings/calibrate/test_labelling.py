@@ -176,7 +176,7 @@ def test_the_verdict_in_a_grade(
     passed: bool | None,
     words: str,
 ) -> None:
-    found, _, message = calibration_evidence.said_of(grade, verdicts, turn=turn, subject=subject)
+    found, _, message = calibration_evidence.read_grade(grade, verdicts, turn=turn, subject=subject)
     assert found is passed
     assert words in message
 

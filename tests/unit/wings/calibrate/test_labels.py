@@ -108,7 +108,7 @@ def test_a_conversation_and_a_place_in_results() -> None:
     assert (len(whole.evidence.actual), whole.evidence.expected, whole.line.turn) == (2, None, 2)
     assert whole.evidence.case.rubrics[0].text == "It is kind."
     assert placed.evidence is None
-    assert (str(placed.line.where), placed.line.answer) == ("a.json:c#1", "x")
+    assert (str(placed.line.trial_key), placed.line.answer) == ("a.json:c#1", "x")
 
 
 def test_texts_that_are_not_all_leave_the_place_to_tell() -> None:

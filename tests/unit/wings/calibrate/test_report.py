@@ -6,7 +6,7 @@ import dataclasses
 
 from builders.labels import JUDGE, MATCH, labelled
 
-from evalgate.model import AskedJudge, Calibration, CriterionCalibration
+from evalgate.model import Calibration, CriterionCalibration, CriterionJudge
 from evalgate.wings.calibrate import agreement, calibration_file
 from evalgate.wings.calibrate.labels import LabelLine
 
@@ -21,7 +21,9 @@ def of(*criteria: CriterionCalibration) -> Calibration:
 
 def test_the_table() -> None:
     made = agreement.calibrate(
-        AskedJudge(criterion=MATCH, judge=JUDGE), labelled("y/y*18 y/n*2 n/n*19 n/y y/?"), seed=0
+        CriterionJudge(criterion=MATCH, judge=JUDGE),
+        labelled("y/y*18 y/n*2 n/n*19 n/y y/?"),
+        seed=0,
     )
     shown = agreement.render(of(made), notes=["`safety_v1` is used here and has no label"])
     for words in (
@@ -44,11 +46,11 @@ def test_hostile_labels_and_answers_command_neither_terminal_nor_runner() -> Non
             label=dataclasses.replace(each.label, line=line),
             word=HOSTILE,
             message=HOSTILE,
-            shown=HOSTILE,
+            judged_text=HOSTILE,
         )
         for each in labelled("y/n n/y y/? n/n")
     ]
-    asked = AskedJudge(criterion=HOSTILE, judge=dataclasses.replace(JUDGE, model=HOSTILE))
+    asked = CriterionJudge(criterion=HOSTILE, judge=dataclasses.replace(JUDGE, model=HOSTILE))
     made = agreement.calibrate(asked, verdicts, seed=0)
     calibration = dataclasses.replace(of(made), made_at=HOSTILE, labels_file=HOSTILE)
     shown = agreement.render(calibration, notes=["x"])

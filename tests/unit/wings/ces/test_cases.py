@@ -318,7 +318,9 @@ evals:
         "Goal 2 was reached: Block it. It counts as reached when: It is blocked. Goal 1 was reached before it.",
         "Goal 3 was reached: Name a branch. Goal 2 was reached before it.",
     )
-    assert [plan.prompts[name.rpartition("/")[2]] for name in plan.named] == ["Be polite."]
+    assert [plan.prompts[name.rpartition("/")[2]] for name in plan.conversation_expectations] == [
+        "Be polite."
+    ]
     assert case.scenario.conversation_plan.splitlines()[1:] == [
         "1. Say exactly: Hello there",
         "2. Block it. Done when: It is blocked.",

@@ -131,7 +131,7 @@ def test_an_argument_counts_whatever_it_is_called(name: str) -> None:
     args = (*LAST, "steps", 1, "expectation", "toolCall", "args")
     before = changed(GOLDEN, args, {name: False})
     told = compare.relaxations(list(compare.changes(before, changed(GOLDEN, args, {name: True}))))
-    assert [each.why for each in told] == ["the expected argument is replaced by another"]
+    assert [each.reason for each in told] == ["the expected argument is replaced by another"]
 
 
 def found(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> list[compare.FieldChange]:

@@ -86,7 +86,7 @@ STATES: list[Any] = [  # state, status, type of error
     (golden(Outcome.SKIPPED), "COMPLETED", "SKIPPED", None),
     (scenario(Outcome.FAIL), "COMPLETED", "FAIL", None),
     # what cannot be told has no status: a judge was out of reach
-    (golden(None, why="no judge"), "ERROR", None, "METRIC_CALCULATION_FAILURE"),
+    (golden(None, reason="no judge"), "ERROR", None, "METRIC_CALCULATION_FAILURE"),
     (failed(FailureKind.RAISED), "ERROR", None, "RUNTIME_FAILURE"),
     (failed(FailureKind.RATE_LIMITED), "ERROR", None, "QUOTA_EXHAUSTED"),
     (failed(FailureKind.SIMULATOR), "ERROR", None, "USER_SIMULATION_FAILURE"),

@@ -63,11 +63,11 @@ async def later(state: dict[str, Any]) -> str:
     ],
 )
 def test_what_is_made_once_a_case(maker: Any, what: Any) -> None:
-    assert asyncio.run(frameworks.made(maker, {"user": "ada"})) == what
+    assert asyncio.run(frameworks.make_object(maker, {"user": "ada"})) == what
 
 
 def test_a_class_makes_an_object_of_its_own() -> None:
-    assert isinstance(asyncio.run(frameworks.made(Deps, {})), Deps)
+    assert isinstance(asyncio.run(frameworks.make_object(Deps, {})), Deps)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_comments_of_yaml_stay(root: Path) -> None:
     assert (root / "evaluations/bye.yaml").read_text() == YAML.replace(
         '"Goodbye"', "See you"
     ) + "tags:\n- P1\n"
-    assert [each.why for each in done.relaxations] == ["the expectation is replaced by another"]
+    assert [each.reason for each in done.relaxations] == ["the expectation is replaced by another"]
 
 
 def test_etags(root: Path) -> None:
@@ -128,7 +128,10 @@ def test_a_preview_writes_nothing(root: Path) -> None:
         Kind.EVALUATION, body, mask="golden.turns", preview=True
     )
     assert (root / FILE).read_text() == before
-    assert [each.why for each in done.relaxations] == ["the turn is removed", "the turn is removed"]
+    assert [each.reason for each in done.relaxations] == [
+        "the turn is removed",
+        "the turn is removed",
+    ]
     assert '-          {"userInput": {"text": "Yes, go ahead."}},' in done.diff
     assert done.resource is not None
     assert len(done.resource["golden"]["turns"]) == 1
