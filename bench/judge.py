@@ -57,8 +57,7 @@ def typical_patterns(cases: int, samples: int, agreement: float) -> list[list[bo
     ]
 
 
-# --- the server: a process of its own, so that it takes no time from the client
-# ---------------------
+# --- the server: a process of its own, so that it takes no time from the client -------------------
 
 
 def serve(patterns: list[list[bool]], latency_s: float) -> None:
@@ -119,8 +118,7 @@ def start_server(patterns: list[list[bool]], latency_s: float) -> tuple[subproce
     return child, f"http://127.0.0.1:{child.stdout.readline().strip()}/v1beta"
 
 
-# --- the two sides
-# ----------------------------------------------------------------------------------
+# --- the two sides --------------------------------------------------------------------------------
 
 
 def read_vote(reply: JudgeReply) -> dict[str, Vote]:

@@ -132,8 +132,7 @@ def example(
     return plain.get(kind, text)
 
 
-# --- the two APIs
-# ----------------------------------------------------------------------------------
+# --- the two APIs ---------------------------------------------------------------------------------
 
 
 def gemini_reply(script: Script, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -217,8 +217,7 @@ def ordered(made: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-# --- for type checkers
-# ----------------------------------------------------------------------------------
+# --- for type checkers ----------------------------------------------------------------------------
 
 
 def typed(data: Mapping[str, Any]) -> str:

@@ -283,8 +283,7 @@ def _differs(path: str, root: Path, head: Path) -> bool:
     return not (first.is_file() and second.is_file() and first.read_bytes() == second.read_bytes())
 
 
-# --- head beside base
-# ---------------------------------------------------------------------------------
+# --- head beside base -----------------------------------------------------------------------------
 
 
 def recorded_of(head: Run) -> frozenset[str]:

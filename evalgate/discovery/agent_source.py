@@ -191,8 +191,7 @@ def _of_yaml(text: str) -> ModuleSource:
     return ModuleSource(models=frozenset(filter(None, map(_model_name, _YAML_MODEL.findall(text)))))
 
 
-# --- one module
-# ---------------------------------------------------------------------------------------
+# --- one module -----------------------------------------------------------------------------------
 
 
 def read_module(text: str) -> ModuleSource:

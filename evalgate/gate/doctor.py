@@ -135,8 +135,7 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     yield Section(title=workflows.FOLDER, checks=tuple(_workflows(state)))
 
 
-# --- a suite
-# ------------------------------------------------------------------------------------------
+# --- a suite --------------------------------------------------------------------------------------
 
 
 def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
@@ -319,8 +318,7 @@ def _not_loaded(failure: AgentFailure, needs: Needs | None, python: str, root: P
     return errors.error("agent-start", message, places[-1] if places else None, hint)
 
 
-# --- the machine, git, workflows
-# ----------------------------------------------------------------------
+# --- the machine, git, workflows ------------------------------------------------------------------
 
 
 def _machine(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
@@ -428,8 +426,7 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
         )
 
 
-# --- what models are asked with
-# -----------------------------------------------------------------------
+# --- what models are asked with -------------------------------------------------------------------
 
 
 @frozen_dataclass

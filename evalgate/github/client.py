@@ -48,8 +48,7 @@ Reply = TypeVar("Reply", bound=BaseModel)
 Parsed = TypeVar("Parsed")
 
 
-# --- the calls
-# ----------------------------------------------------------------------------------------
+# --- the calls ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +117,7 @@ LIST_COMMIT_PULLS: Final = Endpoint(
 FETCH_USER: Final = Endpoint("GET", "/user", "find out whose token this is", "read:user")
 
 
-# --- what is read of the answers
-# ------------------------------------------------------------------------
+# --- what is read of the answers ------------------------------------------------------------------
 
 
 class _Reply(BaseModel):
@@ -200,8 +198,7 @@ class Commit(_Reply):
     sha: str
 
 
-# --- what goes wrong
-# ------------------------------------------------------------------------------------
+# --- what goes wrong ------------------------------------------------------------------------------
 
 
 class GitHubFault(enum.StrEnum):
@@ -280,8 +277,7 @@ class GitHubFailed(UnavailableError):  # noqa: N818 - it says what happened
         return self.kind in (GitHubFault.FORBIDDEN, GitHubFault.NOT_FOUND)
 
 
-# --- the client
-# -----------------------------------------------------------------------------------------
+# --- the client -----------------------------------------------------------------------------------
 
 
 class Client:
@@ -545,8 +541,7 @@ def _parsed(endpoint: Endpoint, answer: Answer, parse: Callable[[bytes], Parsed]
     raise _unreadable(endpoint, answer, reason)
 
 
-# --- failures in words
-# ----------------------------------------------------------------------------------
+# --- failures in words ----------------------------------------------------------------------------
 
 
 def _of_answer(endpoint: Endpoint, answer: Answer, *, hidden: str = "") -> GitHubFailed:

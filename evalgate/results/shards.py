@@ -170,8 +170,7 @@ def note(shard: Shard) -> Problem:
     return errors.note("part-of-a-plan", message, hint=hint)
 
 
-# --- how long cases take
-# ---------------------------------------------------------------------------
+# --- how long cases take --------------------------------------------------------------------------
 
 
 def durations_of(run: Run) -> dict[CaseKey, float]:

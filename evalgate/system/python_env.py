@@ -241,8 +241,7 @@ def _query_python(command: Sequence[str], world: World, *, cwd: str) -> process.
     )
 
 
-# --- which Python an environment is made with
-# -----------------------------------------------------------
+# --- which Python an environment is made with -----------------------------------------------------
 
 
 def _chosen(rules: Sequence[PythonRule], world: World) -> _About:
@@ -368,8 +367,7 @@ def _downloaded(request: str, rules_text: str, world: World) -> str:
     return find()
 
 
-# --- environments that uv makes
-# -----------------------------------------------------------------------
+# --- environments that uv makes -------------------------------------------------------------------
 
 
 def _make_environment(needs: Needs, base: _About, world: World) -> str:

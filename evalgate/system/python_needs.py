@@ -313,8 +313,7 @@ def _is_left_beside(folder: Path) -> bool:
     )
 
 
-# --- which Python
-# -------------------------------------------------------------------------------------
+# --- which Python ---------------------------------------------------------------------------------
 
 
 def python_rules(folder: str, root: str, needs: Needs | None) -> tuple[PythonRule, ...]:
@@ -409,8 +408,7 @@ def version_specifier(version: str) -> str:
     return f"=={version}" if version.count(".") == 2 else f"=={version}.*"
 
 
-# --- Poetry
-# -----------------------------------------------------------------------------------------
+# --- Poetry ---------------------------------------------------------------------------------------
 
 
 class PoetryFailed(Exception):  # noqa: N818 - it says what is the matter

@@ -144,8 +144,7 @@ def _remove(path: Path, *, is_folder: bool) -> bool:
     return True
 
 
-# --- what there is
-# ----------------------------------------------------------------------------------
+# --- what there is --------------------------------------------------------------------------------
 
 
 def _entries(folder: Path) -> dict[str, str]:

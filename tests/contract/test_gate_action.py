@@ -85,8 +85,7 @@ def test_what_was_measured_is_kept_and_shown_whatever_came_of_the_gate() -> None
     assert of_base.startswith(ours.replace("${{ github.ref }}-", "refs/heads/"))
 
 
-# --- the steps on a machine whose Docker writes down what it is asked for
-# --------------------------------
+# --- the steps on a machine whose Docker writes down what it is asked for -------------------------
 
 
 class Machine:

@@ -125,8 +125,7 @@ def _where(error: BaseException) -> str:
     return names[-1] if names else "?"
 
 
-# --- changes
-# ----------------------------------------------------------------------------------------
+# --- changes --------------------------------------------------------------------------------------
 
 
 def _span(data: bytes, dice: random.Random) -> tuple[int, int]:

@@ -150,8 +150,7 @@ def test_an_odd_path_of_the_repository(tmp_path: Path, under: Path) -> None:
         assert (there.root / "a").read_text() == "a"
 
 
-# --- submodules, links, LFS
-# --------------------------------------------------------------------------
+# --- submodules, links, LFS -----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -246,8 +245,7 @@ def test_a_partial_clone_fetches_contents_when_they_are_needed(
         assert (there.root / "agent.py").read_text() == "old\n"
 
 
-# --- killed
-# ------------------------------------------------------------------------------------------
+# --- killed ---------------------------------------------------------------------------------------
 
 CHILD = """
 import sys, time

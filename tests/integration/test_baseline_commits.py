@@ -232,8 +232,7 @@ def test_a_push_that_made_the_branch_has_no_commit_before(
     assert pick(workspace, under, event_base="0" * 40).sha == sha_of(origin, "fork")
 
 
-# --- what cannot be
-# -----------------------------------------------------------------------------------
+# --- what cannot be -------------------------------------------------------------------------------
 
 
 def test_an_unknown_base_is_said(origin: Path, tmp_path: Path, under: Path) -> None:
@@ -272,8 +271,7 @@ def test_a_remote_that_refuses_is_said_with_what_to_do(
     assert "fetch-depth: 0" in failure.value.hint
 
 
-# --- ancestors
-# ----------------------------------------------------------------------------------------
+# --- ancestors ------------------------------------------------------------------------------------
 
 
 @pytest.fixture

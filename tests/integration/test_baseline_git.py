@@ -185,8 +185,7 @@ def test_without_git_it_is_said(tmp_path: Path) -> None:
     assert failure.value.hint == "Install git 2.31 or newer."
 
 
-# --- credentials
-# -------------------------------------------------------------------------------------
+# --- credentials ----------------------------------------------------------------------------------
 
 
 class Remote(BaseHTTPRequestHandler):

@@ -188,8 +188,7 @@ def test_what_others_keep_there_stays(
     assert store().read("README.md") == b"ours"
 
 
-# --- the folder
-# ----------------------------------------------------------------------------------------
+# --- the folder -----------------------------------------------------------------------------------
 
 
 def test_a_folder_never_reads_through_a_link(tmp_path: Path) -> None:
@@ -281,8 +280,7 @@ def in_processes(function: Callable[..., None], arguments: Sequence[tuple[str, .
     assert [child.exitcode for child in children] == [0] * len(children)
 
 
-# --- a data branch of an earlier version
-# ------------------------------------------------------------------
+# --- a data branch of an earlier version ----------------------------------------------------------
 
 
 def test_a_data_branch_is_read_once_checked_out(origin: Path, tmp_path: Path) -> None:

@@ -312,8 +312,7 @@ def test_without_credentials_that_were_passed_nothing_is_asked(
     assert not double.asked
 
 
-# --- what is made for a run
-# -------------------------------------------------------------------------------
+# --- what is made for a run -----------------------------------------------------------------------
 
 
 def written(folder: Path, answer: str) -> None:

@@ -168,8 +168,7 @@ def test_the_examples_run_and_pass(tmp_path: Path, judge: Judge, agent: str) -> 
     assert code == 0, said + json.dumps(grades(root), indent=1)[:6000]
 
 
-# --- without a judge
-# ----------------------------------------------------------------------------------
+# --- without a judge ------------------------------------------------------------------------------
 
 APP = "projects/p/locations/l/apps/desk"
 
@@ -391,8 +390,7 @@ def test_accept_leaves_an_evaluation_as_it_is(tmp_path: Path) -> None:
     assert (root / "evaluations" / "desk" / "desk.json").read_bytes() == before
 
 
-# --- other drivers
-# ------------------------------------------------------------------------------------
+# --- other drivers --------------------------------------------------------------------------------
 
 PYTHON_AGENT = """
 def answer(text, messages, state):

@@ -215,8 +215,7 @@ def test_runs_that_wait_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch)
         made.get(first.name)
 
 
-# --- running
-# --------------------------------------------------------------------------------------------
+# --- running --------------------------------------------------------------------------------------
 
 DESK = """
 def answer(text):
@@ -354,8 +353,7 @@ def test_the_inspector_lists_gets_previews_updates_and_runs(agent: Path) -> None
     assert [each["outcome"] for each in operation["response"]["cases"]] == ["pass"]
 
 
-# --- HTTP
-# -----------------------------------------------------------------------------------------------
+# --- HTTP -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -412,8 +410,7 @@ def test_http_is_for_this_machine_and_the_token(http: tuple[str, str]) -> None:
         ), headers
 
 
-# --- many writers
-# -----------------------------------------------------------------------------------------
+# --- many writers ---------------------------------------------------------------------------------
 
 WRITER = """
 import sys

@@ -147,8 +147,7 @@ def test_the_inputs_are_worth_the_comparison(judged: list[Judged]) -> None:
     assert len({each.sample.origin for each in judged}) > 2500
 
 
-# --- deviations: one predicate for each row of docs/adk-parity.md
-# ----------------------------------
+# --- deviations: one predicate for each row of docs/adk-parity.md ---------------------------------
 
 
 def _turns(judged: Judged) -> list[tuple[Invocation, Invocation]]:

@@ -33,8 +33,7 @@ SIMULATOR = "per_turn_user_simulator_quality_v1"
 METRICS = (*TYPES, faults.MATCH, faults.HALLUCINATIONS, SIMULATOR, *SERVED)
 
 
-# --- conversations and replies
-# ---------------------------------------------------------------------
+# --- conversations and replies --------------------------------------------------------------------
 
 
 def made(metric: str) -> Iterator[Scripted]:

@@ -37,8 +37,7 @@ def ours(path: Path, name: str = "x.evalset.json"):
     return formats.parse_eval_set(text, file=name)
 
 
-# --- both sides in one shape
-# -----------------------------------------------------------------------
+# --- both sides in one shape ----------------------------------------------------------------------
 
 
 def texts(content: Content | dict | None) -> list[tuple[str, bool]] | None:
@@ -129,8 +128,7 @@ def adk_case(case: dict) -> dict:
     }
 
 
-# --- files from the wild
-# ---------------------------------------------------------------------------
+# --- files from the wild --------------------------------------------------------------------------
 
 
 def readable_sets() -> list[Path]:
@@ -176,8 +174,7 @@ def test_every_set_that_adk_reads_means_the_same(adk):
     assert differing == []
 
 
-# --- files gone wrong
-# ------------------------------------------------------------------------------
+# --- files gone wrong -----------------------------------------------------------------------------
 
 SOUND = {
     "eval_set_id": "s",

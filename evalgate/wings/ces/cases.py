@@ -182,8 +182,7 @@ def _plan(
     )
 
 
-# --- goldens
-# --------------------------------------------------------------------------------------------
+# --- goldens --------------------------------------------------------------------------------------
 
 
 def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
@@ -409,8 +408,7 @@ def _has_semantic(expected: GoldenExpectation) -> bool:
     return call is not None and outcomes.has_semantic(call, expected.comparison_type)
 
 
-# --- scenarios
-# ------------------------------------------------------------------------------------------
+# --- scenarios ------------------------------------------------------------------------------------
 
 
 def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
@@ -488,8 +486,7 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
         yield RUBRICS
 
 
-# --- simulations for cxas
-# -------------------------------------------------------------------------------
+# --- simulations for cxas -------------------------------------------------------------------------
 
 
 def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: str) -> Case:

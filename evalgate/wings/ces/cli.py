@@ -57,8 +57,7 @@ def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> 
     click.echo(f"{words.counted(differences, 'difference')}, {relaxed} of them relaxing")
 
 
-# --- a live app
-# -------------------------------------------------------------------------------------
+# --- a live app -----------------------------------------------------------------------------------
 
 FOLDER = click.argument("folder", default=".", type=click.Path(path_type=Path))
 LIVE_APP = click.option(

@@ -105,8 +105,7 @@ def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int
             yield start, end, begin, stop
 
 
-# --- what relaxes
-# ---------------------------------------------------------------------------------------
+# --- what relaxes ---------------------------------------------------------------------------------
 
 _THRESHOLDS: Final[Mapping[str, float]] = {
     "semanticSimilaritySuccessThreshold": 3,

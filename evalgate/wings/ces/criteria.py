@@ -65,8 +65,7 @@ def unready_reason(evidence: TrialView) -> NotEvaluated | None:
     return NOT_OF_CES if evidence.case.ces is None else judged.unready_reason(evidence)
 
 
-# --- what was said of it
-# --------------------------------------------------------------------------------
+# --- what was said of it --------------------------------------------------------------------------
 
 
 def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) -> dict[Any, Verdict]:
@@ -96,8 +95,7 @@ def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) ->
     return verdicts
 
 
-# --- what needs no judge
-# --------------------------------------------------------------------------------
+# --- what needs no judge --------------------------------------------------------------------------
 
 
 def grade_expectations(evidence: TrialView) -> Grade:
@@ -191,8 +189,7 @@ def _finding(check: Check) -> Finding:
     )
 
 
-# --- what a judge decides
-# -------------------------------------------------------------------------------
+# --- what a judge decides -------------------------------------------------------------------------
 
 _GROUPS: Final[Mapping[str, Group]] = {
     cases.SIMILARITY: Group.SIMILARITY,
@@ -388,8 +385,7 @@ def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> tuple[Piec
     return tuple(Piece(name=name, text=text) for name, text in texts.items())
 
 
-# --- properties of the whole conversation
-# ---------------------------------------------------------------
+# --- properties of the whole conversation ---------------------------------------------------------
 
 
 def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
@@ -435,8 +431,7 @@ def _in_order(grade: Grade) -> Grade:
     return replace(grade, value=value, turns=(*grade.turns[:-1], value))
 
 
-# --- the rows
-# -------------------------------------------------------------------------------------------
+# --- the rows -------------------------------------------------------------------------------------
 
 
 def build(

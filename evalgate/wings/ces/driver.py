@@ -107,8 +107,7 @@ class CesOptions(DriverOptions):
         return self
 
 
-# --- what is made for a while
-# -----------------------------------------------------------------------------
+# --- what is made for a while ---------------------------------------------------------------------
 
 
 class NameJournal:
@@ -194,8 +193,7 @@ def delete_leftovers(folder: Path, live: Live) -> int:
     return count
 
 
-# --- a conversation
-# -----------------------------------------------------------------------------------------
+# --- a conversation -------------------------------------------------------------------------------
 
 
 class CesConversation(RemoteTurns):
@@ -415,8 +413,7 @@ def _inputs(content: Content, app: str) -> list[JsonObject]:
     return [*inputs, *([{"toolResponses": {"toolResponses": responses}}] if responses else [])]
 
 
-# --- the agent
-# ----------------------------------------------------------------------------------------------
+# --- the agent ------------------------------------------------------------------------------------
 
 
 class CesAgent(Agent):
@@ -486,8 +483,7 @@ class CesAgent(Agent):
             if live is not None:
                 live.close()
 
-    # --- how
-    # --------------------------------------------------------------------------------------------
+    # --- how -------------------------------------------------------------------------------------
 
     def _connected(self) -> Live:
         environment = self._setting.world.environment

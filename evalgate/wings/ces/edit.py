@@ -32,8 +32,7 @@ class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of
         self.violations = tuple(violations)
 
 
-# --- masks
-# --------------------------------------------------------------------------------------------
+# --- masks ----------------------------------------------------------------------------------------
 
 
 def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
@@ -142,8 +141,7 @@ def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> N
         here[key] = value
 
 
-# --- the text of a file
-# ---------------------------------------------------------------------------------
+# --- the text of a file ---------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -38,8 +38,7 @@ class Difference:
     relaxations: tuple[Relaxation, ...] = ()
 
 
-# --- reading
-# ----------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -82,8 +81,7 @@ def library(paths: Iterable[Path]) -> Library:
     return ces_library
 
 
-# --- comparing
-# --------------------------------------------------------------------------------------
+# --- comparing ------------------------------------------------------------------------------------
 
 
 def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, ...]]:
@@ -203,8 +201,7 @@ class AppFiles:
         """Let go of the connection."""
         self._live.close()
 
-    # --- what is asked for
-    # ------------------------------------------------------------------------------
+    # --- what is asked for -----------------------------------------------------------------------
 
     def drift(self) -> Done:
         """What the app has otherwise than the files."""
@@ -285,8 +282,7 @@ class AppFiles:
                     done.differences.append(difference)
         return done
 
-    # --- reading
-    # ----------------------------------------------------------------------------------------
+    # --- reading ---------------------------------------------------------------------------------
 
     def _pairs(self) -> list[Pair]:
         """Every resource on either side, and the settings of the app. Raises ConfigError for what
@@ -374,8 +370,7 @@ class AppFiles:
                 for raw in self._live.listed(self.app, collection):
                     self._names[collection, str(raw.get("displayName", ""))] = str(raw["name"])
 
-    # --- writing
-    # ----------------------------------------------------------------------------------------
+    # --- writing ---------------------------------------------------------------------------------
 
     def _take(self, pair: Pair) -> None:
         """Write what the app has to its file. Raises Refused."""

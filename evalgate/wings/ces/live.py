@@ -65,8 +65,7 @@ class Live:
         """Let go of the connection."""
         self._exchange.close()
 
-    # --- resources
-    # ------------------------------------------------------------------------------------
+    # --- resources -------------------------------------------------------------------------------
 
     def get(self, name: str) -> JsonObject:
         """A resource by its name. Raises LiveFailed."""
@@ -172,8 +171,7 @@ def _content(answer: Answer) -> JsonObject:
     return content
 
 
-# --- what is told from one app to another
-# ---------------------------------------------------------------
+# --- what is told from one app to another ---------------------------------------------------------
 
 
 def move_to_app(value: Any, app: str, names: Mapping[tuple[str, str], str], key: str = "") -> Any:

@@ -90,8 +90,7 @@ def _nearest(candidates: Iterable[T | None], default: T) -> T:
     return next((candidate for candidate in candidates if candidate is not None), default)
 
 
-# --- what applies
-# ---------------------------------------------------------------------------------------
+# --- what applies ---------------------------------------------------------------------------------
 
 
 @frozen_dataclass
@@ -294,8 +293,7 @@ class Plan:
         return 0 if self.goal is UserGoalBehavior.USER_GOAL_REJECTED else 1
 
 
-# --- what a judge is asked
-# ------------------------------------------------------------------------------
+# --- what a judge is asked ------------------------------------------------------------------------
 
 
 class Kind(enum.StrEnum):
@@ -427,8 +425,7 @@ def _argument_questions(
             )
 
 
-# --- what the agent did
-# ---------------------------------------------------------------------------------
+# --- what the agent did ---------------------------------------------------------------------------
 
 
 def calls_of(invocation: Invocation) -> list[ActualCall]:
@@ -579,8 +576,7 @@ def _in_order(expected: Sequence[frozenset[str]], actual: Sequence[str]) -> floa
     return row[-1] / len(expected)
 
 
-# --- goldens
-# --------------------------------------------------------------------------------------------
+# --- goldens --------------------------------------------------------------------------------------
 
 
 class _Turn:
@@ -1002,8 +998,7 @@ def _expectation_results(plan: Plan, verdicts: Verdicts) -> tuple[EvaluationExpe
     )
 
 
-# --- scenarios
-# ------------------------------------------------------------------------------------------
+# --- scenarios ------------------------------------------------------------------------------------
 
 
 def scenario_result(
@@ -1123,8 +1118,7 @@ def _scenario_answer(
     )
 
 
-# --- what it comes to
-# -----------------------------------------------------------------------------------
+# --- what it comes to -----------------------------------------------------------------------------
 
 
 class Group(enum.StrEnum):

@@ -160,8 +160,7 @@ def file_name(title: str) -> str:
     return re.sub(r"[^\w.-]+", "_", title)[:80].strip("._") or "evaluation"
 
 
-# --- kinds
-# ------------------------------------------------------------------------------------------
+# --- kinds ----------------------------------------------------------------------------------------
 
 _KEY = r"[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:"
 _TOP_KEY = re.compile(f"^{_KEY}", re.MULTILINE)
@@ -231,8 +230,7 @@ def kind_by_folder(file: str) -> Kind | None:
     return COLLECTIONS[folders.pop()] if folders else None
 
 
-# --- reading
-# ----------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
@@ -606,8 +604,7 @@ def _within(raw: Any, loc: Path) -> Path:
     return tuple(path)
 
 
-# --- what a message says
-# ------------------------------------------------------------------------------
+# --- what a message says --------------------------------------------------------------------------
 
 
 @frozen_dataclass
@@ -734,8 +731,7 @@ def _pattern(pattern: Any, path: Path) -> Iterator[EvaluationFault]:
         )
 
 
-# --- a repository's resources
-# ---------------------------------------------------------------------------
+# --- a repository's resources ---------------------------------------------------------------------
 
 
 @frozen_dataclass

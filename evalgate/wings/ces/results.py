@@ -95,8 +95,7 @@ class Batch:
         return f"{self.app}/versions/{self.version}" if self.version else ""
 
 
-# --- results
-# --------------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------
 
 
 def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
@@ -216,8 +215,7 @@ def _seconds(duration: str | None) -> float | None:
     return float(duration.removesuffix("s")) if duration else None
 
 
-# --- runs
-# -----------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 
 
 def run_of(
@@ -335,8 +333,7 @@ def _percentiles(seconds: Sequence[float]) -> LatencyMetrics:
     )
 
 
-# --- metrics by version
-# -----------------------------------------------------------------------------------
+# --- metrics by version ---------------------------------------------------------------------------
 
 
 def aggregated(by_version: Mapping[str, Sequence[EvaluationResult]]) -> AggregatedMetrics:

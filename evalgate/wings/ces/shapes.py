@@ -336,8 +336,7 @@ def handling_of(shape: type[Proto], field: str) -> Handling:
     )
 
 
-# --- the messages and enums of shapes.json
-# ----------------------------------------------------------
+# --- the messages and enums of shapes.json --------------------------------------------------------
 
 _SCALARS: Final[Mapping[str, Any]] = {
     "string": str,

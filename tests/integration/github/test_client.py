@@ -210,8 +210,7 @@ def test_what_must_not_happen_twice_is_not_sent_again(double, client) -> None:
     assert len(double.state.checks) == 1
 
 
-# --- where the token goes
-# -----------------------------------------------------------------------------
+# --- where the token goes -------------------------------------------------------------------------
 
 
 def test_no_redirect_and_no_link_takes_the_token_to_another_host(double, client) -> None:
@@ -272,8 +271,7 @@ def test_what_is_no_repository_is_refused(another, repository) -> None:
         another(repository=repository)
 
 
-# --- how it asks
-# ----------------------------------------------------------------------------------------
+# --- how it asks ----------------------------------------------------------------------------------
 
 
 def test_an_enterprise_server_has_its_api_under_a_folder(double, another) -> None:

@@ -190,8 +190,7 @@ def test_what_github_makes_of_our_words_is_not_written_again(double, client) -> 
     assert len(writes(double)) == 1
 
 
-# --- whose token
-# ----------------------------------------------------------------------------------------
+# --- whose token ----------------------------------------------------------------------------------
 
 
 def test_a_persons_token_is_asked_whose_it_is(double, another) -> None:

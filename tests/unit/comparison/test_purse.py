@@ -51,8 +51,7 @@ def confirmations(made: Purse) -> list[str]:
     return [each.value for each in found.values()]
 
 
-# --- every bet is fair
-# ------------------------------------------------------------------------------
+# --- every bet is fair ----------------------------------------------------------------------------
 
 letters = st.text("frpx?", max_size=12)
 laws = st.tuples(*[st.floats(0, 1)] * 3).filter(lambda law: sum(law) > 0)
@@ -154,8 +153,7 @@ def test_graded_scores_are_bets_beyond_what_is_tolerated() -> None:
     assert worth(-0.6, 0.05) < 1
 
 
-# --- what it needs
-# -----------------------------------------------------------------------------------
+# --- what it needs --------------------------------------------------------------------------------
 
 
 def carried_out(

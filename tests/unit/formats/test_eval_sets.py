@@ -53,8 +53,7 @@ def text_of(content: Content | None) -> str | None:
     )
 
 
-# --- what ADK reads
-# --------------------------------------------------------------------------------
+# --- what ADK reads -------------------------------------------------------------------------------
 
 
 def test_adk_in_full_without_a_word():
@@ -191,8 +190,7 @@ def test_spelling_does_not_matter():
     assert codes(top) == ["adk-rejects-spelling", "adk-rejects-spelling"]
 
 
-# --- what is evidently meant
-# -----------------------------------------------------------------------
+# --- what is evidently meant ----------------------------------------------------------------------
 
 CALLS = [{"name": "t", "args": {"a": 1}}]
 
@@ -433,8 +431,7 @@ def test_marks_and_line_ends_do_not_matter(text):
     assert case.place.line == 4 + text.startswith("\r")
 
 
-# --- what cannot be understood
-# ---------------------------------------------------------------------
+# --- what cannot be understood --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -607,8 +604,7 @@ def test_of_two_lists_of_cases_the_last_counts():
     assert "duplicate-key" in codes(reading)
 
 
-# --- the old dialects
-# ------------------------------------------------------------------------------
+# --- the old dialects -----------------------------------------------------------------------------
 
 OLD_TURN = {
     "query": "roll",
@@ -883,8 +879,7 @@ def test_texts_of_other_agents_without_their_names():
     ]
 
 
-# --- agents-cli
-# ------------------------------------------------------------------------------------
+# --- agents-cli -----------------------------------------------------------------------------------
 
 
 def dataset(**fields) -> EvalSetReading:

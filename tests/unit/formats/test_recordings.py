@@ -50,8 +50,7 @@ def result(*turns, **more):
     return {"eval_set_result_id": "r", "eval_set_id": "s", "eval_case_results": [case | more]}
 
 
-# --- ADK results
-# -----------------------------------------------------------------------------------
+# --- ADK results ----------------------------------------------------------------------------------
 
 
 def test_results_give_what_the_agent_did():
@@ -147,8 +146,7 @@ def test_half_a_conversation_is_no_recording():
     assert (reading.recordings, errors(reading)) == ((), ["wrong-type"])
 
 
-# --- ADK sessions
-# ----------------------------------------------------------------------------------
+# --- ADK sessions ---------------------------------------------------------------------------------
 
 
 def event(author, invocation, *parts, **more):
@@ -256,8 +254,7 @@ def test_sessions_that_cannot_be_read(value, code):
     assert code in errors(reading)
 
 
-# --- evaluation sets
-# -------------------------------------------------------------------------------
+# --- evaluation sets ------------------------------------------------------------------------------
 
 
 def eval_set(**case):
@@ -308,8 +305,7 @@ def test_a_prompt_that_a_trace_repeats_is_one_turn():
     assert talk(parse({"eval_cases": [case]})) == [("hi", "yo")]
 
 
-# --- the protocol
-# ----------------------------------------------------------------------------------
+# --- the protocol ---------------------------------------------------------------------------------
 
 LOG = [
     {"type": "hello", "protocol": 1},
@@ -433,8 +429,7 @@ def test_arbitrary_json_never_crashes(value):
     assert reading.recordings or errors(reading)
 
 
-# --- one item of a large file, read without the rest
-# ------------------------------------------------------
+# --- one item of a large file, read without the rest ----------------------------------------------
 
 STEPS = {
     "tool_uses": [{"name": "f", "args": {"n": 1, "x": True}}],

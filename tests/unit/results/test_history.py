@@ -62,8 +62,7 @@ def case(case_id: str, run: str, fingerprint: str = "x") -> CaseHistory:
     )
 
 
-# --- memory
-# ------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 
 
 def test_the_record_remembers_the_last_runs_and_their_cases() -> None:
@@ -102,8 +101,7 @@ def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], las
     assert all(each.number >= oldest for case in record.cases for each in case.outcomes)
 
 
-# --- what it is used for
-# -------------------------------------------------------------------------------
+# --- what it is used for --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -125,8 +123,7 @@ def test_a_case_is_broken_after_three_base_runs_without_a_pass(
     assert results_history.is_broken(record_of(history).cases[0]) is broken
 
 
-# --- drift
-# -------------------------------------------------------------------------------------------
+# --- drift ----------------------------------------------------------------------------------------
 
 
 def drifts(*runs: str, agents: str = "", days: str = "") -> list[str]:

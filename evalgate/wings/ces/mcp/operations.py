@@ -69,8 +69,7 @@ class Operation:
         }
         return {"name": self.name, "done": self.over.is_set(), "metadata": metadata, **outcome}
 
-    # --- config.context.Watcher
-    # ----------------------------------------------------------------------------
+    # --- config.context.Watcher ------------------------------------------------------------------
 
     def begin(self, *, trials: int, done: int, reason: str = "") -> None:  # noqa: ARG002 - the shape of Watcher
         """See Watcher; reruns come on top."""

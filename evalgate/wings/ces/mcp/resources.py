@@ -78,8 +78,7 @@ class Resources:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = filelock.FileLock(folder / f"{digest}.lock", timeout=LOCK_SECONDS)
 
-    # --- reading
-    # ----------------------------------------------------------------------------------------
+    # --- reading ---------------------------------------------------------------------------------
 
     def listed(
         self, kind: Kind, *, parent: str = "", page_size: int = 0, page_token: str = ""
@@ -126,8 +125,7 @@ class Resources:
         etag = {"etag": etag_of(resource.message)} if has_etag else {}
         return {**resource.message.json(), "name": self.name_of(resource), **etag}
 
-    # --- writing
-    # ----------------------------------------------------------------------------------------
+    # --- writing ---------------------------------------------------------------------------------
 
     def create(self, kind: Kind, body: Any, *, parent: str = "", resource_id: str = "") -> Done:
         """Write a new resource to a file of its own."""
@@ -215,8 +213,7 @@ class Resources:
                     path.parent.rmdir()
         return Done(resource=None, relaxations=relaxations)
 
-    # --- how
-    # --------------------------------------------------------------------------------------------
+    # --- how -------------------------------------------------------------------------------------
 
     def library(self) -> Library:
         """All CES files below the root, as they are now."""
@@ -480,8 +477,7 @@ def _refused(problems: Sequence[Problem], prefix: str) -> Refused:
     return Refused("INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations)
 
 
-# --- cases of ADK evaluation sets
-# -------------------------------------------------------------------
+# --- cases of ADK evaluation sets -----------------------------------------------------------------
 
 
 FIELDS: Final = tuple(
@@ -605,8 +601,7 @@ class EvalCases:
         view, diff = _view(file, eval_id, new), _difference(stored_case.source.text, text, file)
         return Done(resource=view, changes=changes, relaxations=relaxed, diff=diff)
 
-    # --- how
-    # --------------------------------------------------------------------------------------------
+    # --- how -------------------------------------------------------------------------------------
 
     def _read(self, file: str) -> rewrite.Source:
         reason = places.refusal_reason(self._root, file)

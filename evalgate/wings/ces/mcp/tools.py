@@ -99,8 +99,7 @@ def error_of(refused: Refused) -> JsonObject:
     return {"error": {**status, **({"details": [bad]} if violations else {})}}
 
 
-# --- schemas
-# ------------------------------------------------------------------------------------------
+# --- schemas --------------------------------------------------------------------------------------
 
 
 def schema_of(shape: type[Proto], *, writable: bool) -> JsonObject:
@@ -163,8 +162,7 @@ def _with(
     }
 
 
-# --- the table
-# ----------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 
 _NAME: Final = _text("Its full name, as the list gives it.")
 _MASK: Final[JsonObject] = {
@@ -358,8 +356,7 @@ def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
     )
 
 
-# --- ADK evaluation sets
-# --------------------------------------------------------------------------------
+# --- ADK evaluation sets --------------------------------------------------------------------------
 
 _FILE: Final = _text("The evaluation file, as list_eval_sets gives it.")
 _EVAL_ID: Final = _text("The id of the case.")
@@ -435,8 +432,7 @@ def _of_cases() -> tuple[Tool, ...]:
     )
 
 
-# --- runs
-# -------------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 
 _OPERATION: Final = _holds(
     *("name", "done", "metadata"),

@@ -143,8 +143,7 @@ def test_there_are_enough_rows() -> None:
     assert len(ROWS) >= 30
 
 
-# --- the text of a file
-# ---------------------------------------------------------------------------------
+# --- the text of a file ---------------------------------------------------------------------------
 
 TEXTS = [  # text, what becomes of the value, the text after it
     ('{\n  "a": 1,\n  "b": [1, 2]\n}\n', {"a": 2, "b": [1, 2]}, '{\n  "a": 2,\n  "b": [1, 2]\n}\n'),

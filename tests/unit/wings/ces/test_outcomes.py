@@ -710,8 +710,7 @@ def test_metrics_of_a_turn() -> None:
     assert turn.semantic_similarity_result == answer.semantic_similarity_result
 
 
-# --- scenarios
-# ----------------------------------------------------------------------------------------
+# --- scenarios ------------------------------------------------------------------------------------
 
 
 def scenario(

@@ -295,8 +295,7 @@ def test_two_files_that_say_what_applies_to_one_app() -> None:
     ]
 
 
-# --- what people write for cxas
-# -------------------------------------------------------------------------
+# --- what people write for cxas -------------------------------------------------------------------
 
 
 def test_a_golden_for_cxas_is_the_evaluation_that_it_becomes() -> None:
@@ -416,8 +415,7 @@ def test_faults_of_files_for_cxas(
     assert said in f"{told[0].message} {told[0].hint}"
 
 
-# --- between files
-# ------------------------------------------------------------------------------------
+# --- between files --------------------------------------------------------------------------------
 
 
 def test_names_are_used_once_and_references_lead_somewhere() -> None:
