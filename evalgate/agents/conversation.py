@@ -321,19 +321,7 @@ class WorkerConversation:
         self._turn = len(self._done) + 1
         self._enter(Phase.TURN)
         setup = self._case.setup_of(len(self._done))
-        state = {
-            name: value
-            for name, value in setup.state.items()
-            if self._known.get(name, self) != value
-        }
-        if (state or setup.agent) and not self.takes_history:
-            subject = (
-                f"the variables {words.listed(sorted(state), limit=3)}"
-                if state
-                else f"the agent {setup.agent[:80]!r}"
-            )
-            message_text = f"the case sets {subject} for this turn, which this agent does not take (docs/agent-protocol.md)"
-            raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=message_text))
+        state = self._new_state(setup)
         self._known |= state
         self._tools.turn(len(self._done))
         start_time = time.monotonic()
@@ -345,32 +333,56 @@ class WorkerConversation:
                 protocol.turn(self._box.name, user_content, state=state, agent=setup.agent),
                 deadline,
             )
-            while not isinstance(message := self._next_message(deadline), TurnEnd):
+            message = self._next_message(deadline)
+            while not isinstance(message, TurnEnd):
                 if isinstance(message, ToolCallMessage):
                     self._fail_with(self._tools.ask(message))
                 elif isinstance(message, ToolResultMessage):
                     self._fail_with(self._tools.tell(message))
+                message = self._next_message(deadline)
+        invocation = self._invocation(user_content, message, time.monotonic() - start_time)
+        self._done.append(invocation)
+        return invocation
+
+    def _new_state(self, setup: TurnSetup) -> Json:
+        """The variables that the case sets for this turn and that the session does not have yet.
+        Raises AgentFailed."""
+        state = {
+            name: value
+            for name, value in setup.state.items()
+            if name not in self._known or self._known[name] != value
+        }
+        if (state or setup.agent) and not self.takes_history:
+            subject = (
+                f"the variables {words.listed(sorted(state), limit=3)}"
+                if state
+                else f"the agent {setup.agent[:80]!r}"
+            )
+            text = f"the case sets {subject} for this turn, which this agent does not take (docs/agent-protocol.md)"
+            raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=text))
+        return state
+
+    def _invocation(self, user_content: Content, end: TurnEnd, seconds: float) -> Invocation:
+        """The turn, from its steps and the message that ended it. `seconds`: its time, if the
+        worker measured none."""
         invocation = adk_shapes.turn_of_steps(
             user_content,
             self._steps,
-            invocation_id=message.invocation_id,
-            agents=tuple(agent.noun() for agent in message.agents),
-            timings=message.timings.noun()
-            if message.timings
-            else Timings(total_s=time.monotonic() - start_time),
+            invocation_id=end.invocation_id,
+            agents=tuple(agent.noun() for agent in end.agents),
+            timings=end.timings.noun() if end.timings else Timings(total_s=seconds),
         )
         if trace := self._trace():
             invocation = replace(invocation, trace=trace)
-        if message.model_calls:
+        if end.model_calls:
             model_calls = tuple(
-                (call.usage_metadata.noun(), call.model_version) for call in message.model_calls
+                (call.usage_metadata.noun(), call.model_version) for call in end.model_calls
             )
             invocation = replace(invocation, model_calls=model_calls)
         if self._case.ces is not None:
-            invocation = replace(invocation, state=message.state)
-        elif invocation.timings is not None:
-            invocation = replace(invocation, timings=replace(invocation.timings, calls=()))
-        self._done.append(invocation)
+            return replace(invocation, state=end.state)
+        if invocation.timings is not None:
+            return replace(invocation, timings=replace(invocation.timings, calls=()))
         return invocation
 
     def finish(self) -> Json | None:

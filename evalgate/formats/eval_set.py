@@ -60,7 +60,8 @@ class _Cases:
         """Read the item at `path`; the first one decides the dialect. Whatever is wrong with it is
         a problem."""
         place = self._problems.place_at(offset)
-        if path[-1] == 0:  # a duplicate key starts over: the last one counts
+        is_first = path[-1] == 0
+        if is_first:  # a duplicate key starts over: the last one counts
             self.cases.clear()
             self._by_id.clear()
             self._copies.clear()
@@ -79,12 +80,12 @@ class _Cases:
             self.turns += [turn] if turn is not None else []
         elif self.dialect is Dialect.NAMED_LIST:
             case = _dataset_case(raw, path=path, place=place, problems=self._problems)
-        elif path[-1] == 0:
+        elif is_first:
             message = f"this list is not {_sought(self._problems.file)}: {_describe_actual(raw)}"
             self._problems.error("not-an-eval-set", message, path=path, hint=_OLD_FORMATS)
-        self.cases += [self._renamed(case, path)] if case is not None else []
+        self.cases += [self._with_unique_id(case, path)] if case is not None else []
 
-    def _renamed(self, case: Case, path: Path) -> Case:
+    def _with_unique_id(self, case: Case, path: Path) -> Case:
         """The case, with a number after its id if another case has that id. ADK runs both, and
         results are stored by id."""
         first_case = self._by_id.get(case.case_id)

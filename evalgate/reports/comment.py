@@ -329,8 +329,7 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
         parts.append(str(comment.more_criteria(len(falls) - criteria)))
     if not falls:
         return ""
-    title = str(comment.falls_title(len(falls), is_news))
-    return _joined([title, *parts] if is_news else [title, *parts, "</details>"])
+    return markdown.tidy(comment.falls(len(falls), is_news, _joined(parts)))
 
 
 @functools.lru_cache(maxsize=20_000)

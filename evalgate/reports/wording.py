@@ -39,7 +39,7 @@ LONGEST = 8_000
 """Of a foreign text that is looked at at all."""
 DETAIL_LIMIT = 20_000
 COMMAND_LIMIT = 4_000
-Lies: TypeAlias = Literal["above", "below"]
+Placement: TypeAlias = Literal["above", "below"]
 SHA_WIDTH, NAME_WIDTH = 12, 80
 HEX = frozenset("0123456789abcdef")
 MARKS: Final[Mapping[VerdictKind, str]] = {
@@ -233,7 +233,7 @@ def case_reason(case: CaseView, *, width: int) -> str:
     return ", ".join(text for text in (*below, case.failure_origin) if text)
 
 
-def next_step(report: Report, *, placement: Lies = "below") -> str:
+def next_step(report: Report, *, placement: Placement = "below") -> str:
     """What the reader can do about the verdict, names between backticks; "" for a clean pass.
     `placement`: the position of the cases, seen from this sentence."""
     kind = report.verdict.blocked_by or report.verdict.kind
@@ -295,7 +295,7 @@ def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[Notice]:
         yield Notice(title=phrase("quarantine_title"), text=text)
 
 
-def _inconclusive_step(report: Report, placement: Lies) -> str:
+def _inconclusive_step(report: Report, placement: Placement) -> str:
     if report.run.truncated:
         return phrase("step_cut_short")
     if has_failed_base(report):
@@ -325,7 +325,7 @@ def has_failed_base(report: Report) -> bool:
     )
 
 
-def _pass_step(report: Report, placement: Lies) -> str:
+def _pass_step(report: Report, placement: Placement) -> str:
     every = list(report.verdict.cases)
     if not any(map(_is_failure, every)):
         first = report.comparison is not None and report.comparison.no_agent
@@ -383,7 +383,7 @@ def _fail_step(report: Report) -> str:
     return phrase("step_fail", origins >= {FailureOrigin.NEW, FailureOrigin.KNOWN})
 
 
-def _not_measured_step(report: Report, placement: Lies) -> str:
+def _not_measured_step(report: Report, placement: Placement) -> str:
     comparison = report.comparison
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
