@@ -176,10 +176,10 @@ def needed_by(source: AgentSource) -> list[str]:
 def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
     """The variables that agents need in a workflow, with what to set each to: a secret, unless an
     example says it."""
+    flag, _, location = agent_source.VERTEX
     values = {}
     for source in sources:
         for name in needed_by(source):
-            flag, _, location = agent_source.VERTEX
             sample = source.samples.get(name, "") or (
                 source.values.get(name, "") if name == location else ""
             )

@@ -114,6 +114,7 @@ def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
             )
             left, right, size = map(_number, texts)
             distance = abs(right - left)
+            # with a decimal less, the size's last digit is worth 10, and is right to half of that
             agree = (
                 distance == size
                 if max(delta_decimals, 0) == decimals
