@@ -87,7 +87,7 @@ def parse_runs(value: Any) -> Any:
 
 
 def parse_budget(value: Any) -> Any:
-    """`usd=2, tokens=100000` (or with colons, one a line) or a mapping; what is wrong with it is
+    """`usd=2, tokens=100000` (or with colons, one per line) or a mapping; what is wrong with it is
     said by bound."""
     try:
         return AgentBudget.model_validate(_split_pairs(value))

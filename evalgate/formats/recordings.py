@@ -29,7 +29,7 @@ _AGENTS = TypeAdapter(list[AgentDetailsWire])
 
 
 def read_lines(text: str, problems: Problems) -> Recorded:
-    """Read protocol messages, one a line."""
+    """Read protocol messages, one per line."""
     messages: list[Any] = []
     json_text = JsonText(text)
     try:

@@ -123,7 +123,7 @@ def _put(store: Store, path: Path, number: int, context: Context) -> None:
     try:
         store.put(path, side=number, started_at=context.moment)
     except EvalgateError as error:
-        context.say(f"what was measured is not kept for later runs: {error.message}")
+        context.say(f"the results are not kept for later runs: {error.message}")
 
 
 def _agree(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:
@@ -189,7 +189,7 @@ def _entries(
     try:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evalgate-store-")))
     except OSError as error:
-        context.say(f"what earlier runs measured is not read: {error.strerror or error}")
+        context.say(f"results of earlier runs are not read: {error.strerror or error}")
         return ()
     forever = results_stores.NEVER
     leftovers = list(
@@ -246,7 +246,7 @@ def _leftovers(
             try:
                 store.put(path, side=side, started_at=results_stores.moment(leftover.started_at))
             except EvalgateError as error:
-                context.say(f"what an interrupted run measured is not kept: {error.message}")
+                context.say(f"results of an interrupted run are not kept: {error.message}")
         yield entry
 
 

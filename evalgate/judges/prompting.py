@@ -198,7 +198,7 @@ def as_json(value: Any) -> str:
 
 
 def text_of(content: Content | None, *, with_thoughts: bool = False) -> str:
-    """The texts of a message, one a line, with a word for everything that is not text; thoughts
+    """The texts of a message, one per line, with a word for everything that is not text; thoughts
     only if asked for."""
     return _texts(
         content.parts if content else (), with_thoughts=with_thoughts, with_attachments=True

@@ -30,7 +30,7 @@ def pair(evidence: TrialView) -> Pairs | NotEvaluated:
 
 
 def answer(invocation: Invocation, *, with_thoughts: bool = False) -> str:
-    """The text of the final response: its non-empty texts, one a line. Thoughts are no answer
+    """The text of the final response: its non-empty texts, one per line. Thoughts are no answer
     unless asked for."""
     if invocation.final_response is None:
         return ""

@@ -188,7 +188,7 @@ def begin(
     """The user of one conversation: one who says what was written down, or one who follows a
     scenario.
 
-    `panel` None: nobody may be asked. `draw`: which of the replies to one question is meant, a
+    `panel` None: no model may be asked. `draw`: which of the replies to one question is meant, a
     number for the run's seed and the repeat, so that repeats have users of their own and both sides
     of a comparison the same ones."""
     if case.scenario is None:

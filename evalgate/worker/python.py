@@ -258,7 +258,7 @@ def _refuse_unknown(value: Message, valid_keys: frozenset[str], verb: str) -> No
 
 
 def text_of(content: Message) -> str:
-    """The texts of a content, one a line; thoughts are left out."""
+    """The texts of a content, one per line; thoughts are left out."""
     parts = content.get("parts") or ()
     return "\n".join(
         str(part["text"]) for part in parts if part.get("text") and not part.get("thought")
