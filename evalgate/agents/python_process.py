@@ -172,11 +172,9 @@ def find_launch(
             sandbox.reachable_python(interpreter.python),
             sandbox.reachable(WORKER.parent),
         )
-        worker_module = Path(kind)
-        kind = (
-            str(sandbox.reachable(worker_module.parent) / worker_module.name)
-            if worker_module.is_absolute()
-            else kind
+        module = Path(kind)
+        reachable_kind = (
+            str(sandbox.reachable(module.parent) / module.name) if module.is_absolute() else kind
         )
     except OSError as error:
         message = (
@@ -186,7 +184,7 @@ def find_launch(
         raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message)) from error
     return launch.inside(
         sandbox,
-        command=(python, *flags, str(worker / WORKER.name), kind),
+        command=(python, *flags, str(worker / WORKER.name), reachable_kind),
         hello={
             **hello,
             "import_roots": [sandbox.copies.placed(root) for root in interpreter.import_roots],

@@ -304,11 +304,12 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
         if texts
         else set(format_files)
     )
-    unmatched_problems = [
-        library_problem if "Did you mean" in library_problem.hint else problem
-        for problem, library_problem in zip(file_selections, library_selections, strict=True)
-        if isinstance(problem, Problem) and isinstance(library_problem, Problem)
+    unmatched_texts = [
+        text
+        for text, *selections in zip(texts, file_selections, library_selections, strict=True)
+        if not any(isinstance(selection, Selection) for selection in selections)
     ]
+    all_files = _files(root, (*tree.evaluation_files, *format_files))
     chosen = [
         selection
         for selection in file_selections
@@ -327,7 +328,11 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
         exact=exact_files,
         libraries=tuple(filter(None, libraries)),
         within=[selection for selection in library_selections if isinstance(selection, Selection)],
-        unmatched=tuple(unmatched_problems),
+        unmatched=tuple(
+            problem
+            for text in unmatched_texts
+            if isinstance(problem := parse_selection(text, files=all_files), Problem)
+        ),
     )
 
 
