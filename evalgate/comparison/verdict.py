@@ -39,21 +39,17 @@ from evalgate.values import frozen_dataclass
 
 @frozen_dataclass
 class Allowed:
-    """What the threshold gate knows of failures.
-
-    `origins`: whose failure each failed case is. `flaky`: cases that failed, or crashed, and pass
-    in fresh runs. `known_failures`: failures of the base too, which `threshold: new` lets pass.
-    `open`: failures that a spent budget kept from being looked at, and those that could not be
-    measured again. `unreliable`: cases that do not decide. `added`: cases that the base does not
-    have. `past`: cases that fail on both sides today, and passed on the base before."""
+    """What the threshold gate knows of failures."""
 
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
-    flaky: frozenset[CaseKey] = frozenset()
-    known_failures: frozenset[CaseKey] = frozenset()
-    open: frozenset[CaseKey] = frozenset()
-    unreliable: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
-    added: frozenset[CaseKey] = frozenset()
-    past: frozenset[CaseKey] = frozenset()
+    flaky_cases: frozenset[CaseKey] = frozenset()  # they failed, or crashed, and pass in fresh runs
+    known_failures: frozenset[CaseKey] = (
+        frozenset()
+    )  # of the base too: `threshold: new` allows them
+    open_failures: frozenset[CaseKey] = frozenset()  # not rerun: the budget ended, or nothing came
+    quarantines: Mapping[CaseKey, Quarantine] = field(default_factory=dict)  # they do not decide
+    new_cases: frozenset[CaseKey] = frozenset()  # the base does not have them
+    moved_cases: frozenset[CaseKey] = frozenset()  # both sides fail today, the base passed before
 
 
 NONE = Allowed()
@@ -115,14 +111,16 @@ def find(
     is_cut_short = bool(run.truncated or (base is not None and base.truncated))
     return Allowed(
         origins=origins,
-        flaky=frozenset(
+        flaky_cases=frozenset(
             key for key, confirmation in confirmations.items() if confirmation is Confirmation.FLAKY
         ),
         known_failures=known_failures,
-        open=frozenset(lost_keys | (open_keys - known_failures if is_cut_short else set())),
-        unreliable=quarantines,
-        added=added_keys,
-        past=drifted_keys,
+        open_failures=frozenset(
+            lost_keys | (open_keys - known_failures if is_cut_short else set())
+        ),
+        quarantines=quarantines,
+        new_cases=added_keys,
+        moved_cases=drifted_keys,
     )
 
 
@@ -195,7 +193,7 @@ def _judge_suite(
     case_verdicts = [
         _mark_past(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases
     ]
-    quarantined = allowed.unreliable if suite.key not in policy.advisory else NOT_QUARANTINED
+    quarantined = allowed.quarantines if suite.key not in policy.advisory else NOT_QUARANTINED
     cases = []
     for case in case_verdicts:
         excuse = _let_pass(case, allowed)
@@ -203,11 +201,11 @@ def _judge_suite(
         cases.append(
             replace(case, nonblocking=None if quarantine else excuse, quarantine=quarantine)
         )
-    counted = [case for case in case_verdicts if case.key not in allowed.unreliable]
+    counted = [case for case in case_verdicts if case.key not in allowed.quarantines]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     # cases that the change adds would else make up for failures
     parts = [
-        [case for case in counted if (case.key in allowed.added) is is_new]
+        [case for case in counted if (case.key in allowed.new_cases) is is_new]
         for is_new in (False, True)
     ]
     parts = parts if required < 1 and all(parts) else [counted]
@@ -229,7 +227,10 @@ def _judge_suite(
 
 def _let_pass(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
     """The reason why a failed or crashed case does not block; None if it may block."""
-    if case.key in allowed.flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
+    if case.key in allowed.flaky_cases and case.kind in (
+        VerdictKind.FAIL,
+        VerdictKind.NOT_MEASURED,
+    ):
         return NonBlocking.FLAKY
     return (
         NonBlocking.ALLOWED
@@ -242,7 +243,7 @@ def _mark_past(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
     """What fresh runs make of a case: of one that fails on both sides today nothing is known, if it
     passed on the base before; nor of one that crashed and goes on to, or whose fresh runs could not
     be measured."""
-    if case.key in allowed.past:
+    if case.key in allowed.moved_cases:
         reason = phrase("case_moved")
         return replace(case, kind=VerdictKind.NOT_MEASURED, beside=None, reason=reason)
     return case
@@ -259,7 +260,7 @@ def _judge_cases(
     if cases and not remaining_cases:
         return {VerdictKind.PASS: ""}
     failures = {case.key for case in remaining_cases if case.kind is VerdictKind.FAIL}
-    unlooked, excused = failures & allowed.open, failures & allowed.flaky
+    unlooked, excused = failures & allowed.open_failures, failures & allowed.flaky_cases
     # flaky failures never count; other allowed ones do not count if nothing else fails
     if failures <= excused | unlooked | allowed.known_failures:
         excused |= failures & allowed.known_failures
@@ -313,7 +314,7 @@ def decide(
         gates=gates,
         book=book,
         origins=allowed.origins,
-        open=allowed.open,
+        open=allowed.open_failures,
     )
 
 

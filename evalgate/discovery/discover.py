@@ -100,12 +100,12 @@ class _Search:
             if settings.paths
             else set(tree.evaluation_files)
         )
-        self.read = read = _read_sets(tree, sorted(self.keys), exact_keys=files.exact)
+        self.read = read = _read_sets(tree, sorted(self.keys), exact_keys=files.exact_files)
         self.sets, unknown = pick_cases(read.sets, files.chosen)
         if settings.grep:
             self.sets = find_cases(self.sets, settings.grep)
         self.problems = (*files.unmatched, *tree.problems, *read.problems, *unknown)
-        self.others, self.unrun = _of_libraries(files.libraries, files.within, settings)
+        self.others, self.unrun = _of_libraries(files.libraries, files.library_selections, settings)
         if unrun_suffices:
             self.others, homeless = _with_agents(
                 files.libraries, self.others, settings.gate_file, tree
@@ -266,9 +266,9 @@ class SelectedFiles:
 
     tree: Tree  # walked again if a selection names a folder that was skipped
     chosen: list[Selection]  # of ADK's files
-    exact: set[str]  # files that are named exactly
+    exact_files: set[str]  # named exactly
     libraries: tuple[FormatFiles, ...]  # with what is selected of them
-    within: list[Selection]  # of their files
+    library_selections: list[Selection]  # of their files
     unmatched: tuple[Problem, ...]
 
 
@@ -325,9 +325,11 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
     return SelectedFiles(
         tree=tree,
         chosen=chosen,
-        exact=exact_files,
+        exact_files=exact_files,
         libraries=tuple(filter(None, libraries)),
-        within=[selection for selection in library_selections if isinstance(selection, Selection)],
+        library_selections=[
+            selection for selection in library_selections if isinstance(selection, Selection)
+        ],
         unmatched=tuple(
             problem
             for text in unmatched_texts
