@@ -304,9 +304,9 @@ def different(draw: Draw) -> tuple[str, str]:
 def marks(text: str) -> str:
     """All that stands struck out, underlined, or on a line with a sign."""
     found = re.findall(
-        r"<(?:del|ins)>(.*?)</(?:del|ins)>|^[-+] (.*)$", text, re.DOTALL | re.MULTILINE
-    )
-    return "\n".join(part for each in found for part in each)
+        r"<(?:del|ins)>((?s:.*?))</(?:del|ins)>|^[-+] (.*)$", text, re.MULTILINE
+    )  # a line of its own for each sign: what is wrapped goes on with the next
+    return "\n".join(part for each in found for part in each if part)
 
 
 def mended(marked: str) -> str:
