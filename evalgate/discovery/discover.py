@@ -280,12 +280,9 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
     if ignored_folders:
         tree = Tree(root, exclude=exclude, also=ignored_folders)
     files = _files(root, tree.evaluation_files)
-    file_selections = [parse_selection(text, files=files) for text in texts]
+    file_selections = _selections(texts, files)
     named_files = {
-        key
-        for selection in file_selections
-        if isinstance(selection, Selection) and selection.is_file
-        for key in selection.keys
+        key for selection in file_selections if selection.is_file for key in selection.keys
     }
     files_by_format = [
         (row, row.find(tree, exclude=exclude, named_files=named_files))
@@ -293,27 +290,12 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
     ]
     format_files = tuple(sorted({file for _, files in files_by_format for file in files}))
     library_files = _files(root, format_files, is_file=lambda path: path in format_files)
-    library_selections = [parse_selection(text, files=library_files) for text in texts]
-    library_keys = (
-        {
-            key
-            for selection in library_selections
-            if isinstance(selection, Selection)
-            for key in selection.keys
-        }
-        if texts
-        else set(format_files)
-    )
-    unmatched_texts = [
-        text
-        for text, *selections in zip(texts, file_selections, library_selections, strict=True)
-        if not any(isinstance(selection, Selection) for selection in selections)
-    ]
-    all_files = _files(root, (*tree.evaluation_files, *format_files))
+    library_selections = _selections(texts, library_files)
+    library_keys = set(format_files)
+    if texts:
+        library_keys = {key for selection in library_selections for key in selection.keys}
     chosen = [
-        selection
-        for selection in file_selections
-        if isinstance(selection, Selection) and not library_keys.issuperset(selection.keys)
+        selection for selection in file_selections if not library_keys.issuperset(selection.keys)
     ]
     exact_files = {key for selection in chosen if selection.is_file for key in selection.keys}
     _add_configs(tree, exact_files)
@@ -322,20 +304,23 @@ def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
         for row, files in files_by_format
         if not library_keys.isdisjoint(files)
     )
+    matched = {selection.text for selection in (*file_selections, *library_selections)}
+    all_files = _files(root, (*tree.evaluation_files, *format_files))
+    problems = (parse_selection(text, files=all_files) for text in texts if text not in matched)
     return SelectedFiles(
         tree=tree,
         chosen=chosen,
         exact_files=exact_files,
         libraries=tuple(filter(None, libraries)),
-        library_selections=[
-            selection for selection in library_selections if isinstance(selection, Selection)
-        ],
-        unmatched=tuple(
-            problem
-            for text in unmatched_texts
-            if isinstance(problem := parse_selection(text, files=all_files), Problem)
-        ),
+        library_selections=library_selections,
+        unmatched=tuple(problem for problem in problems if isinstance(problem, Problem)),
     )
+
+
+def _selections(texts: Iterable[str], files: Files) -> list[Selection]:
+    """What the texts select of the files, without those that select nothing."""
+    selections = (parse_selection(text, files=files) for text in texts)
+    return [selection for selection in selections if isinstance(selection, Selection)]
 
 
 def _add_configs(tree: Tree, files: Iterable[str]) -> None:

@@ -14,16 +14,16 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 483_700,  # with the commas and brackets of lines of 100
+    "tokens": 483_800,  # with the commas and brackets of lines of 100
     "tokens_per_statement": 11.4,
     "odd_names_per_1000": 10,
     "modules": 275,  # with six wings and how they are found
     "value_classes": 426,
     "over_8_fields": 32,
     "doubled_class_names": 6,
-    "words": 1432,  # functions are named by what they do
+    "words": 1434,  # functions are named by what they do
     "replace": 174,
-    "largest_room": 8920,  # lines of 100
+    "largest_room": 8870,  # lines of 100
     "longest_function": 450,  # tokens
 }
 
