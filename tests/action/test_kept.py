@@ -289,7 +289,7 @@ def test_each_other_agent_of_a_pull_request_takes_twice_the_evidence(job: Job) -
         assert step.code == 1
         body = comment(job)
         assert f"({needed} blocks)" in body
-        assert ("other agent" in body) is bool(number)
+        assert ("other version" in body) is bool(number)
     # the same one again goes on with its own
     step, asked = job.run()
     assert (step.code, asked) == (1, 0)

@@ -411,4 +411,4 @@ def test_beside_stored_results_nothing_is_red_before_the_base_ran_today(
         assert 0 < repo.asked("base") <= 6
     else:
         assert gate["kind"] == "pass", said
-        assert "the base fails it too today" in repo.comment()
+        assert "the base passed it before and fails it today too" in repo.comment()

@@ -159,7 +159,7 @@ from pathlib import Path
 from evalgate.system.watching import Watch
 with Watch(Path(sys.argv[1])) as watch:
     (Path(sys.argv[1]) / "new").mkdir()
-    watch.opened()
+    watch.accessed_paths()
     print(json.dumps(watch.why_lost))
 """
 
