@@ -221,7 +221,9 @@ def _gated(
     environ: Environ, settings: Settings, event: EventContext, posting: Posting | None
 ) -> Report:
     watcher: Watcher = progress.PlainWatcher(sys.stdout, times=True)
-    links, shown_problems, texts = events.links_of(environ, event), set[Problem](), list[str]()
+    links = events.links_of(environ, event)
+    shown_problems = set[Problem]()
+    texts = list[str]()
 
     def show(problems: Sequence[Problem]) -> None:
         list_problems(problem for problem in problems if problem not in shown_problems)
@@ -366,7 +368,8 @@ def _has_somebody(settings: Settings, event: EventContext) -> bool:
 
 def _error_text(error: BaseException) -> str:
     """The reason, and what to do about it."""
-    reason, hint = _reason(error), error.hint if isinstance(error, EvalgateError) else ""
+    reason = _reason(error)
+    hint = error.hint if isinstance(error, EvalgateError) else ""
     return f"{reason.rstrip('.')}. {hint}" if hint else reason
 
 

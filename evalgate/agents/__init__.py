@@ -37,7 +37,8 @@ def rule_use(rule: AgentRule) -> AgentUse:
         return AgentUse(driver=rule.driver or DEFAULT, options=rule.options)
     name, colon, text = rule.short_form.partition(":")
     if not colon or name not in DRIVERS:
-        name, text = DEFAULT, rule.short_form
+        name = DEFAULT
+        text = rule.short_form
     return AgentUse(driver=name, options={DRIVERS[name].argument: text})
 
 

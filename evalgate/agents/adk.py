@@ -76,7 +76,8 @@ class AdkDriver(AgentDriver):
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
         """Neither folder, file nor module, or a folder without anything that Python loads."""
         text = options.get("path", ".")
-        root, parts = checkout.root, text.split(".")
+        root = checkout.root
+        parts = text.split(".")
         candidates = [Path(os.path.normpath(root / text))]  # as its worker finds it
         if all(part.isidentifier() for part in parts):
             candidates += [root.joinpath(*parts), root.joinpath(*parts[:-1], f"{parts[-1]}.py")]

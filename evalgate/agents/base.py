@@ -395,10 +395,8 @@ def folder_of(options: Json, root: Path) -> Path:
 
     Its requirements and its `.env` are searched from there upward. `options`: validated or not;
     invalid values are reported elsewhere."""
-    text, module = (
-        str(options.get("path") or options.get("cwd") or "."),
-        str(options.get("call", "")).partition(":")[0],
-    )
+    text = str(options.get("path") or options.get("cwd") or ".")
+    module = str(options.get("call", "")).partition(":")[0]
     place = root / text
     with suppress(OSError, ValueError):
         place = place if place.exists() else root / text.replace(".", "/")  # a dotted module

@@ -98,7 +98,8 @@ class CommandDriver(AgentDriver):
 
     def label(self, options: Mapping[str, Any]) -> str:
         """The command and its folder."""
-        command, folder = options.get("command", ""), str(options.get("cwd", "."))
+        command = options.get("command", "")
+        folder = str(options.get("cwd", "."))
         command_line = (
             shlex.join(map(str, command)) if isinstance(command, list | tuple) else str(command)
         )

@@ -205,10 +205,8 @@ class RemoteTurns:
 
     def limit(self) -> tuple[float, str]:
         """The timeout of a request in seconds, and the message if it takes longer."""
-        turn_s, case_s = (
-            self._limits.turn_timeout_s,
-            max(self._limits.case_timeout_s - self.watch.seconds, 0.0),
-        )
+        turn_s = self._limits.turn_timeout_s
+        case_s = max(self._limits.case_timeout_s - self.watch.seconds, 0.0)
         return min(turn_s, case_s), timed_out(self._limits, case=case_s < turn_s)
 
     def failed(
@@ -419,7 +417,8 @@ class WorkerConversation:
 
     def _ends_at(self) -> float:
         """The deadline; time that other conversations took does not count."""
-        limits, elapsed_s = self._limits, self._watch.seconds - self._held_s
+        limits = self._limits
+        elapsed_s = self._watch.seconds - self._held_s
         return time.monotonic() + min(
             limits.turn_timeout_s, max(limits.case_timeout_s - elapsed_s, 0.0)
         )
@@ -451,7 +450,8 @@ class WorkerConversation:
             case AgentFailure():
                 raise self._failed(mail)
             case TurnFailed():
-                text, code = mail.message, mail.code
+                text = mail.message
+                code = mail.code
                 raise self._failed(
                     AgentFailure(
                         kind=protocol.failure_kind(mail.kind),

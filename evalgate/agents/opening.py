@@ -72,8 +72,12 @@ class ExplainedAgent:
     def __init__(self, agent: Agent, variables: AgentVariables) -> None:
         self._agent = agent
         self._variables = variables
-        self.run_metric, self.about, self.close = agent.run_metric, agent.about, agent.close
-        self.start, self.description, self.inputs = agent.start, agent.description, agent.inputs
+        self.run_metric = agent.run_metric
+        self.about = agent.about
+        self.close = agent.close
+        self.start = agent.start
+        self.description = agent.description
+        self.inputs = agent.inputs
         self.surroundings = agent.surroundings
 
     @contextmanager
@@ -110,7 +114,8 @@ def open_agents(
     starting = starting or CommonStart()
     variables = AgentVariables.of(settings, context, judge_keys)
     if root == settings.root and (withheld := variables.withheld()):
-        names, them = words.listed(withheld), "it" if len(withheld) == 1 else "them"
+        names = words.listed(withheld)
+        them = "it" if len(withheld) == 1 else "them"
         context.say(
             f"{names}: credentials for installers, which do not see {them}, as `env` does not name {them}"
         )

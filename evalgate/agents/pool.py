@@ -198,7 +198,8 @@ class WorkerPool(Agent):
             self._metrics.close()
         with self._changed:
             self._closed = True
-            slots, self._slots = self._slots, []
+            slots = self._slots
+            self._slots = []
             busy = [*self._opening, *(slot.worker for slot in slots if slot.conversations)]
             idle = [slot.worker for slot in slots if not slot.conversations]
             self._changed.notify_all()
@@ -267,7 +268,8 @@ class WorkerPool(Agent):
 
     def _start(self) -> _Slot:
         with self._changed:
-            meeting, self._meeting = self._meeting, contextlib.nullcontext
+            meeting = self._meeting
+            self._meeting = contextlib.nullcontext
         worker: Worker | None = None
         try:
             with meeting():

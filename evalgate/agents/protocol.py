@@ -273,7 +273,10 @@ def parse_worker_message(line: bytes) -> WorkerMessage:
     raise ProtocolError("has content that cannot be read")
 
 
-MOST_TEXT, MOST_CHARACTERS, MOST_ENTRIES, MOST_LEVELS = 20_000, 400_000, 2_000, 8
+MOST_TEXT = 20_000
+MOST_CHARACTERS = 400_000
+MOST_ENTRIES = 2_000
+MOST_LEVELS = 8
 """Of a description: characters of one text and of all, entries of one list or object, lists within
 each other."""
 _DESCRIPTION: TypeAdapter[AgentDescription] = TypeAdapter(AgentDescription)
@@ -422,7 +425,8 @@ def tool_response(session: str, *, call: str, answer: ToolAnswer) -> JsonObject:
 
 def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) -> JsonObject:
     """Grade the evidence with the repository's own metric."""
-    expected, scenario = evidence.expected, evidence.case.scenario
+    expected = evidence.expected
+    scenario = evidence.case.scenario
     criterion = {} if use.threshold is None else {"threshold": use.threshold}
     actual = []
     # ADK gives metrics the rubrics of the case and of the expected turn

@@ -79,7 +79,9 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
     """The grade for a metric's answer; a status without a score gives no score."""
     if result.error is not None:
         return failed(code, result.error)
-    score, turns, reason = result.score, tuple(result.turns), ""
+    score = result.score
+    turns = tuple(result.turns)
+    reason = ""
     if score is None:
         reason = "reported that it could not evaluate"
     elif not math.isfinite(score):
@@ -168,10 +170,8 @@ def find_launch(
     if sandbox is None:
         return launch
     try:
-        python, worker = (
-            sandbox.reachable_python(interpreter.python),
-            sandbox.reachable(WORKER.parent),
-        )
+        python = sandbox.reachable_python(interpreter.python)
+        worker = sandbox.reachable(WORKER.parent)
         module = Path(kind)
         reachable_kind = (
             str(sandbox.reachable(module.parent) / module.name) if module.is_absolute() else kind

@@ -224,17 +224,16 @@ class RecordedConversation:
     def send(self, user_content: Content) -> Invocation:
         """The recorded turn. Raises AgentFailed (NO_RECORDING) if the user says something else."""
         number = self._after + len(self._done)
-        recorded_turns, done = self._transcript.invocations, tuple(self._done)
+        recorded_turns = self._transcript.invocations
+        done = tuple(self._done)
         if number >= len(recorded_turns):
             turn_count = words.counted(len(recorded_turns), "turn")
             raise no_recording(
                 f"the recording has only {turn_count}", turn=number + 1, partial=done
             )
         invocation = recorded_turns[number]
-        recorded_message, user_message = (
-            _split_content(invocation.user_content),
-            _split_content(user_content),
-        )
+        recorded_message = _split_content(invocation.user_content)
+        user_message = _split_content(user_content)
         if recorded_message != user_message:
             reason = f"the recording is of a different conversation: {_difference(recorded_message, user_message)}"
             raise no_recording(reason, turn=number + 1, partial=done)
@@ -260,9 +259,8 @@ def _difference(
         return (
             "the user's text is the same, but the other parts of the message (files, calls) differ"
         )
-    pairs = enumerate(
-        zip(recorded_message[0], user_message[0], strict=False)
-    )  # they differ by the end of the shorter text
+    # they differ by the end of the shorter text
+    pairs = enumerate(zip(recorded_message[0], user_message[0], strict=False))
     at = next(
         (i for i, (a, b) in pairs if a != b), min(len(recorded_message[0]), len(user_message[0]))
     )

@@ -128,7 +128,8 @@ class Mailbox:
 
     def put(self, mail: Mail) -> None:
         """Wake whoever waits for it."""
-        steps, self.steps = self.steps, []
+        steps = self.steps
+        self.steps = []
         self.mail.put((steps, mail))
 
     def enter(self, phase: Phase) -> None:
@@ -386,7 +387,8 @@ class Worker:
                 text = f"{NOT_READY} {words.seconds(self._limits.start_timeout_s)}"
                 answer = self.failure or AgentFailure(kind=FailureKind.START, message=text)
             if isinstance(answer, Ready):
-                self.asks, self.takes_history = answer.tools, answer.history
+                self.asks = answer.tools
+                self.takes_history = answer.history
                 return answer
             # Whatever went wrong, it did so before the agent was ready; only an environment that
             # failed stays apart.

@@ -75,9 +75,8 @@ class BaseProject:
     settings: Settings | None = None
     # by head's suite keys; may be absent ones
     agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
-    renamed: Mapping[str, str] = dataclasses.field(
-        default_factory=dict
-    )  # its file names by head's, if they differ
+    # its file names by head's, if they differ
+    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # None if they are unknown, or if it has no evaluation file
     rules: BaseRules | None = None
 
@@ -116,7 +115,8 @@ def open_bases(
 
     Never raises for what is wrong with the base: that is its `problem`. Raises ConfigError where
     results that somebody named cannot be read, or are part of the change."""
-    has_base, baseline = bool(settings.base or context.event_base), settings.baseline
+    has_base = bool(settings.base or context.event_base)
+    baseline = settings.baseline
     with ExitStack() as stack:
         rule_base = None
         # evalgate.yml is part of the change: the base's own `baseline` counts, or a change could
@@ -337,7 +337,10 @@ def _checked_out(
         problem = error.message if is_new else _error_text(error)
         return Base(origin=origin(notes=tuple(notes)), problem=problem, no_agent=is_new)
     context.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
-    base_project, root, no_agent, base_failed = BaseProject(), None, False, False
+    base_project = BaseProject()
+    root = None
+    no_agent = False
+    base_failed = False
     notes += there.notes
     try:
         base_project = read(settings, there.root, suites, context.environ)
@@ -462,7 +465,8 @@ def first_of(problems: Sequence[Problem]) -> str:
 def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[str, str]:
     """The base's key of each of head's files that is one of the base's under another name: it asks
     at least half of that one's cases the same, and no file asks more of them."""
-    old, new = {suite.key for suite in base_suites}, {suite.key for suite in head_suites}
+    old = {suite.key for suite in base_suites}
+    new = {suite.key for suite in head_suites}
     gone = {
         suite.key: _questions(suite)
         for suite in base_suites
@@ -529,9 +533,13 @@ def _rules(
     give rules if the change asks other cases of them (`head_suites`) or moved them."""
     try:
         prepared = project.prepare(settings, environ=environ, tree=tree)
-        prepared_suites, unread, problems = prepared.suites, prepared.unread, prepared.of_files
+        prepared_suites = prepared.suites
+        unread = prepared.unread
+        problems = prepared.of_files
     except NothingToDo:
-        prepared_suites, unread, problems = (), (), ()
+        prepared_suites = ()
+        unread = ()
+        problems = ()
     base_keys = {suite.key for suite in (*prepared_suites, *unread)}
     missing_suites = [suite for suite in head_suites if suite.key not in base_keys]
     unselected = (
@@ -676,11 +684,9 @@ def _stored_origin(
 def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
     """True if both sides name the same agent, in the same environment, with the same settings;
     never for an agent behind a URL."""
-    head_agent, base_agent, base_settings = (
-        suite.agent,
-        base.project.agents.get(suite.key),
-        base.project.settings,
-    )
+    head_agent = suite.agent
+    base_agent = base.project.agents.get(suite.key)
+    base_settings = base.project.settings
     if (
         base_agent is None
         or base_settings is None
@@ -715,7 +721,8 @@ def _stored_suite(stored: Stored, base_project: BaseProject, suite: str) -> Suit
 
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     """Head's suites, to be run by the base's agents."""
-    base_agents, none = base.project.agents, opening.missing()
+    base_agents = base.project.agents
+    none = opening.missing()
     return tuple(
         suite
         if suite.problem
@@ -729,10 +736,8 @@ def under_new_names(
 ) -> Policy:
     """The base's policy, under head's names of evaluation files as well. `new_policy`: says what it
     does of other files."""
-    rates, base_rates = (
-        dict(new_policy.suite_pass_rate if new_policy else {}),
-        policy.suite_pass_rate,
-    )
+    rates = dict(new_policy.suite_pass_rate if new_policy else {})
+    base_rates = policy.suite_pass_rate
     rates |= {
         head_key: base_rates[base_key]
         for head_key, base_key in renamed.items()
@@ -754,7 +759,8 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
 
     If the base has no evaluation file at all, or its file cannot be read, its agent can still be
     asked: these cases are not included."""
-    rules, base_cases = base.project.rules, _base_cases(base)
+    rules = base.project.rules
+    base_cases = _base_cases(base)
     keys = {suite.key for suite in suites} | set(base.project.renamed.values())
     had = {key for key, _ in base_cases}
     case_keys = []
@@ -868,7 +874,8 @@ def environments_of(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
 def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
     """The description of every agent of the base's run by `agent_key`; its files are those of its
     checkout, if any."""
-    agent_descriptions, stored_agents = dict(run.descriptions), _stored_agents(base)
+    agent_descriptions = dict(run.descriptions)
+    stored_agents = _stored_agents(base)
     for suite in run.suites:
         key, _ = stored_agents.get(suite.key, ("", {}))
         stored = base.stored.run.descriptions.get(key) if base.stored is not None else None
@@ -886,10 +893,8 @@ def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
     suite."""
     if base.stored is None:
         return {}
-    stored, head_keys = (
-        base.stored.run,
-        {base_key: head_key for head_key, base_key in base.project.renamed.items()},
-    )
+    stored = base.stored.run
+    head_keys = {base_key: head_key for head_key, base_key in base.project.renamed.items()}
     keys = {
         head_keys.get(suite.key, suite.key): fingerprints.agent_key(suite.agent)
         for suite in stored.suites
@@ -905,6 +910,7 @@ def _other_environment(
     base_environment: Mapping[str, str], head_environment: Mapping[str, str], *, is_same: bool
 ) -> Iterator[str]:
     for name in history.ENVIRONMENT:
-        base_text, head_text = base_environment.get(name, ""), head_environment.get(name, "")
+        base_text = base_environment.get(name, "")
+        head_text = head_environment.get(name, "")
         if base_text and head_text and base_text != head_text:
             yield phrase("other_environment", is_same, name, base_text, head_text)

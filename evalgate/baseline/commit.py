@@ -317,10 +317,8 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
         ]
         notes = [*_missing("submodule", submodules), *_missing("Git LFS file", files)]
         if out := sorted(_links_out(tree)):
-            many, lead = (
-                words.counted(len(out), "symbolic link"),
-                "leads" if len(out) == 1 else "lead",
-            )
+            many = words.counted(len(out), "symbolic link")
+            lead = "leads" if len(out) == 1 else "lead"
             notes.append(
                 f"{many} (such as {out[0]}) {lead} out of the repository, so both sides use the same files there."
             )
@@ -347,7 +345,8 @@ def edited_workflow(root: Path, head: Path) -> str:
     top = head.joinpath(*[".."] * len(root.relative_to(within).parts))
     for path in sorted((within / ".github" / "workflows").glob("*.y*ml")):
         name = path.relative_to(within)
-        content, here = path.read_bytes(), top / name
+        content = path.read_bytes()
+        here = top / name
         if b"evalgate" in content and not (here.is_file() and here.read_bytes() == content):
             return name.as_posix()
     return ""
@@ -384,7 +383,8 @@ def _is_filled(path: Path) -> bool:
 
 def _missing(noun: str, names: list[str]) -> Iterator[str]:
     if names:
-        many, are = words.counted(len(names), noun), "is" if len(names) == 1 else "are"
+        many = words.counted(len(names), noun)
+        are = "is" if len(names) == 1 else "are"
         yield f"{many} ({words.listed(names, limit=3)}) {are} missing in the base's checkout."
 
 

@@ -50,7 +50,8 @@ def of_agent(
 
     `tools`: what answers its tool calls. `key`: for the hash of variables. The agent itself
     reported its Python, framework, packages, instructions, models and tools as loaded."""
-    about, description = agent.about(), agent.description()
+    about = agent.about()
+    description = agent.description()
     if not about:
         return ""
     machine = [platform.system(), platform.machine()]

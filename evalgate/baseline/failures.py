@@ -103,7 +103,8 @@ class _Causes:
     def __init__(
         self, base: Base, *, settings: Settings, head: Sequence[Suite], base_suites: Sequence[Suite]
     ) -> None:
-        self._base, self._settings = base, settings
+        self._base = base
+        self._settings = settings
         self._head, self._own = (
             {suite.key: suite for suite in suites} for suites in (head, base_suites)
         )
@@ -146,7 +147,8 @@ class _Causes:
     def _is_own_question(self, suite: Suite, case_id: str) -> bool:
         """True if the base's own file asks the same; if it has no file, or one that cannot be read,
         the change cannot have replaced anything."""
-        rules, name = self._base.project.rules, self._base.project.renamed.get(suite.key, suite.key)
+        rules = self._base.project.rules
+        name = self._base.project.renamed.get(suite.key, suite.key)
         if rules is None or name in rules.unread:
             return True
         run_tasks, base_tasks = (
@@ -165,7 +167,8 @@ class _Causes:
 
     def _narrowed(self, failure: AgentFailure) -> Iterator[str]:
         """The settings by which this change may have made the failure, each in words."""
-        head_settings, base_settings = self._settings, self._base.project.settings
+        head_settings = self._settings
+        base_settings = self._base.project.settings
         assert base_settings is not None
         all_said = f"{failure.message}\n{failure.detail}"
         lost = [name for name in base_settings.env if name not in head_settings.env]
@@ -180,7 +183,8 @@ class _Causes:
         }
         changed = []
         for name in (name for name, counts in limits.items() if counts):
-            head_value, base_value = getattr(head_settings, name), getattr(base_settings, name)
+            head_value = getattr(head_settings, name)
+            base_value = getattr(base_settings, name)
             if head_value and (head_value < base_value or not base_value):
                 changed.append(name)
         if head_settings.isolation != base_settings.isolation and failure.kind in ANSWERING:
@@ -191,7 +195,8 @@ class _Causes:
         ):
             changed.append("concurrency")
         for name in changed:
-            head_value, base_value = getattr(head_settings, name), getattr(base_settings, name)
+            head_value = getattr(head_settings, name)
+            base_value = getattr(base_settings, name)
             texts = [
                 f"{setting:g}" if isinstance(setting, int | float) else setting
                 for setting in (head_value, base_value or "")
@@ -212,7 +217,8 @@ class _Causes:
     def _environment(self, use: AgentUse, head_agent: AgentUse | None) -> str:
         """The part of the base agent's environment that may be head's; "" if it is its own.
         `head_agent`: head's agent."""
-        root, lender = self._base.root, self._settings.root
+        root = self._base.root
+        lender = self._settings.root
         assert root is not None
         if interpreter := opening.missing_python(use, root=root, lender=lender):
             return phrase("cause_environment", interpreter.relative_to(lender))
@@ -279,7 +285,8 @@ def _changed(
 
 
 def _differs(path: str, root: Path, head: Path) -> bool:
-    first, second = root / path, head / path
+    first = root / path
+    second = head / path
     return not (first.is_file() and second.is_file() and first.read_bytes() == second.read_bytes())
 
 
@@ -302,7 +309,8 @@ def compare(
     """Compare head with the base: measured just now, merged from shards, or read from files. If
     nothing of the base could be measured, the comparison says so. `edited`, `unread`: see
     `Comparison`. `cause`: the part of the change that may have made the base's agent fail."""
-    head, base = sides.head, sides.base
+    head = sides.head
+    base = sides.base
     assert base is not None
     problem, base_failed = _base_problem(head, base, sides.unpaired)
     if problem:

@@ -19,10 +19,15 @@ from evalgate.results import history
 from evalgate.results.history import PastRuns
 from evalgate.text import words
 
-NOT_HEADS, CHANGED = "quarantine-of-change", "quarantine-changed-case"
-BROKEN, UNWATCHED = "quarantine-broken", "quarantine-unwatched"
-EXPIRED, EXPIRES, TOO_LONG = "quarantine-expired", "quarantine-expires", "quarantine-too-long"
-MOST_DAYS, NOTICE_DAYS = 90, 7
+NOT_HEADS = "quarantine-of-change"
+CHANGED = "quarantine-changed-case"
+BROKEN = "quarantine-broken"
+UNWATCHED = "quarantine-unwatched"
+EXPIRED = "quarantine-expired"
+EXPIRES = "quarantine-expires"
+TOO_LONG = "quarantine-too-long"
+MOST_DAYS = 90
+NOTICE_DAYS = 7
 """The longest time of an entry, and the notice before its end, in days."""
 
 
@@ -119,10 +124,8 @@ def _in_force(
             if ":".join(key) not in rules:
                 continue
             number, rule = rules[":".join(key)]
-            remaining_days, place = (
-                (rule.until - today).days,
-                settings.place_of("quarantine", number),
-            )
+            remaining_days = (rule.until - today).days
+            place = settings.place_of("quarantine", number)
             problems += _dated(rule, remaining_days, place)
             if not 0 <= remaining_days <= MOST_DAYS:
                 continue
@@ -136,7 +139,8 @@ def _in_force(
                 hint = f"It is broken ({rule.owner}), so it can block again."
                 problems.append(errors.warning(BROKEN, message, place, hint))
             else:
-                until, owner = rule.until.isoformat(), rule.owner.strip()
+                until = rule.until.isoformat()
+                owner = rule.owner.strip()
                 cases[suite.key, case.case_id] = Quarantine(
                     owner=owner, expires=until, reason=rule.reason
                 )

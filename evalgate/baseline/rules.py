@@ -38,7 +38,9 @@ from evalgate.model import (
 from evalgate.text import plain, words
 from evalgate.values import Environ, frozen_dataclass
 
-UNKNOWN, UNCHECKED, SEVERITY = "base-rules-unknown", "base-rules-unchecked", "severity-of-base"
+UNKNOWN = "base-rules-unknown"
+UNCHECKED = "base-rules-unchecked"
+SEVERITY = "severity-of-base"
 REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
 NO_FILE = "no file"
 OF_BASE = "{} (base's)"
@@ -275,7 +277,8 @@ class _CommonCriteria:
                 all_suites.append(suite)
                 continue
             head_uses = {use.name: use for use in suite.criteria}
-            base_criteria, informational_criteria = [], []
+            base_criteria = []
+            informational_criteria = []
             for use in base_suite.criteria:
                 head_use = head_uses.get(use.name)
                 if head_use is not None and _is_measured_alike(
@@ -384,9 +387,13 @@ def _unreadable(rules: BaseRules, *, is_both: bool) -> Iterator[Problem]:
 # --- what the change edits -----------------------------------------------------------------------
 
 
-WIDTH, LED_UP, MOST = 60, 20, 100_000
+WIDTH = 60
+LED_UP = 20
+MOST = 100_000
 """The characters of a long value that are shown, shown before the difference, and examined."""
-MOST_LINES, LINE, LARGE = 60, 300, 20_000
+MOST_LINES = 60
+LINE = 300
+LARGE = 20_000
 """Of a file's difference: how many lines are kept, how much of each, and the bytes beyond which a
 digest does."""
 MOST_TOLD = 3
@@ -417,7 +424,8 @@ def _criteria(
     """The differences of a suite's criteria from the base's."""
     base_uses, head_uses = ({use.name: use for use in uses} for uses in (base, suite.criteria))
     for name in dict.fromkeys((*base_uses, *head_uses)):
-        base_use, head_use = base_uses.get(name), head_uses.get(name)
+        base_use = base_uses.get(name)
+        head_use = head_uses.get(name)
         if (base_use is None or _is_shown_only(base_use)) and (
             head_use is None or _is_shown_only(head_use)
         ):
@@ -451,7 +459,8 @@ def _edit(
     subject: str, base: object, head: object, *, suite: str = "", place: Place | None = None
 ) -> Iterator[GateEdit]:
     if base != head:
-        base_text, head_text = _value(base), _value(head)
+        base_text = _value(base)
+        head_text = _value(head)
         yield GateEdit(
             kind=EditKind.RULE,
             subject=subject,
@@ -552,7 +561,8 @@ def _snapshots(
                         else ""
                     )
                     summary = "; ".join(relaxations[:MOST_TOLD]) + more
-                    kind, place = EditKind.CASE_CHANGED, head_case.place
+                    kind = EditKind.CASE_CHANGED
+                    place = head_case.place
                     yield GateEdit(
                         kind=kind,
                         subject=case.case_id,

@@ -38,7 +38,8 @@ CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Options of a model that say how to reach it: another address, further headers."""
 WIDTH = 120
 """Of a value that is shown."""
-NOT_HEADS, NO_FILE = "setting-of-base", "judge-of-change"
+NOT_HEADS = "setting-of-base"
+NO_FILE = "judge-of-change"
 HINT = "Change it in a pull request of its own first."
 HINT_INPUT = "Give it as an input of the workflow, or change it in a pull request of its own first."
 
@@ -102,10 +103,12 @@ def judge_keys(
     that the base asks, and what either evalgate.yml names. A change that asks no judge any more
     gets its key no more than any other. `settings`: those in force. `asked_with`: the environment,
     and what an agent's .env adds for its judges."""
-    environ, sides = asked_with, [(settings, suites)]
+    environ = asked_with
+    sides = [(settings, suites)]
     names: set[str] = set()
     if context.is_pull_request and base is not None:
-        base_settings, base_rules = base.project.settings or head_settings, base.project.rules
+        base_settings = base.project.settings or head_settings
+        base_rules = base.project.rules
         names = {
             side_settings.gate_file.judge.api_key_env
             for side_settings in (head_settings, base_settings)
@@ -192,7 +195,8 @@ def _settings(settings: Settings, counting: Json, base_side: _BaseSettings) -> I
     for name, base_setting in counting.items():
         head_setting = getattr(settings, name)
         if head_setting != base_setting:
-            label, place = config_settings.input_name(name), settings.place_of(name)
+            label = config_settings.input_name(name)
+            place = settings.place_of(name)
             hint = HINT_INPUT if name in config.names_with(Settings, Door.ACTION) else HINT
             yield base_side.notice(
                 label, base_setting=base_setting, head_setting=head_setting, place=place, hint=hint
@@ -245,14 +249,16 @@ def _with_client_options(
     suite: Suite, base: Base, base_side: _BaseSettings
 ) -> tuple[Suite, list[Problem]]:
     """The suite with the base's client options for its judges and its simulated users."""
-    rules, key = base.project.rules, base.project.renamed.get(suite.key, suite.key)
+    rules = base.project.rules
+    key = base.project.renamed.get(suite.key, suite.key)
     base_suite = (
         None
         if rules is None
         else next((candidate for candidate in rules.suites if candidate.key == key), None)
     )
     uses = {} if base_suite is None else {use.name: use for use in base_suite.criteria}
-    criteria, problems = [], []
+    criteria = []
+    problems = []
     for use in suite.criteria:
         base_options = (
             _client_options(_config_of(uses[use.name]))
@@ -267,7 +273,8 @@ def _with_client_options(
                 )
             )
         criteria.append(new_use)
-    simulator, base_settings = suite.simulator, base_side.settings
+    simulator = suite.simulator
+    base_settings = base_side.settings
     if simulator.config is not None:
         rule = None if base_settings is None else base_settings.gate_file.simulator.config
         base_options = _client_options(

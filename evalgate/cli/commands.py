@@ -176,7 +176,8 @@ def run(failed: bool, **values: Any) -> int:
     all)."""
     if failed and values["paths"]:
         raise ConfigError("--failed selects by itself: give it no paths")
-    everything, options = values.pop("everything"), explicit_options(values)
+    everything = values.pop("everything")
+    options = explicit_options(values)
     if failed:
         options["paths"] = known.failed(load.load_settings(options))
     return _decide(options, gate_run.run, everything=everything)
@@ -269,7 +270,9 @@ def _decide(
 ) -> int:
     """Run a gate; show problems as they come, the results and the written files. Return its exit
     code."""
-    settings, shown_problems, texts = load.load_settings(options), list[Problem](), list[str]()
+    settings = load.load_settings(options)
+    shown_problems = list[Problem]()
+    texts = list[str]()
     width = cli.width()
     linked = cli.shows_links()
 
@@ -286,7 +289,8 @@ def _decide(
             )
         )
 
-    watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
+    watcher = progress.watch(sys.stderr)
+    command = f"evalgate {shlex.join(sys.argv[1:])}"
     isolate = gate is gate_run.run and isolates(settings, watcher.say)
     doors = {
         "reproduce": command,

@@ -52,7 +52,8 @@ def command(debug: bool, **values: Any) -> int:  # noqa: ARG001 - see `ends`
     isolate = commands.isolates(settings, lambda _: None)
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher, isolate=isolate)
     counts: Counter[Severity] = Counter()
-    suites, codes = 0, set[ExitCode]()
+    suites = 0
+    codes = set[ExitCode]()
     for section in doctor.diagnose(settings, context):
         click.secho(plain.visible(section.title), bold=True)
         suites += section.is_suite

@@ -50,7 +50,8 @@ def command(root: str | None, action: str, force: bool) -> int:
             )
         )
     pending = list(starter.changes(plan, force=force))
-    written, unchanged_paths = [], []
+    written = []
+    unchanged_paths = []
     for path, text, current_text in pending:
         if current_text is None or force:
             former = starter.write(plan, path, text)

@@ -51,10 +51,8 @@ def show(**values: Any) -> int:
     for number, stored_case in enumerate(
         known.select(known.newest(settings, results), values["cases"])
     ):
-        run, policy = (
-            stored_case.stored.run,
-            load.policy_of(settings, stored_case.stored.run.suites),
-        )
+        run = stored_case.stored.run
+        policy = load.policy_of(settings, stored_case.stored.run.suites)
         if number:
             click.echo()
         changed = " with uncommitted changes" if run.dirty else ""
@@ -103,7 +101,9 @@ def _view(stored_case: StoredCase, report: Report, number: int | None) -> CaseVi
 def history(**values: Any) -> int:
     """Show how CASE (an id) ended in the runs that are kept, the newest first."""
     settings = commands.settings_of(values, SETTINGS)
-    name, rows, names = values["case"], [("time", "commit", "verdict", "")], set[str]()
+    name = values["case"]
+    rows = [("time", "commit", "verdict", "")]
+    names = set[str]()
     for run in kept.runs(settings.root):
         about = run.about
         for (suite, case_id), kind in about.kinds().items():

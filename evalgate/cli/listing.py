@@ -36,10 +36,8 @@ def command(with_cases: bool, **values: Any) -> int:
     run = {suite.key for suite in prepared.suites}
     for line in (line for library in prepared.libraries for line in library.lines(run=run)):
         click.echo(plain.visible(line))
-    cases, trials = (
-        sum(estimate.cases for estimate in estimates),
-        sum(estimate.trials for estimate in estimates),
-    )
+    cases = sum(estimate.cases for estimate in estimates)
+    trials = sum(estimate.trials for estimate in estimates)
     judge_calls = sum(estimate.judge_calls for estimate in estimates)
     judge_note = f", {judge_calls:,} judge calls (cached replies are free)" if judge_calls else ""
     click.echo(

@@ -137,7 +137,8 @@ class Sides:
 
 
 def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
-    parts, terms = _parts(sides), _terms(sides)
+    parts = _parts(sides)
+    terms = _terms(sides)
     money = 1 / max(
         len(parts), sides.head.shards if sides.head.shard is None else sides.head.shard.of
     )
@@ -157,7 +158,8 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
     failing_evidence = math.fsum(part_purse.failing for part_purse in purses) if parts else 1.0
     factors = {key: factor for part_purse in purses for key, factor in part_purse.factors.items()}
     largest = max(factors.values(), default=1.0)
-    is_worse, is_failing = worse_evidence >= terms.needed, failing_evidence >= terms.needed
+    is_worse = worse_evidence >= terms.needed
+    is_failing = failing_evidence >= terms.needed
     words = [
         part_purse.confirmations(is_worse=is_worse, is_failing=is_failing, largest=largest)
         for part_purse in purses
@@ -203,7 +205,8 @@ def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
         for use in () if suite.key in sides.policy.advisory else suite.criteria:
             rule = pairing.rule_of(use, sides.policy)
             if rule.gating and (sides.is_together or not rule.scale.clocked):
-                rules[use.name], uses[use.name] = rule, use
+                rules[use.name] = rule
+                uses[use.name] = use
     values: defaultdict[tuple[str, bool], set[float]] = defaultdict(set)
     for trial in (trial for side in sides.scored_sides for trial in side.run.trials):
         for name, use in uses.items():
@@ -257,9 +260,12 @@ def _parts(sides: Sides) -> list[list[CaseRuns]]:
 
 def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     """What is known of one case. `is_absent`: its base cannot be run again."""
-    head, is_paired = sides.scored_sides[0], sides.is_paired(key)
-    verdict, outcomes = head.verdicts[key], head.passed(head.trials.get(key, ()))
-    fresh, on_base = head.fresh.get(key, ()), None
+    head = sides.scored_sides[0]
+    is_paired = sides.is_paired(key)
+    verdict = head.verdicts[key]
+    outcomes = head.passed(head.trials.get(key, ()))
+    fresh = head.fresh.get(key, ())
+    on_base = None
     is_crash = (
         verdict.kind is VerdictKind.NOT_MEASURED and False in outcomes and None not in outcomes
     )

@@ -39,13 +39,12 @@ def of(sides: Sides) -> tuple[CaseComparison, ...]:
 
 def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComparison:
     """`simulated_suite`: suite of a simulated user."""
-    (head_side, base_side), book = sides.scored_sides, sides.settled[0]
+    (head_side, base_side) = sides.scored_sides
+    book = sides.settled[0]
     status = sides.unpaired.get(key, CaseStatus.PAIRED)
     # a base result for another question, or for none, is not an outcome of this case
-    head, base = (
-        _outcome(head_side, key),
-        _outcome(base_side, key) if status is CaseStatus.PAIRED else None,
-    )
+    head = _outcome(head_side, key)
+    base = _outcome(base_side, key) if status is CaseStatus.PAIRED else None
     newly: tuple[str, ...] = ()
     # a case that failed all along can fail in a new way
     if base is not None and head.kind is VerdictKind.FAIL:

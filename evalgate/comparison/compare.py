@@ -127,7 +127,9 @@ class CaseSample:
 
 def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
     """The sample; None if a side only crashed."""
-    scores, lacking, is_unrun = [], [], False
+    scores = []
+    lacking = []
+    is_unrun = False
     repeats = min(side.run.repeats for side in sides.scored_sides)
     for side in sides.scored_sides:
         trials = side.trials.get(key, ())
@@ -212,10 +214,8 @@ def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
         for head, base in comparison_book.beside(
             sides, (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
         ):
-            head_score, base_score = (
-                pairing.value_of(head, rule.name),
-                pairing.value_of(base, rule.name),
-            )
+            head_score = pairing.value_of(head, rule.name)
+            base_score = pairing.value_of(base, rule.name)
             if head_score is not None and base_score is not None:
                 (past if base.apart else drops).append(rule.drop(head_score, base_score))
     kinds = [(base_side.kind(key, rule.name), head_side.kind(key, rule.name)) for key in cases]
@@ -244,10 +244,8 @@ def _counted(
 
 
 def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> CriterionComparison:
-    book, paired_samples = (
-        sides.settled[0],
-        [sample for sample in row.samples if sample.head and sample.base],
-    )
+    book = sides.settled[0]
+    paired_samples = [sample for sample in row.samples if sample.head and sample.base]
     # the means of the cases' means, over the cases that have a score on both sides
     head = fmean(fmean(sample.head) for sample in paired_samples) if paired_samples else None
     base = fmean(fmean(sample.base) for sample in paired_samples) if paired_samples else None

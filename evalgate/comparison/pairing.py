@@ -146,7 +146,8 @@ def cell_of(head: Pattern | None, base: Pattern | None) -> Cell | None:
         for head_outcome, base_outcome in zip(head, base, strict=True)
         if head_outcome is not None and base_outcome is not None
     ]
-    fell, rose = (False, True) in pairs, (True, False) in pairs
+    fell = (False, True) in pairs
+    rose = (True, False) in pairs
     if fell is not rose:
         return Cell.FELL if fell else Cell.ROSE
     if fell or (False, False) in pairs:
@@ -228,7 +229,8 @@ def pair(
     falls = {}
     for use in uses:
         rule = graded.get(use.name)
-        head_score, other = value_of(head, use.name), value_of(base, use.name)
+        head_score = value_of(head, use.name)
+        other = value_of(base, use.name)
         if rule is not None and head_score is not None and other is not None:
             falls[use.name] = rule.drop(head_score, other)
     if MEASURED in graded and head is not None and base is not None:

@@ -26,18 +26,23 @@ MOST_AT_FIRST: Final = 0.5
 """The most that is staked on a case in the first round."""
 FLAKY: Final = 0.3
 """A case that passes this often is flaky, not failing."""
-LET_GO, PAIRS = 0.35, 16
+LET_GO = 0.35
+PAIRS = 16
 """A suspect is let go when its odds fell to this part of what they were, or after so many pairs."""
-RUNS, UNLIKELY = 20, 0.1
+RUNS = 20
+UNLIKELY = 0.1
 """How often head alone is run at most, and the odds of failing at which a case is let go."""
-AT_ONCE, AT_FIRST = 3, 8
+AT_ONCE = 3
+AT_FIRST = 8
 """How many bets on one case may be under way together, and how many cases that were not looked at
 alone yet."""
 SPARE: Final = 2
 """How many more fresh runs of a case may fail to be measured than are, before it is given up."""
 NAMED: Final = 4.0
 """The worth of a case's bets, from 1, at which it is named as broken."""
-PROMISING, GRADED_PAIRS, GRADED_CASES = 2.0, 4, 50
+PROMISING = 2.0
+GRADED_PAIRS = 4
+GRADED_CASES = 50
 """Graded scores: what their part of the purse must have made of 1 for further pairs, how many of a
 case, and of how many cases."""
 MEASURED: Final = "(measured)"
@@ -86,7 +91,8 @@ def _believed(
         math.fsum(w * chances[cell] for w, chances in zip(weights, _ALL, strict=True))
         for cell in Cell
     ]
-    fall, rise = chance[Cell.FELL], chance[Cell.ROSE]
+    fall = chance[Cell.FELL]
+    rise = chance[Cell.ROSE]
     swapped = fall + rise
     pays = (
         (2 * fall / swapped, 2 * rise / swapped, 1.0, 1.0) if fall > rise else (1.0, 1.0, 1.0, 1.0)
@@ -240,7 +246,8 @@ class State:
     def look_alone(self, *, asks: bool) -> None:
         """Start to rerun a failing case without the base, if it fails there too (if `asks`), is
         unknown there, or cannot be paired."""
-        runs, suspect = self.runs, self.suspect
+        runs = self.runs
+        suspect = self.suspect
         if suspect is None:
             is_wanted = asks or runs.passes_on_base is not False
         else:
@@ -454,7 +461,8 @@ class Purse:
         """The fewest bets that would reach what is needed if all of them fell; else one on every
         suspect."""
         chosen: list[CaseKey] = []
-        product, spread = self._product, dict(self._spread)
+        product = self._product
+        spread = dict(self._spread)
         for turn in range(AT_ONCE):
             for state, suspect in suspects:
                 if turn > suspect.falls or suspect.tries + turn >= PAIRS:

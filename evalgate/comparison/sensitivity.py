@@ -17,7 +17,8 @@ from evalgate.comparison.book import Sides
 from evalgate.comparison.purse import CaseRuns, Purse, Rerun, RunPair, Terms
 from evalgate.model import CaseKey, Cell, Power, ThresholdRule
 
-TRIES, MOST_PAIRS = 200, 20_000
+TRIES = 200
+MOST_PAIRS = 20_000
 """Simulated pull requests, and how many pairs of first runs they may have together; fewer are
 simulated beyond."""
 FEWEST_TRIES: Final = 10
@@ -63,7 +64,9 @@ def _simulate(
         asks_alone=rule is ThresholdRule.CONFIRMED,
     )
     draw = _draws(zlib.crc32(repr((rates, rounds)).encode())).__next__
-    caught, missed, broken = [], Counter[int](), Counter[int]()
+    caught = []
+    missed = Counter[int]()
+    broken = Counter[int]()
     for count in BROKEN[: len(rates)]:
         blocked = 0
         for _ in range(tries):
@@ -104,7 +107,8 @@ def _is_blocked(
     """True if the purse blocks one pull request. `heads`, `bases`: how often each case passes."""
 
     def pair(place: int) -> RunPair:
-        head, base = draw() < heads[place], draw() < bases[place]
+        head = draw() < heads[place]
+        base = draw() < bases[place]
         return RunPair(
             cell=(Cell.PASSED if head else Cell.FELL)
             if base

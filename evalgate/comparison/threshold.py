@@ -82,7 +82,10 @@ def judge(counts: Counts, *, required: float, min_measured: float) -> dict[Verdi
     nor a failure an outage. Else the pass rate of the measured cases decides, if enough were
     measured. Excused failures count as passes. `min_measured` tolerates cases without a result,
     never those with a bad one."""
-    total, failed, measured, unrun = counts.total, counts.failed, counts.measured, counts.unrun
+    total = counts.total
+    failed = counts.failed
+    measured = counts.measured
+    unrun = counts.unrun
     if total == 0:
         return {VerdictKind.NOT_MEASURED: phrase("suite_empty")}
     kinds: dict[VerdictKind, str] = {}
@@ -215,9 +218,11 @@ def judge_criterion(
         )
     kind = _kind(use, values=values, mean=mean)
     if kind is VerdictKind.NOT_MEASURED and missing is None:
-        reason, message = Reason.SKIPPED, phrase("criterion_did_not_run")
+        reason = Reason.SKIPPED
+        message = phrase("criterion_did_not_run")
     if kind is VerdictKind.FAIL and use.on_the_test:
-        kind, reason = VerdictKind.NOT_MEASURED, Reason.TEST_BROKEN
+        kind = VerdictKind.NOT_MEASURED
+        reason = Reason.TEST_BROKEN
         message = phrase("criterion_below", mean, use.threshold)
     return CriterionVerdict(
         name=use.name,

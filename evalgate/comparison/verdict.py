@@ -43,9 +43,8 @@ class Allowed:
 
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
     flaky_cases: frozenset[CaseKey] = frozenset()  # they failed, or crashed, and pass in fresh runs
-    known_failures: frozenset[CaseKey] = (
-        frozenset()
-    )  # of the base too: `threshold: new` allows them
+    # of the base too: `threshold: new` allows them
+    known_failures: frozenset[CaseKey] = frozenset()
     open_failures: frozenset[CaseKey] = frozenset()  # not rerun: the budget ended, or nothing came
     quarantines: Mapping[CaseKey, Quarantine] = field(default_factory=dict)  # they do not decide
     new_cases: frozenset[CaseKey] = frozenset()  # the base does not have them
@@ -75,11 +74,9 @@ def find(
         key for key, confirmation in confirmations.items() if confirmation is Confirmation.OPEN
     }
     origins: dict[CaseKey, FailureOrigin] = {}
-    known_failures, added_keys, drifted_keys = (
-        frozenset[CaseKey](),
-        frozenset[CaseKey](),
-        frozenset[CaseKey](),
-    )
+    known_failures = frozenset[CaseKey]()
+    added_keys = frozenset[CaseKey]()
+    drifted_keys = frozenset[CaseKey]()
     base = None if comparison is None else comparison.base
     if comparison is None or base is None:
         kinds = {Confirmation.FLAKY, Confirmation.LOST}
@@ -260,7 +257,8 @@ def _judge_cases(
     if cases and not remaining_cases:
         return {VerdictKind.PASS: ""}
     failures = {case.key for case in remaining_cases if case.kind is VerdictKind.FAIL}
-    unlooked, excused = failures & allowed.open_failures, failures & allowed.flaky_cases
+    unlooked = failures & allowed.open_failures
+    excused = failures & allowed.flaky_cases
     # flaky failures never count; other allowed ones do not count if nothing else fails
     if failures <= excused | unlooked | allowed.known_failures:
         excused |= failures & allowed.known_failures

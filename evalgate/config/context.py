@@ -63,7 +63,8 @@ class Context:
 def run_of(environ: Environ) -> str:
     """The workflow run and its attempt, as GitHub's address of it ends:
     `o/r/actions/runs/99/attempts/1`; "" outside a workflow."""
-    repository, run = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_RUN_ID", "")
+    repository = environ.get("GITHUB_REPOSITORY", "")
+    run = environ.get("GITHUB_RUN_ID", "")
     attempt = environ.get("GITHUB_RUN_ATTEMPT", "") or "1"
     return f"{repository}/actions/runs/{run}/attempts/{attempt}" if repository and run else ""
 

@@ -382,11 +382,13 @@ def _validation_problems(
     field_names = [name for rule in rules for name in rule.model_fields]
     for finding in error.errors():
         path = finding["loc"]
-        hint, at = "", ()
+        hint = ""
+        at = ()
         if finding["type"] == "extra_forbidden":
             hint = words.did_you_mean(str(path[-1]), field_names)
         elif finding["type"] == config_gate_file.REFUSED:
-            at, near = finding["ctx"]["at"], finding["ctx"]["near"]
+            at = finding["ctx"]["at"]
+            near = finding["ctx"]["near"]
             hint = f"Did you mean `{near}`?" if near else ""
         dotted_path = ".".join(str(step) for step in path)
         detail = f", found {finding['input']!r}" if finding["type"] == "literal_error" else ""

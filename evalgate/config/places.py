@@ -26,7 +26,8 @@ from evalgate.config.settings import Settings
 
 SETTINGS = config.names_with(Settings, Trait.PATH)
 """Settings that are a path. So is that of `baseline: file:PATH`."""
-LONGEST, LONGEST_NAME = 4000, 255
+LONGEST = 4000
+LONGEST_NAME = 255
 """Bytes of a path, and of a name in it."""
 
 
@@ -45,7 +46,8 @@ def refusal_reason(root: Path, text: str, *, trusted: bool = False) -> str:
     if inside.parts[:1] == ("..",):
         return "" if trusted else "leads out of `root`"
     try:
-        top, place = root.resolve(), (root / path).resolve()
+        top = root.resolve()
+        place = (root / path).resolve()
     except (OSError, RuntimeError):  # RuntimeError: a loop of symbolic links before Python 3.13
         return "cannot be followed: its symbolic links lead nowhere"
     if not place.is_relative_to(top):

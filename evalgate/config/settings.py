@@ -140,8 +140,10 @@ Commenting = Annotated[
 
 SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
 
-TERMINAL, WORKFLOW = Door.CLI, Door.ACTION
-STARTER, SETTING = TERMINAL | WORKFLOW, TERMINAL | Door.FILE
+TERMINAL = Door.CLI
+WORKFLOW = Door.ACTION
+STARTER = TERMINAL | WORKFLOW
+SETTING = TERMINAL | Door.FILE
 INPUT = STARTER | Door.FILE
 """Ways to give a setting. An input of the action is for what differs from one workflow, job or
 event to the next."""

@@ -149,7 +149,8 @@ def _values_of(node: Any) -> Iterator[Any]:
 
 def _duplicate_keys(top: Any, file: str) -> Iterator[Problem]:
     """A warning for each key that stands twice in one mapping, at its second place."""
-    pending, done = [top], set[int]()
+    pending = [top]
+    done = set[int]()
     while pending:
         node = pending.pop()
         if id(node) in done:
@@ -160,7 +161,8 @@ def _duplicate_keys(top: Any, file: str) -> Iterator[Problem]:
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
                 continue
-            mark, name = key.start_mark, (key.tag, key.value)
+            mark = key.start_mark
+            name = (key.tag, key.value)
             if name in first_lines:
                 yield errors.warning(
                     "duplicate-key",
@@ -180,13 +182,16 @@ class Locator:
 
     def __call__(self, *path: Any) -> Place:
         """The place of a path, or of the longest part of it that is there."""
-        node, mark, json_path = self._node, self._node.start_mark, "$"
+        node = self._node
+        mark = self._node.start_mark
+        json_path = "$"
         for step in path:
             if isinstance(node, yaml.MappingNode):
                 member = next((pair for pair in node.value if pair[0].value == str(step)), None)
                 if member is None:
                     break
-                mark, node = member[0].start_mark, member[1]
+                mark = member[0].start_mark
+                node = member[1]
                 json_path += f".{step}"
             elif (
                 isinstance(node, yaml.SequenceNode)

@@ -273,7 +273,9 @@ def parse_split(reply: str, text: str) -> tuple[str, ...]:
     text = prompting.reveal(text)
     letters, places = _without_blanks(text)
     stretches: list[str] = []
-    place, start, misses = 0, 0, 0
+    place = 0
+    start = 0
+    misses = 0
     for sentence in _marked(reply):
         needle, _ = _without_blanks(sentence)
         position = (
@@ -283,7 +285,8 @@ def parse_split(reply: str, text: str) -> tuple[str, ...]:
             misses += 1
             continue
         start = position + len(needle)
-        begin, end = places[position], places[start - 1] + 1
+        begin = places[position]
+        end = places[start - 1] + 1
         stretches.extend((text[place:begin], text[begin:end]))
         place = end
     stretches.append(text[place:])

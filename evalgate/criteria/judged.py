@@ -120,7 +120,8 @@ class Inquiry:
 
 def unready_reason(evidence: TrialView) -> NotEvaluated | None:
     """Why a trial cannot be judged turn by turn without a reference; None if it can."""
-    expected, actual = evidence.expected, evidence.actual
+    expected = evidence.expected
+    actual = evidence.actual
     if expected is not None and len(expected) != len(actual):
         message = (
             f"the case has {words.counted(len(expected), 'turn')}, the agent answered {len(actual)}"
@@ -264,7 +265,8 @@ def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
 def _again(
     _: JudgeReply, items: tuple[str, ...], *, question: Question, names: Mapping[str, str]
 ) -> str:
-    lacking, all_names = [names.get(item, item) for item in items], list(names.values()) or [""]
+    lacking = [names.get(item, item) for item in items]
+    all_names = list(names.values()) or [""]
     return prompting.remind(
         question.prompt, lacking=lacking, all_names=all_names, briefly=bool(question.code)
     )

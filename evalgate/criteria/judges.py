@@ -40,7 +40,9 @@ def settle(
         return use
     options = spec.options.model_validate(dict(use.options))
     written = options.judge_model_options
-    model, num_samples, exhaustive = written.judge_model, written.num_samples, options.exhaustive
+    model = written.judge_model
+    num_samples = written.num_samples
+    exhaustive = options.exhaustive
     config = dict(written.judge_model_config or {})
     for rule in (defaults, defaults.criteria.get(use.name, JudgeOptionsRule())):
         model = model if rule.model is None else rule.model

@@ -178,7 +178,8 @@ def _counts(answer: str, reference: str) -> tuple[int, int, int]:
     if answer == reference:  # the usual case, if nothing is wrong
         words = count(reference)
         return words, words, words
-    answer_words, reference_words = Counter(split(answer)), Counter(split(reference))
+    answer_words = Counter(split(answer))
+    reference_words = Counter(split(reference))
     return (answer_words & reference_words).total(), answer_words.total(), reference_words.total()
 
 

@@ -101,7 +101,8 @@ _TASKS: Final[Mapping[Subject, str]] = {
 
 def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rubric]) -> Question:
     """The question on one turn, or on a conversation."""
-    prefix, names = _prefix(rubrics), names_of(rubrics)
+    prefix = _prefix(rubrics)
+    names = names_of(rubrics)
     listed = [
         {
             "name": name,

@@ -141,7 +141,8 @@ def _same_call(options: Options, deviations: Deviations) -> Same:
 
 def _difference(actual: Invocation, expected: Invocation, options: Options, same: Same) -> str:
     """The first thing that is not as expected, in words; empty if the calls match."""
-    actual_calls, expected_calls = actual.tool_calls, expected.tool_calls
+    actual_calls = actual.tool_calls
+    expected_calls = expected.tool_calls
 
     for call in actual_calls if options.forbidden_tools else ():
         if json_match.matches_any(call.name, options.forbidden_tools):

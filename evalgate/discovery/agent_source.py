@@ -168,7 +168,8 @@ def _modules(file: str, level: int, name: str, read: ReadText) -> list[str]:
 def _in(base: str, parts: Iterable[str], read: ReadText) -> list[str]:
     """The modules that `parts` name below a folder, the packages on the way with them; a last part
     may be a name in a module."""
-    files, at = [], base
+    files = []
+    at = base
     for part in parts:
         at = _join(at, part)
         here = [file for file in (f"{at}.py", f"{at}/__init__.py") if read(file) is not None]
@@ -296,7 +297,8 @@ class _ModuleReader:
                 pass
 
     def _call(self, node: ast.Call, *, gently: bool) -> None:
-        called, arguments = self._dotted(node.func), node.args
+        called = self._dotted(node.func)
+        arguments = node.args
         self._logs_in |= called == "google.auth.default"
         if not arguments or called not in _READING:
             # LiteLlm and Agent of Pydantic AI take the name first
@@ -323,7 +325,8 @@ class _ModuleReader:
         """The fields of a class of pydantic-settings are variables."""
         # also of a class Config
         options = {name: value for inner in ast.walk(node) for name, value in _pairs(inner)}
-        prefix, cases = _text(options.get("env_prefix")) or "", options.get("case_sensitive")
+        prefix = _text(options.get("env_prefix")) or ""
+        cases = options.get("case_sensitive")
         as_written = isinstance(cases, ast.Constant) and cases.value is True
         for statement in node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -523,7 +523,8 @@ def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) ->
     checkout = CheckoutView(tree.root, tree=tree)
     origins = set()
     for use in uses:
-        rule, driver = _RULE.search(use.found_by), agents.DRIVERS.get(use.driver)
+        rule = _RULE.search(use.found_by)
+        driver = agents.DRIVERS.get(use.driver)
         if rule is None or driver is None or use.found_by in origins:
             continue
         origins.add(use.found_by)

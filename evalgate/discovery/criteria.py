@@ -226,7 +226,8 @@ def _place_of(use: CriterionUse, option: str) -> Place | None:
 def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails) -> Problem:
     context = error.get("ctx", {}) if error["type"] == config_gate_file.REFUSED else {}
     path = (*error["loc"], *context.get("at", ()))
-    option, hint = _option(path), ""
+    option = _option(path)
+    hint = ""
     match error["type"]:
         case "extra_forbidden":
             message = f"`{use.name}` has no option `{option}`"
@@ -345,7 +346,8 @@ class CriteriaFinder:
             if (
                 suite_rule.criteria is not None or suite_rule.config is not None
             ) and places.matches(key, suite_rule.match):
-                index, rule = number, suite_rule
+                index = number
+                rule = suite_rule
         if rule is not None and rule.criteria is not None:
             return self._of_rule(rule.criteria, index), ConfigOrigin.EMBEDDED, self._gate_file
         if rule is not None and rule.config is not None:
@@ -409,7 +411,8 @@ class CriteriaFinder:
         code."""
         if path not in self._foreign:
             data = self.tree.read(path, largest=LARGEST_CONFIG) if path.endswith(".json") else b""
-            is_config, value = PurePosixPath(path).name in walk.CONFIG_NAMES, None
+            is_config = PurePosixPath(path).name in walk.CONFIG_NAMES
+            value = None
             holds = isinstance(data, bytes) and b'"criteria"' in data
             if isinstance(data, bytes) and holds:
                 with suppress(ValueError, RecursionError):

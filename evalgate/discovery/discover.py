@@ -114,7 +114,8 @@ class _Search:
 
     def insist(self) -> None:
         """Raises NothingToDo if nothing is left and no problem explains it."""
-        files, read = self.files, self.read
+        files = self.files
+        read = self.read
         outside = (problem for problem in files.unmatched if problem.code == "outside-root")
         of_libraries = (problem for library in files.libraries for problem in library.problems)
         is_library_broken = bool(errors_in((*of_libraries, *self.unrun)))
@@ -148,7 +149,8 @@ def _unread(
 ) -> tuple[Suite, ...]:
     """Suites of files that cannot be read: their configs may be wrong, too; all is reported at
     once."""
-    settings, libraries = search.settings, search.files.libraries
+    settings = search.settings
+    libraries = search.files.libraries
     broken = {
         key: EvalSet(eval_set_id="", cases=())
         for key in _broken(libraries, search.unrun, search.others)
@@ -165,12 +167,10 @@ def _unread(
 
 def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery:
     """The sets with their criteria and agents."""
-    settings, read, tree, libraries = (
-        search.settings,
-        search.read,
-        search.files.tree,
-        search.files.libraries,
-    )
+    settings = search.settings
+    read = search.read
+    tree = search.files.tree
+    libraries = search.files.libraries
     rules = settings.gate_file
     finder = CriteriaFinder(tree, settings, specs=specs)
     unread = _unread(search, finder, specs)
@@ -241,7 +241,8 @@ def _unheeded(
     names: AbstractSet[str],
 ) -> Iterator[Problem]:
     """Problems with files, configs and settings that look intended but are not used."""
-    rules, is_whole = settings.gate_file, not settings.paths and not settings.grep
+    rules = settings.gate_file
+    is_whole = not settings.paths and not settings.grep
     exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
     yield from hints.ignored_files(
         tree, within=_ignored_within(tree, settings), run=run, exclude=rules.exclude
@@ -273,7 +274,8 @@ class SelectedFiles:
 
 
 def _select(settings: Settings, tree: Tree | None) -> SelectedFiles:
-    root, exclude = settings.root, settings.gate_file.exclude
+    root = settings.root
+    exclude = settings.gate_file.exclude
     texts = [_relative(text, root) for text in settings.paths]
     tree = tree or Tree(root, exclude=exclude)
     ignored_folders = unsearched_folders(texts, files=_files(root, tree.evaluation_files))
@@ -414,7 +416,8 @@ def _relative(text: str, root: Path) -> str:
     try:
         if not path.is_absolute():
             return text.strip()
-        target, folder = path.resolve(), path.parent.resolve()
+        target = path.resolve()
+        folder = path.parent.resolve()
     except (OSError, RuntimeError, ValueError):
         return text.strip()
     if target == root.resolve():

@@ -56,7 +56,8 @@ def of_judges(
     used: dict[str, tuple[str, ...]] = {}
     unused: list[str] = []
     for path in _files(uses, root):
-        values, file = read(path), path.relative_to(root).as_posix()
+        values = read(path)
+        file = path.relative_to(root).as_posix()
         file_values = {
             name: value
             for name, value in values.items()
@@ -144,7 +145,8 @@ def parse(text: str) -> dict[str, str]:
     values = {}
     for line in text.splitlines():
         if (match := _LINE.fullmatch(line)) is not None:
-            name, value = match[1], match[2].strip()
+            name = match[1]
+            value = match[2].strip()
             if value[:1] in ("'", '"'):
                 value = value[1:].partition(value[0])[0]
             else:

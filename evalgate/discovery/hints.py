@@ -29,7 +29,8 @@ def pattern_problems(
     evaluation files of the repository, whatever a run selects. `left_out`: files that are excluded
     or that git ignores, for `exclude`. An `exclude` without a match may be a precaution: it is
     reported if a similar name exists."""
-    gate_file, locate = settings.gate_file, settings.places or _no_places
+    gate_file = settings.gate_file
+    locate = settings.places or _no_places
     of_agents = [
         (("agents", index, "suites"), rule.suites) for index, rule in enumerate(gate_file.agents)
     ]
@@ -62,7 +63,8 @@ def exact_names(gate_file: GateFile) -> frozenset[str]:
 
 def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Problem]:
     """A warning for each criterion under `compare` and `judge: criteria` that is not in `names`."""
-    gate_file, locate = settings.gate_file, settings.places or _no_places
+    gate_file = settings.gate_file
+    locate = settings.places or _no_places
     compared: list[tuple[str, ...]] = [("compare", name) for name in gate_file.compare]
     for path in (*compared, *(("judge", "criteria", name) for name in gate_file.judge.criteria)):
         if path[-1] not in names:

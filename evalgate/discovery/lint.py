@@ -340,7 +340,8 @@ def _turns_without(lacking: Sequence[Case], use: CriterionUse) -> str:
     """`case a (turns 1 and 2)` for a single case, else the names of the cases."""
     if len(lacking) > 1 or use.name == STATE:
         return _case_names(lacking)
-    serves, turns = _SERVES.get(use.name, _answers), lacking[0].conversation or ()
+    serves = _SERVES.get(use.name, _answers)
+    turns = lacking[0].conversation or ()
     silent = [str(number) for number, turn in enumerate(turns, start=1) if not serves(turn)]
     if len(silent) == len(turns):
         return _case_names(lacking)

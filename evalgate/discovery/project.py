@@ -74,10 +74,8 @@ class Project:
 
     def set_apart(self) -> Project:
         """The project with each broken file as a suite that has no cases and says why."""
-        suites_by_key, broken = (
-            {suite.key: suite for suite in (*self.suites, *self.unread)},
-            self.broken(),
-        )
+        suites_by_key = {suite.key: suite for suite in (*self.suites, *self.unread)}
+        broken = self.broken()
         suites = {suite.key: suite for suite in self.sound()}
         for key, problem in broken.items():
             place = problem.place or Place(file=key)
@@ -108,7 +106,8 @@ class Project:
             or problem.code in OF_THE_RUN
         ):
             return set()
-        every, file = (*self.suites, *self.unread), problem.place.file
+        every = (*self.suites, *self.unread)
+        file = problem.place.file
         if problem.code == "no-agent":
             return {suite.key for suite in every if suite.agent == discovery_agents.UNKNOWN}
         if file.endswith(walk.EVALUATION_ENDINGS) or file in {suite.key for suite in every}:
@@ -194,7 +193,8 @@ def unready(
     settings: Settings, suites: Iterable[Suite], *, environ: Environ
 ) -> tuple[Problem, ...]:
     """What settled suites would not find: judges and simulated users that could not be asked."""
-    listed, defaults = tuple(suites), criteria_judges.defaults_of(settings)
+    listed = tuple(suites)
+    defaults = criteria_judges.defaults_of(settings)
     judge_environment = environment_of_judges(settings, listed, environ)
     judges = (
         ()
@@ -236,7 +236,8 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
             agents.options_of(use)
         except ValidationError as error:
             for finding in error.errors():
-                path, hint = ".".join(str(step) for step in finding["loc"]) or "options", ""
+                path = ".".join(str(step) for step in finding["loc"]) or "options"
+                hint = ""
                 if finding["type"] == "extra_forbidden":
                     fields = driver.options.model_fields
                     hint = words.did_you_mean(

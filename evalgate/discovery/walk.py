@@ -230,7 +230,8 @@ class Tree:
             if markers := AGENT_NAMES.intersection(entries):
                 self.agent_files[prefix.rstrip("/") or "."] = markers
             for name, entry in entries.items():
-                path, is_config = f"{prefix}{name}", name in CONFIG_NAMES
+                path = f"{prefix}{name}"
+                is_config = name in CONFIG_NAMES
                 if not is_config and not name.endswith(EVALUATION_ENDINGS):
                     self._note_other(path, entry, rules)
                 elif rules.match(path):

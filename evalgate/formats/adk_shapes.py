@@ -375,7 +375,8 @@ class InvocationWire(TimingsWire):
 
     def noun(self) -> Invocation:
         """The invocation. ADK reads steps that are `{}` as the by-kind form."""
-        steps, timings = self.intermediate_data, None
+        steps = self.intermediate_data
+        timings = None
         if self.duration is not None:
             timings = Timings(
                 total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration
@@ -605,7 +606,8 @@ class EvalCaseWire(Wire):
 def invocation_json(invocation: Invocation) -> JsonObject:
     """ADK's Invocation; its steps in the form in which they were recorded: ADK's metrics tell the
     two apart."""
-    steps, timings = None, invocation.timings
+    steps = None
+    timings = invocation.timings
     if invocation.events is not None and invocation.itemized:
         steps = {"invocation_events": [event_json(event) for event in invocation.events]}
     elif invocation.events is not None:

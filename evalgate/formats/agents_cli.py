@@ -97,7 +97,8 @@ class _SessionReader:
 
     def turns(self) -> list[Invocation]:
         turns = [*self._history(), *self._recorded_turns()]
-        raw, prompt_path = self.fields.get("prompt"), (*self.path, "prompt")
+        raw = self.fields.get("prompt")
+        prompt_path = (*self.path, "prompt")
         prompt = None
         if raw is not None:
             prompt = repair.read_content(raw, role="user", path=prompt_path, problems=self.problems)
@@ -108,25 +109,26 @@ class _SessionReader:
 
     def answer(self, *, recorded: bool) -> Content | None:
         """The expected answer of the last turn, or the one that was recorded."""
-        key, value = "reference", self.fields.get("reference")
+        key = "reference"
+        value = self.fields.get("reference")
         aliases = [
             name for name in self.fields if repair.INVOCATION.others.get(name) == "final_response"
         ]
         if value is None and aliases and not recorded:
-            key, value = aliases[0], self.fields.pop(aliases[0])
+            key = aliases[0]
+            value = self.fields.pop(aliases[0])
             self.problems.warning(
                 "adk-rejects-name", f"`{key}` is read as `reference`", path=(*self.path, key)
             )
         path: Path = (*self.path, key)
         if recorded:
             responses = self.fields.get("responses")
-            key, value = (
-                "responses",
-                responses[-1] if isinstance(responses, list) and responses else None,
-            )
+            key = "responses"
+            value = responses[-1] if isinstance(responses, list) and responses else None
             path = (*self.path, key, len(responses) - 1 if isinstance(responses, list) else 0)
         if isinstance(value, dict) and "response" in value:
-            value, path = value["response"], (*path, "response")
+            value = value["response"]
+            path = (*path, "response")
         if value is None:
             return None
         return repair.read_content(value, role="model", path=path, problems=self.problems)

@@ -419,7 +419,8 @@ def _spoken(turn: JsonObject, path: Path, problems: Problems) -> tuple[Event, ..
                 f"plain text; read as said by any agent. {REJECTED}",
                 path=(*path, key, i),
             )
-            author, text = "", raw_event
+            author = ""
+            text = raw_event
         if isinstance(author, str) and isinstance(text, str):
             events.append(Event(author=author, content=Content(parts=(Text(text=text),))))
         else:

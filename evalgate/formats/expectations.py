@@ -87,7 +87,8 @@ def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]
     `change`."""
     old_set, dialect = _read(text, file=file)
     at = _index(old_set, case_id, file=file)
-    path, value = _cases_path(text, dialect), [adk_shapes.rubric_json(rubric) for rubric in rubrics]
+    path = _cases_path(text, dialect)
+    value = [adk_shapes.rubric_json(rubric) for rubric in rubrics]
     new_text = rewrite.put(text, (*path, at, "rubrics"), value) if path else None
     cases = list(old_set.cases)
     cases[at] = replace(cases[at], rubrics=tuple(rubrics))
@@ -200,7 +201,8 @@ def _is_exact_change(
     )
     if new_set is None or changed is None or turn >= len(changed):
         return False
-    new_turn, conversation = changed[turn], list(old_set.cases[case].conversation or ())
+    new_turn = changed[turn]
+    conversation = list(old_set.cases[case].conversation or ())
     answer_fields: JsonObject = (
         {} if answer is None else {"final_response": new_turn.final_response}
     )
@@ -334,7 +336,8 @@ class _Editor:
         """Set a list of calls: only the differing arguments if the same tools are called, else all
         of it."""
         path: Path = (*holder, self._key(holder, key) or key)
-        old_value, old_calls = self._value(path), old_turn.tool_calls
+        old_value = self._value(path)
+        old_calls = old_turn.tool_calls
         value = [{name: call.name, args: dict(call.args or {})} for call in calls]
         alike = isinstance(old_value, list) and len(old_value) == len(calls) == len(old_calls)
         if not alike or any(

@@ -43,7 +43,9 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
     turns = case.conversation and [
         adk_shapes.content_json(turn.user_content) for turn in case.conversation
     ]
-    session, scenario, use = case.session, case.scenario, simulator or SimulatorUse()
+    session = case.session
+    scenario = case.scenario
+    use = simulator or SimulatorUse()
     start = session and [session.app_name, session.user_id, session.session_id, dict(session.state)]
     context: dict[str, Any] = {}
     if case.setups:

@@ -316,7 +316,8 @@ class Problems:
         else:
             breaks = self._text.count("\n", at, offset)
             if breaks:
-                line, start = line + breaks, self._text.rfind("\n", at, offset) + 1
+                line = line + breaks
+                start = self._text.rfind("\n", at, offset) + 1
             self._last_line = (offset, line, start)
         column = offset - start + 1
         if line == 1 and self._text.startswith(BYTE_ORDER_MARK):
@@ -385,7 +386,9 @@ class Problems:
             self._add_finding(finding, raw, inner_path, (*path, *inner_path))
 
     def _add_finding(self, finding: Json, raw: Any, inner_path: Path, path: Path) -> None:
-        kind, message, context = str(finding["type"]), str(finding["msg"]), finding.get("ctx") or {}
+        kind = str(finding["type"])
+        message = str(finding["msg"])
+        context = finding.get("ctx") or {}
         hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
         if kind == "missing":
             key = to_snake(str(inner_path[-1])) if inner_path else ""
@@ -579,7 +582,8 @@ class _JsonReader:
         self._may_break = SURROGATE.search(text) is not None
 
     def read(self) -> Document:
-        json_text, starts = self._json, self._problems.starts
+        json_text = self._json
+        starts = self._problems.starts
         start = json_text.start()
         starts[()] = start, start
         kind = {"{": "object", "[": "list"}.get(json_text.text[start], "other")

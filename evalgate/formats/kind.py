@@ -149,7 +149,8 @@ def first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:
         head = head[1:].replace("\\\\", "\\").replace('\\"', '"').replace("\\n", "\n").lstrip()
     keys: dict[int, set[str]] = {}
     depth = 0  # of objects
-    last, opening = "", ""
+    last = ""
+    opening = ""
     for token in _TOKEN.finditer(head):
         mark: str | None = token.group(2)
         if mark is None:

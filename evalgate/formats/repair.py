@@ -98,7 +98,8 @@ def tell_lost(
     agent has other expectations, so that a mere remark does no harm."""
     text = json.dumps(value, ensure_ascii=False)
     text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
-    name, path = to_snake(key), (*path, key)
+    name = to_snake(key)
+    path = (*path, key)
     hint = "write answers as `final_response` and tool calls as `intermediate_data` of a turn, and what an answer must be "
     hint += "as `rubrics`; or delete it"
     if has_expectations and name not in _NEVER_DROPPED and name not in INVOCATION.others:
@@ -216,7 +217,8 @@ class Fields(JsonObject):
                         (*path, key),
                         problems,
                     )
-                self[name], self.spelling[name] = value, key
+                self[name] = value
+                self.spelling[name] = key
             elif adk_key is not None and adk_key not in present and adk_key not in self:
                 meaning = (
                     "the expected tool calls" if adk_key == "intermediate_data" else f"`{adk_key}`"
@@ -224,12 +226,14 @@ class Fields(JsonObject):
                 _warning(
                     "adk-rejects-name", f"`{key}` is read as {meaning}", (*path, key), problems
                 )
-                self[adk_key], self.spelling[adk_key] = value, key
+                self[adk_key] = value
+                self.spelling[adk_key] = key
             elif not shape.is_open:
                 unknown.append(key)
         lost = _LOST.get(shape.name)
         for key in unknown:
-            name, key_path = to_snake(key), (*path, key)
+            name = to_snake(key)
+            key_path = (*path, key)
             near = words.nearest(name, shape.known - present, cutoff=0.8)
             adk_key = near or (
                 "" if lost is None or key.startswith("_") else lost(name, raw[key], self.keys())
@@ -555,7 +559,8 @@ def _steps_of_tools(raw: list[Any], path: Path, problems: Problems) -> JsonObjec
     responses: list[Any] = []
     for i, tool in enumerate(raw):
         if isinstance(tool, dict) and "result" in tool:
-            name, result = tool.get("name") or tool.get("tool_name"), _as_object(tool["result"])
+            name = tool.get("name") or tool.get("tool_name")
+            result = _as_object(tool["result"])
             responses.append({"id": tool.get("id"), "name": name, "response": result})
             tool = {key: value for key, value in tool.items() if key != "result"}  # noqa: PLW2901 - without its result
         calls.append(repair_call(tool, (*path, i), problems))

@@ -132,7 +132,8 @@ def replaced(text: str, path: Path, value: Any) -> str | None:
 def inserted(text: str, path: Path, value: Any) -> str | None:
     """The text with one more member at `path`, the last of its object. None if there is no such
     object, or it has that key."""
-    span, key = find(text, path[:-1]), path[-1]
+    span = find(text, path[:-1])
+    key = path[-1]
     if span is None or not isinstance(span.value, dict) or key in span.value:
         return None
     name = f"{_dumps(text, key)}: "
@@ -171,7 +172,8 @@ def appended(text: str, path: Path, value: Any) -> str | None:
 def removed(text: str, path: Path) -> str | None:
     """The text without the item of a list at `path`, and without the comma that it no longer needs.
     None if it is missing."""
-    span, number = find(text, path), path[-1] if path else ""
+    span = find(text, path)
+    number = path[-1] if path else ""
     if span is None or not isinstance(number, int):
         return None
     items = find(text, path[:-1])

@@ -48,7 +48,8 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
 
     Relaxed rules are reported as far as the files show them: thresholds, criteria and cases. Raises
     ConfigError if a file cannot be read or holds a shard."""
-    base_results, head_results = read_run(base, of="the base"), read_run(head, of="the head")
+    base_results = read_run(base, of="the base")
+    head_results = read_run(head, of="the head")
     return _written(settings, context, head_results, base_results)
 
 
@@ -101,9 +102,8 @@ def _compared(
         settings, head_results.run.suites, Base(origin=origin, project=project)
     )
     quarantined_cases = quarantine.of_checkout(settings, rules.suites, today=context.moment.date())
-    stored_comparison = (
-        head_results.comparison if _are_sides(base_results, head_results) else None
-    )  # what their run knew of both
+    # what their run knew of both
+    stored_comparison = head_results.comparison if _are_sides(base_results, head_results) else None
     # the base ran by head's criteria, so that its own are not in its results
     edits, books = (
         (rules.edits, rules.books)
@@ -183,7 +183,8 @@ def read_run(path: Path, *, of: str) -> Stored:
 
 
 def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
-    head_contents, base_contents = _contents(head), _contents(base)
+    head_contents = _contents(head)
+    base_contents = _contents(base)
     unpaired = dict.fromkeys(
         sorted(base_contents.keys() - head_contents.keys()), CaseStatus.REMOVED
     )
@@ -213,7 +214,8 @@ def _base_to_compare(
 
     `suites`: head's, with the criteria that decide. `renamed`: the base's name of a file by head's.
     """
-    run, names = base.run, {base_key: head_key for head_key, base_key in renamed.items()}
+    run = base.run
+    names = {base_key: head_key for head_key, base_key in renamed.items()}
     base_suites = tuple(replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
     other = dict(_changed_criteria(base, head, suites, base_suites))
     notes = dict.fromkeys(
@@ -257,10 +259,8 @@ def _changed_criteria(
         for use in suite.criteria:
             if use.name not in base_uses:
                 continue
-            base_version, head_version = (
-                base_uses[use.name].prompt_version,
-                head.prompt_of(suite.key, use.name),
-            )
+            base_version = base_uses[use.name].prompt_version
+            head_version = head.prompt_of(suite.key, use.name)
             if _settings(base_uses[use.name], base) != _settings(use, head):
                 yield (suite.key, use.name), "had different options on the base"
             elif base_version != head_version:

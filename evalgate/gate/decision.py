@@ -113,7 +113,8 @@ def _draft(
     was_run: bool,
 ) -> Report:
     """The report by one rule book."""
-    run, settings = book.applied(head), rules.settings
+    run = book.applied(head)
+    settings = rules.settings
     policy = book.policy if rules.shard is None else replace(book.policy, fail_on=frozenset())
     verdict, lacking = verdict_of(
         run, comparison, policy=policy, quarantined_cases=rules.quarantined, was_run=was_run
@@ -162,7 +163,8 @@ def verdict_of(
             unchanged=compared.unchanged if compared else (),
             is_together=compared is None or compared.origin.source is BaseSource.RERUN,
         )
-        (book, reruns), cases = sides.settled, sides.scored_sides[0].verdicts
+        (book, reruns) = sides.settled
+        cases = sides.scored_sides[0].verdicts
         lacking = frozenset(rerun.key for rerun in reruns)
     verdict = comparison_verdict.decide(
         run, policy, comparison=comparison, quarantines=quarantined_cases, book=book, decided=cases
@@ -170,7 +172,8 @@ def verdict_of(
     verdict = sentences.with_reasons(verdict, run, comparison, policy)
     if not lacking:
         return verdict, ()
-    message, hint = phrase("reruns_missing", len(lacking)), phrase("reruns_missing_hint")
+    message = phrase("reruns_missing", len(lacking))
+    hint = phrase("reruns_missing_hint")
     return verdict, (errors.warning("fresh-runs-missing", message, hint=hint),)
 
 
@@ -200,9 +203,8 @@ def publish(
     ]
     texts += _results(report, measurement.base, outcomes)
     files: Mapping[str, str] = {}
-    reason = places.refusal_reason(
-        settings.root, settings.output, trusted=True
-    )  # an agent may have put a link there meanwhile
+    # an agent may have put a link there meanwhile
+    reason = places.refusal_reason(settings.root, settings.output, trusted=True)
     to = settings.root / settings.output
     if reason:
         message = f"no report is written: the path {reason}"

@@ -169,7 +169,8 @@ def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
 
 def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     """Check that every model that judges or plays users can be asked."""
-    settings, environ = state.project.settings, state.judges.environ
+    settings = state.project.settings
+    environ = state.judges.environ
     defaults = criteria_judges.defaults_of(settings)
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
     missing += user.missing([suite], defaults, environ)
@@ -197,9 +198,12 @@ def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
 def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     """The suite's agent: its place, its environment, what it reads, and whether it can be
     imported."""
-    use, key, project = suite.agent, fingerprints.agent_key(suite.agent), state.project
+    use = suite.agent
+    key = fingerprints.agent_key(suite.agent)
+    project = state.project
     settings = project.settings
-    driver, found_by = agents.DRIVERS.get(use.driver), f" ({use.found_by})" if use.found_by else ""
+    driver = agents.DRIVERS.get(use.driver)
+    found_by = f" ({use.found_by})" if use.found_by else ""
     name = f"{use.driver} {driver.label(use.options) if driver else ''}"
     if key in state.agents:
         yield Check(label="agent", text=f"{name}, looked at for {state.agents[key]}")
@@ -232,7 +236,8 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
         return
     state.agents[key] = suite.key
     agent = _open_agent(suite, state)
-    needs, python = None, ""
+    needs = None
+    python = ""
     if isinstance(options, PythonOptions):
         needs = python_env.needs_of(python_process.environment_request(use.options, settings.root))
         python = "" if options.python == python_env.AUTO else options.python
@@ -248,7 +253,8 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
 
 def _is_of(problem: Problem, suite: Suite) -> bool:
     """True if a problem with agents keeps this suite from having one."""
-    place, found_by = problem.place, suite.agent.found_by
+    place = problem.place
+    found_by = suite.agent.found_by
     if found_by == discovery_agents.UNKNOWN.found_by:
         return place is None or place.file == suite.key
     rule = f"$.{found_by.rpartition(' ')[2]}."  # agents[0], if a rule of evalgate.yml names it
@@ -259,7 +265,8 @@ def _is_of(problem: Problem, suite: Suite) -> bool:
 
 def _open_agent(suite: Suite, state: _DoctorState) -> Agent | AgentFailure:
     """The agent, closed after a conversation; or why none can be opened."""
-    settings, context = state.project.settings, state.context
+    settings = state.project.settings
+    context = state.context
     sandboxes = None if state.isolated is None else state.isolated.sides[measure.HEAD]
     case = suite.eval_set.cases[0]
     keys = state.judges.keys
@@ -303,7 +310,8 @@ def _not_loaded(failure: AgentFailure, needs: Needs | None, python: str, root: P
     places = [
         Place(file=path, line=int(line)) for path, line in frames if not path.startswith(("/", "<"))
     ]
-    message, hint = failure.message, ""
+    message = failure.message
+    hint = ""
     if absent := _NO_MODULE.search(message):
         top = absent[1].partition(".")[0]
         package = PACKAGES.get(absent[1]) or PACKAGES.get(top, top)
@@ -443,7 +451,8 @@ class Check:
 def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> Iterator[Check]:
     """Check that a loaded agent's models can be asked: by a key, or by way of Vertex AI."""
     variables = AgentVariables.of(state.project.settings, state.context, state.judges.keys)
-    passed, there = variables.environment(), surroundings.variables
+    passed = variables.environment()
+    there = surroundings.variables
     from_outside = {*passed, *dotenv.of_agent(use, state.project.settings.root)}
     by_keys: dict[tuple[str, ...], list[str]] = {}
     for name in surroundings.models:

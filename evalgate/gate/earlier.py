@@ -36,7 +36,8 @@ from evalgate.text import words
 from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
-HEAD, BASE = 0, 1
+HEAD = 0
+BASE = 1
 JOURNALS = ("journal.jsonl", "base-journal.jsonl")
 """Of head and of the base, in the output folder."""
 
@@ -66,7 +67,8 @@ class Earlier:
     def other_agents(self, session: Session) -> int:
         """How many other agents this pull request's runs measured before: each had its chance of a
         false alarm."""
-        head, other_inputs = session.sides[HEAD], list[Mapping[str, Inputs]]()
+        head = session.sides[HEAD]
+        other_inputs = list[Mapping[str, Inputs]]()
         for entry in self.entries:
             inputs = entry.journal.inputs
             is_own = entry.is_head and self.store is not None and entry.scope == self.store.scope
@@ -109,7 +111,8 @@ def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
     store = _store(rules, context) if rules.settings.reuse_days else None
     for folder in folders:
         for number, name in enumerate(JOURNALS):
-            part, run = journal.peek(folder / name), context.workflow_run
+            part = journal.peek(folder / name)
+            run = context.workflow_run
             if (
                 store is not None
                 and part is not None

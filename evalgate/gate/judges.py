@@ -37,7 +37,8 @@ def stored_judges(stored: Stored) -> tuple[CriterionJudge, ...]:
     """The judges of the criteria that have a score in stored results, once. Each has the version of
     its question that the file names, "" if it names none. At most MOST_JUDGES: the file is
     untrusted."""
-    run, asked_judges = stored.run, list[CriterionJudge]()
+    run = stored.run
+    asked_judges = list[CriterionJudge]()
     scored = {
         (trial.key.suite, name)
         for trial in run.trials

@@ -263,7 +263,8 @@ def _of_file(
         for suite in document.get("suites", [])
         for case in suite.get("cases", [])
     )
-    run, policy = stored.run, load.policy_of(settings, stored.run.suites)
+    run = stored.run
+    policy = load.policy_of(settings, stored.run.suites)
     trials: dict[CaseKey, list[GradedTrial]] = {}
     for trial in run.trials:
         trials.setdefault(trial.key.case, []).append(trial)

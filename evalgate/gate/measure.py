@@ -59,13 +59,15 @@ from evalgate.text import words
 from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
-HEAD, BASE = 0, 1
+HEAD = 0
+BASE = 1
 MOST_UNREAD = 50
 """Changed files that no agent opened, which a comparison names."""
 MOST_AGENTS = 3
 """Of one pull request, that raise what it takes to block: beyond 160 : 1 a broken case would go
 unseen too often."""
-PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM = 6, 10
+PAIRS_TO_CONFIRM = 6
+RUNS_TO_CONFIRM = 10
 """What a failure that always shows takes to be confirmed, beside a base and alone; kept back of a
 budget."""
 
@@ -83,7 +85,9 @@ class Measurement:
 @contextlib.contextmanager
 def open_session(session: GateSession, context: Context) -> Iterator[Session]:
     """The agents of both sides and the judges, ready to be asked for as long as the block lasts."""
-    rules, trees, settings = session.rules, session.earlier.trees, session.rules.settings
+    rules = session.rules
+    trees = session.earlier.trees
+    settings = session.rules.settings
     checkouts = list(_checkouts(session))
     limiters = judges.limiters_of(settings)
     with contextlib.ExitStack() as stack:
@@ -179,7 +183,9 @@ def _checkouts(
 ) -> Iterator[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]]:
     """The root of each side that is measured, its suites with its agents, and the cases that it
     does not run."""
-    base, suites, root = session.base, session.rules.suites, session.rules.settings.root
+    base = session.base
+    suites = session.rules.suites
+    root = session.rules.settings.root
     yield root, suites, ()
     if base is not None and session.is_paired:
         skipped = baseline_base.new_cases(suites, base)
@@ -231,7 +237,8 @@ def _criteria(
             pool.get(fingerprints.agent_key(suite.agent))
             for suite, pool in zip(suites, pools, strict=True)
         ]
-        head, base = agents[HEAD], agents[BASE] if len(agents) > 1 else None
+        head = agents[HEAD]
+        base = agents[BASE] if len(agents) > 1 else None
         criteria_by_suite[suites[HEAD].key] = {
             use.name: _skipped
             if scored is not None and use.name not in scored
@@ -272,8 +279,10 @@ class _Measuring:
 
     def carry_out(self) -> Measurement:
         """The first runs, then what the purse asks for."""
-        session, runs = self._session, self._rules.settings.runs
-        base, sides = self._base, session.sides
+        session = self._session
+        runs = self._rules.settings.runs
+        base = self._base
+        sides = session.sides
         self._taken = self._gate.earlier.take(session, self._rules)
         if self._is_attended and self._taken[HEAD].keys:
             count = words.counted(len(self._taken[HEAD].keys), "run")
@@ -335,11 +344,13 @@ class _Measuring:
 
     def _rerun(self) -> None:
         """What the purse asks for, until nothing that could be run would change the verdict."""
-        session, is_told = self._session, False
+        session = self._session
+        is_told = False
         if not self._is_rerun:
             return
         while not session.stop.is_set():
-            every, reruns = self._sides(), Counter[Rerun]()
+            every = self._sides()
+            reruns = Counter[Rerun]()
             for sides in every:
                 reruns |= Counter(sides.settled[1])  # a run is a bet in each of the books
             if not reruns:
@@ -392,10 +403,16 @@ class _Measuring:
 
     def _sides(self) -> list[Sides]:
         """Both sides as they are now, by each rule book."""
-        compared_base, rules, head = self._base, self._rules, self._head_run()
-        base, unpaired, shared, is_together = None, NOTHING, frozenset[str](), True
+        compared_base = self._base
+        rules = self._rules
+        head = self._head_run()
+        base = None
+        unpaired = NOTHING
+        shared = frozenset[str]()
+        is_together = True
         if compared_base is not None and len(self._session.sides) > 1:
-            base, shared = self._base_run(compared_base), self._session.sides[BASE].shared
+            base = self._base_run(compared_base)
+            shared = self._session.sides[BASE].shared
             is_together = self._origin(compared_base, head).source is BaseSource.RERUN
             # new cases, deleted ones, and what stored results cannot be compared in
             unpaired = baseline_base.unpaired(compared_base, rules.suites, plan=self._planned)
@@ -415,7 +432,9 @@ class _Measuring:
         ]
 
     def _compared(self, every: Sequence[Sides]) -> Sequence[Comparison | None]:
-        base, rules, head = self._base, self._rules, every[0].head
+        base = self._base
+        rules = self._rules
+        head = every[0].head
         if base is None:
             return (None,) * len(every)
         if every[0].base is None:
@@ -427,7 +446,8 @@ class _Measuring:
             )
             return (comparison,) * len(every)
         shared = self._session.sides[BASE].shared
-        origin, edited = self._origin(base, head), baseline_base.edited(base, rules.suites, shared)
+        origin = self._origin(base, head)
+        edited = baseline_base.edited(base, rules.suites, shared)
         unread = self._unread(shared) if shared else ()
         return [
             failures.compare(sides, origin=origin, edited=edited, unread=unread, cause=self._cause)
@@ -458,7 +478,8 @@ class _Measuring:
         run, self._cause = failures.marked(
             run, base, settings=self._rules.settings, suites=self._rules.suites
         )
-        trials, repeats = run.trials, run.repeats
+        trials = run.trials
+        repeats = run.repeats
         if (
             base.root is None
             and base.stored is not None
@@ -494,10 +515,8 @@ class _Measuring:
         side = self._session.sides[BASE]
         reused = side.graded.keys() & self._taken[BASE].keys.keys()
         origin = base.origin
-        source, trial_count = (
-            origin.source,
-            sum(key.suite not in side.shared for key in side.graded),
-        )
+        source = origin.source
+        trial_count = sum(key.suite not in side.shared for key in side.graded)
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)

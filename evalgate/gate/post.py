@@ -106,7 +106,8 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     quarantined_cases = quarantine.of_checkout(
         settings, run.suites, today=dt.datetime.now(dt.UTC).date()
     )
-    comparison, base_run = None, None if base is None else base.run
+    comparison = None
+    base_run = None if base is None else base.run
     if head.comparison is not None:
         # by whose rules their run was decided is one more claim; here they are the settings'
         lacking = "there are no base results"
@@ -228,7 +229,9 @@ def _post_check_run(
 
     It has no annotations: the lines are claims, too.
     """
-    output, conclusion, name = decided.output, decided.conclusion, publish.check_name(job)
+    output = decided.output
+    conclusion = decided.conclusion
+    name = publish.check_name(job)
     if pull.is_fork:
         name = f"{name} (fork, unverified)"
         conclusion = Conclusion.NEUTRAL if conclusion is Conclusion.SUCCESS else conclusion

@@ -38,10 +38,8 @@ def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = Fals
     prepared_project = project.prepare(settings, environ=environ, unrun_suffices=unrun_suffices)
     more = () if prepared_project.fatal() else _checked(settings, prepared_project.sound())
     if (settings.root / OLD_QUARANTINE).is_file():
-        message, hint = (
-            "is not read any more",
-            "Write `quarantine:` in evalgate.yml (docs/quarantine.md).",
-        )
+        message = "is not read any more"
+        hint = "Write `quarantine:` in evalgate.yml (docs/quarantine.md)."
         more += (errors.error("quarantine-moved", message, Place(file=OLD_QUARANTINE), hint),)
     return replace(prepared_project, problems=(*prepared_project.problems, *more))
 
@@ -172,7 +170,8 @@ class Estimate:
 
 def estimate(suite: Suite, settings: Settings) -> Estimate:
     """Trials, turns and calls of the first runs of a suite; a scenario counts as one turn."""
-    cases, repeats = suite.eval_set.cases, settings.runs
+    cases = suite.eval_set.cases
+    repeats = settings.runs
     questions = sum(count for case in cases for _, count in _questions(suite, case, settings))
     return Estimate(
         cases=len(cases),
@@ -186,7 +185,9 @@ def estimate(suite: Suite, settings: Settings) -> Estimate:
 
 def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
     """The calls and cost to expect, in a sentence; "" if no model is asked."""
-    calls, judge_calls, least_usd = 0, 0, 0.0
+    calls = 0
+    judge_calls = 0
+    least_usd = 0.0
     replayed = criteria_judges.defaults_of(settings).client == "replay"
     for task in tasks:
         calls += _calls(task.case) if agents.is_asked(task.suite.agent) else 0

@@ -46,7 +46,9 @@ class _Progress:
     def begin(self, *, trials: int, done: int) -> None:
         """Begin to count trials anew: those of an earlier phase were already shown."""
         self.kinds.clear()
-        self.total, self.done, self._run = trials, done, 0
+        self.total = trials
+        self.done = done
+        self._run = 0
         self._started = self._counted_from = time.monotonic()
 
     def add(
@@ -86,7 +88,8 @@ class _Progress:
 
     def pace(self) -> str:
         """`2.5/s, about 40 s left`; "" if that is not known yet, or all is done."""
-        seconds, remaining_trials = time.monotonic() - self._counted_from, self.total - self.done
+        seconds = time.monotonic() - self._counted_from
+        remaining_trials = self.total - self.done
         if seconds < ENOUGH_S or not self._run or remaining_trials <= 0:
             return ""
         rate = self._run / seconds
@@ -238,7 +241,8 @@ class LiveWatcher:
         self._progress.stop()
 
     def _state(self) -> str:
-        tally, usd = self._now, self._agents_usd + self._judges_usd
+        tally = self._now
+        usd = self._agents_usd + self._judges_usd
         failures = sum(tally.failures.values())
         parts = (
             self._why,

@@ -144,7 +144,8 @@ def add(
 
     Raises ConfigError if the file is not an evaluation set in ADK's current format,
     UnavailableError if it cannot be written."""
-    display_path, stem = str(target), target.name.partition(".")[0]
+    display_path = str(target)
+    stem = target.name.partition(".")[0]
     source = rewrite.read(target, shown_as=display_path) if target.exists() else None
     text = json.dumps({"eval_set_id": stem, "name": stem, "eval_cases": []}, indent=2) + "\n"
     names: set[str] = set()

@@ -134,7 +134,8 @@ def _chosen(
     for entry in entries:
         # `orig_filename`: zipfile cuts `filename` at a zero byte, and makes backslashes slashes
         # elsewhere.
-        name, mode = entry.orig_filename, entry.external_attr >> 16
+        name = entry.orig_filename
+        mode = entry.external_attr >> 16
         if name not in names:
             continue
         if name in chosen:

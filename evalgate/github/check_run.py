@@ -120,7 +120,8 @@ def fit(parts: Sequence[str], *, most_bytes: int = MOST_BYTES) -> str:
             room -= _size(part) + 2
     left_out = note.format(words.counted(len(sections) - len(fitting_sections), "section"))
     if not fitting_sections:
-        fitting_sections, left_out = [_cut(sections[0], room)], note.format("The rest was")
+        fitting_sections = [_cut(sections[0], room)]
+        left_out = note.format("The rest was")
     return "\n\n".join([*fitting_sections, left_out])
 
 

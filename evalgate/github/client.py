@@ -188,7 +188,8 @@ class Pull(_Reply):
     @property
     def is_fork(self) -> bool:
         """True if the head is in another repository, or in one that was deleted."""
-        here, there = self.base.repo, self.head.repo
+        here = self.base.repo
+        there = self.head.repo
         return here is None or there is None or there.full_name.lower() != here.full_name.lower()
 
 
@@ -470,7 +471,8 @@ class Client:
         answer: Answer | None = None
         fault: ExchangeFailed | None = None
         for tries in range(MOST_TRIES):
-            answer, fault = None, None
+            answer = None
+            fault = None
             left_s = (ends or time.monotonic() + self._timeout_s) - time.monotonic()
             try:
                 timeout_s = min(left_s, self._ends - time.monotonic())

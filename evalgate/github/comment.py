@@ -123,12 +123,12 @@ def _update(
             "another job of this workflow run wrote the comment of the gate with this name",
             hint="Give each job its own `name` (an input of the action).",
         )
-    oldest, doubles, posted = comments[0], comments[1:], Posted.UPDATED
+    oldest = comments[0]
+    doubles = comments[1:]
+    posted = Posted.UPDATED
     if newest > own_run:
-        doubles, posted = (
-            [comment for comment in doubles if new_comment and comment.id == new_comment.id],
-            Posted.SUPERSEDED,
-        )
+        doubles = [comment for comment in doubles if new_comment and comment.id == new_comment.id]
+        posted = Posted.SUPERSEDED
     elif new_comment is not None and oldest.id == new_comment.id:
         posted = Posted.CREATED
     else:

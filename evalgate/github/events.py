@@ -147,9 +147,11 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
 
 def _pull_request(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
     pull = _part(payload, "pull_request")
-    base, head = _part(pull, "base"), _part(pull, "head")
+    base = _part(pull, "base")
+    head = _part(pull, "head")
     number = _number(pull.get("number")) or _number(payload.get("number"))
-    base_sha, head_sha = _sha(base.get("sha")), _sha(head.get("sha"))
+    base_sha = _sha(base.get("sha"))
+    head_sha = _sha(head.get("sha"))
     if number is None or not base_sha or not head_sha:
         raise _unreadable(
             common_fields["kind"].value, "pull_request.number, .base.sha and .head.sha"
@@ -161,7 +163,8 @@ def _pull_request(payload: Json, _: Mapping[str, str], common_fields: JsonObject
 
 
 def _push(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
-    head_sha, ref = _sha(payload.get("after")), _text(payload.get("ref"))
+    head_sha = _sha(payload.get("after"))
+    ref = _text(payload.get("ref"))
     deleted = payload.get("deleted") is True
     if not ref or (not head_sha and not deleted):
         raise _unreadable("push", "ref and after")
@@ -176,7 +179,8 @@ def _push(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> Eve
 
 def _merge_group(payload: Json, _: Mapping[str, str], common_fields: JsonObject) -> EventContext:
     group = _part(payload, "merge_group")
-    base_sha, head_sha = _sha(group.get("base_sha")), _sha(group.get("head_sha"))
+    base_sha = _sha(group.get("base_sha"))
+    head_sha = _sha(group.get("head_sha"))
     if not base_sha or not head_sha:
         raise _unreadable("merge_group", "merge_group.base_sha and .head_sha")
     head = Head(sha=head_sha, ref=_text(group.get("head_ref")).removeprefix("refs/heads/"))
@@ -185,7 +189,8 @@ def _merge_group(payload: Json, _: Mapping[str, str], common_fields: JsonObject)
 
 def _workflow_run(payload: Json, environ: Environ, common_fields: JsonObject) -> EventContext:
     run = _part(payload, "workflow_run")
-    head_sha, run_id = _sha(run.get("head_sha")), _number(run.get("id"))
+    head_sha = _sha(run.get("head_sha"))
+    run_id = _number(run.get("id"))
     if not head_sha or run_id is None:
         raise _unreadable("workflow_run", "workflow_run.id and .head_sha")
     here = _name_of(_part(payload, "repository")) or environ.get("GITHUB_REPOSITORY", "")
@@ -205,10 +210,8 @@ def _dispatch(payload: Json, environ: Environ, common_fields: JsonObject) -> Eve
     """The pull request and commit that the inputs `pull-request` and `sha` name, if any
     (`forks.resolve`)."""
     inputs = _part(payload, "inputs")
-    number, sha = (
-        str(inputs.get("pull-request") or "").strip(),
-        _sha(str(inputs.get("sha") or "").strip()),
-    )
+    number = str(inputs.get("pull-request") or "").strip()
+    sha = _sha(str(inputs.get("sha") or "").strip())
     if not number:
         return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **common_fields)
     if not _PULL_NUMBER.fullmatch(number) or not sha:
@@ -292,7 +295,8 @@ def links_of_finished(environ: Environ, event: EventContext) -> Links:
 
 
 def _links(environ: Environ, *, commit: str, run: str) -> Links:
-    server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
+    server = environ.get("GITHUB_SERVER_URL", "")
+    repository = environ.get("GITHUB_REPOSITORY", "")
     folder = folder_of(environ)
     if not server or not repository:
         return Links(commit=commit, folder=folder)

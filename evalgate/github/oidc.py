@@ -16,7 +16,8 @@ from evalgate.errors import UnavailableError
 from evalgate.system.http import Exchange, ExchangeFailed
 from evalgate.values import Environ
 
-URL, TOKEN = "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
+URL = "ACTIONS_ID_TOKEN_REQUEST_URL"
+TOKEN = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105 - the name of a variable
 AUDIENCE = "evalgate:"
 MOST_BYTES = 1_000_000
 TIMEOUT_S = 20.0

@@ -38,7 +38,9 @@ PUBLISHING_S = 75.0
 minute that GitHub asks for at a secondary limit; a GitHub that does not answer must not hold the
 runner for longer than that and a few tries. """
 
-QUIET_S, EVERY_S, SHARE = 60.0, 30.0, 0.05
+QUIET_S = 60.0
+EVERY_S = 30.0
+SHARE = 0.05
 """Progress is shown after the first minute, then every half minute or a twentieth of the run's time
 (the longer)."""
 
@@ -194,7 +196,8 @@ class Posting:
         self._client.end_within(PUBLISHING_S)
         ready = self._decided
         if ready is not None:
-            headline, details = ready.output.summary[0], ready.output.text[0]
+            headline = ready.output.summary[0]
+            details = ready.output.text[0]
             self._requests.put(lambda: self._end_check(self._client, ready))
             self._requests.put(
                 lambda: self._end_comment(self._client, headline, details, create=ready.create)
@@ -264,7 +267,8 @@ class Posting:
 
     def _start_check(self, client: Client) -> None:
         output = Output(title="in progress", summary=["The gate is running."])
-        name, address = check_name(self._job), self._job.address
+        name = check_name(self._job)
+        address = self._job.address
         try:
             self._check = check_run.start(
                 client, head_sha=self._head_sha, output=output, name=name, details_url=address

@@ -95,7 +95,8 @@ class JudgeFailureKind(enum.StrEnum):
         """A kind by its value, in words."""
         kind = str.__new__(cls, value)
         kind._value_ = value
-        kind.description, kind.step = description, step
+        kind.description = description
+        kind.step = step
         return kind
 
 

@@ -131,7 +131,8 @@ class Clients:
         if name.client == EVALUATION and client != "replay":
             # not a model: the user's own client or endpoint is for models only
             client = EVALUATION
-        environment, defaults = self._environment, self._defaults
+        environment = self._environment
+        defaults = self._defaults
         key_names: tuple[str, ...] = GOOGLE_KEYS
         if client in ("gemini", EVALUATION):
             vertex = (
@@ -145,7 +146,8 @@ class Clients:
             base_url = own_url
         else:
             endpoint = ENDPOINTS.get(name.provider) or ENDPOINTS["openai"]
-            vertex, own_url = False, defaults.base_url or environment.get(endpoint.url, "")
+            vertex = False
+            own_url = defaults.base_url or environment.get(endpoint.url, "")
             if (
                 endpoint.url == "OLLAMA_API_BASE"
                 and own_url
@@ -153,10 +155,8 @@ class Clients:
             ):
                 # LiteLLM's variable holds the address without it
                 own_url = own_url.rstrip("/") + "/v1"
-            base_url, key_names = (
-                own_url or endpoint.base_url,
-                (endpoint.key,) if endpoint.key else (),
-            )
+            base_url = own_url or endpoint.base_url
+            key_names = (endpoint.key,) if endpoint.key else ()
         if defaults.api_key_env:
             key_names = (defaults.api_key_env,)
         # an endpoint of one's own may do without a key

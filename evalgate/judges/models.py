@@ -130,10 +130,10 @@ def parse_name(written: str) -> ModelName:
     bare = written.removeprefix("models/")
     prefix, _, name = bare.partition("/")
     if not name:
-        prefix, name = (
-            next((candidate for candidate, pattern in _BARE.items() if pattern.match(bare)), ""),
-            bare,
+        prefix = next(
+            (candidate for candidate, pattern in _BARE.items() if pattern.match(bare)), ""
         )
+        name = bare
     if prefix == EVALUATION:
         return ModelName(client=EVALUATION, provider=EVALUATION, name=name, vertex=True)
     if prefix in ("gemini", "google"):

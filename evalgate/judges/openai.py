@@ -122,15 +122,18 @@ def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
         usage = _usage_of(body.get("usage"))
         if choice is None:
             return base.failure(JudgeFailureKind.EMPTY, setting, detail="no choice", usage=usage)
-        message, finish = choice["message"], str(choice.get("finish_reason") or "")
-        text, refusal = message.get("content") or "", message.get("refusal")
+        message = choice["message"]
+        finish = str(choice.get("finish_reason") or "")
+        text = message.get("content") or ""
+        refusal = message.get("refusal")
         reasoning = message.get("reasoning_content") or ""
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         return base.failure(
             JudgeFailureKind.MALFORMED, setting, detail=f"{type(error).__name__} {error}"
         )
     inline, text = prompting.split_thoughts(text) or ("", text)
-    reasoning, text = reasoning + inline, text.lstrip() if inline else text
+    reasoning = reasoning + inline
+    text = text.lstrip() if inline else text
     thoughts = (Text(text=reasoning, thought=True),) if reasoning else ()
     parts = (*thoughts, *((Text(text=text),) if text else ()))
     version = body.get("model")

@@ -165,7 +165,9 @@ class VotingPanel:
         except JudgeFailed as failed:
             return Sample(index=index, failure=failed.failure)
         votes: dict[str, Vote] = dict(sampled_request.parse(reply))
-        texts, cached, requests = [reply.text], reply.cached, [request]
+        texts = [reply.text]
+        cached = reply.cached
+        requests = [request]
         # ADK's arithmetic has no second question for what was passed over; what may be a quote is
         # no vote there either
         lacking = tuple(
@@ -272,9 +274,11 @@ class VotingPanel:
         answered = False
         try:
             reply = self._ask_client(client, request)
-            usage, answered = reply.usage, not reply.cached
+            usage = reply.usage
+            answered = not reply.cached
         except JudgeFailed as failed:
-            usage, answered = failed.failure.usage, failed.failure.usage is not None
+            usage = failed.failure.usage
+            answered = failed.failure.usage is not None
             raise
         finally:
             if answered:

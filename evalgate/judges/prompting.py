@@ -413,7 +413,8 @@ def state(
     text_parts = split_thoughts(text) if len(text) <= LONGEST_REPLY else None
     if text_parts is None:
         return Statement(question=question)
-    body, code = _without_fence(text_parts[1].strip()), question.code if question else ""
+    body = _without_fence(text_parts[1].strip())
+    code = question.code if question else ""
     is_torn = question is not None and any(_ends_thoughts(piece.text) for piece in question.pieces)
     document = _parse_json(body)
     if document is not None:
@@ -543,7 +544,8 @@ def _without_fence(body: str) -> str:
 
 def _objects(text: str) -> list[tuple[tuple[int, int], JsonObject]]:
     """Every outermost JSON object amid a text, with its span."""
-    objects, place = [], text.find("{")
+    objects = []
+    place = text.find("{")
     for _ in range(_MOST_STARTS):
         if place < 0:
             break
@@ -706,7 +708,8 @@ def plain_text(text: str) -> str:
 def _in_json(text: str) -> str:
     """JSON of Python's spelling: single quotes, True, None, a comma before a closing bracket. Empty
     if a quote is left open."""
-    tokens, place = [], 0
+    tokens = []
+    place = 0
     while place < len(text):
         token = _TOKEN.match(text, place)
         if token is None:
@@ -792,9 +795,11 @@ def votes_by_item(
     that is not a pass is on no item that was asked, or on an item for the second time, no pass
     beside it counts."""
     votes: dict[str, Vote] = {}
-    is_torn, vote_check = False, vote_filter(statement, labels=labels, keys=(key,))
+    is_torn = False
+    vote_check = vote_filter(statement, labels=labels, keys=(key,))
     for entry in statement.entries:
-        item, vote = item_of(entry), vote_in(entry)
+        item = item_of(entry)
+        vote = vote_in(entry)
         earlier_vote = None if item is None else votes.get(item)
         is_torn = is_torn or (
             not statement.in_lines
@@ -817,7 +822,8 @@ def vote_filter(
     `sure` for a possible one."""
     if statement.sure:
         return lambda vote: vote
-    prose, remaining_words = _worded(statement.prose), _worded(statement.remainder)
+    prose = _worded(statement.prose)
+    remaining_words = _worded(statement.remainder)
     is_beside_others = any(
         f"_{key}_{label}_" in remaining_words for key in keys for label in labels
     )

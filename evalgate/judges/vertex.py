@@ -62,7 +62,8 @@ class VertexEvaluation(Judge):
             headers=headers,
             most_bytes=judges_base.MOST_BYTES,
         )
-        url, body = _url(self._setting), json.loads(request.prompt)
+        url = _url(self._setting)
+        body = json.loads(request.prompt)
         try:
             answer = exchange.request("POST", url, body=body, timeout_s=self._setting.timeout_s)
         except ExchangeFailed as failed:

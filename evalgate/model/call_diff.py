@@ -100,7 +100,8 @@ def _aligned(
     )
     pairs: list[CallPair] = []
     for tag, start, end, right_start, right_end in matcher.get_opcodes():
-        left, right = expected[start:end], actual[right_start:right_end]
+        left = expected[start:end]
+        right = actual[right_start:right_end]
         if tag == "equal":
             pairs += [
                 CallPair(expected=left_call, actual=right_call)
@@ -125,8 +126,10 @@ def _lines(call_pair: CallPair) -> list[CallLine]:
         return [CallLine(mark="-", text=spell(call_pair.expected))]
     if call_pair.same:
         return [CallLine(mark=" ", text=spell(call_pair.actual))]
-    expected, actual = spell(call_pair.expected), spell(call_pair.actual)
-    left, right = call_pair.expected.args or {}, call_pair.actual.args or {}
+    expected = spell(call_pair.expected)
+    actual = spell(call_pair.actual)
+    left = call_pair.expected.args or {}
+    right = call_pair.actual.args or {}
     if (
         expected != actual
         and len(left.keys() | right.keys()) <= 2

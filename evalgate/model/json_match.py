@@ -92,7 +92,8 @@ def _is_found(pattern: str, text: str) -> bool:
     try:
         return regex.search(pattern, text, timeout=LONGEST_SEARCH_S, concurrent=True) is not None
     except TimeoutError:
-        length, most = len(text), LONGEST_SEARCH_S
+        length = len(text)
+        most = LONGEST_SEARCH_S
         message = f"looking for the pattern {pattern[:200]!r} in {length:,} characters took longer than {most:g} s"
         raise SearchFailed(f"{message}: write it without nested repetitions") from None
 
@@ -130,7 +131,8 @@ def entries_differing(
     side does not name is free, at every depth."""
     differing = []
     for key in dict.fromkeys([*expected, *matchers]):
-        actual_value, expected_value = actual.get(key, MISSING), expected.get(key, MISSING)
+        actual_value = actual.get(key, MISSING)
+        expected_value = expected.get(key, MISSING)
         if (matcher := matchers.get(key)) is not None:
             agrees = holds(matcher, actual_value, expected_value)
         else:
@@ -183,7 +185,8 @@ def first_without_partner(choices: Sequence[Sequence[int]]) -> int | None:
         while True:
             item = reached_from[free]
             given_up = partner.get(item)
-            partner[item], taken_by[free] = free, item
+            partner[item] = free
+            taken_by[free] = item
             if given_up is None:
                 break
             free = given_up

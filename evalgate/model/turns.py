@@ -15,7 +15,8 @@ Pairs: TypeAlias = tuple[tuple[Invocation, Invocation], ...]
 
 def pair(evidence: TrialView) -> Pairs | NotEvaluated:
     """Each turn as (actual, expected), or why they cannot be paired."""
-    actual, expected = evidence.actual, evidence.expected
+    actual = evidence.actual
+    expected = evidence.expected
     if expected is None:
         message = "a conversation scenario has no expected turns to compare with"
         return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message)

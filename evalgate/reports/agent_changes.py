@@ -14,7 +14,10 @@ from evalgate.text.diff import DiffPiece
 from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
-NAME, TEXT, TOLD, PACKAGES = 60, 100_000, 6, 2
+NAME = 60
+TEXT = 100_000
+TOLD = 6
+PACKAGES = 2
 MOST: Final = 2_000
 """Changes that are looked at: results may come from anybody."""
 FIRST: Final = (
@@ -86,7 +89,8 @@ def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -
         if len(changed) <= PACKAGES
         else [change for change in changed if change.names[0] in FIRST][:PACKAGES]
     )
-    packages, other_count = [change.sentence(mark) for change in few], len(changed) - len(few)
+    packages = [change.sentence(mark) for change in few]
+    other_count = len(changed) - len(few)
     packages += [phrase("agent_packages", other_count, bool(packages))] if other_count else []
     files = [] if agent_texts or packages else [change.sentence(mark) for change in changes]
     room = max(TOLD - len(packages), 1)
@@ -167,7 +171,8 @@ def _agents(
     base_agents: Mapping[str, LoadedAgent], head_agents: Mapping[str, LoadedAgent]
 ) -> Iterator[AgentChange]:
     for name in dict.fromkeys([*base_agents, *head_agents]):
-        base_agent, head_agent = base_agents.get(name), head_agents.get(name)
+        base_agent = base_agents.get(name)
+        head_agent = head_agents.get(name)
         if base_agent is None or head_agent is None:
             yield AgentChange(
                 about="agent", text=phrase("agent_change", base_agent is None), names=(name,)

@@ -11,8 +11,11 @@ from evalgate.text import plain, words
 from evalgate.text.phrases import phrase
 from evalgate.values import frozen_dataclass
 
-WIDTH, HEIGHT, MARGIN = 640, 120, 8
-LEAST, MOST = 0.1, 1e4
+WIDTH = 640
+HEIGHT = 120
+MARGIN = 8
+LEAST = 0.1
+MOST = 1e4
 """What is drawn of all that a purse may hold."""
 MOST_POINTS = 400
 MOST_FALLS = 20

@@ -247,7 +247,8 @@ def collect(report: Report) -> Iterator[CaseView]:
     """All cases of a report in the order of its verdict."""
     suites = {suite.key: suite for suite in report.run.suites}
     compared = {case.key: case for case in report.comparison.cases} if report.comparison else {}
-    allowed, known_labels = allowed_cases(report), labels.of(report.verdict, report.comparison)
+    allowed = allowed_cases(report)
+    known_labels = labels.of(report.verdict, report.comparison)
     trials = pairing.by_case(report.run.trials)
     for suite in report.verdict.suites:
         if suite.suite in suites:

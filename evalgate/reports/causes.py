@@ -175,7 +175,8 @@ def _calls(turn: Turn) -> Iterator[str]:
 def _arguments(pair: CallPair) -> str:
     assert pair.expected is not None
     assert pair.actual is not None
-    expected_arguments, actual_arguments = pair.expected.args or {}, pair.actual.args or {}
+    expected_arguments = pair.expected.args or {}
+    actual_arguments = pair.actual.args or {}
     names = [
         name
         for name in dict.fromkeys([*expected_arguments, *actual_arguments])

@@ -37,8 +37,12 @@ FOOT_ROOM = 16_000
 EDITS_ROOM = 12_000
 FALLS_ROOM = 8_000
 LATER_SHARE = 0.2
-CRITERIA, PROBLEMS, MIXED, CAUSES = 20, 10, 20, 5
-FALLS, MOVED = 3, 5
+CRITERIA = 20
+PROBLEMS = 10
+MIXED = 20
+CAUSES = 5
+FALLS = 3
+MOVED = 5
 """The number of fallen criteria shown with their cases, and of cases for each."""
 
 SUMMARY_LIMIT = 1024 * 1024
@@ -49,7 +53,8 @@ SUMMARY_EDITS_ROOM = 60_000
 SUMMARY_FALLS_ROOM = 20_000
 TABLE_SHARE = 0.5
 
-NAME, NOTICE = 80, 1_000
+NAME = 80
+NOTICE = 1_000
 FOLD_FROM = 10
 GROUP_FROM = 4
 WIDTH = 96
@@ -92,7 +97,8 @@ def render(report: Report) -> str:
 def render_head(report: Report) -> str:
     """What is always said: the verdict, rules that the change relaxes, the figures, the
     criteria."""
-    v, comment = view.of(report), _macros("comment")
+    v = view.of(report)
+    comment = _macros("comment")
     parts = [
         comment.verdict(v, edits.rules(report.edits, mark=_mark)),
         *_rules(report, room=EDITS_ROOM),
@@ -110,7 +116,8 @@ def render_head(report: Report) -> str:
 
 def render_body(report: Report) -> str:
     """The parts that need room: the cases, and the parts below them."""
-    v, comment = view.of(report), _macros("comment")
+    v = view.of(report)
+    comment = _macros("comment")
     again = markdown.tidy(comment.reproduce(v))
     asides = [comment.fixed(v), comment.excluded(v.comparison)] if v.comparison is not None else []
     asides += [_mixed(v, limit=MIXED), _problems(report, limit=PROBLEMS)]
@@ -134,7 +141,9 @@ def render_summary(report: Report) -> str:
 
     Bounded in bytes: the table may take half, broken cases the remaining room; the rest is
     counted."""
-    v, comment, summary = view.of(report), _macros("comment"), _macros("summary")
+    v = view.of(report)
+    comment = _macros("comment")
+    summary = _macros("summary")
     head = [markdown.tidy(part) for part in _summary_head(v)]
     room = (
         (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT
@@ -159,8 +168,10 @@ def render_summary(report: Report) -> str:
 
 def _summary_head(v: View) -> list[str]:
     """The summary's part above the cases; all of it fits."""
-    report, comparison = v.report, v.comparison
-    comment, summary = _macros("comment"), _macros("summary")
+    report = v.report
+    comparison = v.comparison
+    comment = _macros("comment")
+    summary = _macros("summary")
     head = [
         comment.verdict(v, edits.rules(report.edits, mark=_mark)),
         *_rules(report, room=SUMMARY_EDITS_ROOM),
@@ -280,10 +291,12 @@ def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
 
 def _falls(v: View, *, room: int, criteria: int) -> str:
     """The criteria that fell, each with the cases that changed most; "" if none fell."""
-    falls, comment = moved.falls(v), _macros("comment")
+    falls = moved.falls(v)
+    comment = _macros("comment")
     parts: list[str] = []
     is_news = False
-    remaining_room, shown_turns = room - 200, set[tuple[CaseKey, int]]()
+    remaining_room = room - 200
+    shown_turns = set[tuple[CaseKey, int]]()
     for fall in falls[:criteria]:
         heading = markdown.tidy(comment.fall(fall))
         moved_cases = fall.case_falls[:MOVED]
@@ -427,10 +440,8 @@ def _shortened(text: str, *, first: bool, last: bool) -> str:
 
 HALF = 24
 CHART_NAME = 32
-AXIS, TOLERATED = (
-    "\N{BOX DRAWINGS LIGHT VERTICAL}",
-    "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}",
-)
+AXIS = "\N{BOX DRAWINGS LIGHT VERTICAL}"
+TOLERATED = "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}"
 POINT = "\N{BLACK CIRCLE}"
 
 

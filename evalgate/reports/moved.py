@@ -204,7 +204,8 @@ def _score(trial: GradedTrial, name: str) -> Score | None:
 
 @lru_cache(maxsize=256)
 def _turn(moved_case: CaseFall) -> FallTurn | None:
-    case, comparison = moved_case.case, moved_case.case.report.comparison
+    case = moved_case.case
+    comparison = moved_case.case.report.comparison
     if case.led or comparison is None or comparison.base is None:
         return None
     base_trials = [trial for trial in comparison.base.trials if trial.key.case == case.verdict.key]
@@ -234,7 +235,8 @@ def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Kept:
     """The scores of a case's runs with the turns that are kept of them."""
     conversations = []
     for trial in trials:
-        score, transcript = _score(trial, name), run.transcripts.find(trial.key)
+        score = _score(trial, name)
+        transcript = run.transcripts.find(trial.key)
         if score is not None and transcript is not None:
             conversations.append((score, trial.key.number, transcript.invocations))
     return conversations
@@ -261,7 +263,8 @@ def _furthest(
     """The turn whose mean fell furthest; None if the criterion has no scores by turn."""
     falls = []
     for at in range(max((len(score.turns) for score in head_scores), default=0)):
-        head, base = _mean(head_scores, at), _mean(base_scores, at)
+        head = _mean(head_scores, at)
+        base = _mean(base_scores, at)
         if head is not None and base is not None:
             falls.append((sign * (base - head), -at))
     return -max(falls)[1] if falls else None

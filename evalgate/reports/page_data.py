@@ -128,7 +128,8 @@ class _PackedCases:
         if self._cases:
             self.parts.append(_packed(f"[{','.join(self._cases)}]"))
             self.used += len(self.parts[-1])
-            self._cases, self._size = [], 0
+            self._cases = []
+            self._size = 0
 
 
 def _passed(case_views: Sequence[CaseView]) -> Iterator[CaseView]:
@@ -262,10 +263,12 @@ def _case(
     """All of one case: the question and the expectations, every run of either side, the values of
     its criteria; and by side the traces of each run's turns, if there are any. `again`: the runs of
     head and of the base to confirm its failure."""
-    comparison, head = case.report.comparison, case.report.run
+    comparison = case.report.comparison
+    head = case.report.run
     uses = {use.name: use for use in case.suite.criteria}
     base_run = comparison.base if comparison is not None else None
-    base_values, quarantine = _means(base), case.verdict.quarantine
+    base_values = _means(base)
+    quarantine = case.verdict.quarantine
     runs = {
         "head": [_run(head, trial, uses) for trial in (*case.trials, *again[0])],
         "base": []

@@ -144,7 +144,8 @@ def _line(finding: Finding, criterion: str) -> str:
 
 
 def _rule(name: str) -> JsonObject:
-    title, text = phrase("finding_title", name), phrase("finding_text", name)
+    title = phrase("finding_title", name)
+    text = phrase("finding_text", name)
     return {
         "id": name,
         "name": "".join(word.capitalize() for word in title.split()),

@@ -175,7 +175,9 @@ class _Regression:
     """What the sentences of the regression gate need. `rows`: the criteria that decide."""
 
     def __init__(self, run: Run, comparison: Comparison, policy: Policy) -> None:
-        self.run, self.comparison, self.policy = run, comparison, policy
+        self.run = run
+        self.comparison = comparison
+        self.policy = policy
         self.rows = [row for row in comparison.criteria if row.rule.gating]
         self.truncated = run.truncated or (comparison.base.truncated if comparison.base else "")
         self.problem = (comparison.problem or phrase("no_base_results")).rstrip(".")

@@ -17,15 +17,21 @@ from evalgate.reports.view import View
 from evalgate.text import diff, plain, words, workflow_commands
 from evalgate.text.phrases import phrase
 
-GROUPS, TOLD_WHOLE, NAMED_CASES, CAUSES = 50, 10, 8, 20
+GROUPS = 50
+TOLD_WHOLE = 10
+NAMED_CASES = 8
+CAUSES = 20
 EDITS_ROOM = 20
 NAME_WIDTH = 60
 WHY_WIDTH = 200
 WHY_LIMIT = 400
 REASON_LIMIT = 1_000
 LOG_WIDTH = 120
-CALL_LINES, ANSWER_LINES, FINDINGS = 12, 4, 3
-FALLS, MOVED = 5, 3
+CALL_LINES = 12
+ANSWER_LINES = 4
+FINDINGS = 3
+FALLS = 5
+MOVED = 3
 
 Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow"]
 CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -265,7 +271,8 @@ def _differ_in_calls(turn: Turn) -> bool:
 
 
 def _answers(turn: Turn, width: int) -> Iterator[Line]:
-    expected, actual = turn.expected_answer, turn.actual_answer
+    expected = turn.expected_answer
+    actual = turn.actual_answer
     if not turn.compares_answers or expected is None or expected == actual:
         return
     one, other = diff.excerpts(expected.strip(), (actual or "").strip(), width * ANSWER_LINES)
@@ -288,7 +295,8 @@ def _base(turn: Turn, width: int) -> Iterator[Line]:
     if turn.base is None:
         yield Line(f"    {phrase('base_forgotten')}", "dim")
         return
-    calls, answer = turn.base.tool_calls, turn.base_answer
+    calls = turn.base.tool_calls
+    answer = turn.base_answer
     if _differ_in_calls(turn):
         spelled = plain.clip("; ".join(call_diff.spell(call) for call in calls), width * 2)
         yield from _answer_lines(
@@ -367,10 +375,8 @@ def render_change(
     color: bool = False,
 ) -> str:
     """What differs between what a turn expects and what the agent did, of calls, of the answer."""
-    turn, room = (
-        Turn(number=1, expected=expected, actual=actual, is_planned=True),
-        (width or LOG_WIDTH) - 6,
-    )
+    turn = Turn(number=1, expected=expected, actual=actual, is_planned=True)
+    room = (width or LOG_WIDTH) - 6
     lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
     if calls and expected.events is None:
         spelled = [call_diff.spell(call) for call in actual.tool_calls] or [
@@ -505,7 +511,9 @@ def _fallen(fall: Fall, width: int) -> Iterator[Line]:
 
 
 def _decided(v: View) -> Iterator[Line]:
-    report, counts, run = v.report, v.totals, v.report.run
+    report = v.report
+    counts = v.totals
+    run = v.report.run
     yield Line(
         phrase(
             "figures",

@@ -23,7 +23,8 @@ def height(trend: Trend, value: float) -> float:
     """0 at the lower end of what is drawn, of base runs and this run together; 1 at the upper, and
     without a reach."""
     values = [value for value in (*trend.means, trend.current) if value is not None]
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     lacking = LEAST_REACH * max(1.0, abs(high)) - (high - low)
     if lacking > 0:  # what never left its upper end stays there
         low = max(low - lacking, LOWEST)

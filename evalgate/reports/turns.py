@@ -291,7 +291,8 @@ def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invoc
         return phrase("same_conversation")
     if difference.answers is None:
         return phrase("user_diverges", difference.users)
-    base_turn, head_turn = base[difference.answers - 1], head[difference.answers - 1]
+    base_turn = base[difference.answers - 1]
+    head_turn = head[difference.answers - 1]
     longer = ""
     if difference.users is not None and difference.users > min(len(base), len(head)):
         longer = "base" if len(base) > len(head) else "head"

@@ -83,7 +83,8 @@ class View:
 
     def file_page(self, case: CaseView) -> str:
         """The page of a case's file, at its line; "" if it is unknown."""
-        links, path = self.report.links, self.report.links.place(case.file)
+        links = self.report.links
+        path = self.report.links.place(case.file)
         return markdown.file_address(
             repository=links.repository, commit=links.commit, path=path, line=case.line
         )

@@ -40,7 +40,8 @@ LONGEST = 8_000
 DETAIL_LIMIT = 20_000
 COMMAND_LIMIT = 4_000
 Placement: TypeAlias = Literal["above", "below"]
-SHA_WIDTH, NAME_WIDTH = 12, 80
+SHA_WIDTH = 12
+NAME_WIDTH = 80
 HEX = frozenset("0123456789abcdef")
 MARKS: Final[Mapping[VerdictKind, str]] = {
     VerdictKind.PASS: "\N{WHITE HEAVY CHECK MARK}",

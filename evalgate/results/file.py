@@ -349,7 +349,9 @@ def render_results(
     """The pieces of results.json in order; joined they are one JSON document, one line per case.
 
     A run of many cases is never in memory as JSON."""
-    run, verdict, comparison = report.run, report.verdict, report.comparison
+    run = report.run
+    verdict = report.verdict
+    comparison = report.comparison
     by_case: dict[tuple[str, str], list[GradedTrial]] = {}
     for trial in (*run.trials, *run.confirmations):
         by_case.setdefault(trial.key.case, []).append(trial)
@@ -487,7 +489,8 @@ def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
 
 
 def _suite_head(suite: Suite, report: Report) -> JsonObject:
-    key, run = fingerprints.agent_key(suite.agent), report.run
+    key = fingerprints.agent_key(suite.agent)
+    run = report.run
     head = {
         "suite": suite.key,
         "eval_set_id": suite.eval_set.eval_set_id,
@@ -766,7 +769,8 @@ def _suite(suite: Any) -> Suite:
 
 
 def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
-    place, criteria = Place(file=suite, line=case.line), frozenset(case.criteria) or None
+    place = Place(file=suite, line=case.line)
+    criteria = frozenset(case.criteria) or None
     if isinstance(case, PlannedCase) or case.eval_case is None:
         return Case(case_id=case.case_id, conversation=(), place=place, criteria=criteria)
     return dataclasses.replace(

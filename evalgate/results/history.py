@@ -164,7 +164,9 @@ class History:
     def keep(self, report: Report) -> Report:
         """Keep a complete run on the base branch, whatever its verdict; the report, with what could
         not be kept."""
-        run, settings, results = report.run, self.settings, report.files.get("results")
+        run = report.run
+        settings = self.settings
+        results = report.files.get("results")
         # a shard is no base for anybody
         if (
             self.store is None
@@ -243,7 +245,8 @@ def _past_case(outcome: PastOutcome, run: PastRun) -> PastCase:
     kind = VerdictKind.PASS if outcome.passes == outcome.runs else VerdictKind.FAIL
     text = f"{outcome.passes} of {words.counted(outcome.runs, 'run')} passed"
     if not outcome.measured:
-        kind, text = VerdictKind.NOT_MEASURED, "not measured"
+        kind = VerdictKind.NOT_MEASURED
+        text = "not measured"
     return PastCase(at=run.at, commit=run.commit, kind=kind, place="base branch", outcome=text)
 
 
@@ -388,10 +391,12 @@ def _turn(runs: Sequence[PastRun], outcomes: Sequence[Mapping[CaseKey, float]]) 
 
     The purse over pairs of runs, one before and one after, each run in one pair; half of it bets on
     a fall."""
-    best, total = Drift(since="", before=0.0, after=0.0), 0.0
+    best = Drift(since="", before=0.0, after=0.0)
+    total = 0.0
     windows = [window for window in WINDOWS if 2 * window <= len(runs)]
     for window in windows:
-        later, earlier = outcomes[-window:], outcomes[-2 * window : -window]
+        later = outcomes[-window:]
+        earlier = outcomes[-2 * window : -window]
         pairs = [
             (old_rates[key], new_rates[key])
             for new_rates, old_rates in zip(later, earlier, strict=True)

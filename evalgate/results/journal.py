@@ -418,7 +418,9 @@ class Journal:
             self._trials[str(line["trial"])] = place
 
     def _remember_inputs(self, line: JsonObject) -> None:
-        agent, environment, answers = str(line["inputs"]), str(line["environment"]), line["answers"]
+        agent = str(line["inputs"])
+        environment = str(line["environment"])
+        answers = line["answers"]
         if not all(isinstance(text, str) for text in answers.values()):
             raise TypeError(agent)
         last = self.inputs.get(agent, Inputs(environment=environment))

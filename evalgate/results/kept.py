@@ -23,7 +23,8 @@ from evalgate.values import frozen_dataclass
 FOLDER = ".evalgate"
 RUNS = f"{FOLDER}/runs"
 ABOUT = "run.json"
-MOST_RUNS, MOST_BYTES = 20, 500_000_000
+MOST_RUNS = 20
+MOST_BYTES = 500_000_000
 LONGEST_ABOUT = 64_000_000
 STAMP = "%Y%m%dT%H%M%SZ"
 
@@ -179,7 +180,8 @@ def _may_replace(about: About, earlier: Sequence[RunFolder], to: Path) -> bool:
 
 def _link_files(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Problem]]:
     """Put the files into the folder as well; their paths there."""
-    paths, problems = {}, []
+    paths = {}
+    problems = []
     with suppress(OSError):  # reported per file
         output.make_folder(to)
     for name, source in files.items():

@@ -13,7 +13,8 @@ from evalgate import errors
 from evalgate.errors import Place, Problem
 from evalgate.system import isolation
 
-RESULTS, BASE_RESULTS = "results.json", "base.json"
+RESULTS = "results.json"
+BASE_RESULTS = "base.json"
 
 
 def write_all(
@@ -21,7 +22,8 @@ def write_all(
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
     """Write texts (name, file name, pieces) into `folder`: the paths by name, and a warning for
     each that failed."""
-    files, problems = {}, []
+    files = {}
+    problems = []
     with suppress(OSError):  # reported per file
         make_folder(folder)
     for name, file_name, text in texts:

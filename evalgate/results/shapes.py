@@ -277,7 +277,8 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
         fields = {"kind": outcome.kind.value} | {
             name: value for name, value in failure_fields.items() if value not in (None, "")
         }
-        turns, failed = outcome.partial, outcome.trace
+        turns = outcome.partial
+        failed = outcome.trace
         if turns:
             fields["partial"] = [_turn_json(turn) for turn in turns]
     fields |= _beside(turns, failed=failed)

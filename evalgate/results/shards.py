@@ -192,7 +192,8 @@ def render_durations(run: Run) -> str:
 
 def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     """Durations of durations.json or results.json. Raises ConfigError if it is unreadable."""
-    place, hint = Place(file=shown_as), "Check `durations`."
+    place = Place(file=shown_as)
+    hint = "Check `durations`."
     try:
         raw = json.loads(path.read_bytes())
     except OSError as error:
@@ -281,10 +282,8 @@ def shard_of(part: Stored) -> Shard:
 
 def _insist_complete(part: Stored, shard: Shard) -> None:
     """Raises ConfigError if a shard lacks cases of its own, or has others."""
-    has, shard_cases = (
-        _cases(part.run.suites).keys(),
-        {key for key, home in shard.homes.items() if home == shard.index},
-    )
+    has = _cases(part.run.suites).keys()
+    shard_cases = {key for key, home in shard.homes.items() if home == shard.index}
     if not 1 <= shard.index <= shard.of or any(
         not 1 <= home <= shard.of for home in shard.homes.values()
     ):
@@ -297,7 +296,8 @@ def _insist_complete(part: Stored, shard: Shard) -> None:
 
 def _difference(a: Stored, b: Stored) -> str:
     """Why two shards are not from one plan; "" if they are."""
-    first, other = shard_of(a), shard_of(b)
+    first = shard_of(a)
+    other = shard_of(b)
     for difference, left_value, right in (
         ("from different versions of evalgate", a.version, b.version),
         ("from different commits", a.run.commit[:12], b.run.commit[:12]),
@@ -502,7 +502,8 @@ def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
     shards; and differences that should not exist."""
     for part in parts:
         yield from (problem for problem in part.problems if problem != note(shard_of(part)))
-    shard, there = shard_of(parts[0]), {shard_of(part).index for part in parts}
+    shard = shard_of(parts[0])
+    there = {shard_of(part).index for part in parts}
     for index in range(1, shard.of + 1):
         if index not in there:
             lost = words.counted(sum(home == index for home in shard.homes.values()), "case")

@@ -111,7 +111,8 @@ class Store:
             packed_path.unlink(missing_ok=True)
 
     def _remove_old(self) -> None:
-        size, stamps = 0, set[str]()
+        size = 0
+        stamps = set[str]()
         for name in sorted(self._names(), reverse=True):
             path = self.folder / name
             size += path.stat().st_size
@@ -130,7 +131,8 @@ class Store:
     def _open_journal(
         self, name: str, scratch: Path, *, say: Callable[[str], None]
     ) -> Journal | None:
-        path, to = self.folder / name, scratch / f"{secrets.token_hex(8)}.jsonl"
+        path = self.folder / name
+        to = scratch / f"{secrets.token_hex(8)}.jsonl"
         try:
             if path.is_symlink() or path.stat().st_size > stores.MOST_PACKED_BYTES:
                 return None
@@ -210,7 +212,8 @@ def of_workflow(
 ) -> Store | None:
     """For the job of a workflow; None elsewhere. A pull request believes what runs of its base
     branch wrote as well. `witness`: needed only without a `key`."""
-    repository, ref = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_REF", "")
+    repository = environ.get("GITHUB_REPOSITORY", "")
+    ref = environ.get("GITHUB_REF", "")
     if not (workflow_run and repository and ref):
         return None
     base = environ.get("GITHUB_BASE_REF", "")

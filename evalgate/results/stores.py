@@ -430,7 +430,8 @@ def aged(
 ) -> BaseOrigin:
     """The origin with the age of its results, a note if they are older than `max_baseline_age`, and
     `notes`."""
-    measured, most = moment(origin.measured_at), settings.max_baseline_age
+    measured = moment(origin.measured_at)
+    most = settings.max_baseline_age
     if measured == NEVER:
         return replace(origin, notes=(*origin.notes, *notes))
     age_days = max(0.0, (current_moment - measured).total_seconds() / DAY_S)

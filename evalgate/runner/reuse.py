@@ -85,7 +85,8 @@ def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: i
     """Put earlier trials of the suite's agent, if it has the same inputs, into the side's journal:
     the first runs of every case, and its reruns up to the first missing one. Another question or
     seed has another address. A trial in which the agent failed is run again."""
-    takeover, agent = Takeover(), fingerprints.agent_key(suite.agent)
+    takeover = Takeover()
+    agent = fingerprints.agent_key(suite.agent)
     nothing = Inputs()
     entries = [
         entry

@@ -76,7 +76,8 @@ def grade(
 ) -> GradedTrial:
     """The grades of a trial, as `show` gives them to readers. An agent that failed leaves every
     criterion not evaluated."""
-    outcome, grades = trial.outcome, dict[str, Grade]()
+    outcome = trial.outcome
+    grades = dict[str, Grade]()
     match outcome:
         case AgentFailure(kind=FailureKind.SIMULATOR, message=message):
             grades = dict.fromkeys(
@@ -290,7 +291,9 @@ class Side:
     def serve(self, task: Task) -> None:
         """Run a task, or look it up in the journal, and keep its graded trial. Nothing is kept if
         the end of the run or of the budget cut it off."""
-        session, journal, addresses = self._session, self.journal, self.addresses(task)
+        session = self._session
+        journal = self.journal
+        addresses = self.addresses(task)
         grade_addresses = addresses.grades
         is_rerun = task.key in self.again
         trial = None if is_rerun else journal.trial(addresses.trial, task.key)
@@ -457,7 +460,8 @@ class Session:
         lost = [
             {key for key, trial in side.graded.items() if _is_outage(trial)} for side in self.sides
         ]
-        count, every = sum(map(len, lost)), sum(len(side.graded) for side in self.sides)
+        count = sum(map(len, lost))
+        every = sum(len(side.graded) for side in self.sides)
         is_few = 0 < count <= max(1, every * FEW)
         if (
             not (is_few and self.settings.retries and self.budget.has_room(count))

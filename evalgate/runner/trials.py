@@ -141,7 +141,8 @@ def map_bounded(
     When `stop` is set no further item is begun. When anything is raised here (by `function`, by
     Ctrl-C, by closing this generator), `stop` is set and `abort` is called, which ends running
     items soon; all threads have ended when the exception leaves."""
-    source, lock = iter(items), threading.Lock()
+    source = iter(items)
+    lock = threading.Lock()
     results: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def work() -> None:
@@ -209,7 +210,8 @@ class TrialRunner:
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
         """The trial, however it ended, with the agent's own time; never raises for what an agent
         does. `agents`: by `agent_key`."""
-        watch, attempts = Stopwatch(), 0
+        watch = Stopwatch()
+        attempts = 0
         key = fingerprints.agent_key(task.suite.agent)
         while True:
             attempts += 1

@@ -253,7 +253,8 @@ def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
 def _settle(suite: Suite, settings: Settings) -> Suite:
     rule = settings.gate_file.simulator
     simulator = _with_rule(suite.simulator, rule, client=settings.gate_file.judge.client)
-    deviations, signal = settings.deviations, {"stop_signal": simulator.stop_signal}
+    deviations = settings.deviations
+    signal = {"stop_signal": simulator.stop_signal}
     # judged by the user's stop signal; below its threshold the test was broken
     by_policy = deviations.poor_quality and rule.on_poor_quality == "not_measured"
     uses = [

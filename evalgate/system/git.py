@@ -90,10 +90,8 @@ def user_settings(environ: Environ) -> Iterator[tuple[str, str]]:
     """The settings that a user hands to every git by GIT_CONFIG_COUNT."""
     count = environ.get("GIT_CONFIG_COUNT", "")
     for number in range(int(count) if count.isdecimal() and len(count) < 4 else 0):
-        key, value = (
-            environ.get(f"GIT_CONFIG_KEY_{number}"),
-            environ.get(f"GIT_CONFIG_VALUE_{number}"),
-        )
+        key = environ.get(f"GIT_CONFIG_KEY_{number}")
+        value = environ.get(f"GIT_CONFIG_VALUE_{number}")
         if key and value is not None:
             yield key, value
 
@@ -608,13 +606,15 @@ def open_repository(
     UnavailableError."""
     source = find_source(root)
     with private_folder(under) as folder:
-        environment, git_settings = git_environment(environ), [*user_settings(environ), *HARDENED]
+        environment = git_environment(environ)
+        git_settings = [*user_settings(environ), *HARDENED]
         listed = tuple(
             _read_settings(
                 Git(environment=environment, settings=git_settings), source.git_dir, cwd=folder
             )
         )
-        settings, remote = dict(listed), parse_remote(listed, working_tree=source.working_tree)
+        settings = dict(listed)
+        remote = parse_remote(listed, working_tree=source.working_tree)
         is_sparse = settings.get("core.sparsecheckout", "").lower() == "true"
         if is_sparse:  # a checkout of the base shares it
             cone = (

@@ -128,7 +128,8 @@ class Exchange:
                 return answer
             url = urljoin(url, target)
             if answer.status == 303:
-                method, body = "GET", None
+                method = "GET"
+                body = None
         raise ExchangeFailed(
             Fault.REDIRECTS, f"more than {MOST_REDIRECTS} redirects, the last to {url}"
         )

@@ -36,8 +36,15 @@ from urllib.parse import unquote_to_bytes
 
 import pathspec
 
-NAMES, EVERYTHING, GLOB = "names", "everything", "glob"
-FILE, FOLDER, OTHER, ABSENT, LINK, APART = "file", "folder", "other", "absent", "link ", "apart "
+NAMES = "names"
+EVERYTHING = "everything"
+GLOB = "glob"
+FILE = "file"
+FOLDER = "folder"
+OTHER = "other"
+ABSENT = "absent"
+LINK = "link "
+APART = "apart "
 """Kinds of names; LINK precedes its target, APART the kind of a skipped one."""
 OUTSIDE: Final = "outside"
 
@@ -208,7 +215,9 @@ class Snapshot:
     def _find(self, path: str, *, follows: bool = True) -> tuple[str, str]:
         """The kind and normal path of a path's target; the absolute path if it is OUTSIDE. Raises
         Unknown."""
-        parts, folder, links = path.split("/")[::-1], ".", 0
+        parts = path.split("/")[::-1]
+        folder = "."
+        links = 0
         while parts:
             part = parts.pop()
             if part in ("", "."):
@@ -218,12 +227,14 @@ class Snapshot:
                     return OUTSIDE, "/".join((self._top, "..", *parts[::-1]))
                 folder = _split(folder)[0]
                 continue
-            place, kind = _join(folder, part), self._names(folder).get(part, ABSENT)
+            place = _join(folder, part)
+            kind = self._names(folder).get(part, ABSENT)
             if kind.startswith(LINK) and (parts or follows):
                 links += 1
                 target = kind.removeprefix(LINK)
                 if target.startswith(f"{self._top}/"):
-                    target, folder = target.removeprefix(f"{self._top}/"), "."
+                    target = target.removeprefix(f"{self._top}/")
+                    folder = "."
                 if target.startswith("/"):
                     return OUTSIDE, "/".join((target, *parts[::-1]))
                 if links > MOST_LINKS:
@@ -280,7 +291,8 @@ class Snapshot:
         """Digest and executable bit of a file at an absolute place without links. Raises Unknown,
         OSError."""
         if place not in self._contents:
-            digest, size = hashlib.sha256(), 0
+            digest = hashlib.sha256()
+            size = 0
             descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -35,7 +35,8 @@ from evalgate.values import Environ, frozen_dataclass
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where our own helpers are looked for, never the PATH that agents get."""
 
-FIRST_UID, LAST_UID = 64001, 64900
+FIRST_UID = 64001
+LAST_UID = 64900
 """Numbers of users and groups that few systems give away; those that are somebody's are passed
 over."""
 
@@ -202,7 +203,8 @@ class Sandbox:
         """A Python of the machine where processes of the sandbox can start it, with what it is made
         of. One in a checkout is that of the copy. Raises OSError."""
         path = Path(python)
-        home, base = path.parent.parent, path.resolve()
+        home = path.parent.parent
+        base = path.resolve()
         is_made = (home / "pyvenv.cfg").is_file()
         placed = self.copies.placed(python)
         is_at_home = placed != python or not is_made or self._is_reachable(home / "pyvenv.cfg")
@@ -391,7 +393,8 @@ def open_sandboxes(
         raise NotPossible(f"agents cannot be isolated: {reason}", hint="See docs/security.md.")
     # one may lie in another
     tops = tuple(sorted({top_of(root) for root in roots}, key=lambda top: -len(top.parts)))
-    is_ours, cache = in_image() and _is_root(), cache.resolve()
+    is_ours = in_image() and _is_root()
+    cache = cache.resolve()
     with ExitStack() as stack:
         first = stack.enter_context(_free_uids()) if _is_root() else 0
         folder = stack.enter_context(_sandbox_folder(is_ours))
@@ -403,7 +406,8 @@ def open_sandboxes(
         left_out = frozenset({cache, *private_paths, *credential_files(environ)} - {*tops})
         sandboxes = {}
         for number, role in enumerate(ROLES):
-            role_folder, cached = folder / role, caches["head" if role == "metrics" else role]
+            role_folder = folder / role
+            cached = caches["head" if role == "metrics" else role]
             agent, installer = _accounts(role_folder, cached, first + 2 * number, places)
             copies = PrivateCopies(
                 account=agent, folder=role_folder / "tree", tops=tops, left_out=left_out, say=say
@@ -533,7 +537,8 @@ def _confined(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
 
 def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
     """What starts a command as this user; with Landlock, where setpriv and the kernel know it."""
-    setpriv, rights = _tool("setpriv"), landlock_rights()
+    setpriv = _tool("setpriv")
+    rights = landlock_rights()
     assert setpriv is not None, "as `refusal_reason` found"
     places = (*writable, *([SHARED_MEMORY] if SHARED_MEMORY.is_dir() else []))
     return (*_dropping(setpriv, uid, gid), *(_confined(rights, places) if rights else ()), "--")

@@ -64,7 +64,8 @@ class Tail:
         tail = self.last_bytes()
         cut = self.total > len(tail)
         if limit is not None and len(tail) > limit:
-            tail, cut = tail[-limit:], True
+            tail = tail[-limit:]
+            cut = True
         if cut and b"\n" in tail[:-1]:
             tail = tail[tail.index(b"\n") + 1 :]
         return tail.decode("utf-8", "replace")
@@ -198,7 +199,9 @@ def _start(
     reads_input: bool,
 ) -> subprocess.Popen[bytes]:
     """The process, in a session of its own, with pipes. Raises ChildStartError."""
-    full_command, place, variables = list(command), cwd, dict(environment)
+    full_command = list(command)
+    place = cwd
+    variables = dict(environment)
     if prefix:
         if problem := _start_problem(command, cwd=cwd, environment=environment):
             # which the program of the prefix would tell in its own words
@@ -400,7 +403,8 @@ class Child:
         deadline = time.monotonic() + timeout_s
         if not self._writing.acquire(timeout=max(timeout_s, 0.0)):
             raise TimeoutError
-        pipe, remaining_bytes = self._process.stdin, memoryview(data)
+        pipe = self._process.stdin
+        remaining_bytes = memoryview(data)
         try:
             while remaining_bytes:
                 if self._leaving.is_set() or pipe is None or pipe.closed:
@@ -724,7 +728,8 @@ class Orphans:
         if installer is None or installer in parents.values():
             return set()
         other_pids = parents.keys() - {installer, os.getpid(), *_above(installer, parents)}
-        user, pipes = _user(installer), _pipes(installer)
+        user = _user(installer)
+        pipes = _pipes(installer)
         # of another user's processes nobody sees the pipes, and all of an installer's user are its
         # own
         is_apart = user != os.getuid()

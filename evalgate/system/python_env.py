@@ -177,7 +177,8 @@ def _find_interpreter(
 ) -> Interpreter:
     """The first Python that imports the framework: a `.venv` from the agent's folder up to the
     checkout's root, else PATH."""
-    folder, root = Path(request.folder), Path(request.root)
+    folder = Path(request.folder)
+    root = Path(request.root)
     places = [place for place in (folder, *folder.parents) if place.is_relative_to(root)]
     local_pythons = [
         str(path) for place in places if (path := place / ".venv" / "bin" / "python").is_file()
@@ -395,7 +396,8 @@ def _make_environment(needs: Needs, base: _About, world: World) -> str:
     def is_whole() -> bool:
         """A seal alone is not enough: the Python that it was made with may be gone, or be one of
         the cache that nobody has looked at."""
-        base, cache = python.resolve(), _cache(world).resolve()
+        base = python.resolve()
+        cache = _cache(world).resolve()
         is_known = not base.is_relative_to(cache) or any(
             base.is_relative_to(sealed_folder.resolve()) for sealed_folder in world.seals.verified
         )
@@ -645,7 +647,9 @@ def _uv(
     settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"} | dict(
         settings
     )
-    full_command, sandbox, prefix = [program, *command], world.sandbox, tuple[str, ...]()
+    full_command = [program, *command]
+    sandbox = world.sandbox
+    prefix = tuple[str, ...]()
     if sandbox is not None:
         full_command[0] = str(sandbox.reachable(Path(program)))
         # of this run: what a hook leaves there is installed in none after it
@@ -655,7 +659,8 @@ def _uv(
         full_command = [
             sandbox.copies.placed(part) if part.startswith("/") else part for part in full_command
         ]
-        cwd, prefix = sandbox.copies.placed(cwd), sandbox.installer.prefix
+        cwd = sandbox.copies.placed(cwd)
+        prefix = sandbox.installer.prefix
     settings["UV_NO_PROGRESS"] = "1"
     settings["UV_LINK_MODE"] = "copy"  # who edits a file of an environment edits none of uv's cache
     settings.setdefault("UV_COMPILE_BYTECODE", "1")

@@ -164,14 +164,17 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
     is_poetry = any(name in poetry for name in ("dependencies", "group", "dev-dependencies"))
     if "project" not in tables and not is_poetry:
         return None  # settings of tools only
-    kind, file = NeedKind.POETRY if is_poetry else NeedKind.PROJECT, project
+    kind = NeedKind.POETRY if is_poetry else NeedKind.PROJECT
+    file = project
     if "project" in tables:
         for above in _upward(place, root):
             lock = above / "uv.lock"
             if lock.is_file() and (
                 above == place or "tool.uv.workspace" in _text(above / "pyproject.toml")
             ):
-                kind, file, text = NeedKind.LOCK, lock, f"{_text(lock)}\n{text}"
+                kind = NeedKind.LOCK
+                file = lock
+                text = f"{_text(lock)}\n{text}"
                 break
     if kind is NeedKind.POETRY:
         text = f"{_text(place / 'poetry.lock')}\n{text}"
@@ -191,7 +194,8 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
 
 def _for_evaluation(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The extras and the groups of a project that are installed with it."""
-    uv, poetry = _table(tables, "tool", "uv"), _table(tables, "tool", "poetry")
+    uv = _table(tables, "tool", "uv")
+    poetry = _table(tables, "tool", "poetry")
     extras = {*_table(tables, "project", "optional-dependencies"), *_table(poetry, "extras")}
     groups = {*_table(tables, "dependency-groups"), *_table(poetry, "group")}
     groups |= {"dev"} if "dev-dependencies" in uv or "dev-dependencies" in poetry else set()

@@ -113,7 +113,8 @@ def _redactor(secrets: Collection[str]) -> Callable[[str], str]:
 def _without_parts(text: str, secrets: Collection[str]) -> str:
     """Remove the beginnings and ends of secrets at the places of a cut."""
     for secret in secrets:
-        pieces, position = list[str](), 0
+        pieces = list[str]()
+        position = 0
         for start, end in sorted([*_begun(text, secret), *_ended(text, secret)]):
             if start >= position:
                 pieces += (text[position:start], MARK)
@@ -135,7 +136,8 @@ def _begun(text: str, secret: str) -> Iterator[tuple[int, int]]:
 def _ended(text: str, secret: str) -> Iterator[tuple[int, int]]:
     end = 0
     while (position := text.find(secret[-SHORTEST_PART:], end)) >= 0:
-        start, end = position, position + SHORTEST_PART
+        start = position
+        end = position + SHORTEST_PART
         while (
             start > 0 and end - start < len(secret) and text[start - 1] == secret[start - 1 - end]
         ):

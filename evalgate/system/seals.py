@@ -70,7 +70,8 @@ def compare(folder: Path, *, key: bytes) -> tuple[str, str]:
     seal = _read(folder, key)
     if seal is None:
         return NO_SEAL, ""
-    sealed_entries, entries = seal["entries"], _entries(folder)
+    sealed_entries = seal["entries"]
+    entries = _entries(folder)
     # what lies in a folder before the folder
     for path in sorted(entries.keys() - sealed_entries.keys(), reverse=True):
         if _is_bytecode(path, entries) and _remove(

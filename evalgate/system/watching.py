@@ -59,7 +59,8 @@ PAUSE_S = 0.005
 opens a second."""
 DRAIN_S = 10.0
 """How long the kernel's queue may take to be read."""
-MOST_PATHS, MOST_CHARACTERS = 1_000_000, 100_000_000
+MOST_PATHS = 1_000_000
+MOST_CHARACTERS = 100_000_000
 """What a process can make us remember; beyond it the watch is lost."""
 MOST_RECORDS = 200_000
 """Events that are recognized by their bytes; all are forgotten then, which costs time alone."""
@@ -129,7 +130,8 @@ class Watch:
         with self._draining:
             self._drain()
             self._is_ended = True
-            inotify, self._inotify = self._inotify, None
+            inotify = self._inotify
+            self._inotify = None
             if inotify is not None:
                 with suppress(OSError):
                     inotify.rm_watch(self._private_watch)  # an event, which wakes the thread
@@ -236,7 +238,8 @@ class Watch:
             self._lose(f"the watch failed: {error!r}")
 
     def _take_all(self, events: bytes) -> None:
-        start, records = 0, self._records
+        start = 0
+        records = self._records
         while start < len(events):
             end = start + HEADER.size + HEADER.unpack_from(events, start)[3]
             record = events[start:end]

@@ -19,7 +19,8 @@ CONTEXT_LINES = 2
 MOST_PAIRS = 20_000
 """Of equal words; texts with more say the same few words again and again, and are shown side by
 side."""
-LONG_LINE, MOST_ROWS = 160, 2_000
+LONG_LINE = 160
+MOST_ROWS = 2_000
 _SENTENCES = re.compile(r"(?<=[.!?]) ")
 # Scripts that are written without blanks (kana, Han, Thai, Lao, Khmer, Burmese) differ by the
 # character.
@@ -152,7 +153,8 @@ def _gap(count: int) -> str:
 
 def _common(left: Some, right: Some) -> int:
     """How much of their beginnings is the same."""
-    low, high = 0, min(len(left), len(right))
+    low = 0
+    high = min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if left[low:middle] == right[low:middle] else (low, middle - 1)

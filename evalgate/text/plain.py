@@ -194,15 +194,21 @@ def table(rows: Sequence[Sequence[str]], *, right_columns: range = range(0)) -> 
 def _wrapped(line: str, width: int, *, start: int = 0) -> list[str]:
     if start + columns(line) <= width:
         return [line]
-    rows, row, used = [], "", start
+    rows = []
+    row = ""
+    used = start
     for word in re.findall(r"\s*\S+|\s+", line):
         for piece in [word] if columns(word) <= width else list(word):
-            fitting, size = piece, columns(piece)
+            fitting = piece
+            size = columns(piece)
             if used and used + size > width:
                 rows.append(row)
-                row, used, fitting = "", 0, piece.lstrip()
+                row = ""
+                used = 0
+                fitting = piece.lstrip()
                 size = columns(fitting)
-            row, used = row + fitting, used + size
+            row = row + fitting
+            used = used + size
     return [*rows, row]
 
 

@@ -146,7 +146,8 @@ def signed(delta: float | None, *, share: bool = False, like: str = "") -> str:
         return "-"
     decimals = len(like.partition(".")[2])
     if like and decimals != USUAL_DECIMALS:
-        text, unit = f"{abs(delta):,.{decimals}f}", ""
+        text = f"{abs(delta):,.{decimals}f}"
+        unit = ""
     elif share:
         text = (
             f"{abs(delta) * 100:.0f}"
@@ -156,7 +157,8 @@ def signed(delta: float | None, *, share: bool = False, like: str = "") -> str:
         unit = " points"
     else:
         decimals = 0 if abs(delta) >= 100 else 2 if delta == 0 or abs(delta) >= 0.005 else 4
-        text, unit = f"{abs(delta):,.{decimals}f}", ""
+        text = f"{abs(delta):,.{decimals}f}"
+        unit = ""
     if float(text.replace(",", "")) == 0:
         return f"0{unit}" if share else f"{text}{unit}"
     return f"{'+' if delta > 0 else MINUS}{text}{unit}"

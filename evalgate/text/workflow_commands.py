@@ -24,7 +24,8 @@ def render_problem(problem: Problem) -> str:
     """A problem as an annotation; the message names a file outside the repository, because runners
     show none."""
     message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
-    kind, place = problem.severity.value, problem.place
+    kind = problem.severity.value
+    place = problem.place
     if place is None:
         return render_command(kind, message)
     if place.file.startswith("/"):

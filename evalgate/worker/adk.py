@@ -126,7 +126,8 @@ class BeforeCalls:
             _ask_again(llm_request, self.retry_options)
         watch = server.CURRENT.get()
         if watch is not None:
-            key, agent = _key(callback_context), callback_context.agent_name
+            key = _key(callback_context)
+            agent = callback_context.agent_name
             watch.model_begins(key, agent, llm_request)
             if watch.trace is not None:
                 watch.trace.begin("model", key, request=llm_request, agent=agent)
@@ -156,7 +157,8 @@ class AfterCalls:
         """A model has answered, or raised."""
         watch = server.CURRENT.get()
         if watch is not None:
-            key, answer = _key(callback_context), fields.get("llm_response")
+            key = _key(callback_context)
+            answer = fields.get("llm_response")
             # before callbacks of the agent change it, and of agents within tools as well, whose
             # events nobody sees
             watch.model_answers(key, spent=None if answer is None else _spent(answer))
@@ -381,14 +383,14 @@ def run_plain_tools_in_threads() -> None:
     """
     from google.adk.tools.function_tool import FunctionTool
 
-    real = getattr(
-        FunctionTool, "_invoke_callable", None
-    )  # the one place where google-adk, since 1.14, calls functions
+    # the one place where google-adk, since 1.14, calls functions
+    real = getattr(FunctionTool, "_invoke_callable", None)
     if real is None:
         return
 
     async def _invoke_callable(self: Any, target: Any, args_to_call: Any) -> Any:
-        thread, loop = TOOL_THREAD.get(), asyncio.get_running_loop()
+        thread = TOOL_THREAD.get()
+        loop = asyncio.get_running_loop()
         coroutine = inspect.iscoroutinefunction
         is_async = coroutine(target) or coroutine(getattr(target, "__call__", None))  # noqa: B004 - its method is looked at
         if thread is None or is_async or "nest_asyncio" in sys.modules:

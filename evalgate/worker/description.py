@@ -13,8 +13,11 @@ from typing import Any
 
 Message = dict[str, Any]
 
-MOST_AGENTS, MOST_TOOLS = 100, 200
-INSTRUCTION, DESCRIPTION, SHORT = 40_000, 4_000, 400
+MOST_AGENTS = 100
+MOST_TOOLS = 200
+INSTRUCTION = 40_000
+DESCRIPTION = 4_000
+SHORT = 400
 """Characters: more than evalgate keeps, which takes secrets out before it cuts."""
 SETTINGS = (
     *(
@@ -192,7 +195,8 @@ def _parameters(function: Any) -> dict[str, str]:
     for name, parameter in inspect.signature(function).parameters.items():
         if name in GIVEN:
             continue
-        kind, default = parameter.annotation, parameter.default
+        kind = parameter.annotation
+        default = parameter.default
         text = (
             ""
             if kind is parameter.empty

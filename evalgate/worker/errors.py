@@ -120,7 +120,9 @@ def address_of(service: Any) -> str:
 def describe(error: BaseException) -> dict[str, Any]:
     """`kind`, `message`, `detail` and, if present, the HTTP `code` and the `retry_after_s` that the
     provider asks for, of an exception raised in a turn."""
-    kind, code, wait_s = RAISED, None, None
+    kind = RAISED
+    code = None
+    wait_s = None
     for cause in errors_of(error):
         if getattr(cause, "simulated_tool_error", False):
             break

@@ -19,16 +19,15 @@ from typing import Any
 
 Message = dict[str, Any]
 
-FILE, NAME, FOLDER, ENTRIES, MODULE, PACKAGES, PYC = (
-    "file",
-    "name",
-    "folder",
-    "entries",
-    "module",
-    "packages",
-    "pyc",
-)
-NAMES, EVERYTHING = "names", "everything"
+FILE = "file"
+NAME = "name"
+FOLDER = "folder"
+ENTRIES = "entries"
+MODULE = "module"
+PACKAGES = "packages"
+PYC = "pyc"
+NAMES = "names"
+EVERYTHING = "everything"
 
 MOST_QUESTIONS = 20_000
 MOST_CHARACTERS = 2_000_000
@@ -442,7 +441,8 @@ class Questioner:
 def resolve(path: str, links: list[str]) -> str:
     """An absolute path with every link followed, which are added to `links`; what is absent stays
     as it is spelled."""
-    remaining_parts, place = path.split("/")[::-1], ""
+    remaining_parts = path.split("/")[::-1]
+    place = ""
     while remaining_parts:
         part = remaining_parts.pop()
         if part == "..":
@@ -496,7 +496,8 @@ OWN = globals()
 
 def _is_quiet(frame: FrameType) -> bool:
     """True if Python writes bytecode there, or our worker looks at the installed packages."""
-    name, file = frame.f_code.co_name, frame.f_code.co_filename
+    name = frame.f_code.co_name
+    file = frame.f_code.co_filename
     return (name in BYTECODE_WRITERS and file == IMPORTER) or (
         name == "installed" and file.startswith(WORKER)
     )

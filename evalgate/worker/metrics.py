@@ -34,7 +34,8 @@ class Host(server.Host):
 
     async def load(self, options: Message) -> dict[str, str]:
         """Say where modules are. Raises errors.LoadFailed."""
-        root, path = os.getcwd(), str(options.get("path") or ".")
+        root = os.getcwd()
+        path = str(options.get("path") or ".")
         try:
             home = (
                 _home_of_callable(options, root)

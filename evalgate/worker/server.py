@@ -187,7 +187,8 @@ class TurnWatch:
 
 def seconds_of(intervals: list[Interval]) -> float:
     """Seconds covered by at least one interval."""
-    total, counted_to = 0.0, float("-inf")
+    total = 0.0
+    counted_to = float("-inf")
     for start, end in sorted(intervals):
         total += max(0.0, end - max(start, counted_to))
         counted_to = max(counted_to, end)

@@ -322,7 +322,8 @@ def watch_services(root_agent: Any) -> None:
     """Make the turn fail (errors.ServiceDown) if a toolset cannot list its tools or a remote agent
     does not answer: without them it would be another agent."""
     for service in _services(root_agent, set()):
-        name, address = type(service).__name__, errors.address_of(service)
+        name = type(service).__name__
+        address = errors.address_of(service)
         service_name = f"{name} at {address}" if address else name
         if hasattr(service, "get_tools"):
             _watch_listing(service, service_name)

@@ -14,8 +14,8 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 483_800,  # with the commas and brackets of lines of 100
-    "tokens_per_statement": 11.4,
+    "tokens": 483_060,  # with the commas and brackets of lines of 100
+    "tokens_per_statement": 11.2,
     "odd_names_per_1000": 10,
     "modules": 275,  # with six wings and how they are found
     "value_classes": 426,
@@ -23,7 +23,7 @@ MOST = {
     "doubled_class_names": 6,
     "words": 1434,  # functions are named by what they do
     "replace": 174,
-    "largest_room": 8870,  # lines of 100
+    "largest_room": 8912,  # lines of 100
     "longest_function": 450,  # tokens
 }
 

@@ -70,7 +70,8 @@ def _has_pieces(pieces: Sequence[str], text: str) -> bool:
     first, *inner, last = pieces
     if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
         return False
-    place, end = len(first), len(text) - len(last)
+    place = len(first)
+    end = len(text) - len(last)
     for piece in inner:
         position = text.find(piece, place, end)
         if position < 0:

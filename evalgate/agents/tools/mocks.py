@@ -75,10 +75,8 @@ class CallPattern(ToolFile):
         ):
             return False
         for name, matcher in self.where.items():
-            actual, expected = (
-                args.get(name, json_match.MISSING),
-                self.args.get(name, json_match.MISSING),
-            )
+            actual = args.get(name, json_match.MISSING)
+            expected = self.args.get(name, json_match.MISSING)
             if not json_match.holds(matcher, actual, expected):
                 return False
         return not self.exact or args.keys() <= self.args.keys() | self.where.keys()
@@ -271,7 +269,8 @@ class ConversationTools:
             previous_setup = self._setup
             setup, rules = self._own_of(number)
             if setup is not previous_setup:  # a scenario has the same for all of its turns
-                self._setup, self._own = setup, rules
+                self._setup = setup
+                self._own = rules
 
     def answer(self, call: PendingCall) -> ToolAnswer:
         """See agents.base.TrialTools."""
@@ -311,13 +310,15 @@ class ConversationTools:
 
     def keep(self, call: PendingCall, reply: ToolReply) -> None:
         """See agents.base.TrialTools."""
-        redact, error = self._redact, reply.error
+        redact = self._redact
+        error = reply.error
         redacted_reply = ToolReply(
             response=cassette.redacted(reply.response, redact),
             error=ToolError(type=error.type, message=redact(error.message)) if error else None,
             effects=cassette.redacted(reply.effects, redact),
         )
-        args, nth = cassette.redacted(call.args, redact), self._nth[call.number]
+        args = cassette.redacted(call.args, redact)
+        nth = self._nth[call.number]
         self._recorded.append(
             RecordedCall(tool=call.tool, args=args, nth=nth, reply=redacted_reply)
         )

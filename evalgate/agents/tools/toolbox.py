@@ -60,7 +60,8 @@ class Toolbox:
 
     def open(self, key: TrialKey, case: Case | None = None) -> ConversationTools:
         """The tools of one trial."""
-        name, entries = file_of(self._folder, key.suite, key.case_id), None
+        name = file_of(self._folder, key.suite, key.case_id)
+        entries = None
         if self.mode is ToolMode.REPLAY:
             entries = read_entries(within(self._root, name))
             side_entries = (
@@ -182,12 +183,10 @@ def mode_of(settings: Settings) -> ToolMode:
 
 def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     """All that forbids the mode, or makes it pointless, before anything runs."""
-    mode, rule, root, listed = (
-        mode_of(settings),
-        settings.gate_file.tools,
-        settings.root,
-        tuple(suites),
-    )
+    mode = mode_of(settings)
+    rule = settings.gate_file.tools
+    root = settings.root
+    listed = tuple(suites)
     if mode is ToolMode.LIVE:
         return _mocking_problems(listed)
     outside = {
@@ -227,7 +226,9 @@ def source(
     its cassettes come first, as a base made the calls that were recorded for it. Only head records.
     `environment`: the agent's own; its secrets are kept out of cassettes. `suites`: those of the
     agent; their cases may say what tools answer."""
-    mode, rule, root = mode_of(settings), settings.gate_file.tools, settings.root
+    mode = mode_of(settings)
+    rule = settings.gate_file.tools
+    root = settings.root
     if mode is ToolMode.RECORD and checkout != root:
         mode = ToolMode.LIVE
     if mode is ToolMode.LIVE and not any(
@@ -249,7 +250,8 @@ def source(
 def fingerprint(settings: Settings, checkout: Path) -> str:
     """The fingerprint of an agent's tool answers, to append to that of its code; "" if the tools
     just run. Parameters as for `source`."""
-    mode, rule = mode_of(settings), settings.gate_file.tools
+    mode = mode_of(settings)
+    rule = settings.gate_file.tools
     if mode is ToolMode.LIVE:
         return ""
     files = [rule.mocks] if rule.mocks else []
@@ -343,9 +345,7 @@ def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Prob
     for name in reading.mocks.tools:
         close = words.nearest(name, expected, cutoff=0.75)
         if name not in expected and close is not None:
-            message, hint = (
-                f"rules for `{name}`, a tool that no case expects",
-                f"Did you mean `{close}`?",
-            )
+            message = f"rules for `{name}`, a tool that no case expects"
+            hint = f"Did you mean `{close}`?"
             problems.append(errors.warning("unknown-tool", message, reading.places.get(name), hint))
     return problems

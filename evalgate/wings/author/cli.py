@@ -138,7 +138,8 @@ def generate(**values: Any) -> int:
     replayable cases (docs/simulation.md)."""
     settings = commands.settings_of(values, GENERATING)
     if values["from_results"]:
-        into, results = values["into"] or "recorded", Path(values["from_results"])
+        into = values["into"] or "recorded"
+        results = Path(values["from_results"])
         file, holds = gate_record.record_simulated(settings.root, results=results, into=into)
         display_path = os.path.relpath(file)
         click.echo(f"wrote {display_path}")

@@ -212,7 +212,8 @@ def generate(
     finally:
         panel.close()
     rewrite.create(path, render_eval_set(name, scenarios), root=settings.root)
-    files, config = [path], path.with_name("test_config.json")
+    files = [path]
+    config = path.with_name("test_config.json")
     if not config.exists():
         rewrite.create(config, json.dumps(CONFIG, indent=2) + "\n", root=settings.root)
         files.append(config)

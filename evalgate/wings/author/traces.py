@@ -341,7 +341,8 @@ def _announced(
         lambda call: json.dumps([call.name, call.args], sort_keys=True),
         lambda call: call.name,
     )
-    remaining_requests, positions = dict(enumerate(requests)), set[int]()
+    remaining_requests = dict(enumerate(requests))
+    positions = set[int]()
     for key in ways:
         waiting: dict[str | None, deque[int]] = {}
         for at, (_, call) in remaining_requests.items():

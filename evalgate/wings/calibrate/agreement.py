@@ -80,10 +80,8 @@ def kappa_rate(
     random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
     drawn = (kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))
     ordered = sorted(draw for draw in drawn if draw is not None)
-    low, high = (
-        ordered[math.floor(ALPHA / 2 * len(ordered))],
-        ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1],
-    )
+    low = ordered[math.floor(ALPHA / 2 * len(ordered))]
+    high = ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1]
     return Rate(value=value, interval=Interval(low=min(low, value), high=max(high, value)))
 
 
@@ -200,10 +198,10 @@ def caveats(criterion: CriterionCalibration) -> list[str]:
         criterion.kappa is not None
         and criterion.kappa.interval.high - criterion.kappa.interval.low > WIDE
     ):
-        low, high = criterion.kappa.interval.low, criterion.kappa.interval.high
-        label_count = math.ceil(
-            criterion.matrix.total * ((high - low) / WIDE) ** 2
-        )  # it narrows with the root of their number
+        low = criterion.kappa.interval.low
+        high = criterion.kappa.interval.high
+        # it narrows with the root of their number
+        label_count = math.ceil(criterion.matrix.total * ((high - low) / WIDE) ** 2)
         span = f"from {low:.2f} to {high:.2f}"
         sentences.append(
             f"too few labels: kappa may be anything {span}; about {label_count:,} labels are needed"
@@ -265,7 +263,8 @@ def fault_of(
     if criterion_calibration.kappa is None:
         lacking = f"kappa of {_judge_label(judge)} cannot be computed from its labels; at least {min_kappa:g} is required"
         return "calibration-below-minimum", lacking
-    low, high = criterion_calibration.kappa.interval.low, criterion_calibration.kappa.interval.high
+    low = criterion_calibration.kappa.interval.low
+    high = criterion_calibration.kappa.interval.high
     about = f"{low:.2f} to {high:.2f}, {words.counted(criterion_calibration.matrix.total, 'label')}"
     value = words.score(criterion_calibration.kappa.value, beside=min_kappa)
     message = f"{_judge_label(judge)} has a judge-human kappa of {value} ({about}); at least {min_kappa:g} is required"
@@ -319,7 +318,8 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
         ("criterion", "both yes", "both no", "only judge yes", "only people yes", "undecided")
     ]
     for criterion in calibration.criteria:
-        name, matrix = plain.label(criterion.criterion, NAME), criterion.matrix
+        name = plain.label(criterion.criterion, NAME)
+        matrix = criterion.matrix
         rates = [
             _rate(rate)
             for rate in (criterion.agreement, criterion.kappa, criterion.tpr, criterion.tnr)
@@ -327,10 +327,8 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
         figures.append(
             (name, _judge(criterion.judge), f"{matrix.total + matrix.undecided:,}", *rates)
         )
-        agreed, parted = (
-            (matrix.true_positive, matrix.true_negative),
-            (matrix.false_positive, matrix.false_negative),
-        )
+        agreed = (matrix.true_positive, matrix.true_negative)
+        parted = (matrix.false_positive, matrix.false_negative)
         counts.append((name, *(f"{count:,}" for count in (*agreed, *parted, matrix.undecided))))
     lines = [
         *plain.table(figures),

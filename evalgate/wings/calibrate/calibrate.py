@@ -232,7 +232,8 @@ def _address(item: LabelledItem) -> str:
 
 def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     """The grade as a run would give it, behind the same wall."""
-    view, use = item.evidence, item.use
+    view = item.evidence
+    use = item.use
     key = TrialKey(suite=NOWHERE, case_id=view.case.case_id)
     outcome = Transcript(
         invocations=view.actual, final_state=view.final_state, ended_by=view.ended_by

@@ -107,10 +107,8 @@ def _show(calibration: Calibration, judged: Judged) -> None:
     cli.show_problems(judged.problems)
     click.echo(agreement.render(calibration, notes=judged.notes), nl=False)
     if judged.took:
-        calls, cached = (
-            sum(use.calls for use in judged.took),
-            sum(use.cached for use in judged.took),
-        )
+        calls = sum(use.calls for use in judged.took)
+        cached = sum(use.cached for use in judged.took)
         costs = [use.cost_usd for use in judged.took if use.cost_usd is not None]
         cost = f", ${sum(costs):.4f}" if costs else ""
         click.echo(f"\n{words.counted(calls, 'judge call')}, {cached:,} read from the cache{cost}")

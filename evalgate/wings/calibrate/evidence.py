@@ -82,7 +82,8 @@ def find_items(
 ) -> tuple[list[LabelledItem], list[Problem]]:
     """The item of each label, to be judged anew, and the problems. `uses`: the settled uses of a
     criterion by suite key, "" for those that no suite has."""
-    items, problems = list[LabelledItem](), list[Problem]()
+    items = list[LabelledItem]()
+    problems = list[Problem]()
     for label in labels:
         try:
             evidence = label.evidence or recorded(label, stored)
@@ -97,7 +98,8 @@ def find_items(
                 use, {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
             )
         if turn is not None and deviations.own_rubrics and Need.SCENARIO not in spec.needs:
-            evidence, turn = only_turn(evidence, turn), 1
+            evidence = only_turn(evidence, turn)
+            turn = 1
         items.append(
             LabelledItem(
                 label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject
@@ -111,7 +113,9 @@ def _judged(
 ) -> tuple[str, int | None, JudgeIdentity]:
     """The subject, the turn (None for a verdict on the whole) and the judge of a label. Raises
     LabelProblem."""
-    subject, count, turn = _subject(label, use, evidence), len(evidence.actual), label.line.turn
+    subject = _subject(label, use, evidence)
+    count = len(evidence.actual)
+    turn = label.line.turn
     if _row_of(use)[1].is_of_conversation:
         turn = None
     elif count == 1:
@@ -153,7 +157,9 @@ def recorded(label: Label, stored: Stored | None) -> TrialView:
         failed = any(trial.key == trial_key for trial in stored.run.trials)
         message = "the agent failed in it" if failed else f"it has no repeat {trial_key.number}"
         raise LabelProblem(NOWHERE, f"`{trial_key.case_id}`: {message}", "Repeats count from 0.")
-    turns, line, case = transcript.invocations, label.line, cases[trial_key.case_id]
+    turns = transcript.invocations
+    line = label.line
+    case = cases[trial_key.case_id]
     if line.turn is not None and line.turn > len(turns):
         message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
         raise LabelProblem(NOWHERE, message, "Turns count from 1.")
@@ -164,7 +170,8 @@ def recorded(label: Label, stored: Stored | None) -> TrialView:
         message = f"the agent's answer in {line.suite} differs from the labeled one"
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
         raise LabelProblem(ANOTHER_ANSWER, message, hint)
-    final_state, ended_by = transcript.final_state, transcript.ended_by
+    final_state = transcript.final_state
+    ended_by = transcript.ended_by
     return TrialView(
         case=case,
         actual=turns,
@@ -353,16 +360,19 @@ def find_verdicts(
 ) -> tuple[list[LabelledVerdict], list[Problem]]:
     """The stored run's verdict for each label that names a place in it, and the problems. A label
     for another answer than the run's is left out and reported."""
-    verdicts, problems = list[LabelledVerdict](), list[Problem]()
+    verdicts = list[LabelledVerdict]()
+    problems = list[Problem]()
     uses = {(suite.key, use.name): use for suite in stored.run.suites for use in suite.criteria}
     graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
     for label in labels:
-        trial_key, name = label.line.trial_key, label.line.criterion
+        trial_key = label.line.trial_key
+        name = label.line.criterion
         if trial_key is None:
             continue
         try:
             evidence = recorded(label, stored)
-            use, grade = uses.get((trial_key.suite, name)), graded[trial_key].grades.get(name)
+            use = uses.get((trial_key.suite, name))
+            grade = graded[trial_key].grades.get(name)
             if use is None or grade is None:
                 raise LabelProblem(NOWHERE, f"the run has no `{name}` in this suite")
             subject, turn, judge = _judged(label, use, evidence, prompt_version=use.prompt_version)

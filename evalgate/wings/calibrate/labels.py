@@ -171,16 +171,21 @@ def _same_labels(labels: Iterable[Label]) -> Iterator[Problem]:
     warning."""
     first_labels: dict[str, Label] = {}
     for label in labels:
-        line, evidence = label.line, label.evidence
+        line = label.line
+        evidence = label.evidence
         texts = None if evidence is None or line.trial_key else (evidence.actual, evidence.expected)
         # repr of frozen values: evidence holds JSON, which cannot be hashed
         key = repr((line.criterion, line.trial_key, line.turn, line.subject, line.answer, texts))
         first_label = first_labels.setdefault(key, label)
         if first_label is label:
             continue
-        tell, relation, hint = errors.warning, "says the same as", "Delete one: it counts twice."
+        tell = errors.warning
+        relation = "says the same as"
+        hint = "Delete one: it counts twice."
         if first_label.human is not label.human:
-            tell, relation, hint = errors.error, "contradicts", "Keep the correct one, or neither."
+            tell = errors.error
+            relation = "contradicts"
+            hint = "Keep the correct one, or neither."
         message = f"the label {relation} line {first_label.place.line} on the same item"
         yield tell("label-twice", message, label.place, hint)
 
@@ -352,7 +357,8 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[J
         return
     evidence = TrialView(case=case, actual=transcript.invocations, expected=case.conversation)
     for use in suite.criteria:
-        spec, grade = labelled_spec(use.name), trial.grades.get(use.name)
+        spec = labelled_spec(use.name)
+        grade = trial.grades.get(use.name)
         if (
             spec is None
             or spec.verdicts is None

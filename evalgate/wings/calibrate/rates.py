@@ -36,7 +36,8 @@ def design_effect(clusters: Iterable[tuple[int, int]]) -> float:
     at most what clusters whose members are all alike would give. A share of 0 or 1 says nothing
     about it: 1. Source: Kish 1965; the use with Wilson's interval: Korn and Graubard 1998."""
     groups = [(hits, total) for hits, total in clusters if total]
-    hits, total = sum(group[0] for group in groups), sum(group[1] for group in groups)
+    hits = sum(group[0] for group in groups)
+    total = sum(group[1] for group in groups)
     if len(groups) < 2 or len(groups) == total or not 0 < hits < total:
         return 1.0
     share = hits / total

@@ -107,7 +107,8 @@ def eval_sets(
                 tell = errors.error if is_named else errors.warning
                 problems.append(tell("ces-not-run", message, resource.place, "See docs/ces.md."))
                 continue
-            name, number = resource.title, 1
+            name = resource.title
+            number = 1
             while name in cases:
                 number += 1
                 name = f"{resource.title} ({number})"
@@ -458,7 +459,8 @@ def _session(state: Json | None) -> AdkSession | None:
 def _scenario_setup(scenario: Scenario, app: _App) -> TurnSetup:
     responses = []
     for expectation in scenario.scenario_expectations:
-        tool, call = expectation.tool_expectation, outcomes.call_in(expectation)
+        tool = expectation.tool_expectation
+        call = outcomes.call_in(expectation)
         if tool is not None and tool.mock_tool_response is not None and call is not None:
             responses.append((tool.mock_tool_response, call.args))
     fakes = app.settings.scenario_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
@@ -590,9 +592,10 @@ def relaxed(base: Case, head: Case) -> list[str]:
             scenario.persona.persona_id if isinstance(scenario.persona, Persona) else "none"
             for scenario in (base.scenario, head.scenario)
         )
+        # it may be easier to please
         messages.append(
             f"persona: {was} {'is changed' if was == replacement else f'-> {replacement}'}"
-        )  # it may be easier to please
+        )
     return messages
 
 

@@ -280,7 +280,8 @@ def _settings_reasons(change: FieldChange) -> Iterator[str]:
 
 def _addition_reasons(change: FieldChange, keys: Sequence[str]) -> Iterator[str]:
     """What is added may let pass what did not pass before."""
-    new, last = change.new, keys[-1] if keys else ""
+    new = change.new
+    last = keys[-1] if keys else ""
     fields = new if isinstance(new, dict) else {}
     if "args" in keys and keys[0] != "args":
         if "$matchType" in fields:

@@ -291,7 +291,8 @@ class CesConversation(RemoteTurns):
 
     def _event(self, message: Json) -> Event | None:
         """What happened, of a diagnostic message; None for what the user said."""
-        role, parts = str(message.get("role") or "agent"), []
+        role = str(message.get("role") or "agent")
+        parts = []
         for chunk in message.get("chunks", ()):
             for key in ("updatedVariables", "defaultVariables"):
                 if isinstance(chunk.get(key), dict):
@@ -420,12 +421,14 @@ class CesAgent(Agent):
     """An app."""
 
     def __init__(self, options: CesOptions, setting: AgentSetting) -> None:
-        self._options, self._setting = options, setting
+        self._options = options
+        self._setting = setting
         self._redact = redact.redactor(setting.world.environment)
         self._lock = threading.Lock()
         self._live: Live | None = None
         self._journal: NameJournal | None = None
-        self._app, self._deployment = options.app, ""
+        self._app = options.app
+        self._deployment = ""
         self._failure: AgentFailure | None = None
 
     def start(self) -> None:
@@ -448,7 +451,8 @@ class CesAgent(Agent):
         """A session of its own for each trial. Raises AgentFailed."""
         self.start()
         assert self._live is not None
-        live, options = self._live.another(), self._options
+        live = self._live.another()
+        options = self._options
         agent = options.entry_agent
         config = {
             "session": f"{self._app}/sessions/evalgate-{uuid.uuid4().hex[:16]}",
@@ -469,7 +473,8 @@ class CesAgent(Agent):
     def close(self) -> None:
         """Delete the run's resources. Never raises: the next run deletes what remains."""
         with self._lock:
-            live, journal = self._live, self._journal
+            live = self._live
+            journal = self._journal
             self._journal = None
             if journal is not None:
                 with suppress(OSError, ValueError):
@@ -548,7 +553,8 @@ def _zipped(folder: Path) -> str:
     """A folder as the API takes it: no links, and no credentials of the job that lie there. Raises
     AgentFailed."""
     apart = isolation.credential_files(os.environ)
-    buffer, size = io.BytesIO(), 0
+    buffer = io.BytesIO()
+    size = 0
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*")):
             inside = path.relative_to(folder)

@@ -55,7 +55,8 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
                 [("updateMask", "`*` stands alone")],
             )
         return [(EVERYTHING,)]
-    key_paths, wrong = [], []
+    key_paths = []
+    wrong = []
     for path in paths:
         try:
             key_paths.append(_keys(path, shape))
@@ -128,7 +129,8 @@ def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) 
 
 
 def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> None:
-    key, name = path[0], shapes.fields_of(shape)[path[0]]
+    key = path[0]
+    name = shapes.fields_of(shape)[path[0]]
     inner = shapes.message_in(shape, name) or shape
     for other in shapes.siblings(shape, name) if value is not None else ():
         here.pop(other, None)
@@ -200,11 +202,10 @@ def _yaml_tree(text: str) -> _Node:
         raise Refused("FAILED_PRECONDITION", "the file has YAML anchors; edit it by hand")
 
     def node(value: Any, at: int) -> _Node:
-        start, end = value.start_mark.index, value.end_mark.index
-        is_map, is_list = (
-            isinstance(value, pyyaml.MappingNode),
-            isinstance(value, pyyaml.SequenceNode),
-        )
+        start = value.start_mark.index
+        end = value.end_mark.index
+        is_map = isinstance(value, pyyaml.MappingNode)
+        is_list = isinstance(value, pyyaml.SequenceNode)
         parent = _Node(start, end, "dict" if is_map else "list" if is_list else "other", at=at)
         parent.is_block = (is_map or is_list) and not value.flow_style
         if is_map:
@@ -227,7 +228,9 @@ def _yaml_tree(text: str) -> _Node:
 
 class _Splicer:
     def __init__(self, text: str, edits: list[tuple[int, int, str]], *, is_json: bool) -> None:
-        self._text, self._edits, self._is_json = text, edits, is_json
+        self._text = text
+        self._edits = edits
+        self._is_json = is_json
         indent = re.search(r"\n([ \t]+)\S", text)
         self._unit: str | None = indent[1] if indent else None
 
@@ -256,7 +259,8 @@ class _Splicer:
 
     def _change_object(self, node: _Node, old: Json, new: Json) -> None:
         written = dict(node.members)
-        gone, added = [], {}
+        gone = []
+        added = {}
         for key in dict.fromkeys((*old, *new)):
             name = next(
                 (
@@ -305,7 +309,8 @@ class _Splicer:
             else:
                 runs.append([number])
         for run in runs:
-            first, last = node.members[run[0]][1], node.members[run[-1]][1]
+            first = node.members[run[0]][1]
+            last = node.members[run[-1]][1]
             behind = node.members[run[-1] + 1][1].at if run[-1] + 1 < len(node.members) else None
             start = self._text.rfind("\n", 0, first.at) + 1
             if node.is_block and not self._text[start : first.at].strip():

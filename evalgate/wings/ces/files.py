@@ -246,7 +246,8 @@ class AppFiles:
 
         `overwrite`: also replace changes made in the app since the pull. Raises ConfigError with
         `no_relaxing` if a change relaxes: nothing is written then."""
-        done, pairs = Done(), self._pairs()
+        done = Done()
+        pairs = self._pairs()
         changed: list[tuple[Pair, Difference]] = []
         for pair in pairs:
             if pair.file_content is None:
@@ -327,21 +328,18 @@ class AppFiles:
             )
         # the rest of an app is not ours
         app_pair = _read({key: value for key, value in raw.items() if key in _OF_APP}, Kind.APP)
-        file_settings, my_etag = None, ""
+        file_settings = None
+        my_etag = ""
         if files:
             reading = self._library.readings[files[0]]
             app_settings = shapes.comparable(reading.app) if reading.app else {}
-            file_settings, my_etag = (
-                live.move_to_app(app_settings, self.app, self._names),
-                str(reading.raw.get("etag", "")),
-            )
+            file_settings = live.move_to_app(app_settings, self.app, self._names)
+            my_etag = str(reading.raw.get("etag", ""))
         if not app_pair.app_content and not file_settings:
             return []
-        title, etag, file = (
-            str(raw.get("displayName") or self.app),
-            str(raw.get("etag", "")),
-            files[0] if files else "",
-        )
+        title = str(raw.get("displayName") or self.app)
+        etag = str(raw.get("etag", ""))
+        file = files[0] if files else ""
         return [
             replace(
                 app_pair,
@@ -408,7 +406,8 @@ class AppFiles:
         self._splice(pair, {**(pair.file_content or {}), **identity}, names_only=True)
 
     def _created(self, pair: Pair, content: JsonObject) -> JsonObject:
-        collection, own_id = COLLECTION_OF[pair.kind], pair.name.rpartition("/")[2]
+        collection = COLLECTION_OF[pair.kind]
+        own_id = pair.name.rpartition("/")[2]
         resource = self._live.create(
             self.app, collection, content, resource_id=own_id if ID.fullmatch(own_id) else ""
         )
@@ -470,7 +469,8 @@ def _read(raw: Json, kind: Kind) -> Pair:
         raise ConfigError.collected(problems)
     content = shapes.comparable(message)
     content.pop("name", None)
-    title, etag = str(raw.get("displayName") or name), str(raw.get("etag", ""))
+    title = str(raw.get("displayName") or name)
+    etag = str(raw.get("etag", ""))
     return Pair(
         kind=kind, title=title, app_content=content, name=name, etag=etag, unknown=tuple(unknown)
     )

@@ -109,26 +109,25 @@ def described(resource: Resource) -> str:
     """What a CES resource is, in a few words."""
     match resource.message:
         case Evaluation(golden=Golden() as golden):
-            description, tags = (
-                f"golden, {words.counted(len(golden.turns), 'turn')}",
-                resource.message.tags,
-            )
+            description = f"golden, {words.counted(len(golden.turns), 'turn')}"
+            tags = resource.message.tags
         case Evaluation(scenario=Scenario()):
-            description, tags = "scenario", resource.message.tags
+            description = "scenario"
+            tags = resource.message.tags
         case Simulation():
-            description, tags = (
-                f"simulation, {words.counted(len(resource.message.steps), 'goal')}",
-                resource.message.tags,
-            )
+            description = f"simulation, {words.counted(len(resource.message.steps), 'goal')}"
+            tags = resource.message.tags
         case ToolTest():
-            description, tags = f"tool test of {resource.message.tool}", ()
+            description = f"tool test of {resource.message.tool}"
+            tags = ()
         case EvaluationDataset():
-            description, tags = (
-                f"dataset, {words.counted(len(resource.message.evaluations), 'evaluation')}",
-                (),
+            description = (
+                f"dataset, {words.counted(len(resource.message.evaluations), 'evaluation')}"
             )
+            tags = ()
         case _:
-            description, tags = str(resource.kind), ()
+            description = str(resource.kind)
+            tags = ()
     return ", ".join((description, *tags))
 
 
@@ -151,7 +150,8 @@ def not_run(library: read.Library) -> tuple[Problem, ...]:
 def library(tree: SearchedTree, files: Iterable[str], *, chosen: Collection[str]) -> CesLibrary:
     """Read the `chosen` files, with their problems and those of the files that apply to them. They
     may refer to any of the `files`."""
-    texts, problems = dict[str, str](), list[Problem]()
+    texts = dict[str, str]()
+    problems = list[Problem]()
     for key in files if chosen else ():
         data = tree.read(key, largest=LARGEST_BYTES)
         text = plain.decode(data, file=key)

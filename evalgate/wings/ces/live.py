@@ -21,7 +21,8 @@ ENDPOINT_VARIABLE: Final = "CES_API_ENDPOINT"
 """Names another address of the API; `cxas` reads it too."""
 
 APP_NAME = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/apps/[^/\s]+")
-TIMEOUT_S, OPERATION_S = 60.0, 900.0
+TIMEOUT_S = 60.0
+OPERATION_S = 900.0
 _MOST_BYTES = 64 * 1024 * 1024
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -111,7 +112,8 @@ class Live:
 
     def wait(self, operation: Json, *, timeout_s: float = OPERATION_S) -> JsonObject:
         """What a long operation answers in the end. Raises LiveFailed."""
-        deadline, pause = time.monotonic() + timeout_s, 0.05
+        deadline = time.monotonic() + timeout_s
+        pause = 0.05
         while not operation.get("done"):
             if time.monotonic() > deadline:
                 raise LiveFailed(
@@ -206,7 +208,9 @@ def mask(old: Json, new: Json, shape: type[Proto], prefix: str = "") -> list[str
     """
     paths = []
     for key in dict.fromkeys((*old, *new)):
-        old_field, right, path = old.get(key), new.get(key), f"{prefix}{key}"
+        old_field = old.get(key)
+        right = new.get(key)
+        path = f"{prefix}{key}"
         name = shapes.fields_of(shape)[key]
         inner = shapes.message_in(shape, name)
         if old_field == right or (

@@ -388,7 +388,8 @@ def _scenario_questions(
     for step, expectation in enumerate(
         scenario.scenario_expectations if plan.compares_scenario else ()
     ):
-        text, call = text_of(expectation.agent_response), call_in(expectation)
+        text = text_of(expectation.agent_response)
+        call = call_in(expectation)
         if text and not _message_of(text, messages):
             yield JudgeQuestion(
                 kind=Kind.SAID, step=step, expected=text, actual="\n".join(messages)
@@ -476,7 +477,8 @@ def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
     names = {tool.display_name} if tool.display_name else set()
     if tool.toolset_tool is None:
         return frozenset({*names, (tool.tool or "").rpartition("/")[2]})
-    toolset, name = tool.toolset_tool.toolset.rpartition("/")[2], tool.toolset_tool.tool_id
+    toolset = tool.toolset_tool.toolset.rpartition("/")[2]
+    name = tool.toolset_tool.tool_id
     if not name:
         return frozenset({*names, toolset})
     return frozenset({*names, name, *(f"{toolset}{mark}{name}" for mark in ("_", ".", "/", "__"))})
@@ -484,9 +486,11 @@ def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
 
 def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:  # noqa: PLR0911 - a row each
     """True if an argument is as expected; None if a judge has to decide."""
-    match, original = "", expected
+    match = ""
+    original = expected
     if isinstance(expected, Mapping) and "$matchType" in expected:
-        match, original = str(expected["$matchType"]), expected.get("$originalValue")
+        match = str(expected["$matchType"])
+        original = expected.get("$originalValue")
         if match == "ignore":
             return True
     elif comparison is ComparisonType.CONTAINS and isinstance(expected, str):
@@ -728,7 +732,8 @@ class _Turn:
     def _of_answer(
         self, step: int, expected: GoldenExpectation, expected_message: Message, verdicts: Verdicts
     ) -> GoldenExpectationOutcome:
-        messages, text = self._messages_at(step), text_of(expected_message)
+        messages = self._messages_at(step)
+        text = text_of(expected_message)
         observed = (
             Message(role="agent", chunks=tuple(Chunk(text=message) for message in messages))
             if messages
@@ -1197,10 +1202,8 @@ def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
 
 def _of_expectation(expectation_outcome: GoldenExpectationOutcome, turn: int) -> Check:
     expected = expectation_outcome.expectation or GoldenExpectation()
-    similarity, call_result = (
-        expectation_outcome.semantic_similarity_result,
-        expectation_outcome.tool_invocation_result,
-    )
+    similarity = expectation_outcome.semantic_similarity_result
+    call_result = expectation_outcome.tool_invocation_result
     is_open = expected.tool_call is not None and has_semantic(
         expected.tool_call, expected.comparison_type
     )

@@ -471,7 +471,9 @@ class _Reader:
         if depth > MOST_LEVELS:
             self.problems.error("json-too-deep", "the values are nested too deeply", path=path[:10])
             return None
-        fields, content, spelled = shapes.fields_of(shape), JsonObject(), dict[str, str]()
+        fields = shapes.fields_of(shape)
+        content = JsonObject()
+        spelled = dict[str, str]()
         for key, value in raw.items():
             name = fields.get(key) if isinstance(key, str) else None
             if name is None and self.unknown is not None:
@@ -559,15 +561,18 @@ class _Reader:
         """What pydantic finds; keys are not its business."""
         reported_paths: set[Path] = set()
         for finding in error.errors(include_url=False):
-            location, kind = _within(raw, finding["loc"]), finding["type"]
+            location = _within(raw, finding["loc"])
+            kind = finding["type"]
             if location in reported_paths or kind == "extra_forbidden":
                 continue
             reported_paths.add(location)
             context = finding.get("ctx") or {}
             hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
-            code, message = "wrong-type" if kind == "wrong_type" else "wrong-value", finding["msg"]
+            code = "wrong-type" if kind == "wrong_type" else "wrong-value"
+            message = finding["msg"]
             if kind in _EXPECTED:
-                code, message = "wrong-type", f"expected {_EXPECTED[kind]}"
+                code = "wrong-type"
+                message = f"expected {_EXPECTED[kind]}"
             elif kind == "too_long":
                 message = f"at most {context.get('max_length')} are allowed"
             elif kind.startswith(("less_than", "greater_than")):
@@ -867,7 +872,8 @@ def _references(
         elif isinstance(message, EvaluationDataset):
             references = [(Kind.EVALUATION, name) for name in message.evaluations]
         for kind, name in references:
-            there, last = names_by_kind.get(kind, set()), name.rpartition("/")[2]
+            there = names_by_kind.get(kind, set())
+            last = name.rpartition("/")[2]
             if last in there:
                 continue
             hint = words.suggest(last[:100], there)

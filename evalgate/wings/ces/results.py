@@ -100,7 +100,8 @@ class Batch:
 
 def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
     """One run of one evaluation."""
-    title, evaluation = measured.evaluation.display_name, measured.evaluation
+    title = measured.evaluation.display_name
+    evaluation = measured.evaluation
     outcomes = _with_latencies(measured, batch.app)
     is_known = measured.status is not None and measured.failure is None
     return EvaluationResult(
@@ -297,7 +298,8 @@ def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
     """The percentiles of what took how long, over all sessions."""
     sessions = [measurement.turns for measurement in measured if measurement.turns]
     turns = [turn for session in sessions for turn in session]
-    tools, models = _grouped(_seconds_of(turns, "tool")), _grouped(_seconds_of(turns, "model"))
+    tools = _grouped(_seconds_of(turns, "tool"))
+    models = _grouped(_seconds_of(turns, "model"))
     return LatencyReport(
         tool_latencies=tuple(
             ToolLatency(

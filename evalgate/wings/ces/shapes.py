@@ -103,7 +103,8 @@ class ProtoEnum(enum.IntEnum):
 
 # --- scalars, as lenient as protobuf's own reader -------------------------------------------------
 
-MOST_INT, LEAST_INT = 2**31 - 1, -(2**31)
+MOST_INT = 2**31 - 1
+LEAST_INT = -(2**31)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
@@ -362,10 +363,8 @@ def _read_classes() -> dict[str, Any]:
     }
     # what a message holds stands before it
     for name, definition in definitions["messages"].items():
-        types, listed = (
-            {**_SCALARS, name: ForwardRef(name), **classes},
-            definition["fields"].items(),
-        )
+        types = {**_SCALARS, name: ForwardRef(name), **classes}
+        listed = definition["fields"].items()
         fields: dict[str, Any] = {key: _field(types[field["type"]], field) for key, field in listed}
         shape = create_model(
             name,
@@ -386,7 +385,8 @@ def _read_classes() -> dict[str, Any]:
 
 def _field(kind: Any, definition: JsonObject) -> tuple[Any, Any]:
     """The annotation of a field, and what an absent one means."""
-    default, most = definition["default"], definition.get("most")
+    default = definition["default"]
+    most = definition.get("most")
     if default == []:
         return Annotated[tuple[kind, ...], Field(max_length=most)], ()
     if default == {}:

@@ -415,7 +415,8 @@ def _rows(report: Report) -> Iterator[JsonObject]:
         for case in suite.eval_set.cases
     }
     for trial in report.run.trials:
-        suite, case = suites[trial.key.suite], cases[trial.key.case]
+        suite = suites[trial.key.suite]
+        case = cases[trial.key.case]
         transcript = report.run.transcripts.find(trial.key)
         for use in suite.criteria_of(case):
             grade = trial.grades.get(use.name)

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = (".test.json", ".evalset.json")
 OUTPUT: Final = "evalgate-report"
-PASSED, FAILED, NOT_BLOCKING, NOT_MEASURED = "passed", "failed", "not_blocking", "not_measured"
+PASSED = "passed"
+FAILED = "failed"
+NOT_BLOCKING = "not_blocking"
+NOT_MEASURED = "not_measured"
 
 
 class NotMeasuredError(Exception):
@@ -263,7 +266,9 @@ class EvaluationFile(pytest.File):
             return
         for case in suite.eval_set.cases:
             item: EvaluationCase = EvaluationCase.from_parent(self, name=case.case_id)
-            item.suite, item.case_id, item.evaluations = suite.key, case.case_id, self.evaluations
+            item.suite = suite.key
+            item.case_id = case.case_id
+            item.evaluations = self.evaluations
             yield item
 
 

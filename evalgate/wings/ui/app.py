@@ -200,13 +200,17 @@ class Pages:
         return EventSourceResponse(self._snapshots(request), headers=_headers(NOTHING))
 
     async def _snapshots(self, request: Request) -> AsyncIterator[dict[str, str]]:
-        serial, number, trials = -1, 0, 0
+        serial = -1
+        number = 0
+        trials = 0
         while not await request.is_disconnected():
             if self._space.running.serial != serial:
                 snapshot = self._space.running.snapshot(trials)
                 if snapshot["number"] != number:  # another run: its trials from the first on
                     snapshot = self._space.running.snapshot()
-                serial, number, trials = snapshot["serial"], snapshot["number"], snapshot["next"]
+                serial = snapshot["serial"]
+                number = snapshot["number"]
+                trials = snapshot["next"]
                 yield {"data": json.dumps(_finite(snapshot))}
             await asyncio.sleep(TELL_EVERY_S)
 

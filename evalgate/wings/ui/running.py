@@ -79,7 +79,8 @@ class Running:
     def stop(self) -> None:
         """Stop it as Ctrl-C does: what was measured is kept, and continued by the next run."""
         with self._lock:
-            child, self._about["stopping"] = self._child, self._child is not None
+            child = self._child
+            self._about["stopping"] = self._child is not None
             self.serial += 1
         if child is not None:
             child.end(grace_s=STOP_S)
@@ -138,7 +139,8 @@ class Running:
 
     def _ended(self, ended: Ended) -> None:
         with self._lock:
-            child, self._child = self._child, None
+            child = self._child
+            self._child = None
             # before it could tell anything
             if self._about.get("stopping") and "verdict" not in self._about:
                 self._about["verdict"] = STOPPED

@@ -276,7 +276,8 @@ class Workspace:
 
     def end_chat(self) -> JsonObject:
         """End the session, if any."""
-        chat, self._chat = self._chat, None
+        chat = self._chat
+        self._chat = None
         if chat is not None:
             chat.close()
         return {"chat": None}

@@ -26,7 +26,8 @@ from evalgate.wings.ces.mcp import resources
 
 MOST_RUNS: Final = 100
 """Of one evaluation, in one operation."""
-MOST_WAITING, MOST_KEPT = 100, 1000
+MOST_WAITING = 100
+MOST_KEPT = 1000
 """Operations that are not over, and that are remembered."""
 _CODES: Final = {
     ExitCode.CONFIG: "FAILED_PRECONDITION",
@@ -92,7 +93,8 @@ class Operations:
     """The runs of this process, below a root."""
 
     def __init__(self, root: Path, *, environ: Environ = os.environ) -> None:
-        self._root, self._environ = root, environ
+        self._root = root
+        self._environ = environ
         self._operations: dict[str, Operation] = {}
         self._queue: queue.SimpleQueue[Operation] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None

@@ -41,7 +41,8 @@ COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECT
 WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
 RUNS: Final = f"{kept.FOLDER}/ces"
 """Where runs that were started here keep what they gave."""
-PAGE, MOST_PAGE = 50, 1000
+PAGE = 50
+MOST_PAGE = 1000
 LOCK_SECONDS: Final = 30.0
 ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
 _PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
@@ -72,7 +73,9 @@ class Resources:
     ) -> None:
         """`app`: the app of resources that are written without a name."""
         self.root = root.resolve()
-        self._app, self._read_only, self._no_relaxing = app, read_only, no_relaxing
+        self._app = app
+        self._read_only = read_only
+        self._no_relaxing = no_relaxing
         digest = hashlib.sha256(str(self.root).encode()).hexdigest()[:16]
         folder = Path(platformdirs.user_cache_dir("evalgate")) / "locks"
         folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +89,8 @@ class Resources:
         """One page of the resources of a kind, by name, and the token of the next one."""
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
-        start, size = int(page_token or 0), min(page_size or PAGE, MOST_PAGE)
+        start = int(page_token or 0)
+        size = min(page_size or PAGE, MOST_PAGE)
         resources = sorted(self.library().of(kind), key=self.name_of)
         if parent:
             resources = [
@@ -149,7 +153,9 @@ class Resources:
             self.insist_writable()
         if not isinstance(body, dict) or not isinstance(body.get("name"), str):
             raise _invalid("name", "the name of the resource is missing")
-        request, name, etag = dict(body), body["name"], body.get("etag")
+        request = dict(body)
+        name = body["name"]
+        etag = body.get("etag")
         shape = read.RESOURCES[kind]
         content = self._body(request, kind, is_partial=True)
         paths = edit.mask_of(mask, request, shape)
@@ -587,7 +593,8 @@ class EvalCases:
             stored_case = self._find(file, eval_id)
             _check_etag(etag, stored_case.raw, "case")
             new = _updated(stored_case.raw, body, fields)
-            old_case, new_case = _canonical(stored_case.raw), _canonical(new)
+            old_case = _canonical(stored_case.raw)
+            new_case = _canonical(new)
             changes = tuple(compare.changes(old_case, new_case))
             relaxed = tuple(case_relaxations(changes))
             text = self._spliced(stored_case, new, new_case) if changes else stored_case.source.text
@@ -598,7 +605,8 @@ class EvalCases:
                         rewrite.save(stored_case.source, text)
                     except EvalgateError as error:
                         raise Refused("ABORTED", error.message) from error
-        view, diff = _view(file, eval_id, new), _difference(stored_case.source.text, text, file)
+        view = _view(file, eval_id, new)
+        diff = _difference(stored_case.source.text, text, file)
         return Done(resource=view, changes=changes, relaxations=relaxed, diff=diff)
 
     # --- how -------------------------------------------------------------------------------------
@@ -652,7 +660,9 @@ class EvalCases:
             is_wanted = _canonical(new_document[key][at]) == canonical_case
             old_document[key][at] = new_document[key][at] = None
         except (ValueError, LookupError, TypeError, Refused):
-            is_wanted, old_document, new_document = False, 0, 1
+            is_wanted = False
+            old_document = 0
+            new_document = 1
         if not is_wanted or old_document != new_document:
             message = f"{stored_case.file} cannot be changed in place: write keys as the file does, or edit it by hand"
             raise Refused("FAILED_PRECONDITION", message)
@@ -714,7 +724,8 @@ def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[Relaxation]:
     additions. A first expectation does not count."""
     for change in changes:
         keys = [step for step in change.path if isinstance(step, str)]
-        is_item, field_path = isinstance(change.path[-1], int), ".".join(keys)
+        is_item = isinstance(change.path[-1], int)
+        field_path = ".".join(keys)
         is_new = (
             change.old is MISSING
             and not is_item

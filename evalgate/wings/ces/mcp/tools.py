@@ -120,7 +120,8 @@ def _drop_unused(schema: JsonObject) -> None:
     """Leave out the definitions that nothing refers to any more."""
     definitions: JsonObject = schema.get("$defs", {})
     top = {key: value for key, value in schema.items() if key != "$defs"}
-    used, pending = set[str](), [json.dumps(top)]
+    used = set[str]()
+    pending = [json.dumps(top)]
     while pending:
         text = pending.pop()
         for name in definitions.keys() - used:
@@ -305,7 +306,8 @@ def _deleter(kind: Kind, one: str) -> Tool:
 
 def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
     shape = read.RESOURCES[kind]
-    key, noun = to_camel(one), one.replace("_", " ")
+    key = to_camel(one)
+    noun = one.replace("_", " ")
     gives = schema_of(shape, writable=False)
     description = f"The {noun}, with its `name`; an `etag` guards against changes of others."
     takes_update = _with(key, shape, description, (key,), updateMask=_MASK)

@@ -117,7 +117,8 @@ class FrameworkSession(ABC):
             fields["model_version"] = model
         pending_answer = {"author": author, "text": text, "calls": calls, "told": fields}
         with self._lock:
-            previous_answer, self._held = self._held, pending_answer
+            previous_answer = self._held
+            self._held = pending_answer
         self._tell(previous_answer)
 
     @contextmanager
@@ -145,7 +146,8 @@ class FrameworkSession(ABC):
             number = number or f"call-{self._issued}"
             pending_answer: Message = {}
             if not late:
-                pending_answer, self._held = self._held, {}
+                pending_answer = self._held
+                self._held = {}
         call = {"function_call": {"id": number, "name": name, "args": pipe.plain(dict(args or {}))}}
         parts = [{"text": pending_answer["text"]}, call] if pending_answer.get("text") else [call]
         self._event(
@@ -188,7 +190,8 @@ class FrameworkSession(ABC):
             return result
 
     def _answered(self, answer: str) -> None:
-        pending_answer, self._held = self._held, {}
+        pending_answer = self._held
+        self._held = {}
         if pending_answer.get("text") and pending_answer["text"].strip() != answer.strip():
             self._tell(pending_answer)
             pending_answer = {}

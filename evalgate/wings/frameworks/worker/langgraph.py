@@ -38,7 +38,8 @@ class Session(FrameworkSession):
         from langchain_core.messages import HumanMessage
         from langgraph.types import Command
 
-        key, output = str(self.options["input"]), str(self.options["output"])
+        key = str(self.options["input"])
+        output = str(self.options["output"])
         graph_input = {**self._first, key: [HumanMessage(text)] if key == "messages" else text}
         config = {
             "configurable": {"thread_id": self.session_id, "user_id": self.user_id},
@@ -182,7 +183,8 @@ def tell_of_tools() -> None:
 
     if getattr(BaseTool.run, "tells", False):
         return
-    run, arun = BaseTool.run, BaseTool.arun
+    run = BaseTool.run
+    arun = BaseTool.arun
 
     @wraps(run)
     def telling(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
@@ -203,7 +205,8 @@ def tell_of_tools() -> None:
             CALL.reset(token)
 
     telling.tells = True  # type: ignore[attr-defined]  # marks it
-    BaseTool.run, BaseTool.arun = telling, telling_async
+    BaseTool.run = telling
+    BaseTool.arun = telling_async
 
 
 def _guard(kind: type) -> None:
@@ -280,7 +283,9 @@ def _as_returned(tool: Any, result: Any, session: Session) -> Any:
 class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
-    package, low, high = "langgraph", "0.6", "2"
+    package = "langgraph"
+    low = "0.6"
+    high = "2"
     session = Session
 
     def is_agent(self, candidate: Any) -> bool:

@@ -180,7 +180,9 @@ async def _error_answer(tool: Any, ctx: Any, error: Exception) -> Any:
 class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
-    package, low, high = "openai-agents", "0.10", "1"
+    package = "openai-agents"
+    low = "0.10"
+    high = "1"
     session = Session
 
     def is_agent(self, candidate: Any) -> bool:

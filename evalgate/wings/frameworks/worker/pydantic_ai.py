@@ -147,7 +147,9 @@ def _wrap_call_tool(real: Any) -> Any:
 class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
-    package, low, high = "pydantic-ai-slim", "1", "3"
+    package = "pydantic-ai-slim"
+    low = "1"
+    high = "3"
     session = Session
 
     def is_agent(self, candidate: Any) -> bool:

@@ -200,7 +200,9 @@ class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost. An agent that is one object for all holds one conversation at a
     time."""
 
-    package, low, high = "smolagents", "1.20", "2"
+    package = "smolagents"
+    low = "1.20"
+    high = "2"
     session = Session
 
     def __init__(self) -> None:
