@@ -263,7 +263,7 @@ GAMES = {
         play=lambda repo: (repo.gate_file(budget="tokens=3000"), hungry(900)(repo))[0],
         code=3,
         wrong=(),
-        said="runs that took the base",
+        said="that took the base",
     ),
     "a suite is advisory": Game(
         play=rules(suites=[{"match": ["desk*"], "severity": "advisory"}]),
