@@ -189,7 +189,10 @@ def main() -> None:
     given = parser.parse_args()
     given.into.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as started:
-        browser = started.chromium.launch(**chromium.launch_options())
+        options = chromium.launch_options()
+        if Path("/etc/fonts/fonts.conf").exists():  # the package's own fonts have no arrow
+            options.get("env", {}).pop("FONTCONFIG_FILE", None)
+        browser = started.chromium.launch(**options)
         for name, scene in ({} if given.files else PICTURES).items():
             draw(browser, scene, ROOT / "docs" / "images" / name)
         for file in given.files:
