@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import Any
 
 from . import description, errors, modules, server, tools, trace
+from .stops import STOPS
 from .tools import SessionTools
 
 Message = dict[str, Any]
@@ -572,7 +573,7 @@ class AdkSession:
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
         """Run one turn; every event and every record goes to `emit` as it comes.
 
-        Raises the agent's errors, and errors.ModelAnsweredError if a model's error is the last
+        Raises the agent's errors, and errors.ModelAnsweredError if a model's outage is the last
         event."""
         from google.genai import types
 
@@ -601,7 +602,7 @@ class AdkSession:
             if watch.trace is not None:
                 watch.trace.event(event, at=at)
             emit({**_event(event), "at": at})
-        if failed is not None:
+        if failed is not None and errors.name_of_code(failed.error_code) not in STOPS:
             raise errors.ModelAnsweredError(failed.error_code, failed.error_message)
         answer: Message = {"timings": watch.timings(), "invocation_id": invocation_id}
         agents = watch.agents(authors)
@@ -648,6 +649,9 @@ def _event(event: Any) -> Message:
             fields[name] = trace.dumped(getattr(event, name))
     if getattr(event, "model_version", None):  # since google-adk 1.18
         fields["model_version"] = event.model_version
+    if getattr(event, "error_code", None):
+        fields["error_code"] = errors.name_of_code(event.error_code)
+        fields["error_message"] = str(event.error_message or "")
     return fields
 
 

@@ -147,7 +147,7 @@ FAULTS = [
     (["raise httpx"], "unreachable", None, "no route to host"),
     (["raise refused"], "unreachable", None, "connection refused"),
     # an answer that is an error
-    (["error SAFETY blocked"], "model_error", None, "SAFETY: blocked"),
+    (["error UNKNOWN_ERROR odd"], "model_error", None, "UNKNOWN_ERROR: odd"),
     (["error RESOURCE_EXHAUSTED quota"], "rate_limited", 429, "quota"),
     (["error 503 overloaded"], "unreachable", 503, "overloaded"),
     # a tool leaves
@@ -168,6 +168,14 @@ def test_a_fault_ends_its_turn_and_nothing_else(
     events, unharmed = full.end_turn(other)
     assert (texts(events), unharmed["type"]) == (["unharmed"], "turn_end")
     full.end(other)
+
+
+@pytest.mark.parametrize("code", ["SAFETY", "RECITATION", "MAX_TOKENS", "MALFORMED_FUNCTION_CALL"])
+def test_a_models_stop_code_is_its_answer(full, code: str) -> None:
+    events, ended = full.ask(f"error {code} blocked")
+    assert ended["type"] == "turn_end", ended
+    assert [event.get("error_code") for event in events] == [code]
+    assert events[-1]["error_message"] == "blocked"
 
 
 def test_a_fault_shows_the_users_lines(full) -> None:
