@@ -32,5 +32,6 @@ SPEC = CriterionSpec(
     summary="share of turns that the model refused to answer",
     options=NoOptions,
     build=lambda _options, _use, _services: grade,
+    either_way=True,
     is_beyond_adk=True,
 )
