@@ -860,7 +860,10 @@ def workflow_with_human_input() -> Any:
     def ask(node_input: Any) -> RequestInput:
         return RequestInput(interrupt_id="ask", message="Go on?")
 
-    return Workflow(name="root", edges=[("START", node_one, ask, node_two)])
+    def tell(node_input: Any) -> Event:
+        return Event(author="root", content=content(f"it was {node_input}"))
+
+    return Workflow(name="root", edges=[("START", node_one, ask, tell)])
 
 
 @kind()
