@@ -71,6 +71,7 @@ def test_config() -> dict[str, Any]:
                 "required": ["name"],
             },
             "description": {"type": "string"},
+            "metric_info": {"type": "object", "description": "Its interval is the scale."},
         },
         "required": ["code_config"],
     }

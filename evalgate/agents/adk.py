@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -39,6 +39,10 @@ class AdkOptions(PythonOptions):
     app_name: str | None = Field(
         default=None, description="App name for cases that do not set one."
     )
+    approve: Literal["always", "never"] | None = Field(
+        default=None,
+        description="Answer to confirmations and yes-or-no inputs that ADK asks the user for.",
+    )
 
 
 class AdkDriver(AgentDriver):
@@ -60,6 +64,7 @@ class AdkDriver(AgentDriver):
             "threads": shared,
         }
         hello |= {"trace": True} if setting.trace else {}
+        hello |= {"approve": options.approve} if options.approve else {}
 
         def launch(kind: str) -> Launch:
             return python_process.find_launch(

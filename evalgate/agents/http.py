@@ -46,6 +46,7 @@ from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
 from evalgate.values import Environ, Json
+from evalgate.worker.stops import STOPS
 
 if TYPE_CHECKING:  # only a mapped endpoint needs it
     from jmespath.parser import ParsedResult
@@ -170,13 +171,11 @@ class AdkServerConversation:
             body["state_delta"] = dict(setup.state)
         answer = self._client.ask("POST", f"{self._url}/run", body)
         events = self._events(answer)
-        for event, raw in zip(events, answer, strict=True):
-            if event.error_code and event.content is None:
-                reason = raw.get("errorMessage") or raw.get("error_message")
-                message = f"the model answered with error {event.error_code}" + (
-                    f": {reason}" if reason else ""
-                )
-                kind = _MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR)
+        for event in events:
+            code = event.error_code
+            if code and code not in STOPS and event.content is None:
+                message = f"the model answered with error {event.noun().error}"
+                kind = _MODEL_KINDS.get(code.upper(), FailureKind.MODEL_ERROR)
                 raise self._client.failed(kind, message)
         invocation = adk_shapes.turn_of_steps(
             user_content,

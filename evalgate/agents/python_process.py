@@ -76,12 +76,15 @@ def run_metric(
 
 
 def grade_of(result: MetricResult, *, code: str) -> Grade:
-    """The grade for a metric's answer; a status without a score gives no score."""
+    """The grade for a metric's answer. One that says NOT_EVALUATED and no score abstains."""
     if result.error is not None:
         return failed(code, result.error)
     score = result.score
     turns = tuple(result.turns)
     reason = ""
+    if score is None and result.status == "not_evaluated":
+        message = f"the metric {code} returned NOT_EVALUATED"
+        return NotEvaluated(reason=Reason.ABSTAINED, message=message, turns=turns)
     if score is None:
         reason = "reported that it could not evaluate"
     elif not math.isfinite(score):

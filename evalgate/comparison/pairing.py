@@ -87,9 +87,18 @@ def measured_values(values: Iterable[float | None]) -> tuple[float, ...]:
 
 
 def pattern_of(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Pattern:
-    """Which of the deciding criteria the trial passes."""
+    """Which of the deciding criteria the trial passes. One that abstained passes if another
+    does."""
     values = [(use, value_of(trial, use.name)) for use in uses]
-    return tuple(None if value is None else threshold.reaches(value, use) for use, value in values)
+    pattern = tuple(
+        None if value is None else threshold.reaches(value, use) for use, value in values
+    )
+    if True not in pattern:
+        return pattern
+    return tuple(
+        part if part is not None or not threshold.abstains(trial.grades.get(use.name)) else True
+        for part, use in zip(pattern, uses, strict=True)
+    )
 
 
 UNRECORDED = frozenset({FailureKind.NO_RECORDING, FailureKind.TOOL_UNMATCHED})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
+from itertools import zip_longest
 
 from evalgate.model import (
     CaseKey,
@@ -163,7 +164,8 @@ def judge_case(
 def _is_broken(trials: Sequence[GradedTrial], verdicts: Iterable[CriterionVerdict]) -> bool:
     """True if a run failed, or has no score by a criterion that decides."""
     names = [verdict.name for verdict in verdicts if verdict.kind is not None]
-    scored = all(isinstance(trial.grades.get(name), Score) for trial in trials for name in names)
+    grades = [trial.grades.get(name) for trial in trials for name in names]
+    scored = all(isinstance(grade, Score) or abstains(grade) for grade in grades)
     return not scored or any(trial.failure is not None for trial in trials)
 
 
@@ -189,6 +191,11 @@ def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:
     return any(value is not None and not reaches(value, use) for value in verdict.values)
 
 
+def abstains(grade: Grade | None) -> bool:
+    """True if a custom metric said that it does not judge this run."""
+    return isinstance(grade, NotEvaluated) and grade.reason is Reason.ABSTAINED
+
+
 def judge_criterion(
     use: CriterionUse, grades: Sequence[Grade | None], *, repeats: int
 ) -> CriterionVerdict:
@@ -196,17 +203,28 @@ def judge_criterion(
 
     With repeats missing, the criterion is not measured, unless even the best possible scores in
     their place would leave the mean below the threshold: then it has failed whatever they would
-    have been. A criterion on the test itself that misses its threshold leaves the case not
+    have been. Runs in which it abstained do not count; it decides nothing if it abstained in all of
+    them. A criterion on the test itself that misses its threshold leaves the case not
     measured: the test was broken, and nothing is known of the agent."""
     values = tuple(grade.value if isinstance(grade, Score) else None for grade in grades)
     values += (None,) * (repeats - len(values))
-    missing = next((grade for grade in grades if isinstance(grade, NotEvaluated)), None)
+    pairs = zip_longest(values, grades)
+    judged = [value for value, grade in pairs if not abstains(grade)]
+    has_abstained = bool(values) and not judged
+    missing = next(
+        (
+            grade
+            for grade in grades
+            if isinstance(grade, NotEvaluated) and abstains(grade) is has_abstained
+        ),
+        None,
+    )
     scored = [value for value in values if value is not None]
     # rounded once: a running sum, and fmean too, can miss a threshold by float dust (0.7, 0.8, 0.9
     # against 0.8)
     mean = (mean_of(scored) if len(scored) > 1 else scored[0]) if scored else None
     reason, message = (missing.reason, missing.message) if missing else (None, "")
-    if use.informational or use.threshold is None:
+    if use.informational or use.threshold is None or has_abstained:
         return CriterionVerdict(
             name=use.name,
             kind=None,
@@ -216,7 +234,7 @@ def judge_criterion(
             reason=reason,
             message=message,
         )
-    kind = _kind(use, values=values, mean=mean)
+    kind = _kind(use, values=judged, mean=mean)
     if kind is VerdictKind.NOT_MEASURED and missing is None:
         reason = Reason.SKIPPED
         message = phrase("criterion_did_not_run")

@@ -59,7 +59,7 @@ class CriterionSpec:
 
     `options`: shape of the object form without its threshold (unknown keys are refused). `summary`:
     one line for reports and docs. `build(options, use, services)` makes the criterion. `verdicts`:
-    None if no judge model says yes or no."""
+    None if no judge model says yes or no. `either_way`: either end may be good."""
 
     name: str
     summary: str
@@ -69,6 +69,7 @@ class CriterionSpec:
     needs: frozenset[Need] = frozenset()
     informational: bool = False
     lower_is_better: bool = False
+    either_way: bool = False
     is_beyond_adk: bool = False
     verdicts: Verdicts | None = None
 
@@ -76,4 +77,5 @@ class CriterionSpec:
 def with_facts(use: CriterionUse, spec: CriterionSpec) -> CriterionUse:
     """The use with what its row says of it, so that nobody asks the table again."""
     version = "" if spec.verdicts is None else spec.verdicts.prompt_version
-    return replace(use, scale=spec.scale, needs=spec.needs, prompt_version=version)
+    scale = spec.scale if use.code is None else use.scale  # a custom metric's own
+    return replace(use, scale=scale, needs=spec.needs, prompt_version=version)

@@ -28,6 +28,7 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import Deviations
 from evalgate.model.shapes import Wire
+from evalgate.worker.approval import QUESTIONS
 
 
 class MatchType(enum.StrEnum):
@@ -105,7 +106,8 @@ def grade(evidence: TrialView, *, options: Options, same: Same, deviations: Devi
         if actual.events is None and deviations.steps_unrecorded:
             values.append(None)
             continue
-        problem = _difference(actual, expected, options, same)
+        questions = QUESTIONS if deviations.framework_calls else frozenset()
+        problem = _difference(actual, expected, options, same, ignored=questions)
         values.append(0.0 if problem else 1.0)
         if problem:
             findings.append(Finding(text=problem, turn=number))
@@ -139,12 +141,21 @@ def _same_call(options: Options, deviations: Deviations) -> Same:
     return lambda actual, expected: actual.name == expected.name and actual.args == expected.args
 
 
-def _difference(actual: Invocation, expected: Invocation, options: Options, same: Same) -> str:
-    """The first thing that is not as expected, in words; empty if the calls match."""
-    actual_calls = actual.tool_calls
-    expected_calls = expected.tool_calls
-
-    for call in actual_calls if options.forbidden_tools else ():
+def _difference(
+    actual: Invocation,
+    expected: Invocation,
+    options: Options,
+    same: Same,
+    *,
+    ignored: frozenset[str],
+) -> str:
+    """The first thing that is not as expected, in words; empty if the calls match. `ignored`: names
+    of calls that count on neither side."""
+    actual_calls, expected_calls = (
+        tuple(call for call in turn.tool_calls if call.name not in ignored)
+        for turn in (actual, expected)
+    )
+    for call in actual.tool_calls if options.forbidden_tools else ():
         if json_match.matches_any(call.name, options.forbidden_tools):
             return f"forbidden: {_call_text(call)}"
     match options.match_type:

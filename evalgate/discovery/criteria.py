@@ -28,6 +28,7 @@ from evalgate.model import (
     ConfigOrigin,
     CriteriaSource,
     CriterionUse,
+    Scale,
     SimulatorUse,
     Suite,
     shapes,
@@ -111,7 +112,8 @@ def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, li
     )
     if not checked_use.informational:
         problems.extend(_threshold_problems(checked_use, spec))
-    if use.lower_is_better and not spec.lower_is_better and spec.scale.highest is not None:
+    is_turned = use.lower_is_better and not (spec.lower_is_better or spec.either_way)
+    if is_turned and spec.scale.highest is not None:
         message = f"`{use.name}` is best at {spec.scale.highest:g}; with `lower_is_better` the worst answers pass"
         hint = "Remove `lower_is_better`: it is for cost-like custom metrics. ADK ignores it."
         problems.append(errors.warning("scale-turned-round", message, use.place, hint))
@@ -119,7 +121,7 @@ def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, li
 
 
 def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> list[Problem]:
-    """`spec` None: a custom metric, which has no scale."""
+    """`spec` None: a custom metric, which has the scale of its `metric_info`, if any."""
     threshold = use.threshold
     if threshold is None:
         message = f"`{use.name}` has no threshold"
@@ -133,28 +135,27 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> list[P
                 use.place,
             )
         ]
-    if spec is None:
-        return []
-    lowest = -math.inf if spec.scale.lowest is None else spec.scale.lowest
-    highest = math.inf if spec.scale.highest is None else spec.scale.highest
+    scale = use.scale if spec is None else spec.scale
+    lowest = -math.inf if scale.lowest is None else scale.lowest
+    highest = math.inf if scale.highest is None else scale.highest
     always = highest if use.lower_is_better else lowest
     if threshold == always and math.isfinite(always):
         message = f"`{use.name}`: every score passes a threshold of {threshold:g}"
-        hint = f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} always passes."
+        hint = f"The criterion scores {_scale_text(scale)}; a threshold of {threshold:g} always passes."
         return [errors.warning("threshold-always-passes", message, use.place, hint)]
     if lowest <= threshold <= highest and not math.isinf(threshold):
         return []
     unreachable = threshold < lowest if use.lower_is_better else threshold > highest
     effect = "no score can reach it" if unreachable else "every score passes it"
-    message = f"`{use.name}`: the threshold is {threshold:g}, the criterion scores {_scale(spec)}: {effect}"
+    message = f"`{use.name}`: the threshold is {threshold:g}, the criterion scores {_scale_text(scale)}: {effect}"
     # on a scale of 10 or 100, instead of up to 1
     is_share = highest == 1 and 2 <= threshold <= 100
     hint = f"Did you mean {threshold / (10 if threshold <= 10 else 100):g}?" if is_share else ""
     return [errors.error("threshold-out-of-range", message, use.place, hint)]
 
 
-def _scale(spec: CriterionSpec) -> str:
-    match (spec.scale.lowest, spec.scale.highest):
+def _scale_text(scale: Scale) -> str:
+    match (scale.lowest, scale.highest):
         case (None, None):
             return "without bounds"
         case (lowest, None):

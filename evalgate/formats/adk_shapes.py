@@ -62,8 +62,9 @@ def turn_of_steps(
     """One turn as ADK's EvaluationGenerator would record it.
 
     The answer is the last final event with parts, one with text preferred. Steps are the events of
-    anyone but the user that carry a text, call, response, inline data or grounding; the answer
-    stays among them without its content (it would count twice), unless it also calls a tool."""
+    anyone but the user that carry a text, call, response, inline data or grounding, or a model's
+    error (whose tokens ADK does not count). The answer stays among them without its content (it
+    would count twice), unless it also calls a tool."""
     agent_events = [event for event in events if (event.author or "agent").lower() != "user"]
     final_events = [
         event
@@ -85,6 +86,15 @@ def turn_of_steps(
             if event is answer and not any(isinstance(part, ToolCall) for part in parts):
                 fields["content"] = None
             steps.append(Event(**fields))
+        elif event.error_code:
+            steps.append(
+                Event(
+                    author=event.author,
+                    error_code=event.error_code,
+                    error_message=event.error_message,
+                    at=event.at,
+                )
+            )
     return Invocation(
         user_content=user_content,
         final_response=answer.content if answer else None,
@@ -247,6 +257,8 @@ class EventWire(Wire):
     grounding_metadata: JsonObject | None = None
     usage_metadata: UsageWire | None = None
     model_version: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
 
     def noun(self) -> Event:
         """The event."""
@@ -260,6 +272,8 @@ class EventWire(Wire):
             "usage": self.usage_metadata.noun() if self.usage_metadata else None,
             "model_version": self.model_version,
             "grounding": self.grounding_metadata,
+            "error_code": self.error_code or "",
+            "error_message": self.error_message or "",
         }
 
 
@@ -399,7 +413,6 @@ class SessionEventWire(EventWire):
     author: Annotated[str, BeforeValidator(lambda author: "" if author is None else author)] = ""
     invocation_id: str | None = None
     partial: bool | None = None
-    error_code: str | None = None
     long_running_tool_ids: list[str] | None = None
     actions: JsonObject | None = None
 
@@ -654,6 +667,8 @@ def event_json(event: Event) -> JsonObject:
         usage_metadata=usage
         and _present_fields(**{adk_name: getattr(usage, name) for adk_name, name in USAGE.items()}),
         model_version=event.model_version,
+        error_code=event.error_code or None,
+        error_message=event.error_message or None,
     )
 
 

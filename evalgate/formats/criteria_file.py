@@ -253,6 +253,7 @@ def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[Cr
     """The criteria that were understood. `fields`: by ADK's name, as the file spells it and its
     value."""
     codes = _codes(fields, problems)
+    scales = _scales(fields, problems)
     key, raw = fields.get("criteria", ("criteria", {}))
     if not isinstance(raw, dict):
         hint = 'write `"criteria": {"tool_trajectory_avg_score": 1.0}`'
@@ -260,7 +261,8 @@ def _uses(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> tuple[Cr
         problems.error("criteria-not-an-object", message, path=(key,), hint=hint)
         raw = {}
     candidates = [
-        _use(name, value, codes.get(name), (key, name), problems) for name, value in raw.items()
+        _use(name, value, codes.get(name), (key, name), problems, scale=scales.get(name, OPEN))
+        for name, value in raw.items()
     ]
     uses = tuple(use for use in candidates if use is not None)
     for name in codes.keys() - {use.name for use in uses}:
@@ -320,6 +322,32 @@ def _codes(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[st
     return codes
 
 
+def _scales(fields: Mapping[str, tuple[str, Any]], problems: Problems) -> dict[str, Scale]:
+    """The scale of each custom metric whose `metric_info` has an interval."""
+    key, raw = fields.get("custom_metrics", ("custom_metrics", None))
+    scales: dict[str, Scale] = {}
+    for name, metric in raw.items() if isinstance(raw, dict) else ():
+        interval = metric
+        for member in ("metric_info", "metric_value_info", "interval"):
+            interval = _member(interval, member)
+        if interval is None:
+            continue
+        ends = [_member(interval, member) for member in ("min_value", "max_value")]
+        if any(type(end) not in (int, float) for end in ends) or not ends[0] < ends[1]:
+            hint = 'write `"interval": {"min_value": 0.0, "max_value": 1.0}`'
+            message = "the interval of `metric_info` needs two numbers, the smaller one first"
+            problems.error("wrong-value", message, path=(key, name), hint=hint)
+        else:
+            scales[name] = Scale(lowest=float(ends[0]), highest=float(ends[1]))
+    return scales
+
+
+def _member(parent: Any, name: str) -> Any:
+    """A member of an object, in either spelling; None if it is absent."""
+    members = parent.items() if isinstance(parent, dict) else ()
+    return next((value for key, value in members if shapes.field(key) == name), None)
+
+
 def _code(metric: Any, path: Path, problems: Problems) -> str | None:
     hint = 'write `"code_config": {"name": "package.module.function"}`'
     if not isinstance(metric, dict):
@@ -353,7 +381,7 @@ def _code(metric: Any, path: Path, problems: Problems) -> str | None:
 
 
 def _use(
-    name: str, raw: Any, code: str | None, path: Path, problems: Problems
+    name: str, raw: Any, code: str | None, path: Path, problems: Problems, *, scale: Scale
 ) -> CriterionUse | None:
     """The criterion as configured, its options in snake_case at the top level; None if it cannot be
     read."""
@@ -395,7 +423,7 @@ def _use(
         options=options,
         **flags,
         code=code,
-        scale=Scale() if code is None else OPEN,
+        scale=Scale() if code is None else scale,
         place=problems.place_of(path),
     )
 

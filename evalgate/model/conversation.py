@@ -67,7 +67,9 @@ class Usage:
 
 @frozen_dataclass
 class Event:
-    """One step of an agent within an invocation; `at`: seconds since it began, if known."""
+    """One step of an agent within an invocation; `at`: seconds since it began, if known.
+
+    `error_code`, `error_message`: why a model gave no content."""
 
     author: str
     content: Content | None = None
@@ -75,6 +77,13 @@ class Event:
     model_version: str | None = None
     grounding: Json | None = None
     at: float | None = field(default=None, compare=False)
+    error_code: str = ""
+    error_message: str = ""
+
+    @property
+    def error(self) -> str:
+        """`SAFETY: blocked`; empty if there is none."""
+        return f"{self.error_code}: {self.error_message}" if self.error_message else self.error_code
 
 
 @frozen_dataclass
@@ -144,6 +153,14 @@ class Invocation:
     trace: tuple[Json, ...] = field(default=(), compare=False)
     model_calls: tuple[tuple[Usage, str], ...] = field(default=(), compare=False)
     state: Json | None = None
+
+    @property
+    def stop(self) -> Event | None:
+        """The event of the model's error that stands in place of an answer; None if the agent
+        answered or no model reported an error."""
+        if self.final_response is not None and self.final_response.parts:
+            return None
+        return next((event for event in reversed(self.events or ()) if event.error_code), None)
 
     @property
     def event_calls(self) -> tuple[tuple[Usage, str], ...]:

@@ -17,6 +17,7 @@ class Deviations:
 
     # computed scores
     null_args: bool = True  # a call without arguments differs from one with `{}`
+    framework_calls: bool = True  # calls by which the framework asks the user count
     # a turn without recorded steps has no calls (also steps-unrecorded-judged)
     steps_unrecorded: bool = True
     # thoughts count, no reference is 0.0, floats (thoughts, reference-without-words, ...)

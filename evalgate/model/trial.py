@@ -194,6 +194,7 @@ class Reason(enum.StrEnum):
     # the evidence lacks what the criterion measures (no usage, no timings)
     NOTHING_RECORDED = "nothing_recorded"
     TURNS_MISSING = "turns_missing"  # the agent gave fewer or more turns than the case has
+    ABSTAINED = "abstained"  # a custom metric said so: it does not decide this case, as in ADK
     CRITERION_FAILED = "criterion_failed"  # the criterion itself raised or answered nonsense
     # the judge gave no reply: out of reach, refused, budget spent
     JUDGE_UNAVAILABLE = "judge_unavailable"

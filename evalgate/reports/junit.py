@@ -308,5 +308,7 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
         yield f"  expected: {plain.clip(turn.expected_answer, TEXT_LIMIT)}"
     if turn.actual_answer is not None:
         yield f"  actual:   {plain.clip(turn.actual_answer, TEXT_LIMIT)}"
+    elif turn.model_error:
+        yield f"  actual:   {turn.model_error}"
     elif turn.has_no_final_answer:
         yield f"  actual:   {phrase('unmarked')}"

@@ -416,7 +416,9 @@ def _turn(turn: Invocation) -> JsonObject:
     ]
     if turn.events is not None:
         document["events"] = [_event(event) for event in turn.events]
-        if answer is None and any(turns.answer_text(event.content) for event in turn.events):
+        if turn.stop is not None:
+            document["note"] = phrase("no_answer", turn.stop.error)
+        elif answer is None and any(turns.answer_text(event.content) for event in turn.events):
             document["note"] = phrase("no_final_answer")
     if more:
         document["more"] = more

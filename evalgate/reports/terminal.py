@@ -282,7 +282,7 @@ def _answers(turn: Turn, width: int) -> Iterator[Line]:
     elif turn.has_no_final_answer:
         yield Line(f"    {phrase('no_final_answer')}")
     else:
-        yield Line(f"    {phrase('no_answer')}")
+        yield Line(f"    {phrase('no_answer', turn.model_error)}")
 
 
 def _answer_lines(mark: str, text: str, width: int) -> Iterator[Line]:

@@ -84,6 +84,12 @@ class Turn:
         return answer_text(self.actual.final_response) if self.actual else None
 
     @property
+    def model_error(self) -> str:
+        """`SAFETY: blocked`, what the model said in place of an answer; empty if nothing."""
+        stop = self.actual.stop if self.actual else None
+        return plain.clip_end(plain.flat(stop.error), QUOTE_WIDTH) if stop else ""
+
+    @property
     def base_answer(self) -> str | None:
         """None if the base gave none, or is not shown."""
         return answer_text(self.base.final_response) if self.base else None
@@ -92,7 +98,11 @@ class Turn:
     def has_no_final_answer(self) -> bool:
         """True if the agent has no answer because none of its texts is marked as final."""
         events = (self.actual and self.actual.events) or ()
-        return self.actual_answer is None and any(answer_text(event.content) for event in events)
+        return (
+            self.actual_answer is None
+            and not self.model_error
+            and any(answer_text(event.content) for event in events)
+        )
 
     @property
     def below(self) -> tuple[TurnScore, ...]:

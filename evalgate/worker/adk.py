@@ -25,7 +25,8 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from . import description, errors, modules, server, tools, trace
+from . import approval, description, errors, modules, server, tools, trace
+from .stops import STOPS
 from .tools import SessionTools
 
 Message = dict[str, Any]
@@ -450,6 +451,7 @@ class AdkSession:
         default_app: str,
         *,
         is_traced: bool = False,
+        approve: str = "",
     ) -> None:
         from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
         from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
@@ -462,6 +464,7 @@ class AdkSession:
         self._state = start.get("state") or {}
         self._root_agent = loaded.root_agent
         self._is_traced = is_traced
+        self._approve = approve
         self._history = start.get("history") or ()
         self._tells_state = bool(start.get("states"))
         self._root = str(loaded.root_agent.name)
@@ -572,7 +575,7 @@ class AdkSession:
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
         """Run one turn; every event and every record goes to `emit` as it comes.
 
-        Raises the agent's errors, and errors.ModelAnsweredError if a model's error is the last
+        Raises the agent's errors, and errors.ModelAnsweredError if a model's outage is the last
         event."""
         from google.genai import types
 
@@ -586,9 +589,7 @@ class AdkSession:
         authors: list[str] = []
         failed: Any = None  # the last event with an error, after which nothing was said
         invocation_id = ""
-        async for event in self._runner.run_async(
-            user_id=self._user_id, session_id=self._session_id, new_message=message, **run_options()
-        ):
+        async for event in self._events(message):
             invocation_id = invocation_id or event.invocation_id
             if event.partial:
                 continue
@@ -601,7 +602,7 @@ class AdkSession:
             if watch.trace is not None:
                 watch.trace.event(event, at=at)
             emit({**_event(event), "at": at})
-        if failed is not None:
+        if failed is not None and errors.name_of_code(failed.error_code) not in STOPS:
             raise errors.ModelAnsweredError(failed.error_code, failed.error_message)
         answer: Message = {"timings": watch.timings(), "invocation_id": invocation_id}
         agents = watch.agents(authors)
@@ -612,6 +613,31 @@ class AdkSession:
         if self._tells_state:
             answer.update(await self._read_state())
         return answer
+
+    async def _events(self, message: Any) -> AsyncGenerator[Any, None]:
+        """The events of a turn. If `approve` is set, google-adk's own questions are answered, and
+        the turn goes on."""
+        from google.genai import types
+
+        for _ in range(approval.MOST_ROUNDS):
+            answers: dict[str, Any] = {}
+            async for event in self._runner.run_async(
+                user_id=self._user_id,
+                session_id=self._session_id,
+                new_message=message,
+                **run_options(),
+            ):
+                yield event
+                for call in event.get_function_calls() if self._approve else ():
+                    response = approval.answer(call, is_approved=self._approve == "always")
+                    if call.id in (event.long_running_tool_ids or ()) and response is not None:
+                        answers[call.id] = types.FunctionResponse(
+                            id=call.id, name=call.name, response=response
+                        )
+            if not answers:
+                return
+            parts = [types.Part(function_response=answer) for answer in answers.values()]
+            message = types.Content(role="user", parts=parts)
 
     async def end(self) -> Message:
         """The session's state at the end."""
@@ -648,6 +674,9 @@ def _event(event: Any) -> Message:
             fields[name] = trace.dumped(getattr(event, name))
     if getattr(event, "model_version", None):  # since google-adk 1.18
         fields["model_version"] = event.model_version
+    if getattr(event, "error_code", None):
+        fields["error_code"] = errors.name_of_code(event.error_code)
+        fields["error_message"] = str(event.error_message or "")
     return fields
 
 
@@ -730,6 +759,7 @@ class Host(server.Host):
         self._default_app = ""
         self._asking = False
         self._is_traced = False
+        self._approve = ""
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent; raises errors.LoadFailed."""
@@ -746,6 +776,7 @@ class Host(server.Host):
         tools.watch_services(loaded.root_agent)
         self._loaded = loaded
         self._is_traced = bool(options.get("trace"))
+        self._approve = str(options.get("approve") or "")
         self._plugins = instrument()
         self._default_app = options.get("app_name") or loaded.home.name.rpartition(".")[2]
         await prewarm(self._plugins)
@@ -779,7 +810,12 @@ class Host(server.Host):
             tools.ask_before_listing(self._loaded.root_agent)
             self._asking = True
         session = AdkSession(
-            self._loaded, self._plugins, start, self._default_app, is_traced=self._is_traced
+            self._loaded,
+            self._plugins,
+            start,
+            self._default_app,
+            is_traced=self._is_traced,
+            approve=self._approve,
         )
         return await session.open()
 

@@ -61,7 +61,7 @@ class ModelAnsweredError(Exception):
 
     def __init__(self, error_code: Any, error_message: Any) -> None:
         super().__init__(str(error_message or error_code))
-        name = getattr(error_code, "value", error_code)
+        name = name_of_code(error_code)
         text = f"the model answered with error {name}" + (
             f": {error_message}" if error_message else ""
         )
@@ -73,6 +73,11 @@ class ModelAnsweredError(Exception):
         }
         if code is not None:
             self.found["code"] = code
+
+
+def name_of_code(error_code: Any) -> str:
+    """The name of a model's error code, which is a text, a number or google.genai's."""
+    return str(getattr(error_code, "value", error_code))
 
 
 class ServiceDown(BaseException):

@@ -235,9 +235,9 @@ def listed(server: str) -> str:
         # all that the server tells of an exception
         ("raise oops", FailureKind.UNREACHABLE, "HTTP status 500"),
         (
-            "error SAFETY blocked it",
+            "error UNKNOWN_ERROR odd",
             FailureKind.MODEL_ERROR,
-            "the model answered with error SAFETY: blocked it",
+            "the model answered with error UNKNOWN_ERROR: odd",
         ),
         (
             "error RESOURCE_EXHAUSTED slow down",
@@ -250,6 +250,15 @@ def test_a_turn_that_fails(server: str, text: str, kind: FailureKind, words: str
     found = failure(opened(server), text)
     assert (found.kind, found.turn) == (kind, 1)
     assert words in found.message
+
+
+def test_a_models_stop_code_is_its_answer(server: str) -> None:
+    case = Case(case_id="c", session=SessionInput(app_name="adk_full"))
+    with opened(server).converse(case, KEY) as talk:
+        turn = talk.send(user("error SAFETY blocked it"))
+    assert turn.final_response is None
+    assert turn.stop is not None
+    assert turn.stop.error == "SAFETY: blocked it"
 
 
 def test_an_app_that_the_server_does_not_have(server: str) -> None:

@@ -151,7 +151,7 @@ ARGS = (
     [True, 2.0],
     {"a": None},
 )
-TOOLS = ("get_weather", "search", "transfer_to_agent", "book", "surch")
+TOOLS = ("get_weather", "search", "transfer_to_agent", "book", "surch", "adk_request_confirmation")
 
 
 def text(rng: random.Random) -> str:

@@ -163,6 +163,15 @@ def _null_args(judged: Judged) -> bool:
     )
 
 
+def _framework_calls(judged: Judged) -> bool:
+    return judged.name == TRAJECTORY and any(
+        call.name.startswith("adk_request_")
+        for pair in _turns(judged)
+        for turn in pair
+        for call in turn.tool_calls
+    )
+
+
 def _steps_unrecorded(judged: Judged) -> bool:
     concerned = judged.name in (TRAJECTORY, "tool_call_count_v1")
     return concerned and any(turn.events is None for turn in judged.evidence.actual)
@@ -208,6 +217,7 @@ def _usage_unreported(judged: Judged) -> bool:
 
 DEVIATIONS: dict[str, Callable[[Judged], bool]] = {
     "null-args": _null_args,
+    "framework-calls": _framework_calls,
     "steps-unrecorded": _steps_unrecorded,
     "thoughts": _thoughts,
     "reference-without-words": _reference_without_words,

@@ -23,6 +23,8 @@ import yaml
 from evalgate import reports
 from evalgate.config import load
 from evalgate.config.context import SilentWatcher
+from evalgate.formats import rewrite
+from evalgate.formats.eval_set import migrated
 from evalgate.gate import prepare, run as gate_run
 from evalgate.model import CriterionUse, GradedTrial, Invocation, Report, Score, Text, turns
 from evalgate.system import isolation
@@ -137,6 +139,23 @@ class AgentEvaluator:
             return call.run(num_runs, details=print_detailed_results, output_file=output_file)
 
         return _run_or_await(work)
+
+    @staticmethod
+    def migrate_eval_data_to_new_schema(
+        old_eval_data_file: str, new_eval_data_file: str, initial_session_file: str | None = None
+    ) -> None:
+        """Write a file of an old schema in the current one; each case starts from the initial
+        session, if any. Raises ValueError for an empty name, EvalgateError for a file that cannot
+        be read or is not of an old schema."""
+        if not old_eval_data_file or not new_eval_data_file:
+            raise ValueError("One of old_eval_data_file or new_eval_data_file is empty.")
+        session = None
+        if initial_session_file:
+            text = Path(initial_session_file).read_text(encoding="utf-8")
+            session = {"app_name": "", "user_id": "", **json.loads(text)}
+        source = rewrite.read(Path(old_eval_data_file), shown_as=old_eval_data_file)
+        text = migrated(source.text, file=old_eval_data_file, session=session)
+        Path(new_eval_data_file).write_text(text, encoding="utf-8")
 
 
 evaluate = AgentEvaluator.evaluate

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.integration.agents.line_client import responses, texts
+from tests.integration.agents.line_client import Message, responses, texts
 
 pytestmark = pytest.mark.integration
 
@@ -147,7 +147,7 @@ FAULTS = [
     (["raise httpx"], "unreachable", None, "no route to host"),
     (["raise refused"], "unreachable", None, "connection refused"),
     # an answer that is an error
-    (["error SAFETY blocked"], "model_error", None, "SAFETY: blocked"),
+    (["error UNKNOWN_ERROR odd"], "model_error", None, "UNKNOWN_ERROR: odd"),
     (["error RESOURCE_EXHAUSTED quota"], "rate_limited", 429, "quota"),
     (["error 503 overloaded"], "unreachable", 503, "overloaded"),
     # a tool leaves
@@ -168,6 +168,63 @@ def test_a_fault_ends_its_turn_and_nothing_else(
     events, unharmed = full.end_turn(other)
     assert (texts(events), unharmed["type"]) == (["unharmed"], "turn_end")
     full.end(other)
+
+
+@pytest.mark.parametrize("code", ["SAFETY", "RECITATION", "MAX_TOKENS", "MALFORMED_FUNCTION_CALL"])
+def test_a_models_stop_code_is_its_answer(full, code: str) -> None:
+    events, ended = full.ask(f"error {code} blocked")
+    assert ended["type"] == "turn_end", ended
+    assert [event.get("error_code") for event in events] == [code]
+    assert events[-1]["error_message"] == "blocked"
+
+
+QUESTIONS = [
+    # a tool that wants a confirmation: it runs, or the model is told that it may not
+    ("kind_confirmation", "always", {"sum": 3}),
+    ("kind_confirmation", "never", {"error": "This tool call is rejected."}),
+    # one that asks while it runs
+    ("kind_confirmation_of_a_tool_context", "always", {"status": "done"}),
+    ("kind_confirmation_of_a_tool_context", "never", {"status": "kept"}),
+]
+
+
+@pytest.mark.parametrize("which", ["new", "old"])
+@pytest.mark.parametrize(("agent", "approve", "answer"), QUESTIONS)
+def test_approve_answers_the_frameworks_questions(
+    spawn, which: str, agent: str, approve: str, answer: Message
+) -> None:
+    options = {"path": "adk_kinds", "agent": agent}
+    asking = spawn(options, which=which, forked=True)
+    events, ended = asking.ask("hello")
+    assert ended["type"] == "turn_end", ended
+    assert answer not in responses(events)  # as under adk eval: it waits for the user
+    asking.close()
+    approving = spawn(options | {"approve": approve}, which=which, forked=True)
+    events, ended = approving.ask("hello")
+    assert ended["type"] == "turn_end", ended
+    assert responses(events)[-1] == answer
+    assert texts(events)[-1:] != []  # and the turn goes on to an answer
+
+
+@pytest.mark.parametrize(
+    ("approve", "said"), [(None, []), ("always", ["it was yes"]), ("never", ["it was no"])]
+)
+def test_a_workflow_that_waits_for_a_person_goes_on(
+    spawn, approve: str | None, said: list[str]
+) -> None:
+    options = {"path": "adk_kinds", "agent": "kind_workflow_with_human_input"}
+    worker = spawn(options | ({"approve": approve} if approve else {}), which="new", forked=True)
+    events, ended = worker.ask("hello")
+    assert ended["type"] == "turn_end", ended
+    assert texts(events) == said
+
+
+def test_a_credential_is_never_invented(spawn) -> None:
+    options = {"path": "adk_kinds", "agent": "kind_oauth_tool", "approve": "always"}
+    worker = spawn(options, which="new", forked=True)
+    events, ended = worker.ask("hello")
+    assert ended["type"] == "turn_end", ended
+    assert {"sum": 3} not in responses(events)
 
 
 def test_a_fault_shows_the_users_lines(full) -> None:

@@ -19,7 +19,7 @@ def answer(**fields: object) -> MetricResult:
     ("fields", "message"),
     [
         ({}, "the metric m.x reported that it could not evaluate"),
-        ({"status": "not_evaluated"}, "the metric m.x reported that it could not evaluate"),
+        ({"status": "not_evaluated"}, "the metric m.x returned NOT_EVALUATED"),
         # a fine score is not the cause
         (
             {"status": "not_evaluated", "score": 1.0},

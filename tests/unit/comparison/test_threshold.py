@@ -26,8 +26,13 @@ OUTAGE = NotEvaluated(reason=Reason.CRITERION_FAILED, message="the judge is out"
 CRASH = AgentFailure(kind=FailureKind.RAISED, message="KeyError: 'city'")
 
 
+ABSTENTION = NotEvaluated(reason=Reason.ABSTAINED, message="NOT_EVALUATED")
+
+
 def grade(word: str) -> Grade:
-    return OUTAGE if word == "?" else Score(value=float(word), turns=(float(word),))
+    if word in ("?", "-"):
+        return OUTAGE if word == "?" else ABSTENTION
+    return Score(value=float(word), turns=(float(word),))
 
 
 def judge(
@@ -38,8 +43,8 @@ def judge(
     lower: bool = False,
     compat: bool = False,
 ) -> CaseVerdict:
-    """`a=1,0.5 b=?,1`: criteria and their scores by repeat, `?` for none, `!` for an agent that
-    failed."""
+    """`a=1,0.5 b=?,1`: criteria and their scores by repeat, `?` for none, `-` for a metric that
+    abstains, `!` for an agent that failed."""
     columns = dict(pair.split("=") for pair in text.split())
     names = [name for name in columns if name != "info"]
     width = max(len(column.split(",")) for column in columns.values())
@@ -77,6 +82,15 @@ def judge(
         ("a=0.2 b=?", "fail"),  # an outage does not hide a failure
         ("a=?", "not_measured"),  # nothing known
         ("a=!", "not_measured"),  # a crash is not a zero
+        # a metric that abstains decides nothing, and is no pass by itself
+        ("a=0.9 b=-", "pass"),
+        ("a=0.2 b=-", "fail"),
+        ("a=-", "not_measured"),
+        ("a=? b=-", "not_measured"),
+        # in some runs: the others decide
+        ("a=0.9,-", "pass"),
+        ("a=-,0.2", "fail"),
+        ("a=-,? b=1,1", "not_measured"),
         ("info=5", "not_measured"),  # informational criteria never decide
         ("a=1 info=5", "pass"),
         ("a=1 info=?", "pass"),  # and their absence does not matter

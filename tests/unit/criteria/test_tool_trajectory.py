@@ -102,6 +102,21 @@ def test_null_arguments_are_no_arguments_except_under_adk_compat() -> None:
     assert value(turn, reference, adk_compat=True) == 0.0
 
 
+@pytest.mark.parametrize(
+    "question", ["adk_request_confirmation", "adk_request_input", "adk_request_credential"]
+)
+def test_questions_of_the_framework_are_no_calls_except_under_adk_compat(question: str) -> None:
+    for actual, expected in (
+        (calls("a", question), calls("a")),
+        (calls("a"), calls("a", question)),
+    ):
+        ours, adks = (grade([actual], [expected], adk_compat=compat) for compat in (False, True))
+        assert isinstance(ours, Score)
+        assert isinstance(adks, Score)
+        assert (ours.value, adks.value) == (1.0, 0.0)
+    assert value(calls("a", question), calls("a"), forbidden_tools=["adk_request_*"]) == 0.0
+
+
 def test_the_id_of_a_call_is_never_compared() -> None:
     assert value(calls(ToolCall(name="t", id="1")), calls(ToolCall(name="t", id="2"))) == 1.0
 

@@ -255,10 +255,15 @@ def test_adks_option_of_every_criterion_is_taken_by_every_criterion(spelling):
 
 
 def test_a_custom_metric_is_known_by_its_code_alone():
-    assert codes(check("my_own", 42.0, code="pkg.metric", options={"anything": 1})) == []
+    assert (
+        codes(check("my_own", 42.0, code="pkg.metric", scale=OPEN, options={"anything": 1})) == []
+    )
     # it takes the name over
-    assert codes(check("response_match_score", 42.0, code="pkg.metric")) == []
+    assert codes(check("response_match_score", 42.0, code="pkg.metric", scale=OPEN)) == []
     assert codes(check("my_own", math.nan, code="pkg.metric")) == ["threshold-out-of-range"]
+    # the interval of its `metric_info` is checked as that of our own criteria
+    outside = check("my_own", 42.0, code="pkg.metric", scale=Scale(lowest=1, highest=5))
+    assert codes(outside) == ["threshold-out-of-range"]
     assert codes(check("my_own", None, code="pkg.metric")) == ["no-threshold"]
 
 

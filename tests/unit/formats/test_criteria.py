@@ -146,6 +146,31 @@ def test_custom_metrics_that_cannot_be_read(metrics, code, path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("interval", "scale"),
+    [
+        ({"min_value": 1, "max_value": 5}, (1.0, 5.0)),
+        ({"minValue": 0, "maxValue": 10.5, "open_at_max": True}, (0.0, 10.5)),
+        (None, (None, None)),  # open, as without it
+        # unclear ones are errors
+        ({"min_value": 5, "max_value": 1}, None),
+        ({"min_value": 0}, None),
+        ({"min_value": True, "max_value": "1"}, None),
+        ("0 to 1", None),
+    ],
+)
+def test_the_interval_of_a_custom_metric_is_its_scale(interval, scale):
+    metric = {"code_config": {"name": "a.b"}, "metricInfo": {"metricValueInfo": {}}}
+    metric["metricInfo"]["metricValueInfo"]["interval"] = interval
+    reading = parse({"criteria": {"mine": 4.0}, "custom_metrics": {"mine": metric}})
+    if scale is None:
+        assert found(reading) == [(Severity.ERROR, "wrong-value", "custom_metrics.mine")]
+    else:
+        [use] = reading.criteria
+        assert (use.scale.lowest, use.scale.highest) == scale
+        assert reading.problems == ()
+
+
 def test_a_custom_metric_that_never_runs_is_told():
     reading = parse({"criteria": {}, "custom_metrics": {"m": {"code_config": {"name": "a.b"}}}})
     assert found(reading) == [(Severity.WARNING, "unused-key", "custom_metrics.m")]

@@ -108,6 +108,18 @@ def test_answers(expected: str, actual: str | None, shown: str | None) -> None:
     assert shown in text if shown else "Answer" not in text
 
 
+def test_a_models_error_code_is_shown_beside_a_missing_answer() -> None:
+    event = Event(author="agent", error_code="SAFETY", error_message="`blocked` <b>")
+    done = dataclasses.replace(turn("x"), events=(event,))
+    report = told(
+        case("c", turn("x", answer="Yes.")), build.scores(done, **{TOOLS: [1.0], WORDS: [0.0]})
+    )
+    shown = comment.render(report)
+    assert "gave no answer (``SAFETY: `blocked` <b>``). Expected:" in shown
+    assert "  actual:   SAFETY: `blocked` &lt;b&gt;" in junit.render(report)
+    assert "SAFETY: `blocked`" in report_page.reviewable(html_report.render(report))
+
+
 @pytest.mark.parametrize(
     ("parts", "told_so"),
     [
