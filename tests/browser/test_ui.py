@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import pty
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from builders import ui
+from builders import forked_command, ui
 from builders.gated_repository import Repository, content
 from builders.hostile import HOSTILE
 from builders.ui import Ui
@@ -25,9 +29,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.integration]
 
 SUITE = "desk.evalset.json"
 PARROT = "import json, sys\nsaid = json.load(open('said.json'))\n"
+SVG = base64.b64encode(
+    b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(2)</script></svg>'
+).decode()
 # says what said.json holds, and calls a tool that is called so
 HOSTILE_AGENT = (
     PARROT
+    + f"SVG = {SVG!r}\n"
     + """
 for line in sys.stdin:
     message = json.loads(line)
@@ -42,8 +50,26 @@ for line in sys.stdin:
         case "turn":
             parts = [{"function_call": {"name": said, "args": {said: said}}}]
             say(type="event", author=said, content={"role": "model", "parts": parts})
-            say(type="event", author="agent", content={"role": "model", "parts": [{"text": said}]}, final=True)
-            say(type="turn_end")
+            for text in (said, "<script>" * 100_000):
+                say(type="event", author=said, content={"parts": [{"text": text}]}, partial=True)
+            drawing = {"mime_type": "image/svg+xml", "data": SVG}
+            call = {"kind": "tool", "agent": said, "name": said, "args": {said: said}, "error": said, "at": 0, "s": 1}
+            for number, entry in enumerate([
+                {"kind": "agents", "root": {"name": said, "agents": [{"name": "__proto__"}, {"name": said}]}},
+                {"kind": "model", "agent": "__proto__", "at": 0, "request": {"model": said}},
+                call,
+                {"kind": "event", "long_running_tool_ids": ["c1", "__proto__"]},
+            ]):
+                say(type="trace", number=number, entry=entry)
+            say(type="artifact", name=said, version=0, part={"inline_data": drawing})
+            say(type="artifact", name=said, version=1, part={"text": said})
+            about = {"hint": said, "payload": said}
+            asks = {"originalFunctionCall": {"name": said, "args": {said: said}}, "toolConfirmation": about}
+            parts = [{"function_call": {"name": "adk_request_confirmation", "id": "c1", "args": asks}}]
+            say(type="event", author=said, content={"role": "model", "parts": parts})
+            parts = [{"text": said}, {"inline_data": drawing}]
+            say(type="event", author="agent", content={"role": "model", "parts": parts}, final=True)
+            say(type="turn_end", state={said: said})
         case "end":
             say(type="ended")
         case "bye":
@@ -231,7 +257,13 @@ def test_what_an_agent_says_is_text(open_page, server: Ui, repo: Repository) -> 
     page.wait_for_selector("[role=log] > div > .says")
     page.locator("#panel .trace > summary").click()
     page.wait_for_selector("#panel .trace li li")
-    page.locator("#panel").get_by_label("Id").fill(name + "2")
+    page.locator("#artifacts").get_by_role("button", name="Show").click()
+    page.wait_for_selector("#panel .file pre")
+    page.evaluate("document.querySelectorAll('#panel details').forEach(one => one.open = true)")
+    expect(page.locator(".asks")).to_contain_text("May it call")
+    for part in ("#state dd", "#artifacts .file", "#panel .file pre"):
+        assert page.locator(part).count(), part
+    page.locator("#new-id").fill(name + "2")
     page.click("#save-chat")
     page.wait_for_selector("text=Saved")
     assert (
@@ -315,6 +347,39 @@ def test_the_keyboard_alone(open_page, server: Ui) -> None:
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog", state="hidden")
     assert page.evaluate("document.activeElement.id") == "accept"
+
+
+def test_the_token_is_in_no_argument_list(
+    browser: Any, repo: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A browser is started with a file that only its user can read, and gets in by that."""
+    opened = tmp_path / "opened"
+    script = tmp_path / "browser"
+    script.write_text(f'#!/bin/sh\necho "$1" > {opened}.new\nmv {opened}.new {opened}\n')
+    script.chmod(0o755)
+    environment = {**os.environ, "BROWSER": str(script), "XDG_CACHE_HOME": str(tmp_path / "c")}
+    ours, theirs = pty.openpty()
+    command = [str(forked_command.EVALGATE), "ui"]
+    with subprocess.Popen(command, cwd=repo.root, env=environment, stdout=theirs) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not opened.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            address = opened.read_text().strip()
+            assert address.startswith("file:///")
+            file = Path(address.removeprefix("file://"))
+            assert file.stat().st_mode & 0o077 == 0
+            page = browser.new_page()
+            page.goto(address)
+            page.wait_for_selector("#bar button")
+            assert "token" not in page.url
+            page.close()
+        finally:
+            process.terminate()
+    os.close(ours)
+    os.close(theirs)
+    assert not file.exists()
 
 
 # --- an agent of ADK's in the panel -----------------------------------------------------------
@@ -451,18 +516,18 @@ def test_the_trace_is_a_tree(talk) -> None:
     )
     assert lines == [
         "agent desk",
-        "  model call",
+        "  model call scripted",
         "    tool inner",
         "      agent inner",
-        "        model call",
+        "        model call scripted",
         "          tool weather",
-        "        model call",
-        "  model call",
+        "        model call scripted",
+        "  model call scripted",
         "    tool transfer_to_agent",
         "  agent helper",
-        "    model call",
+        "    model call scripted",
         "      tool weather",
-        "    model call",
+        "    model call scripted",
     ]
     assert page.locator(".trace small").all_inner_texts() != []
     page.locator(".trace details summary", has_text="inner").first.click()

@@ -112,7 +112,7 @@ class File(Order):
     data: str = Field(pattern="^[A-Za-z0-9+/]*={0,2}$")
 
 
-class Reply(Order):
+class FunctionResponse(Order):
     """The answer to a call that waits for one."""
 
     id: str
@@ -125,7 +125,7 @@ class Say(Order):
 
     text: str = ""
     files: list[File] = []
-    replies: list[Reply] = []
+    replies: list[FunctionResponse] = []
 
 
 class Numbered(Order):

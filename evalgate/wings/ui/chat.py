@@ -120,7 +120,7 @@ class Chat:
         self._is_busy = is_busy
         self._text = ""
         self._piece = ""
-        self._calls: list[JsonObject] = []
+        self._calls: list[str] = []
         self._entries: dict[int, JsonObject] = {}
         self.serial = time.monotonic_ns()
 
@@ -138,13 +138,8 @@ class Chat:
         with self._hearing:
             self.serial = time.monotonic_ns()
             if isinstance(step, ArtifactMessage):
-                files = () if step.part is None else self._kept([step.part])
-                artifact = {
-                    "name": step.name,
-                    "version": step.version,
-                    "file": next(iter(files), None),
-                }
-                self._artifacts.append(artifact)
+                file = next(iter(self._kept([step.part or {}])), None)
+                self._artifacts.append({"name": step.name, "version": step.version, "file": file})
             elif not isinstance(step, EventMessage):
                 entry = cassette.redacted(step.entry, self._redact)
                 self._entries.setdefault(step.number, {}).update(entry)
@@ -156,8 +151,7 @@ class Chat:
                     return
                 self._piece = ""
                 self._text += f"{text}\n" if text else ""
-                calls = (part for part in content.parts if isinstance(part, ToolCall))
-                self._calls += map(_call, calls)
+                self._calls += [part.name for part in content.parts if isinstance(part, ToolCall)]
 
     def questions(self) -> list[ToolCall]:
         """The calls of the last turn that wait for somebody to answer them."""
@@ -211,12 +205,9 @@ class Chat:
         references: list[JsonObject] = []
         for part in parts:
             blob = part.get("inline_data") or part.get("inlineData")
-            text = part.get("text")
-            if isinstance(text, str):
-                blob = {
-                    "mime_type": "text/plain",
-                    "data": base64.b64encode(text.encode("utf-8", "replace")).decode(),
-                }
+            if isinstance(text := part.get("text"), str):
+                data = base64.b64encode(text.encode("utf-8", "replace")).decode()
+                blob = {"mime_type": "text/plain", "data": data}
             if not isinstance(blob, dict):
                 continue
             mime = str(blob.get("mime_type") or blob.get("mimeType") or "")
@@ -260,22 +251,18 @@ def _entries_of(turn: Invocation) -> list[JsonObject]:
         for call in (turn.timings.calls if turn.timings else ())
         if call.kind == "model"
     ]
-    times: dict[str, float | None] = {}
-    responses: dict[str, ToolResponse] = {}
-    for event in events:
-        for part in event.content.parts if event.content else ():
-            if isinstance(part, ToolResponse):
-                responses[part.id or part.name] = part
-                times[part.id or part.name] = event.at
-    for event in events:
-        for part in event.content.parts if event.content else ():
-            if not isinstance(part, ToolCall):
-                continue
+    steps = [(event, part) for event in events if event.content for part in event.content.parts]
+    ends = {
+        part.id or part.name: (event.at, part.response or {})
+        for event, part in steps
+        if isinstance(part, ToolResponse)
+    }
+    for event, part in steps:
+        if isinstance(part, ToolCall):
             entry = {"kind": "tool", "agent": event.author, **_call(part), "at": event.at}
-            response = responses.get(part.id or part.name)
-            end = times.get(part.id or part.name)
+            end, response = ends.get(part.id or part.name, (None, None))
             if response is not None:
-                entry["response"] = dict(response.response or {})
+                entry["response"] = dict(response)
             if event.at is not None and end is not None:
                 entry["s"] = round(end - event.at, 3)
             entries.append(entry)

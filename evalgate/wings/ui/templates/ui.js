@@ -422,7 +422,7 @@ globalThis.evalgateLive = (() => {
           ${turn.files.map((file, place) => html`<${File} file=${file} name=${`file-${place + 1}`} />`)}
           <${Trace} turn=${number} seconds=${turn.seconds} /></div>`)}
           ${chat.traces > chat.turns.length && html`<${Trace} key="failed" turn=${chat.turns.length} />`}
-          ${busy && html`<div class="now" aria-live="off">${(live.calls || []).filter(call => call.name !== CONFIRMS).map(call => html`<div><${Call} ...${call} /></div>`)}
+          ${busy && html`<div class="now" aria-live="off">${(live.calls || []).filter(name => name !== CONFIRMS).map(name => html`<div><code class="call"><b>${host.seen(name)}</b></code></div>`)}
             ${live.busy && live.text ? html`<div class="says" dir="auto">${host.seen(live.text)}</div>` : html`<p class="dim">The agent is at work</p>`}</div>`}</div>
         ${chat.questions.length > 0 && !live.busy && html`<fieldset class="asks"><legend>The agent asks</legend>${chat.questions.map(question => html`<div key=${question.id}>${question.id in replies ? html`<p>Answered.</p>` : html`
           <${Question} question=${question} off=${busy} texts=${texts} onText=${written => this.setState({texts: {...texts, [question.id]: written}})} onReply=${reply(question)} />`}</div>`)}</fieldset>`}
