@@ -300,7 +300,11 @@ globalThis.evalgateLive = (() => {
     };
     for (const entry of entries.filter(({kind}) => kind === 'model' || kind === 'tool')) {
       const node = {...entry, below: []}, owner = agentOf(String(entry.agent), entry.at);
-      if (entry.kind === 'model') owner.model = node; else calls.push(node);
+      if (entry.kind === 'tool') calls.push(node);
+      else {
+        node.name = entry.name || entry.request?.model || owner.model?.name;  // a later request says only what is new
+        owner.model = node;
+      }
       (entry.kind === 'tool' && owner.model || owner).below.push(node);
     }
     return top;
@@ -309,8 +313,7 @@ globalThis.evalgateLive = (() => {
   const begins = node => [...node.at === undefined ? [] : [node.at], ...node.below.flatMap(begins)];
   const Node = ({node}) => {
     const until = ends(node), from = begins(node), parts = ['args', 'request', 'response', 'error'].filter(part => node[part] !== undefined);
-    const name = node.name || node.request && node.request.model;
-    const title = html`${node.kind === 'model' ? 'model call' : node.kind} ${name && html`<code>${host.seen(String(name))}</code>`} <small>${until.length ? took(Math.max(0, node.s === undefined ? Math.max(...until) - Math.min(...from) : node.s)) : 'no answer'}</small>${node.error && html` <span class="bad">failed</span>`}`;
+    const title = html`${node.kind === 'model' ? 'model call' : node.kind} ${node.name && html`<code>${host.seen(String(node.name))}</code>`} <small>${until.length ? took(Math.max(0, node.s === undefined ? Math.max(...until) - Math.min(...from) : node.s)) : 'no answer'}</small>${node.error && html` <span class="bad">failed</span>`}`;
     return html`<li>${parts.length ? html`<details><summary>${title}</summary>${parts.map(part => html`<p class="label">${part}</p><pre tabindex="0">${written(node[part])}</pre>`)}</details>` : title}
       ${node.below.length > 0 && html`<ul>${node.below.map(child => html`<${Node} node=${child} />`)}</ul>`}</li>`;
   };
