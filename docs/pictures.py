@@ -144,7 +144,7 @@ def accept(page: Page) -> bytes:
 
 def live(page: Page) -> bytes:
     """`evalgate ui`: a session with the agent, which can be saved as a case."""
-    page.set_viewport_size({"width": 960, "height": 690})
+    page.set_viewport_size({"width": 1280, "height": 800})
     with demo_repository() as root, ui.started(root, environment={}) as server:
         server.state()  # it answers
         page.goto(server.address)
@@ -152,7 +152,7 @@ def live(page: Page) -> bytes:
         page.click("#start")
         page.locator("#message").fill('Please renew "Clockmaker\'s Orchard" for card 4417.')
         page.click("#send")
-        page.wait_for_selector(".says")
+        page.wait_for_selector("[role=log] > div:not(.now) > .says")
         page.locator("#new-id").fill("renewal_of_a_reserved_book")
         return page.screenshot()
 

@@ -28,6 +28,7 @@ from evalgate.agents.protocol import (
     Started,
     ToolCallMessage,
     ToolResultMessage,
+    TraceMessage,
     TurnEnd,
     TurnFailed,
 )
@@ -314,6 +315,10 @@ class WorkerConversation:
             self.leave()
             raise
 
+    def listen(self, hear: Callable[[Step], None]) -> None:
+        """Turns are live from now on: `hear` gets each step as it comes, in another thread."""
+        self._box.hear = hear
+
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
         self._turn = len(self._done) + 1
@@ -328,7 +333,13 @@ class WorkerConversation:
         with self._watch:
             deadline = self._ends_at()
             self._say(
-                protocol.turn(self._box.name, user_content, state=state, agent=setup.agent),
+                protocol.turn(
+                    self._box.name,
+                    user_content,
+                    state=state,
+                    agent=setup.agent,
+                    is_live=self._box.hear is not None,
+                ),
                 deadline,
             )
             message = self._next_message(deadline)
@@ -377,7 +388,7 @@ class WorkerConversation:
                 (call.usage_metadata.noun(), call.model_version) for call in end.model_calls
             )
             invocation = replace(invocation, model_calls=model_calls)
-        if self._case.ces is not None:
+        if self._case.ces is not None or self._box.hear is not None:
             return replace(invocation, state=end.state)
         if invocation.timings is not None:
             return replace(invocation, timings=replace(invocation.timings, calls=()))
@@ -471,8 +482,9 @@ class WorkerConversation:
         """Store the agent's events and trace entries. Raises AgentFailed."""
         for step in steps:
             if isinstance(step, EventMessage):
-                self._steps.append(self._checked(step.step()))
-            else:
+                if not step.partial:
+                    self._steps.append(self._checked(step.step()))
+            elif isinstance(step, TraceMessage):
                 self._recorded.setdefault(step.number, {}).update(step.entry)
 
     def _fail_with(self, failure: AgentFailure | None) -> None:

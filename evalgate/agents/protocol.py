@@ -82,12 +82,13 @@ class Started(WorkerWire):
 
 
 class EventMessage(EventWire):
-    """One step of the agent."""
+    """One step of the agent; `partial`: a piece of a text that a later step has as a whole."""
 
     type: Literal["event"]
     session: str
     author: str = ""
     final: bool = False
+    partial: bool = False
     at: Seconds = None
 
     def step(self) -> StepEvent:
@@ -145,6 +146,17 @@ class TraceMessage(WorkerWire):
     session: str
     number: int = Field(ge=0)
     entry: JsonObject
+
+
+class ArtifactMessage(WorkerWire):
+    """A file that the agent saved in a live turn: google.genai's Part as JSON, None if it is too
+    large."""
+
+    type: Literal["artifact"]
+    session: str
+    name: str
+    version: int = 0
+    part: JsonObject | None = None
 
 
 class TurnFailed(WorkerWire):
@@ -232,7 +244,9 @@ class ToolResultMessage(WorkerWire):
         )
 
 
-InTurn: TypeAlias = EventMessage | ToolCallMessage | ToolResultMessage | TraceMessage
+InTurn: TypeAlias = (
+    EventMessage | ToolCallMessage | ToolResultMessage | TraceMessage | ArtifactMessage
+)
 """What is said any number of times while a turn runs."""
 SessionMessage: TypeAlias = Started | InTurn | TurnEnd | TurnFailed | EndedMessage
 WorkerMessage: TypeAlias = (
@@ -386,10 +400,15 @@ def start(
 
 
 def turn(
-    session: str, content: Content, *, state: Json | None = None, agent: str = ""
+    session: str,
+    content: Content,
+    *,
+    state: Json | None = None,
+    agent: str = "",
+    is_live: bool = False,
 ) -> JsonObject:
     """The user says something. `state`: session variables that are set before; `agent`: who is to
-    take the turn."""
+    take the turn; `is_live`: somebody watches it."""
     message: JsonObject = {
         "type": "turn",
         "session": session,
@@ -397,6 +416,8 @@ def turn(
     }
     if state:
         message["state"] = dict(state)
+    if is_live:
+        message["live"] = True
     return {**message, "agent": agent} if agent else message
 
 

@@ -16,6 +16,7 @@ from typing import TypeAlias, get_args
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentInputs, AgentLimits
 from evalgate.agents.protocol import (
+    ArtifactMessage,
     EndedMessage,
     EventMessage,
     Fatal,
@@ -91,7 +92,7 @@ def excerpt(line: bytes) -> str:
     return repr(text[:EXCERPT] + (" ..." if len(text) > EXCERPT or len(line) > EXCERPT * 4 else ""))
 
 
-Step: TypeAlias = EventMessage | TraceMessage
+Step: TypeAlias = EventMessage | TraceMessage | ArtifactMessage
 Mail: TypeAlias = SessionMessage | MetricResult | AgentFailure
 
 
@@ -116,14 +117,26 @@ _EXPECTED: Mapping[Phase, tuple[type, ...]] = {
 
 class Mailbox:
     """The mail of one conversation, or the result of one metric, each with the steps before it.
-    `steps`: those that came since the last, and wake nobody."""
+    `steps`: those that came since the last, and wake nobody. `hear`: gets each at once, in another
+    thread."""
 
-    __slots__ = ("bytes", "entered", "events", "mail", "name", "phase", "stalled_s", "steps")
+    __slots__ = (
+        "bytes",
+        "entered",
+        "events",
+        "hear",
+        "mail",
+        "name",
+        "phase",
+        "stalled_s",
+        "steps",
+    )
 
     def __init__(self, name: str, phase: Phase) -> None:
         self.name = name
         self.mail: queue.SimpleQueue[tuple[list[Step], Mail]] = queue.SimpleQueue()
         self.steps: list[Step] = []
+        self.hear: Callable[[Step], None] | None = None
         self.enter(phase)
 
     def put(self, mail: Mail) -> None:
@@ -232,6 +245,8 @@ class Mailboxes:
                 self._end_stall(box)
             if isinstance(message, Step):
                 box.steps.append(message)
+                if box.hear is not None:
+                    box.hear(message)
             else:
                 box.put(message)
             return None

@@ -73,10 +73,11 @@ class Guard:
             return 403, [], ELSEWHERE
         if self._brings_token(scope):
             cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+            # no redirection: from a page elsewhere, as a file, that would bring no strict cookie
             return (
-                303,
+                200,
                 [
-                    (b"location", b"/"),
+                    (b"refresh", b"0; url=/"),
                     (b"set-cookie", cookie.encode()),
                     (b"referrer-policy", b"no-referrer"),
                 ],

@@ -31,6 +31,8 @@ from .tools import SessionTools
 
 Message = dict[str, Any]
 
+MOST_ARTIFACT = 6_000_000
+"""Characters of an artifact in base64."""
 # imported in each turn, and the package that it needs
 OPTIONAL = {"google.adk.agents.remote_a2a_agent": "a2a"}
 # modules of the providers that record nothing
@@ -72,16 +74,21 @@ class Absent(importlib.abc.MetaPathFinder):
             raise type(self._error)(*self._error.args, name=self._error.name, path=self._error.path)
 
 
-def run_options() -> dict[str, Any]:
-    """Further arguments for a turn of the Runner: a short description of model calls while nothing
-    records them.
+def run_options(*, is_live: bool) -> dict[str, Any]:
+    """Further arguments for a turn of the Runner: whether models answer in pieces, and a short
+    description of their calls while nothing records them.
 
     The long one, for OpenTelemetry, takes an eighth of a turn's CPU.
     """
-    from google.adk.agents.run_config import RunConfig
+    from google.adk.agents.run_config import RunConfig, StreamingMode
 
-    if "telemetry" not in RunConfig.model_fields:
-        return {}
+    fields = _short_telemetry() if "telemetry" in RunConfig.model_fields else {}
+    if is_live:
+        fields["streaming_mode"] = StreamingMode.SSE
+    return {"run_config": RunConfig(**fields)} if fields else {}
+
+
+def _short_telemetry() -> dict[str, Any]:
     from google.adk.telemetry.context import TelemetryConfig
     from opentelemetry import _logs, trace
 
@@ -91,9 +98,7 @@ def run_options() -> dict[str, Any]:
 
     if "genai_semconv_stability_opt_in" not in TelemetryConfig.model_fields:
         return {}
-    return {
-        "run_config": RunConfig(telemetry=TelemetryConfig(genai_semconv_stability_opt_in="stable"))
-    }
+    return {"telemetry": TelemetryConfig(genai_semconv_stability_opt_in="stable")}
 
 
 # --- what google-adk's events do not say ---
@@ -470,6 +475,7 @@ class AdkSession:
         self._root = str(loaded.root_agent.name)
         self._names = {str(agent.name) for agent in _tree(loaded.root_agent)}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
+        self.live = False
         self._service = InMemorySessionService()
         self._runner = Runner(
             **_target(loaded, plugins, self._app_name),
@@ -581,7 +587,7 @@ class AdkSession:
 
         message = types.Content.model_validate({**content, "role": content.get("role") or "user"})
         watch = server.TurnWatch()
-        if self._is_traced:
+        if self._is_traced or self.live:
             watch.trace = trace.Recorder(watch.started, emit)
             watch.trace.agents(self._root_agent)
         server.CURRENT.set(watch)
@@ -591,6 +597,8 @@ class AdkSession:
         invocation_id = ""
         async for event in self._events(message):
             invocation_id = invocation_id or event.invocation_id
+            if self.live:
+                await self._show(event, emit)
             if event.partial:
                 continue
             if event.content and event.content.parts:
@@ -610,7 +618,7 @@ class AdkSession:
             answer["agents"] = agents
         if watch.spent:
             answer["model_calls"] = list(watch.spent.values())
-        if self._tells_state:
+        if self._tells_state or self.live:
             answer.update(await self._read_state())
         return answer
 
@@ -625,7 +633,7 @@ class AdkSession:
                 user_id=self._user_id,
                 session_id=self._session_id,
                 new_message=message,
-                **run_options(),
+                **run_options(is_live=self.live),
             ):
                 yield event
                 for call in event.get_function_calls() if self._approve else ():
@@ -638,6 +646,22 @@ class AdkSession:
                 return
             parts = [types.Part(function_response=answer) for answer in answers.values()]
             message = types.Content(role="user", parts=parts)
+
+    async def _show(self, event: Any, emit: Callable[[Message], None]) -> None:
+        """Give `emit` what only people look at: pieces of texts, and the files that were saved."""
+        if event.partial:
+            emit({**_event(event), "partial": True})
+        for name, version in event.actions.artifact_delta.items():
+            part = await self._runner.artifact_service.load_artifact(
+                app_name=self._app_name,
+                user_id=self._user_id,
+                session_id=self._session_id,
+                filename=name,
+                version=version,
+            )
+            message = {"type": "artifact", "name": name, "version": version}
+            dumped = trace.dumped(part)
+            emit(message if len(str(dumped)) > MOST_ARTIFACT else {**message, "part": dumped})
 
     async def end(self) -> Message:
         """The session's state at the end."""

@@ -283,7 +283,10 @@ def _user_frame(frame: FrameType | None) -> str:
 
 
 class Session(Protocol):
-    """One conversation with the agent."""
+    """One conversation with the agent. `live`: somebody watches the turn, who wants pieces of texts
+    as well (events that are `partial`), and what there is besides."""
+
+    live: bool
 
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
         """Run a turn, give every event to `emit`, and what is recorded of it as messages of the
@@ -480,12 +483,14 @@ class Server:
                 parts = (event.get("content") or {}).get("parts") or ()
                 # sent at once: the tool may take its time, and this may be the last message
                 # received
-                calls = "type" in event or any("function_call" in part for part in parts)
-                (self._pipe.send if calls else self._pipe.keep)(
+                calls = any("function_call" in part for part in parts)
+                is_urgent = "type" in event or session.live or calls
+                (self._pipe.send if is_urgent else self._pipe.keep)(
                     {"type": "event", "session": name, **event}
                 )
 
         session = self._sessions[name]
+        session.live = bool(message.get("live"))
         if message.get("state") or message.get("agent"):
             await session.set(message.get("state") or {}, str(message.get("agent") or ""))  # type: ignore[attr-defined]
         tools.CURRENT.set(self._tools.get(name))

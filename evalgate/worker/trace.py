@@ -52,6 +52,9 @@ class Recorder:
         actions = {name: "***" if name in SECRET else value for name, value in actions.items()}
         for name in ("branch", "error_code", "error_message"):
             fields[name] = getattr(event, name, None)
+        fields["long_running_tool_ids"] = sorted(
+            getattr(event, "long_running_tool_ids", None) or ()
+        )
         self._add({name: value for name, value in {**fields, "actions": actions}.items() if value})
 
     def agents(self, root: Any) -> None:

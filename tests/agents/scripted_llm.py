@@ -1,12 +1,16 @@
 """A model without a network: the user's message is its script, one line a model call.
 
 say TEXT | call NAME JSON | think TEXT | transfer AGENT | error CODE MESSAGE | raise WHAT | wait
-SECONDS"""
+SECONDS
+
+Where somebody listens, words come one by one, each after PAUSE_S seconds, if that is set."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
@@ -25,6 +29,11 @@ class ScriptedLlm(BaseLlm):
                 continue
             if verb == "raise":
                 raise problem(rest)
+            if stream and verb == "say":
+                for word in re.findall(r"\S+\s*", rest):
+                    await asyncio.sleep(float(os.environ.get("PAUSE_S", "0")))
+                    content = types.Content(role="model", parts=[types.Part(text=word)])
+                    yield LlmResponse(content=content, partial=True)
             yield answer(verb, rest)
             return
         yield answer("say", "(the script is over)")

@@ -91,7 +91,7 @@ def test_others_are_refused(server: Ui) -> None:
     opened = server.client.get(
         server.address, headers={"authorization": ""}, follow_redirects=False
     )
-    assert (opened.status_code, opened.headers["location"]) == (303, "/")
+    assert (opened.status_code, opened.headers["refresh"]) == (200, "0; url=/")
     assert "HttpOnly; SameSite=Strict" in opened.headers["set-cookie"]
     form = server.client.post(
         "/api/run", content="which=all", headers={"content-type": "text/plain"}
@@ -245,6 +245,28 @@ def test_a_session_becomes_a_case(start, repo: Repository) -> None:
         assert "the agent failed" in server.ask("chat-open", suite=SUITE)[1]["error"]
 
 
+def test_what_a_page_may_send_in_a_session_is_bounded(server: Ui) -> None:
+    assert server.ask("chat-file", number=0)[0] == 409
+    server.ask("chat-open", suite=SUITE)
+    picture = {"mime": "image/png", "data": "aGk="}
+    tries = [
+        ({}, 409, "nothing was said"),
+        ({"replies": [{"id": "x", "name": "pay", "response": {}}]}, 409, "does not ask this"),
+        ({"files": [{**picture, "mime": "image/png; x"}]}, 400, "mime"),
+        ({"files": [{**picture, "data": "<b>"}]}, 400, "data"),
+        ({"files": [{**picture, "data": "AAAA" * 3_000_000}]}, 409, "too much at once"),
+    ]
+    for body, status, words in tries:
+        code, told = server.ask("chat-say", **body)
+        assert (code, words in told["error"]) == (status, True), told
+    chat = server.ask("chat-say", text="question 7", files=[picture])[1]
+    assert chat["turns"][0]["attached"] == [{"mime": "image/png", "size": 3, "number": 0}]
+    assert server.ask("chat-file", number=0)[1] == picture
+    assert server.ask("chat-file", number=1)[0] == 409
+    assert server.ask("chat-trace", number=0) == (200, {"entries": []})
+    assert server.ask("chat-trace", number=1)[0] == 409
+
+
 def test_a_session_ends_while_its_agent_is_thinking(start, repo: Repository) -> None:
     slow = (
         (repo.root / "agent.py")
@@ -278,6 +300,7 @@ def test_read_only_runs_nothing_and_writes_nothing(start, repo: Repository) -> N
         for name, body in {
             "run": {"which": "all"},
             "stop": {},
+            "rebuild": {},
             "accept": OF_0,
             "edit": {**OF_0, "version": case["version"], "answers": {0: "x"}},
             "delete": {**OF_0, "version": case["version"]},

@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from evalgate.errors import ConfigError, EvalgateError
-from evalgate.model import ToolCall
+from evalgate.model import Attachment, Part, Text, ToolCall, ToolResponse
 from evalgate.system.loopback import HOST, App, Guard
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, mapped_json
@@ -105,10 +105,46 @@ class SaveChat(OfCase):
     case: str = Field(min_length=1)
 
 
-class Say(Order):
-    """A message to the agent."""
+class File(Order):
+    """A file for the agent, in base64."""
 
-    text: str = Field(min_length=1)
+    mime: str = Field(pattern=r"^[\w.+-]{1,60}/[\w.+-]{1,90}$")
+    data: str = Field(pattern="^[A-Za-z0-9+/]*={0,2}$")
+
+
+class FunctionResponse(Order):
+    """The answer to a call that waits for one."""
+
+    id: str
+    name: str
+    response: JsonObject
+
+
+class Say(Order):
+    """A message to the agent: a text, files, or answers to its questions."""
+
+    text: str = ""
+    files: list[File] = []
+    replies: list[FunctionResponse] = []
+
+
+class Numbered(Order):
+    """A turn or a file of the session, counted from 0."""
+
+    number: int = Field(ge=0)
+
+
+def _say(space: Workspace, order: Say) -> JsonObject:
+    parts: list[Part] = [
+        ToolResponse(id=reply.id, name=reply.name, response=reply.response)
+        for reply in order.replies
+    ]
+    parts += [Text(text=order.text)] if order.text else []
+    parts += [
+        Attachment(data={"inline_data": {"mime_type": file.mime, "data": file.data}})
+        for file in order.files
+    ]
+    return space.say(parts)
 
 
 def _edit(space: Workspace, order: Edit) -> JsonObject:
@@ -130,12 +166,15 @@ Action = Callable[[Workspace, Any], JsonObject]
 
 READS: Final[Mapping[str, tuple[type[Order], Action]]] = {
     "case": (OfCase, lambda space, order: space.case(order.suite, order.case)),
+    "chat-trace": (Numbered, lambda space, order: space.trace(order.number)),
+    "chat-file": (Numbered, lambda space, order: space.chat_file(order.number)),
 }
 CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
     "run": (
         RunOrder,
         lambda space, order: space.run(order.which, order.cases, order.scored, fresh=order.fresh),
     ),
+    "rebuild": (Order, lambda space, _: space.rebuild()),
     "stop": (Order, lambda space, _: space.stop()),
     "accept": (
         Accept,
@@ -151,7 +190,7 @@ CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
     "edit": (Edit, _edit),
     "delete": (Delete, lambda space, order: space.delete(order.suite, order.case, order.version)),
     "chat-open": (OpenChat, lambda space, order: space.open_chat(order.suite)),
-    "chat-say": (Say, lambda space, order: space.say(order.text)),
+    "chat-say": (Say, _say),
     "chat-save": (SaveChat, lambda space, order: space.save_chat(order.suite, order.case)),
     "chat-end": (Order, lambda space, _: space.end_chat()),
 }
@@ -196,13 +235,14 @@ class Pages:
             return _json(_error_json(error), status=409)
 
     async def events(self, request: Request) -> Response:
-        """What becomes known of a run, as long as somebody listens."""
+        """What becomes known of a run and of the agent's turn, as long as somebody listens."""
         return EventSourceResponse(self._snapshots(request), headers=_headers(NOTHING))
 
     async def _snapshots(self, request: Request) -> AsyncIterator[dict[str, str]]:
         serial = -1
         number = 0
         trials = 0
+        heard = -1
         while not await request.is_disconnected():
             if self._space.running.serial != serial:
                 snapshot = self._space.running.snapshot(trials)
@@ -212,6 +252,9 @@ class Pages:
                 number = snapshot["number"]
                 trials = snapshot["next"]
                 yield {"data": json.dumps(_finite(snapshot))}
+            if (live := self._space.live())["serial"] != heard:
+                heard = live["serial"]
+                yield {"event": "chat", "data": json.dumps(_finite(live))}
             await asyncio.sleep(TELL_EVERY_S)
 
     async def act(self, request: Request) -> Response:

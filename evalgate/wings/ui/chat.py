@@ -2,32 +2,69 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import threading
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
+from typing import Final
 
 from evalgate.agents import opening
 from evalgate.agents.base import AgentFailed, Conversation, ToolMode
-from evalgate.agents.tools import toolbox
+from evalgate.agents.conversation import WorkerConversation
+from evalgate.agents.protocol import ArtifactMessage, EventMessage
+from evalgate.agents.tools import cassette, toolbox
+from evalgate.agents.worker_process import Step
 from evalgate.baseline import settings as baseline_settings
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import project
-from evalgate.errors import UnavailableError
+from evalgate.errors import ConfigError, UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.model import AgentFailure, Case, Content, Invocation, Suite, Text, TrialKey
+from evalgate.model import (
+    AgentFailure,
+    Attachment,
+    Case,
+    Content,
+    Invocation,
+    Part,
+    Suite,
+    Text,
+    ToolCall,
+    ToolResponse,
+    TrialKey,
+)
+from evalgate.reports import turns
+from evalgate.system import redact
+from evalgate.values import Json, JsonObject
 
-CASE = "chat"
+CASE: Final = "chat"
+LIVE_TEXT: Final = 20_000
+"""Characters that are shown of what an agent says while it speaks: the last ones."""
+FILES_ROOM: Final = 100_000_000
+"""Characters, in base64, of all files of a session that are kept for the page."""
 
 
 class Chat:
-    """One session with the agent. Its worker runs until `close`; `is_over`: the agent failed in
-    it."""
+    """One session with the agent. Its worker runs until `close`; `is_over`: the agent failed in it.
+    `traces`: the entries of each turn (worker/trace.py), also of one that failed. `files`: what the
+    page can ask for by number. `serial` changes with everything that becomes known."""
 
     def __init__(self, suite: Suite, settings: Settings, context: Context) -> None:
         """Open it. Raises UnavailableError if the agent does not start."""
         self.suite = suite.key
         self.turns: list[Invocation] = []
+        self.traces: list[list[JsonObject]] = []
+        self.files: list[JsonObject] = []
         self.is_over = False
+        self.serial = time.monotonic_ns()
+        self._views: list[JsonObject] = []
+        self._artifacts: list[JsonObject] = []
+        self._room = FILES_ROOM
+        self._redact = redact.redactor_of_files(os.environ)
+        self._hearing = threading.Lock()
+        self._clear()
         self._stack = ExitStack()
         self._speaking = threading.Lock()
         self._closed = False
@@ -55,19 +92,132 @@ class Chat:
         except BaseException:
             self._stack.close()
             raise
+        if isinstance(self._conversation, WorkerConversation):
+            self._conversation.listen(self._hear)
 
-    def say(self, text: str) -> Invocation:
-        """The agent's next turn. Raises UnavailableError if it fails, or if the session is over."""
+    def say(self, parts: Sequence[Part]) -> None:
+        """The agent's next turn. Raises UnavailableError if it fails, or if the session is over,
+        ConfigError if an answer has no question."""
         with self._speaking:
             if self._closed or self.is_over:
                 raise UnavailableError("the session with the agent has ended", hint="Start one.")
+            questions = {call.id for call in self.questions()}
+            if any(part.id not in questions for part in parts if isinstance(part, ToolResponse)):
+                raise ConfigError("the agent does not ask this", hint="Load the page again.")
+            with self._hearing:
+                self._clear(is_busy=True)
+            turn: Invocation | None = None
             try:
-                turn = self._conversation.send(Content(parts=(Text(text=text),), role="user"))
+                turn = self._conversation.send(Content(parts=tuple(parts), role="user"))
             except AgentFailed as failed:
                 self.is_over = True
                 raise _unavailable(failed.failure) from failed
+            finally:
+                with self._hearing:
+                    self._end_turn(turn)
+
+    def _clear(self, *, is_busy: bool = False) -> None:
+        self._is_busy = is_busy
+        self._text = ""
+        self._piece = ""
+        self._calls: list[str] = []
+        self._entries: dict[int, JsonObject] = {}
+        self.serial = time.monotonic_ns()
+
+    def _end_turn(self, turn: Invocation | None) -> None:
+        entries = [entry for _, entry in sorted(self._entries.items())]
+        self._clear()
+        if turn is not None:
             self.turns.append(turn)
-            return turn
+            self._views.append(self._view(turn))
+            entries = entries or _entries_of(turn)
+        self.traces.append(entries)
+
+    def _hear(self, step: Step) -> None:
+        """A step of the turn that is under way, in the worker's thread."""
+        with self._hearing:
+            self.serial = time.monotonic_ns()
+            if isinstance(step, ArtifactMessage):
+                file = next(iter(self._kept([step.part or {}])), None)
+                self._artifacts.append({"name": step.name, "version": step.version, "file": file})
+            elif not isinstance(step, EventMessage):
+                entry = cassette.redacted(step.entry, self._redact)
+                self._entries.setdefault(step.number, {}).update(entry)
+            elif content := step.step().content:
+                texts = [part for part in content.parts if isinstance(part, Text)]
+                text = "".join(part.text for part in texts if not part.thought)
+                if step.partial:
+                    self._piece += text
+                    return
+                self._piece = ""
+                self._text += f"{text}\n" if text else ""
+                self._calls += [part.name for part in content.parts if isinstance(part, ToolCall)]
+
+    def questions(self) -> list[ToolCall]:
+        """The calls of the last turn that wait for somebody to answer them."""
+        trace = self.traces[-1] if self.traces else []
+        ids = [name for entry in trace for name in _list(entry.get("long_running_tool_ids"))]
+        turn = self.turns[-1] if self.turns and not self.is_over else None
+        return [call for call in turn.tool_calls if call.id in ids] if turn else []
+
+    def live(self) -> JsonObject:
+        """What is known of the turn that is under way."""
+        with self._hearing:
+            return {
+                "serial": self.serial,
+                "busy": self._is_busy,
+                "turns": len(self.traces),
+                "over": self.is_over,
+                "text": (self._text + self._piece)[-LIVE_TEXT:],
+                "calls": self._calls[-100:],
+            }
+
+    def view(self) -> JsonObject:
+        """The session as the page shows it."""
+        with self._hearing:
+            return {
+                "suite": self.suite,
+                "turns": list(self._views),
+                "traces": len(self.traces),
+                "state": (self.turns[-1].state if self.turns else None) or {},
+                "artifacts": list(self._artifacts),
+                "questions": [{"id": call.id, **_call(call)} for call in self.questions()],
+                "over": self.is_over,
+            }
+
+    def _view(self, turn: Invocation) -> JsonObject:
+        contents = [event.content for event in turn.events or () if event.content is not None]
+        contents += [turn.final_response] if turn.final_response is not None else []
+        answers = [part for part in turn.user_content.parts if isinstance(part, ToolResponse)]
+        return {
+            "user": turns.answer_text(turn.user_content) or "",
+            "answers": [{"name": part.name, "response": part.response} for part in answers],
+            "attached": self._kept(_attachments([turn.user_content])),
+            "answer": turns.answer_text(turn.final_response),
+            "calls": [_call(call) for call in turn.tool_calls],
+            "files": self._kept(_attachments(contents)),
+            "seconds": turn.timings.total_s if turn.timings else None,
+        }
+
+    def _kept(self, parts: Iterable[Json]) -> list[JsonObject]:
+        """The files among parts, as the page asks for them: their type and number, None if there is
+        no room."""
+        references: list[JsonObject] = []
+        for part in parts:
+            blob = part.get("inline_data") or part.get("inlineData")
+            if isinstance(text := part.get("text"), str):
+                data = base64.b64encode(text.encode("utf-8", "replace")).decode()
+                blob = {"mime_type": "text/plain", "data": data}
+            if not isinstance(blob, dict):
+                continue
+            mime = str(blob.get("mime_type") or blob.get("mimeType") or "")
+            data = str(blob.get("data") or "").replace("-", "+").replace("_", "/")
+            self._room -= len(data)
+            number = len(self.files) if self._room >= 0 else None
+            if number is not None:
+                self.files.append({"mime": mime, "data": data})
+            references.append({"mime": mime, "size": len(data) * 3 // 4, "number": number})
+        return references
 
     def close(self) -> None:
         """End the session and the agent's processes; a turn that is under way fails."""
@@ -76,6 +226,47 @@ class Chat:
         self._agent.close()
         with self._speaking, suppress(AgentFailed):
             self._stack.close()
+
+
+def _call(call: ToolCall) -> JsonObject:
+    return {"name": call.name, "args": dict(call.args or {})}
+
+
+def _attachments(contents: Iterable[Content]) -> list[Json]:
+    parts = (part for content in contents for part in content.parts)
+    return [part.data for part in parts if isinstance(part, Attachment)]
+
+
+def _list(value: object) -> list[object]:
+    """An entry of a trace may hold anything: it comes from the agent's process."""
+    return value if isinstance(value, list) else []
+
+
+def _entries_of(turn: Invocation) -> list[JsonObject]:
+    """The trace of an agent that records none, as far as its events and times tell."""
+    events = turn.events or ()
+    author = next((event.author for event in events), "agent")
+    entries: list[JsonObject] = [
+        {"kind": "model", "agent": author, "name": call.name, "at": call.at, "s": call.seconds}
+        for call in (turn.timings.calls if turn.timings else ())
+        if call.kind == "model"
+    ]
+    steps = [(event, part) for event in events if event.content for part in event.content.parts]
+    ends = {
+        part.id or part.name: (event.at, part.response or {})
+        for event, part in steps
+        if isinstance(part, ToolResponse)
+    }
+    for event, part in steps:
+        if isinstance(part, ToolCall):
+            entry = {"kind": "tool", "agent": event.author, **_call(part), "at": event.at}
+            end, response = ends.get(part.id or part.name, (None, None))
+            if response is not None:
+                entry["response"] = dict(response)
+            if event.at is not None and end is not None:
+                entry["s"] = round(end - event.at, 3)
+            entries.append(entry)
+    return sorted(entries, key=lambda entry: entry["at"] or 0.0)
 
 
 def _unavailable(failure: AgentFailure) -> UnavailableError:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import webbrowser
+from pathlib import Path
 from typing import Any
 
 import click
@@ -52,12 +54,18 @@ def ui(port: int, read_only: bool, no_open: bool, **values: Any) -> int:
             f"`{error.name}` is not installed", hint="pip install 'evalgate-action[ui]'"
         ) from error
     space = Workspace(commands.explicit_options(values))
-    with app.listen(port) as listening:
+    # a browser gets the address, with its token, by a file of ours: anybody may list its arguments
+    with (
+        app.listen(port) as listening,
+        tempfile.NamedTemporaryFile("w", prefix="evalgate-ui-", suffix=".html") as door,
+    ):
         token = loopback.new_token()
         address = f"http://{loopback.HOST}:{listening.getsockname()[1]}/?token={token}"
         click.echo(plain.visible(f"{address}\n(Ctrl-C ends it)"))
         if not no_open and sys.stdout.isatty():
-            webbrowser.open(address)
+            door.write(f'<meta http-equiv="refresh" content="0; url={address}">')
+            door.flush()
+            webbrowser.open(Path(door.name).as_uri())
         try:
             app.serve(space, listening, token=token, read_only=read_only)
         finally:

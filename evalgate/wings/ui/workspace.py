@@ -24,9 +24,11 @@ from evalgate.model import (
     Case,
     CaseKey,
     Invocation,
+    Part,
     Rubric,
     Suite,
     ToolCall,
+    ToolResponse,
     Transcript,
     call_diff,
 )
@@ -150,6 +152,15 @@ class Workspace:
         self.running.start(options, scored=scored, reproduce=reproduce)
         return self.running.snapshot()
 
+    def rebuild(self) -> JsonObject:
+        """After a change of the code: run all cases, whatever was measured before, and open the
+        session with the agent again, in new processes. Raises EvalgateError."""
+        chat = self._chat
+        snapshot = self.run("all", (), None, fresh=True)
+        if chat is not None:
+            self.open_chat(chat.suite)
+        return snapshot
+
     def stop(self) -> JsonObject:
         """Stop the run."""
         self.running.stop()
@@ -252,22 +263,49 @@ class Workspace:
             chat = self._chat = Chat(project_suite, settings, context)
         return self._chat_json(chat)
 
-    def say(self, text: str) -> JsonObject:
+    def say(self, parts: Sequence[Part]) -> JsonObject:
         """Say something to the agent. Raises EvalgateError."""
+        if not parts:
+            raise ConfigError("nothing was said")
         chat = self._open()
-        chat.say(text)
+        chat.say(parts)
         return self._chat_json(chat)
+
+    def live(self) -> JsonObject:
+        """What the agent does now, with a serial that changes whenever something becomes known."""
+        chat = self._chat
+        return {"serial": 0} if chat is None else chat.live()
+
+    def chat_file(self, number: int) -> JsonObject:
+        """A file of the session, in base64. Raises ConfigError."""
+        files = self._open().files
+        if number >= len(files):
+            raise ConfigError("there is no such file in the session")
+        return files[number]
+
+    def trace(self, turn: int) -> JsonObject:
+        """The trace of a turn of the session, counted from 0. Raises ConfigError."""
+        traces = self._open().traces
+        if turn >= len(traces):
+            raise ConfigError("there is no such turn in the session")
+        return {"entries": traces[turn]}
 
     def save_chat(self, suite: str, case: str) -> JsonObject:
         """Make a case of the session in a file, secrets taken out; its id. Raises ConfigError,
         UnavailableError."""
-        turns = tuple(self._open().turns)
-        if not turns:
+        chat_turns = tuple(self._open().turns)
+        if not chat_turns:
             raise ConfigError("nothing was said yet")
+        parts = (part for turn in chat_turns for part in turn.user_content.parts)
+        if any(isinstance(part, ToolResponse) for part in parts):
+            raise ConfigError(
+                "a session in which you answered a tool's question cannot be saved as a case",
+                hint="The question has another id in every run. Start a session without one.",
+            )
         settings = self.settings()
         target, _ = edit.find(settings.root, (suite, case))
         recording = Recording(
-            case_id=case, eval_set_id=None, transcript=Transcript(invocations=turns)
+            case_id=case, eval_set_id=None, transcript=Transcript(invocations=chat_turns)
         )
         take_out = redact.redactor_of_files(os.environ)
         with self._writing:
@@ -288,16 +326,7 @@ class Workspace:
         return self._chat
 
     def _chat_json(self, chat: Chat) -> JsonObject:
-        mode = toolbox.mode_of(self.settings()).value
-        chat_turns = [
-            {
-                "user": turns.answer_text(turn.user_content) or "",
-                "answer": turns.answer_text(turn.final_response),
-                "calls": _calls(turn),
-            }
-            for turn in chat.turns
-        ]
-        return {"suite": chat.suite, "turns": chat_turns, "tools": mode, "over": chat.is_over}
+        return {**chat.view(), "tools": toolbox.mode_of(self.settings()).value}
 
     # --- what is there ------------------------------------------------------------------------
 

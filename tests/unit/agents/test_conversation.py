@@ -31,11 +31,13 @@ class Worker:
 
     def __init__(self, silent: str) -> None:
         self.boxes, self.silent, self.said = Mailboxes(output_bytes=10_000), silent, list[str]()
+        self.answers, self.asked = ANSWERS, dict[str, Mapping[str, Any]]()
 
     def say(self, message: Mapping[str, Any], *, timeout_s: float) -> None:
         self.said.append(message["type"])
+        self.asked[message["type"]] = message
         if message["type"] != self.silent:
-            for answer in ANSWERS[message["type"]]:
+            for answer in self.answers[message["type"]]:
                 parsed = protocol.parse_worker_message(
                     json.dumps({**answer, "session": message["session"]}).encode()
                 )
@@ -118,3 +120,28 @@ def step(*parts: Any, usage: Usage | None = None) -> StepEvent:
 )
 def test_the_tools_that_were_running(steps: list[StepEvent], running: list[str]) -> None:
     assert running_tools(steps) == running
+
+
+def test_who_listens_hears_a_text_as_it_comes_which_is_no_step_of_the_turn() -> None:
+    """A worker that sends partial texts unasked is understood as well: they are never scored."""
+    text = {"type": "event", "author": "a", "partial": True, "content": {"parts": [{"text": "he"}]}}
+    whole = {**text, "partial": False, "final": True, "content": {"parts": [{"text": "hello"}]}}
+    artifact = {"type": "artifact", "name": "a.png", "version": 0}
+    for is_heard in (True, False):
+        worker = Worker("")
+        worker.answers = {**ANSWERS, "turn": [text, whole, artifact, {"type": "turn_end"}]}
+        conversation = WorkerConversation(
+            worker,  # type: ignore[arg-type]  # as above
+            case=Case(case_id="c", conversation=()),
+            seed=0,
+            limits=AgentLimits(),
+            on_timeout=lambda: None,
+        )
+        heard: list[Any] = []
+        if is_heard:
+            conversation.listen(heard.append)
+        turn = conversation.send(Content(parts=(Text(text="hello"),), role="user"))
+        assert turn.final_response == Content(parts=(Text(text="hello"),))
+        assert len(turn.events or ()) == 1
+        assert [step.type for step in heard] == ["event", "event", "artifact"] * is_heard
+        assert ("live" in worker.asked["turn"]) == is_heard

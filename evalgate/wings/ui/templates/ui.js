@@ -8,9 +8,9 @@ globalThis.evalgateLive = (() => {
   const SIGNS = {pass: '✓', fail: '✗', inconclusive: '?', not_measured: '⚠'};
   const WORDS = {pass: 'pass', fail: 'fail', inconclusive: 'inconclusive', not_measured: 'not measured'};
   const plural = (count, word) => `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`;
-  let host = null, known = null, bar = null, box = null;
+  let host = null, known = null, bar = null, box = null, panel = null;
   const picked = new Set(), now = new Map();
-  const at = {run: null, number: 0, lost: false, error: '', scored: null, dialog: null, finished: false};
+  const at = {run: null, number: 0, lost: false, error: '', scored: null, dialog: null, finished: false, panel: false, draft: false, asking: false, live: null, rebuilding: false};
 
   const ask = async (name, body) => {
     const answer = await fetch('/api/' + name, body === undefined ? {} : {method: 'POST', body: JSON.stringify(body),
@@ -30,6 +30,9 @@ globalThis.evalgateLive = (() => {
     render(at.dialog ? html`<${at.dialog.kind} key=${at.dialog.key} ...${at.dialog} />` : '', box);
     if (at.dialog && !box.open) box.showModal();
     if (!at.dialog && box.open) box.close();
+    document.body.classList.toggle('talking', at.panel);
+    panel.hidden = !at.panel;
+    render(at.panel ? html`<${Chat} now=${Date.now()} />` : '', panel);
     host.draw();
   };
   const open = (kind, more = {}) => {
@@ -64,6 +67,14 @@ globalThis.evalgateLive = (() => {
   };
   const writable = () => known && !known.readOnly && !at.lost;
   const run = (which, cases = []) => attempt(() => ask('run', {which, cases, scored: at.scored && [...at.scored]}));
+
+  const rebuild = () => {
+    at.rebuilding = true;
+    return attempt(() => ask('rebuild', {}).finally(async () => {
+      at.rebuilding = false;
+      known = await ask('state');
+    }));
+  };
 
   // --- the bar -----------------------------------------------------------------------------------
   const when = each => `${each.at.slice(0, 16).replace('T', ' ')} ${each.commit}${each.dirty ? '*' : ''} · ${
@@ -104,8 +115,9 @@ globalThis.evalgateLive = (() => {
     }
     if (told.error) return html`<span class="bad">${host.seen(told.error.message)} ${host.seen(told.error.hint)}</span>`;
     if (!told.verdict) return '';
+    const more = at.finished && html` <button type="button" id="show-results" onClick=${() => location.reload()}>Show the results</button>`;
     return html`<span>Last run: ${told.verdict.complete ? WORDS[told.verdict.kind] : 'stopped; the next run continues it'}${
-      counts && ` (${counts})`}</span>`;
+      counts && ` (${counts})`}${more}</span>`;
   };
   const Bar = () => {
     const busy = Boolean(at.run && at.run.running), off = busy || !writable();
@@ -115,6 +127,8 @@ globalThis.evalgateLive = (() => {
       <button type="button" id="run-failed" disabled=${off} onClick=${() => run('failed')}>Run failed</button>
       <button type="button" id="run-selected" disabled=${off || !chosen.length} onClick=${() => run('selected', chosen.map(split))}>
         Run selected (${chosen.length.toLocaleString('en')})</button>
+      <button type="button" id="rebuild" disabled=${off || at.rebuilding} title="After a change of the code: read all files again, start the agent anew, and run all cases, whatever was measured before"
+        onClick=${rebuild}>${at.rebuilding ? 'Rebuilding' : 'Rebuild all'}</button>
       <button type="button" id="select" onClick=${() => {
         const shown = host.shown().map(each => each.key), all = shown.every(key => picked.has(key));
         for (const key of shown) if (all) picked.delete(key); else picked.add(key);
@@ -122,7 +136,7 @@ globalThis.evalgateLive = (() => {
       }}>Select shown</button>
       <button type="button" id="stop" disabled=${!busy || at.run.stopping || at.lost} onClick=${() => attempt(() => ask('stop', {}))}>Stop</button>
       <${Scored} />
-      <button type="button" id="chat" disabled=${!writable()} onClick=${() => open(Chat)}>Chat…</button>
+      <button type="button" id="chat" disabled=${!writable()} aria-expanded=${at.panel} onClick=${() => talk(!at.panel)}>Chat</button>
       <span class="told" role="status"><${Progress} /></span></div>
       ${at.error && html`<p class="bad" role="alert">${host.seen(at.error)}</p>`}
       ${at.run && at.run.lines.length > 0 && html`<details class="log"><summary>${plural(at.run.lines.length, 'line')} of the run</summary>
@@ -235,32 +249,161 @@ globalThis.evalgateLive = (() => {
     }
   }
 
+// --- the chat, a panel beside the page ----------------------------------------------------------
+  const MOST_BYTES = 5e6, PICTURES = /^image\/(png|jpeg|gif|webp)$/, CONFIRMS = 'adk_request_confirmation';
+  const took = seconds => seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`;
+  const written = any => host.seen(typeof any === 'string' ? any : JSON.stringify(any, null, 1) || '').slice(0, LONGEST);
+  const Call = ({name, args}) => html`<code class="call"><b>${host.seen(name)}</b>(${Object.entries(args).map(([key, arg], place) =>
+    html`${place ? ', ' : ''}<span class="arg">${host.seen(key)}=${written(JSON.stringify(arg))}</span>`)})</code>`;
+
+  // A picture is shown, a text where somebody opens it, anything else is only saved.
+  class File extends Component {
+    constructor() { super(); this.state = {src: '', text: null, error: ''}; }
+    componentDidMount() { if (this.picture()) this.load(({mime, data}) => this.setState({src: `data:${mime};base64,${data}`})); }
+    picture() { return PICTURES.test(this.props.file.mime) && this.props.file.number !== null; }
+    load(use) { return attempt(async () => use(await ask('chat-file', {number: this.props.file.number})), error => this.setState({error})); }
+    render({file, name}, {src, text, error}) {
+      const save = () => this.load(({data}) => {
+        const link = document.createElement('a');
+        link.href = 'data:application/octet-stream;base64,' + data;
+        link.download = name;
+        link.click();
+      });
+      const read = ({data}) => this.setState({text: new TextDecoder().decode(Uint8Array.from(atob(data), one => one.charCodeAt(0)))});
+      return html`<div class="file">${src && html`<img src=${src} alt=${host.seen(name)} />`}
+        <span><bdi>${host.seen(name)}</bdi> <small>${host.seen(file.mime)}, ${plural(file.size, 'byte')}</small></span>
+        ${file.number === null ? html` <em>too large to be kept</em>` : html` <button type="button" aria-label=${'Save ' + host.seen(name)} onClick=${save}>Save</button>`}
+        ${file.number !== null && file.mime.startsWith('text/') && text === null && html` <button type="button" aria-label=${'Show ' + host.seen(name)} onClick=${() => this.load(read)}>Show</button>`}
+        ${text !== null && html`<pre tabindex="0" dir="auto">${written(text)}</pre>`}${error && html`<span class="bad">${error}</span>`}</div>`;
+    }
+  }
+
+  // Agents, what each asked its model, and the tools that an answer called. An agent that a tool ran is below the call,
+  // any other below its parent.
+  const treeOf = entries => {
+    const top = [], agents = new Map(), parents = new Map(), calls = [];
+    const walk = (node, above) => {
+      if (!node || parents.has(node.name)) return;
+      parents.set(node.name, above);
+      for (const child of node.agents || []) walk(child, node.name);
+    };
+    walk((entries.find(entry => entry.kind === 'agents') || {}).root, null);
+    const agentOf = (name, at) => {
+      const call = parents.has(name) ? null : calls.findLast(other => other.agent !== name && (other.s === undefined || at <= other.at + other.s));
+      const key = (call ? calls.indexOf(call) : '') + '\n' + name;
+      if (!agents.has(key)) {
+        const node = {kind: 'agent', name, below: []}, above = parents.get(name);
+        agents.set(key, node);
+        (call ? call.below : above ? agentOf(above, at).below : top).push(node);
+      }
+      return agents.get(key);
+    };
+    for (const entry of entries.filter(({kind}) => kind === 'model' || kind === 'tool')) {
+      const node = {...entry, below: []}, owner = agentOf(String(entry.agent), entry.at);
+      if (entry.kind === 'tool') calls.push(node);
+      else {
+        node.name = entry.name || entry.request?.model || owner.model?.name;  // a later request says only what is new
+        owner.model = node;
+      }
+      (entry.kind === 'tool' && owner.model || owner).below.push(node);
+    }
+    return top;
+  };
+  const ends = node => [...node.s === undefined ? [] : [node.at + node.s], ...node.below.flatMap(ends)];
+  const begins = node => [...node.at === undefined ? [] : [node.at], ...node.below.flatMap(begins)];
+  const Node = ({node}) => {
+    const until = ends(node), from = begins(node), parts = ['args', 'request', 'response', 'error'].filter(part => node[part] !== undefined);
+    const title = html`${node.kind === 'model' ? 'model call' : node.kind} ${node.name && html`<code>${host.seen(String(node.name))}</code>`} <small>${until.length ? took(Math.max(0, node.s === undefined ? Math.max(...until) - Math.min(...from) : node.s)) : 'no answer'}</small>${node.error && html` <span class="bad">failed</span>`}`;
+    return html`<li>${parts.length ? html`<details><summary>${title}</summary>${parts.map(part => html`<p class="label">${part}</p><pre tabindex="0">${written(node[part])}</pre>`)}</details>` : title}
+      ${node.below.length > 0 && html`<ul>${node.below.map(child => html`<${Node} node=${child} />`)}</ul>`}</li>`;
+  };
+  class Trace extends Component {
+    constructor() { super(); this.state = {tree: null, error: ''}; }
+    componentDidCatch(error) { this.setState({tree: null, error: 'The trace cannot be read: ' + error.message}); }
+    render({turn, seconds}, {tree, error}) {
+      const open = event => event.target.open && !tree && attempt(async () => {
+        this.setState({tree: treeOf((await ask('chat-trace', {number: turn})).entries)});
+      }, message => this.setState({error: message}));
+      return html`<details class="trace" onToggle=${open}><summary>Trace${seconds !== undefined && seconds !== null ? `, ${took(seconds)}` : ''}</summary>
+        ${error ? html`<p class="bad">${host.seen(error)}</p>` : tree && (tree.length ? html`<ul>${tree.map(node => html`<${Node} node=${node} />`)}</ul>` : html`<p>Nothing was recorded.</p>`)}</details>`;
+    }
+  }
+
+  const Reply = ({reply: {name, response}}) => html`<div class="user">${name !== CONFIRMS ? html`<code>${host.seen(name)}</code>: ${written(response)}` : response.confirmed ? 'Approved' : 'Denied'}</div>`;
+  // What a call waits for: yes or no, or what came of it.
+  const Question = ({question: {id, name, args}, texts, onText, onReply, off}) => {
+    const text = texts[id], {originalFunctionCall: call, toolConfirmation: about} = args;
+    if (name === 'adk_request_credential') return html`<p>The agent asks for a credential, which cannot be given here.</p>`;
+    if (name !== CONFIRMS) {
+      return html`<p><${Call} name=${name} args=${args} /></p><p class="fields"><label>What came of it <input value=${text || ''} onInput=${event => onText(event.target.value)} /></label>
+        <button type="button" disabled=${off || !text} onClick=${() => onReply(() => ({result: text}))}>Answer</button></p>`;
+    }
+    const {hint, payload} = about && typeof about === 'object' ? about : {}, asks = payload !== undefined && payload !== null;
+    const reply = confirmed => onReply(() => asks ? {confirmed, payload: JSON.parse(text === undefined ? JSON.stringify(payload) : text)} : {confirmed});
+    return html`<p>May it call ${call && typeof call === 'object' ? html`<${Call} name=${String(call.name)} args=${call.args || {}} />` : 'a tool'}?
+      ${hint && !String(hint).includes('FunctionResponse') && html` <bdi>${written(hint)}</bdi>`}</p>
+      ${asks && html`<label>Payload, as JSON<textarea class="code" rows="3" value=${text === undefined ? JSON.stringify(payload, null, 1) : text} onInput=${event => onText(event.target.value)}></textarea></label>`}
+      <p class="buttons"><button type="button" class="strong approve" disabled=${off} onClick=${() => reply(true)}>Approve</button>
+      <button type="button" class="deny" disabled=${off} onClick=${() => reply(false)}>Deny</button></p>`;
+  };
+
   class Chat extends Component {
-    constructor(props) {
-      super(props);
-      const suite = known.chat ? known.chat.suite : (known.suites.find(each => !each.problem) || {key: ''}).key;
-      this.state = {suite, chat: known.chat, error: '', text: '', busy: false, id: '', saved: ''};
+    constructor() {
+      super();
+      this.state = {suite: (known.chat || known.suites.find(each => !each.problem) || {key: ''}).suite, error: '', text: '', files: [], texts: {}, replies: {}, id: '', saved: ''};
+      if (!this.state.suite) this.state.suite = (known.suites.find(each => !each.problem) || {key: ''}).key;
+    }
+    componentDidMount() { (panel.querySelector('#message') || panel.querySelector('select'))?.focus(); }
+    componentDidUpdate() {
+      const log = panel.querySelector('.talk'), {text, files, replies} = this.state;
+      at.draft = Boolean(text || files.length || Object.keys(replies).length);
+      if (log && this.follows !== false) log.scrollTop = log.scrollHeight;
     }
     ask(name, body, more = {}) {
-      this.setState({busy: true, saved: ''});
+      at.asking = true;
+      this.setState({saved: ''});
       return attempt(async () => {
         const told = this.told = await ask(name, body);
         if ('turns' in told) known.chat = told;
         if ('chat' in told) known.chat = null;
-        this.setState({chat: known.chat, ...more});
-      }, error => this.setState({error})).then(() => this.setState({busy: false}));
+        this.setState(more);
+      }, error => this.setState({error})).then(() => { at.asking = false; return listened(at.live); });
     }
-    render(_, {suite, chat, error, text, busy, id, saved}) {
+    say(body) {
+      this.follows = true;
+      return this.ask('chat-say', body, {text: '', files: [], texts: {}, replies: {}});
+    }
+    attach(event) {
+      const field = event.target;
+      attempt(async () => {
+        const files = [...this.state.files];
+        for (const file of field.files) {
+          const bytes = new Uint8Array(await file.arrayBuffer()), url = await new Promise((done, fail) => {
+            const reader = new FileReader();
+            reader.onload = () => done(reader.result);
+            reader.onerror = () => fail(reader.error);
+            reader.readAsDataURL(file);
+          });
+          let mime = file.type.split(';')[0];
+          if (!mime) try { new TextDecoder('utf-8', {fatal: true}).decode(bytes); mime = 'text/plain'; } catch { mime = 'application/octet-stream'; }
+          files.push({name: file.name, size: file.size, mime, data: url.slice(url.indexOf(',') + 1)});
+        }
+        if (files.reduce((sum, file) => sum + file.size, 0) > MOST_BYTES) throw new Error(`The files of a message may have ${MOST_BYTES / 1e6} MB.`);
+        this.setState({files});
+      }, error => this.setState({error})).then(() => { field.value = ''; });
+    }
+    render(_, {suite, error, text, files, texts, replies, id, saved}) {
+      const {chat} = known, live = at.live || {}, busy = Boolean(at.asking || chat && live.busy);
       const send = event => {
         event.preventDefault();
-        if (!text.trim() || busy) return;
-        this.told = null;
-        this.ask('chat-say', {text}, {text: ''}).then(async () => {
-          if (this.told) return;
-          known.chat = (await ask('state').catch(() => known)).chat;  // an agent that failed ends the session
-          this.setState({chat: known.chat});
-        });
+        if (!busy && (text.trim() || files.length)) this.say({text: text.trim() ? text : '', files: files.map(({mime, data}) => ({mime, data}))});
       };
+      // several questions are answered at once
+      const reply = ({id: call, name}) => response => attempt(async () => {
+        const all = {...replies, [call]: {id: call, name, response: response()}};
+        this.setState({replies: all});
+        if (chat.questions.every(other => other.id in all)) await this.say({replies: Object.values(all)}).then(() => this.componentDidMount());
+      }, message => this.setState({error: message}));
       const save = () => this.ask('chat-save', {suite, case: id.trim()}).then(() => {
         if (this.state.error) return;
         at.finished = true;
@@ -268,24 +411,54 @@ globalThis.evalgateLive = (() => {
       });
       const Suites = ({label}) => html`<label>${label} <select value=${suite} onChange=${event => this.setState({suite: event.target.value})}>
         ${known.suites.filter(each => !each.problem).map(each => html`<option value=${each.key}>${host.seen(each.key)}</option>`)}</select></label>`;
-      return html`<${Frame} title="Chat with the agent" error=${error} buttons=${chat && html`<button type="button" id="end"
-          onClick=${() => this.ask('chat-end', {})}>End the session</button>`}>
+      return html`<div class="line"><h2 id="panel-title">Chat with the agent</h2>${chat && html`<button type="button" id="end" onClick=${() => this.ask('chat-end', {})}>End the session</button>`}
+          <button type="button" id="close-chat" onClick=${() => talk(false)}>Close</button></div>
+        ${error && html`<p class="bad" role="alert">${host.seen(error)}</p>`}
         ${!chat ? html`<p class="fields"><${Suites} label="The agent of" /> <button type="button" id="start" class="strong"
-            disabled=${busy || !suite} onClick=${() => this.ask('chat-open', {suite})}>${busy ? 'Starting' : 'Start'}</button></p>` : html`
+            disabled=${busy || !suite} onClick=${() => this.ask('chat-open', {suite}).then(() => this.componentDidMount())}>${busy ? 'Starting' : 'Start'}</button></p>` : html`
         <p class="dim">The agent of <code>${host.seen(chat.suite)}</code>${chat.tools === 'live' ? ': its tools are called for real' : `, tools: ${chat.tools}`}.</p>
-        <div class="talk" role="log" aria-label="Conversation" tabindex="0">${chat.turns.map(turn => html`<div class="user" dir="auto">${host.seen(turn.user)}</div>
-          ${turn.calls.map(call => html`<div><code class="call"><b>${host.seen(call.name)}</b>(${Object.entries(call.args).map(([name, value], at) =>
-            html`${at ? ', ' : ''}<span class="arg">${host.seen(name)}=${host.seen(JSON.stringify(value))}</span>`)})</code></div>`)}
-          <div class="says" dir="auto">${turn.answer === null ? html`<em>no answer</em>` : host.seen(turn.answer)}</div>`)}${busy && html`<p class="dim">The agent is at work</p>`}</div>
+        <div class="talk" role="log" aria-label="Conversation" tabindex="0" onScroll=${({target: log}) => { this.follows = log.scrollHeight - log.scrollTop - log.clientHeight < 40; }}>
+          ${chat.turns.map((turn, number) => html`<div key=${number}>${turn.user && html`<div class="user" dir="auto">${host.seen(turn.user)}</div>`}
+          ${turn.answers.map(one => html`<${Reply} reply=${one} />`)}${turn.attached.map((file, place) => html`<${File} file=${file} name=${`attached-${place + 1}`} />`)}
+          ${turn.calls.filter(call => call.name !== CONFIRMS).map(call => html`<div><${Call} ...${call} /></div>`)}
+          <div class="says" dir="auto">${turn.answer === null ? html`<em>${turn.calls.some(call => call.name === CONFIRMS) ? 'asks for confirmation' : 'no answer'}</em>` : host.seen(turn.answer)}</div>
+          ${turn.files.map((file, place) => html`<${File} file=${file} name=${`file-${place + 1}`} />`)}
+          <${Trace} turn=${number} seconds=${turn.seconds} /></div>`)}
+          ${chat.traces > chat.turns.length && html`<${Trace} key="failed" turn=${chat.turns.length} />`}
+          ${busy && html`<div class="now" aria-live="off">${(live.calls || []).filter(name => name !== CONFIRMS).map(name => html`<div><code class="call"><b>${host.seen(name)}</b></code></div>`)}
+            ${live.busy && live.text ? html`<div class="says" dir="auto">${host.seen(live.text)}</div>` : html`<p class="dim">The agent is at work</p>`}</div>`}</div>
+        ${chat.questions.length > 0 && !live.busy && html`<fieldset class="asks"><legend>The agent asks</legend>${chat.questions.map(question => html`<div key=${question.id}>${question.id in replies ? html`<p>Answered.</p>` : html`
+          <${Question} question=${question} off=${busy} texts=${texts} onText=${written => this.setState({texts: {...texts, [question.id]: written}})} onReply=${reply(question)} />`}</div>`)}</fieldset>`}
         ${chat.over ? html`<p>The agent failed, which ended the session. What came before can be saved.</p>` : html`<form class="say" onSubmit=${send}><label>Message<textarea id="message" rows="2" dir="auto" value=${text}
-            onInput=${event => this.setState({text: event.target.value})} onKeyDown=${event => { if (event.key === 'Enter' && !event.shiftKey) send(event); }}></textarea></label>
-          <button type="submit" id="send" class="strong" disabled=${busy || !text.trim()}>Send</button></form>`}
+            onInput=${event => this.setState({text: event.target.value})} onKeyDown=${event => { if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) send(event); }}></textarea></label>
+          <button type="submit" id="send" class="strong" disabled=${busy || !text.trim() && !files.length}>Send</button></form>
+        <div class="line"><label>Attach files <input type="file" id="attach" multiple onChange=${event => this.attach(event)} /></label>${files.map((file, place) => html`<span class="told"><bdi>${host.seen(file.name)}</bdi>
+          <button type="button" aria-label=${'Remove ' + host.seen(file.name)} onClick=${() => this.setState({files: files.filter((_, other) => other !== place)})}>Remove</button></span>`)}</div>`}
+        ${Object.keys(chat.state).length > 0 && html`<details id="state"><summary>State: ${plural(Object.keys(chat.state).length, 'variable')}</summary><dl>${Object.entries(chat.state).map(([key, content]) =>
+          html`<dt><code>${host.seen(key)}</code></dt><dd><pre tabindex="0">${written(content)}</pre></dd>`)}</dl></details>`}
+        ${chat.artifacts.length > 0 && html`<details id="artifacts" open><summary>${plural(chat.artifacts.length, 'artifact')}</summary>${chat.artifacts.map((one, place) => html`<${File} key=${place}
+          file=${one.file || {mime: '', size: 0, number: null}} name=${`${one.name} (version ${one.version})`} />`)}</details>`}
         ${chat.turns.length > 0 && html`<fieldset><legend>Save as a case, which expects what the agent did</legend><p class="fields"><${Suites} label="In" />
           <label>Id <input id="new-id" value=${id} onInput=${event => this.setState({id: event.target.value})} /></label>
           <button type="button" id="save-chat" disabled=${busy || !id.trim()} onClick=${save}>Save</button>
-          <span role="status">${saved && 'Saved ' + host.seen(saved)}</span></p></fieldset>`}`}<//>`;
+          <span role="status">${saved && 'Saved ' + host.seen(saved)}</span></p></fieldset>`}`}`;
     }
   }
+  const talk = isOpen => {
+    at.panel = isOpen;
+    sessionStorage.setItem('evalgate-chat', isOpen ? '1' : '');
+    draw();
+    if (isOpen) return;
+    bar.querySelector('#chat').focus();
+    if (at.finished && !at.dialog) location.reload();
+  };
+  // The server tells of the turn that is under way, and that something else has changed.
+  const listened = async live => {
+    at.live = live;
+    const {chat} = known, stale = live && !live.busy && (live.serial ? !chat || chat.traces !== live.turns || chat.over !== live.over : chat);
+    if (stale && !at.asking) known.chat = (await ask('state').catch(() => known)).chat;
+    draw();
+  };
 
   // --- all together ------------------------------------------------------------------------------
   const heard = told => {
@@ -297,7 +470,7 @@ globalThis.evalgateLive = (() => {
     if (told.running || was) for (const [suite, id, kind] of told.trials) now.set(suite + '::' + id, kind || 'not_measured');
     if (was && !told.running) {
       at.finished = true;
-      if (!at.dialog && !told.error) { location.reload(); return; }
+      if (!at.dialog && !told.error && !(at.panel && (at.draft || at.asking))) { location.reload(); return; }
     }
     draw();
   };
@@ -313,11 +486,18 @@ globalThis.evalgateLive = (() => {
     box.setAttribute('aria-labelledby', 'dialog-title');
     box.addEventListener('cancel', event => { event.preventDefault(); close(); });
     document.body.prepend(bar);
+    panel = document.createElement('aside');
+    panel.id = 'panel';
+    panel.setAttribute('aria-labelledby', 'panel-title');
+    panel.addEventListener('keydown', event => { if (event.key === 'Escape') talk(false); });
+    bar.after(panel);
     document.body.append(box);
+    at.panel = Boolean(sessionStorage.getItem('evalgate-chat')) && writable();
     document.body.classList.add('host');
     draw();
     const events = new EventSource('/api/events');
     events.onmessage = event => { at.lost = false; heard(JSON.parse(event.data)); };
+    events.addEventListener('chat', event => listened(JSON.parse(event.data)));
     events.onerror = () => { at.lost = true; draw(); };
   };
   return {Pick, Tools, start};

@@ -1,0 +1,5 @@
+"""An agent to talk to."""
+
+from . import agent
+
+__all__ = ["agent"]
