@@ -11,8 +11,7 @@ from typing import Final
 
 from evalgate.model import Finding, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
-from evalgate.reports import cases as reports_cases
-from evalgate.reports import turns, wording
+from evalgate.reports import cases as reports_cases, turns, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.turns import Turn
 from evalgate.results.labels import CaseLabel

@@ -137,7 +137,8 @@ def html_code(value: str) -> Markup:
 
 def html_policy(*, style: str, script: str, connects: bool = False) -> str:
     """A Content-Security-Policy that forbids every request, form and frame, and every style and
-    script but these; images and sounds are in the page itself. `connects`: the script may ask the server that the page is from."""
+    script but these; images and sounds are in the page itself. `connects`: the script may ask the
+    server that the page is from."""
     more = "; connect-src 'self'" if connects else ""
     digests = [
         base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()

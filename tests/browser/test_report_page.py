@@ -112,7 +112,7 @@ def forged_failure() -> Report:
 
 SCRIPTS = {
     # expected, actual, the words that only the actual answer has
-    "Russian": ("Книга продлена до мая.", "Книга продлена до июня.", ["июня"]),  # noqa: RUF001 - other scripts
+    "Russian": ("Книга продлена до мая.", "Книга продлена до июня.", ["июня"]),
     "Greek": ("Το βιβλίο είναι εδώ.", "Το περιοδικό είναι εδώ.", ["περιοδικό"]),  # noqa: RUF001 - other scripts
     "Arabic": ("الكتاب متاح اليوم", "الكتاب متاح غدا", ["غدا"]),
     "Thai": ("หนังสือเล่มนี้ว่าง", "หนังสือเล่มนี้หาย", ["หาย"]),

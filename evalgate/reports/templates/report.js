@@ -271,7 +271,7 @@
     const beside = sides.length > 1, asked = Boolean(wanted || beside); // where nothing is expected, head is compared with the base
     const rows = rowsOf(wanted || (beside ? calls[0] : []), calls);
     for (const row of rows) {
-      row.differs = row.sides.some((call, side) => row.expected ? !call || !same(call[1], row.expected[1]) || row.moved[side] : call && asked) ||
+      row.differs = row.sides.some((call, side) => row.expected ? !call && !failedIn(sides[side], at) || call && (!same(call[1], row.expected[1]) || row.moved[side] > 0) : call && asked) ||
         row.sides.every(Boolean) && beside && !same(row.sides[0][2] ?? null, row.sides[1][2] ?? null);
     }
     const reference = expected && expected.answer !== null ? expected.answer : beside && turns[0] ? turns[0].answer : undefined;
@@ -645,14 +645,15 @@
           each.tokens === null ? '' : `, ${counted(each.tokens, 'token')}`}${each.ended === 'turn_limit' ? ', ended at the limit of turns' : ''}`).join('; ')}</p></details>
         ${scenario && html`<details><summary>Scenario of the simulated user</summary><p dir="auto">${seen(scenario.starting_prompt)}</p><p dir="auto">${seen(scenario.conversation_plan)}</p></details>`}
         ${data.note && html`<p>${seen(data.note)}</p>`}
-        ${sides.map(([side, each]) => each.failure ? html`<div class="failure"><p><strong>${side}: ${seen(each.failure[0])}</strong> <span class="dim">${seen(each.failure[3])}</span></p>
-          ${each.failure[1] && !each.failure[0].includes(each.failure[1]) ? html`<${Json} value=${each.failure[1]} />` : ''}
-          ${each.failure[2].trim() ? html`<${Json} value=${each.failure[2]} />` : ''}</div>` : '')}
+        ${head && head.failure && html`<${Failure} side="Head" failure=${head.failure} />`}
         <${Found} base=${base} head=${head} turn=${0} last=${length} />
         <${Turns} data=${data} base=${base} head=${head} length=${length} />
+        ${base && base.failure && html`<${Failure} side="Base" failure=${base.failure} />`}
         <${Trace} data=${data} picked=${picked} /></div>`;
     }
   }
+  const Failure = ({side, failure: [sentence, message, detail, kind]}) => html`<div class=${side === 'Head' ? 'failure' : ''}><p><strong>${side}: ${seen(sentence)}</strong> <span class="dim">${seen(kind)}</span></p>
+    ${message && !sentence.includes(message) && html`<${Json} value=${message} />`}${detail.trim() && html`<${Json} value=${detail} />`}</div>`;
   const Coded = ({text}) => text.split('`').map((piece, at) => at % 2 ? html`<code>${seen(piece)}</code>` : seen(piece));
   // Criteria that decide, on a line: what does not pass by name, then what does.
   const MOST_CHIPS = 3;
