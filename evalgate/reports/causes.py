@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from evalgate.model import Finding, VerdictKind, call_diff
+from evalgate.model import Finding, ToolCall, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
 from evalgate.reports import cases as reports_cases, turns, wording
 from evalgate.reports.cases import CaseView
@@ -155,20 +155,7 @@ def _call_difference(pairs: Sequence[CallPair]) -> str:
         names = dict.fromkeys(plain.quoted(call.name) for call in missing)
         return phrase("calls_reordered", words.listed(names, limit=3))
     if first.expected is not None and first.actual is not None:
-        expected = first.expected.args or {}
-        actual = first.actual.args or {}
-        changed = next(
-            name
-            for name in dict.fromkeys([*expected, *actual])
-            if expected.get(name, first) != actual.get(name, first)
-        )
-        values = (
-            plain.quoted(plain.short_json(args[changed]), VALUE) if changed in args else ""
-            for args in (actual, expected)
-        )
-        sentence = phrase(
-            "call_with", plain.quoted(first.actual.name), plain.quoted(changed), *values
-        )
+        sentence = _argument_difference(first.expected, first.actual)
     elif missing:
         replaced = bool(extra)
         start = next(at for at, pair in enumerate(pairs) if pair.expected is missing[0])
@@ -184,6 +171,20 @@ def _call_difference(pairs: Sequence[CallPair]) -> str:
     else:
         sentence = phrase("call_unexpected", plain.quoted(extra[0].name))
     return phrase("and_other_calls", sentence, others)
+
+
+def _argument_difference(expected_call: ToolCall, actual_call: ToolCall) -> str:
+    """On the first argument that differs."""
+    expected = expected_call.args or {}
+    actual = actual_call.args or {}
+    names = dict.fromkeys([*expected, *actual])
+    # in Python 1 equals 1.0 and True, in JSON it does not
+    changed = max(names, key=lambda name: repr(expected.get(name)) != repr(actual.get(name)))
+    values = (
+        plain.quoted(plain.short_json(args[changed]), VALUE) if changed in args else ""
+        for args in (actual, expected)
+    )
+    return phrase("call_with", plain.quoted(actual_call.name), plain.quoted(changed), *values)
 
 
 def _is_of_calls(name: str) -> bool:

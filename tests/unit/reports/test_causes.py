@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from builders import build
 from builders.build import TOOLS, WORDS, call, case, scores, turn
@@ -60,6 +62,8 @@ def test_what_is_told_of_calls_that_differ(
         ("find:1", "find:2", "`find` was called with `at` `2`, not `1`"),
         ("find", "find:2", "`find` was called with `at`, which is not expected"),
         ("find:1", "find", "`find` was called without `at`"),
+        # equal in Python, not in JSON
+        ("find:1", "find:1.0", "`find` was called with `at` `1.0`, not `1`"),
         # the others are counted
         ("find hold renew", "renew", "`find` was not called before `renew`; 1 other call differs"),
         # equal calls: the answer
@@ -71,7 +75,7 @@ def test_the_difference_of_a_case_is_one_sentence(
 ) -> None:
     def calls(text: str) -> list[ToolCall]:
         pairs = (word.partition(":") for word in text.split())
-        return [call(name, **({"at": int(at)} if at else {})) for name, _, at in pairs]
+        return [call(name, **({"at": json.loads(at)} if at else {})) for name, _, at in pairs]
 
     is_same = expected == actual
     values = {WORDS: [0.0]} if is_same else {TOOLS: [0.0], WORDS: [0.0]}
