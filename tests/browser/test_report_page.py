@@ -558,7 +558,9 @@ def test_a_turn_that_failed_has_its_trace(open_page) -> None:
     page, trouble = open_page("failing_traced")
     shown(page, "case")
     expect(page.locator(".turn").nth(1).locator("td.gone")).to_have_text("Failed in this turn.")
-    expect(page.locator(".turn").nth(1).locator("td", has_text="not known")).to_have_count(1)
+    expect(
+        page.locator(".turn").nth(1).locator("td[data-side]", has_text="not known")
+    ).to_have_count(1)
     expect(page.locator("h3")).to_have_text(["Head, turn 1", "Head, turn 2"])
     second = page.locator("h3:text('turn 2') ~ *")
     expect(second.first).to_have_text(

@@ -324,7 +324,7 @@
       <div class="scroll" tabindex="0" role="group" aria-label=${'Turn ' + (at + 1)}><table class="sides"><thead><tr>
         ${column && html`<th scope="col">Expected</th>`}${base && html`<th scope="col">Base</th>`}${head && html`<th scope="col">Head</th>`}</tr></thead>
       <tbody>${blocks.map(({differs, rows: some}) => differs || !asked ? some.map(Row) : html`<tr><td class="folded" colspan=${sides.length + column}><details><summary>${
-        counted(some.length, 'equal call')}: <code>${seen(names(some))}</code></summary><table class="sides"><tbody>${some.map(Row)}</tbody></table></details></td></tr>`)}
+        counted(some.length, some.every(row => row.sides.every(Boolean)) ? 'equal call' : 'expected call')}: <code>${seen(names(some))}</code></summary><table class="sides"><tbody>${some.map(Row)}</tbody></table></details></td></tr>`)}
       <tr>${column && html`<${Answer} side="Expected" text=${expected ? expected.answer : null} mark="del" parts=${expected && expected.more}
           other=${head && head.turns[at] ? head.turns[at].answer : null} />`}${turns.map((turn, side) => turn === undefined ?
         html`<td data-side=${name(side)} class="gone">${failedIn(sides[side], at) ? 'Failed in this turn.' : 'This turn was not reached.'}</td>` :
