@@ -270,7 +270,7 @@ def links_of(environ: Environ, event: EventContext) -> Links:
         commit=event.head.sha or environ.get("GITHUB_SHA", ""),
         run=environ.get("GITHUB_RUN_ID", ""),
     )
-    return replace(links, keeps_files=_uploads(environ))
+    return replace(links, pull_request=str(event.number or ""), keeps_files=_uploads(environ))
 
 
 def _uploads(environ: Environ) -> bool:
@@ -291,7 +291,8 @@ def _uploads(environ: Environ) -> bool:
 
 def links_of_finished(environ: Environ, event: EventContext) -> Links:
     """Of the run that this one was started by: the pull request's commit, and what measured it."""
-    return _links(environ, commit=event.head.sha, run=str(event.run.id) if event.run else "")
+    links = _links(environ, commit=event.head.sha, run=str(event.run.id) if event.run else "")
+    return replace(links, pull_request=str(event.number or ""))
 
 
 def _links(environ: Environ, *, commit: str, run: str) -> Links:

@@ -21,6 +21,7 @@ class Links:
     commit: str = ""  # full SHA of the head
     workflow_run: str = ""
     folder: str = ""  # of the evaluation files' root in the repository
+    pull_request: str = ""  # its number
     keeps_files: bool = True  # False: nothing uploads the reports, which end with the job
 
     def place(self, file: str) -> str:

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from evalgate.model import Finding, VerdictKind, call_diff
+from evalgate.model import Finding, ToolCall, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
-from evalgate.reports import turns, wording
+from evalgate.reports import cases as reports_cases, turns, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.turns import Turn
 from evalgate.results.labels import CaseLabel
@@ -22,6 +22,7 @@ from evalgate.values import frozen_dataclass
 LIMIT: Final = 160
 LEAST_CASES: Final = 3
 NAMED_ARGUMENTS: Final = 3
+VALUE: Final = 40
 VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+(?:\.\d+)?")
 """What differs between failures of one cause: addresses, ids, numbers."""
 
@@ -92,6 +93,98 @@ def cause(case: CaseView) -> str:
     )
     text = next(candidates, "")
     return plain.clip_end(plain.one_line(text), LIMIT) or words.listed(_missed(case))
+
+
+def difference(case: CaseView) -> str:
+    """What is different in the shown trial of a case that does not pass, in one sentence: its first
+    wrong call, else the finding that fails it, else its answer. Names are between backticks."""
+    conversation = turns.of(case)
+    sentences: Iterator[str] = iter(())
+    if case.failing:
+        failing = {verdict.name for verdict in case.failing}
+        below = words.listed(
+            f"{plain.quoted(verdict.name)} {reports_cases.against(verdict)}"
+            for verdict in case.failing
+        )
+        is_silent = not any(_is_of_calls(use.name) for use in case.suite.criteria)
+        of_calls = is_silent or any(map(_is_of_calls, failing))
+        sentences = itertools.chain(
+            *(
+                _differences(turn, failing, of_calls=of_calls, below=below)
+                for turn in conversation.notable
+            ),
+            _unmet(conversation.findings, failing),
+            [below],
+        )
+    text = next(sentences, "") or wording.unmeasured_reason(case)
+    return plain.clip_end(plain.one_line(text), LIMIT * 2)
+
+
+def _differences(turn: Turn, failing: set[str], *, of_calls: bool, below: str) -> Iterator[str]:
+    """The sentences on one turn, first the one that says most."""
+    sentences: list[str] = []
+    if turn.actual is None:
+        sentences = [phrase("turn_not_reached")]
+    elif of_calls and turn.expected_calls is not None:
+        sentences.append(
+            _call_difference(call_diff.pair(turn.expected_calls, turn.actual_calls or ()))
+        )
+    sentences += _unmet(turn.findings, failing)
+    if turn.expected_answer not in (None, turn.actual_answer) and turn.compares_answers:
+        sentences.append(phrase("answer_differs", below))
+    yield from (phrase("in_turn", turn.number, sentence) for sentence in sentences if sentence)
+
+
+def _unmet(findings: Sequence[tuple[str, Finding]], failing: set[str]) -> Iterator[str]:
+    for name, finding in findings:
+        if name in failing and finding.score == 0:
+            subject = plain.clip_end(plain.one_line(finding.subject), LIMIT)
+            yield phrase("unmet", plain.quoted(name), subject, finding.label, finding.text)
+
+
+def _call_difference(pairs: Sequence[CallPair]) -> str:
+    """On the first of the calls that differ, and how many others do; "" if all are equal."""
+    unequal = [pair for pair in pairs if not pair.same]
+    missing = [pair.expected for pair in unequal if pair.expected and not pair.actual]
+    extra = [pair.actual for pair in unequal if pair.actual and not pair.expected]
+    if not unequal:
+        return ""
+    first = unequal[0]
+    others = len(unequal) - 1
+    if missing and sorted(call.name for call in missing) == sorted(call.name for call in extra):
+        names = dict.fromkeys(plain.quoted(call.name) for call in missing)
+        return phrase("calls_reordered", words.listed(names, limit=3))
+    if first.expected is not None and first.actual is not None:
+        sentence = _argument_difference(first.expected, first.actual)
+    elif missing:
+        replaced = bool(extra)
+        start = next(at for at, pair in enumerate(pairs) if pair.expected is missing[0])
+        following = [pair.actual for pair in pairs[start:] if pair.actual is not None]
+        then = extra[0] if extra else following[0] if following else None
+        sentence = phrase(
+            "call_absent",
+            plain.quoted(missing[0].name),
+            "" if then is None else plain.quoted(then.name),
+            replaced,
+        )
+        others -= replaced
+    else:
+        sentence = phrase("call_unexpected", plain.quoted(extra[0].name))
+    return phrase("and_other_calls", sentence, others)
+
+
+def _argument_difference(expected_call: ToolCall, actual_call: ToolCall) -> str:
+    """On the first argument that differs."""
+    expected = expected_call.args or {}
+    actual = actual_call.args or {}
+    names = dict.fromkeys([*expected, *actual])
+    # in Python 1 equals 1.0 and True, in JSON it does not
+    changed = max(names, key=lambda name: repr(expected.get(name)) != repr(actual.get(name)))
+    values = (
+        plain.quoted(plain.short_json(args[changed]), VALUE) if changed in args else ""
+        for args in (actual, expected)
+    )
+    return phrase("call_with", plain.quoted(actual_call.name), plain.quoted(changed), *values)
 
 
 def _is_of_calls(name: str) -> bool:

@@ -278,6 +278,8 @@ def _case(
     traces = {side: [traced for _, traced in of_side] for side, of_side in runs.items()}
     document = {
         **_case_json(case.case, uses),
+        "difference": "" if case.kind is VerdictKind.PASS else causes.difference(case),
+        "shown": next((at for at, trial in enumerate(case.trials) if trial is case.main_trial), 0),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
         "held": None
@@ -405,23 +407,20 @@ def _turn(turn: Invocation) -> JsonObject:
         turns.answer_text(content) for content in (turn.user_content, turn.final_response)
     )
     document: JsonObject = {"user": user or "", "answer": answer}
-    parts = [
-        part
-        for content in (turn.user_content, turn.final_response)
-        if content
-        for part in content.parts
-    ]
-    more = [
-        adk_shapes.part_json(part) for part in parts if not isinstance(part, Text) or part.thought
-    ]
     if turn.events is not None:
         document["events"] = [_event(event) for event in turn.events]
         if turn.stop is not None:
             document["note"] = phrase("no_answer", turn.stop.error)
         elif answer is None and any(turns.answer_text(event.content) for event in turn.events):
             document["note"] = phrase("no_final_answer")
-    if more:
-        document["more"] = more
+    for name, content in (("asked", turn.user_content), ("more", turn.final_response)):
+        parts = [
+            adk_shapes.part_json(part)
+            for part in (content.parts if content else ())
+            if not isinstance(part, Text) or part.thought
+        ]
+        if parts:
+            document[name] = parts
     if turn.rubrics:
         document["rubrics"] = [adk_shapes.rubric_json(rubric) for rubric in turn.rubrics]
     if turn.timings is not None:

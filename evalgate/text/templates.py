@@ -137,15 +137,15 @@ def html_code(value: str) -> Markup:
 
 def html_policy(*, style: str, script: str, connects: bool = False) -> str:
     """A Content-Security-Policy that forbids every request, form and frame, and every style and
-    script but these. `connects`: the script may ask the server that the page is from, and show
-    pictures that it got there."""
-    more = "; connect-src 'self'; img-src data:" if connects else ""
+    script but these; images and sounds are in the page itself. `connects`: the script may ask the
+    server that the page is from."""
+    more = "; connect-src 'self'" if connects else ""
     digests = [
         base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
         for source in (style, script)
     ]
     return (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; media-src data:; "
         f"style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'{more}"
     )
 

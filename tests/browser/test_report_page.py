@@ -17,11 +17,20 @@ from axe_playwright_python.sync_playwright import Axe
 from builders import build, report_page
 from builders.hostile import HOSTILE
 from builders.nightly import NIGHTLY
-from builders.scenarios import SCENARIOS, TABLE, failing_traced, traced
+from builders.scenarios import KINDS, SCENARIOS, TABLE, failing_traced, traced
 from playwright.sync_api import expect
 
 from evalgate import reports
-from evalgate.model import AgentFailure, FailureKind, InMemoryTranscripts, Policy, Report
+from evalgate.model import (
+    AgentFailure,
+    Attachment,
+    Content,
+    FailureKind,
+    InMemoryTranscripts,
+    Policy,
+    Report,
+    Text,
+)
 from evalgate.model.deviations import ADKS
 
 pytestmark = pytest.mark.browser
@@ -101,6 +110,46 @@ def forged_failure() -> Report:
     )
 
 
+SCRIPTS = {
+    # expected, actual, the words that only the actual answer has
+    "Russian": ("Книга продлена до мая.", "Книга продлена до июня.", ["июня"]),
+    "Greek": ("Το βιβλίο είναι εδώ.", "Το περιοδικό είναι εδώ.", ["περιοδικό"]),  # noqa: RUF001 - other scripts
+    "Arabic": ("الكتاب متاح اليوم", "الكتاب متاح غدا", ["غدا"]),
+    "Thai": ("หนังสือเล่มนี้ว่าง", "หนังสือเล่มนี้หาย", ["หาย"]),
+    "Japanese": ("本を借りることができます", "本を返すことができます", ["返す"]),
+}
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+FILES = (
+    {"inline_data": {"mime_type": "image/png", "data": PNG}},
+    {"inline_data": {"mime_type": "audio/wav", "data": "UklGRiQAAABXQVZF"}},
+    {"inline_data": {"mime_type": "image/svg+xml", "data": PNG}},
+    {"inline_data": {"mime_type": "image/png", "data": "https://evil.example/x.png"}},
+    {"file_data": {"mime_type": "image/png", "file_uri": "https://evil.example/x.png"}},
+)
+
+
+def spoken() -> Report:
+    """A case for each of SCRIPTS, and one whose user sends FILES."""
+    pairs = {
+        name: (build.turn("?", answer=expected), build.turn("?", answer=actual))
+        for name, (expected, actual, _) in SCRIPTS.items()
+    }
+    parts = (Text(text="Look."), *(Attachment(data=file) for file in FILES))
+    asked = dataclasses.replace(
+        build.turn("?", answer="a"), user_content=Content(role="user", parts=parts)
+    )
+    pairs["files"] = (
+        asked,
+        dataclasses.replace(asked, final_response=build.turn("?", answer="b").final_response),
+    )
+    suite = build.suite(*(build.case(name, expected) for name, (expected, _) in pairs.items()))
+    done = {
+        (suite.key, name): [build.scores(actual, **{build.TOOLS: [1.0], build.WORDS: [0.0]})]
+        for name, (_, actual) in pairs.items()
+    }
+    return build.run_report([suite], done)
+
+
 FORGED = dict.fromkeys(
     ("kind", "agent", "name", "request", "response", "error", "at", "s", "actions"), HOSTILE
 )
@@ -113,6 +162,7 @@ PAGES = {
     "unlike": unlike,
     "forged": lambda: with_trace({"kind": "agents", "root": TREE}, FORGED),
     "forged_failure": forged_failure,
+    "spoken": spoken,
     "lenient": lambda: lenient(tools=1.0),
     "garbage": lambda: with_trace(
         {"kind": "agents", "root": {"name": "x", "agents": 5, "tools": 7}}
@@ -223,6 +273,7 @@ def shown(page, view: str) -> None:
     if view in ("case", "what-if") and first.count():
         first.click()
         page.wait_for_selector("#title")
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         if view == "what-if" and page.locator("#case .knobs input[type=number]").count():
             page.locator("#case .knobs input[type=number]").first.fill("0.01")
         if page.locator("#trace").count():
@@ -278,11 +329,127 @@ def test_a_case_shows_expected_base_and_head(open_page) -> None:
         "Head",
     ]
     expect(page.locator("td.gone").first).to_have_text("not called")
-    expect(page.locator("td.come code").first).to_have_text('renew_loan(book_id="B-7", days=28)')
+    expect(page.locator("td.wrong code").first).to_have_text('renew_loan(book_id="B-7", days=28)')
     assert page.locator("td.answer ins").count()
     expect(page.locator("#overview")).to_be_hidden()
     page.get_by_role("link", name="Overview").click()
     expect(page.locator("#overview")).to_be_visible()
+
+
+DIFFERENCE = "#case :is(.failure, .turn :is(ins, del, .gone, .missing, .wrong, .differs))"
+FIRST_DIFFERENCE = """selector => {
+  const marks = [...document.querySelectorAll(selector)], shown = marks.find(each => each.checkVisibility());
+  return [marks.length, shown ? shown.getBoundingClientRect().top : 0];
+}"""
+
+
+@pytest.mark.parametrize(("width", "height", "most"), [(1280, 900, 400), (390, 844, 500)])
+def test_the_first_difference_is_on_the_first_screen(
+    width: int, height: int, most: int, open_page
+) -> None:
+    """Of each case that does not pass, in every scenario with golden reports."""
+    page, trouble = open_page("pass", viewport={"width": width, "height": height})
+    site = page.url.rpartition("/")[0]
+    low = {}
+    for scenario in KINDS:
+        page.goto(f"{site}/{scenario}.html")
+        page.wait_for_selector("#list nav")
+        entries = page.locator("a.entry:not(.pass)")
+        for address in entries.evaluate_all("all => all.map(each => each.hash)")[:6]:
+            page.evaluate("address => { location.hash = address; }", address)
+            page.wait_for_selector("#difference")
+            name, sentence = (page.locator(each).inner_text() for each in ("#title", "#difference"))
+            assert sentence, (scenario, name)
+            count, top = page.evaluate(FIRST_DIFFERENCE, DIFFERENCE)
+            if not 0 < top <= most and count:
+                low[scenario, name] = top
+            page.evaluate("location.hash = ''")
+            page.wait_for_selector("#difference", state="detached")
+    assert low == {}
+    assert trouble == []
+
+
+def test_equal_turns_and_calls_are_folded(open_page) -> None:
+    page, _ = open_page("base_conversation")
+    page.locator("a.entry").first.click()
+    page.wait_for_selector("#title")
+    expect(page.locator("details.equal > summary")).to_have_text(
+        ["Turn 1: no difference", "Turn 4: no difference"]
+    )
+    expect(page.locator(".turn h2:visible")).to_have_text(["Turn 2 ", "Turn 3 "])
+    page, _ = open_page("base_regressed", FIRST)
+    expect(page.locator(".folded summary").first).to_have_text("1 equal call: find_book")
+    expect(page.locator(".drawer")).not_to_have_attribute("open", "")
+    expect(page.locator(".chip")).to_have_text(
+        [
+            "\u2717 tool_trajectory_avg_score 1.00 \u2192 0.00",
+            "\u2717 final_response_match_v2 1.00 \u2192 0.00",
+        ]
+    )
+
+
+def test_a_link_to_a_case_opens_the_case_on_a_phone(open_page) -> None:
+    page, _ = open_page("base_regressed", FIRST, viewport={"width": 390, "height": 844})
+    page.wait_for_selector("#difference")
+    expect(page.locator("#list")).to_be_hidden()
+    assert page.locator("#title").bounding_box()["y"] < 100
+    page.get_by_role("link", name="Overview").click()
+    expect(page.locator("#list")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_wrong_calls_have_no_color_of_what_passed(scheme: str, open_page) -> None:
+    page, _ = open_page("base_regressed", FIRST, color_scheme=scheme)
+    page.wait_for_selector("td.wrong")
+    for selector in ("td.wrong", "td.missing", "td.gone", ".answer ins"):
+        color = page.locator(selector).first.evaluate(
+            "each => getComputedStyle(each).backgroundColor"
+        )
+        red, green, blue = map(int, color.removeprefix("rgb(").removesuffix(")").split(","))
+        assert green < max(red, blue), (selector, color)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_words_of_every_script_are_whole(name: str, open_page) -> None:
+    page, _ = open_page("spoken", "#case=" + quote(f"{build.SUITE}::{name}", safe=""))
+    page.wait_for_selector("#difference")
+    assert page.locator(".answer ins").all_inner_texts() == SCRIPTS[name][2]
+
+
+def test_images_and_sounds_are_in_the_page_and_nothing_is_fetched(open_page) -> None:
+    page, trouble = open_page("spoken", "#case=" + quote(f"{build.SUITE}::files", safe=""))
+    page.wait_for_selector("#difference")
+    image = page.get_by_role("img", name="Image in the message").first
+    expect(image).to_be_visible()
+    assert image.evaluate("async each => { await each.decode(); return each.naturalWidth; }") == 1
+    assert page.locator("audio").count() == 1
+    sources = page.locator("#case [src]").evaluate_all(
+        "all => all.map(each => each.src.slice(0, 5))"
+    )
+    assert set(sources) == {"data:"}
+    assert page.get_by_text("not shown, for its type or its size").count() == 2
+    assert trouble == []
+
+
+def test_print_prints_the_whole_report(open_page) -> None:
+    page, _ = open_page("base_regressed", viewport={"width": 800, "height": 400})
+    page.wait_for_selector("#list nav")
+    page.emulate_media(media="print")
+    expect(page.locator("#list")).to_be_hidden()
+    printed = page.evaluate("document.documentElement.scrollHeight")
+    assert printed >= page.evaluate("document.getElementById('overview').scrollHeight") > 800
+    assert page.pdf().count(b"/Type /Page\n") >= 2
+
+
+def test_a_question_mark_shows_the_keys(open_page) -> None:
+    page, trouble = open_page("base_regressed")
+    page.wait_for_selector("#list nav")
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keys")
+    expect(dialog).to_contain_text("next case that does not pass")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    assert trouble == []
 
 
 def test_a_failing_run_of_head_stands_beside_a_passing_one_of_the_base(open_page) -> None:
@@ -324,7 +491,7 @@ def test_an_address_opens_the_same_case_after_reordering(open_page) -> None:
         page.wait_for_selector("#title")
         expect(page.locator("#title bdi")).to_have_text("renew_reserved_book_1")
         expect(page.locator(".turn .user").first).to_have_text("Please renew Dune for me.")
-        expect(page.locator("td.come code").first).to_have_text(
+        expect(page.locator("td.wrong code").first).to_have_text(
             'renew_loan(book_id="B-7", days=28)'
         )
 
@@ -333,7 +500,7 @@ def test_an_address_opens_the_same_case_after_reordering(open_page) -> None:
 def test_what_differs_anywhere_is_marked(name: str, open_page) -> None:
     page, _ = open_page("unlike", "#case=" + quote(f"{build.SUITE}::{name}", safe=""))
     page.wait_for_selector("#title")
-    assert page.locator(".turn :is(ins, del, .gone, .come, .differs)").count()
+    assert page.locator(".turn :is(ins, del, .gone, .wrong, .differs)").count()
 
 
 @pytest.mark.parametrize(
@@ -350,7 +517,8 @@ def test_every_string_of_a_case_can_be_seen(
     texts = []
     for at in range(len(data.cases["renewal"]["runs"]["head"])):
         for side in sides:
-            page.locator(f".runs[aria-label='Runs of {side}'] button").nth(at).click()
+            if (buttons := page.locator(f".runs[aria-label='Runs of {side}'] button")).count():
+                buttons.nth(at).click()
         page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         texts.append(page.locator("#case").text_content())
     kept = [data.cases["renewal"][name] for name in ("expected", "about", "runs")]
@@ -390,7 +558,9 @@ def test_a_turn_that_failed_has_its_trace(open_page) -> None:
     page, trouble = open_page("failing_traced")
     shown(page, "case")
     expect(page.locator(".turn").nth(1).locator("td.gone")).to_have_text("Failed in this turn.")
-    expect(page.locator(".turn").nth(1).locator("td", has_text="not known")).to_have_count(1)
+    expect(
+        page.locator(".turn").nth(1).locator("td[data-side]", has_text="not known")
+    ).to_have_count(1)
     expect(page.locator("h3")).to_have_text(["Head, turn 1", "Head, turn 2"])
     second = page.locator("h3:text('turn 2') ~ *")
     expect(second.first).to_have_text(

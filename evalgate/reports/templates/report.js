@@ -124,7 +124,7 @@
             ${WOULD} ${cases.filter(each => what.get(each) !== each.now).length.toLocaleString('en')}</button>`}</div>
         <label>Group by <select value=${state.group} onChange=${event => set({group: event.target.value})}>
           ${['cause', 'suite', 'status'].map(each => html`<option value=${each}>${each}</option>`)}</select></label>
-        <span role="status">${ofCases(shown)}</span></div>
+        <span><span role="status">${ofCases(shown)}</span> <button type="button" id="show-keys" aria-label="Keys" onClick=${() => showKeys()}>?</button></span></div>
         <nav class="rows" aria-label="Cases" tabindex="0" ref=${box => { this.box = box; }}
           onScroll=${event => this.setState({top: event.target.scrollTop})}>
           <ul style=${{height: tops[rows.length] + 'px'}}>${rows.slice(from, to).map((each, at) => {
@@ -202,10 +202,28 @@
         <${Json} value=${call[2]} /></details>`}`;
   const Cell = ({side, call, expected, asked, beside, moved, failed}) => call === null ?
     html`<td data-side=${side} class=${expected && !failed ? 'gone' : ''}>${!expected ? '' : failed ? 'not known' : 'not called'}</td>` :
-    html`<td data-side=${side} class=${asked && (!expected || !same(expected[1], call[1])) ? 'come' : ''}>
+    html`<td data-side=${side} class=${asked && (!expected || !same(expected[1], call[1])) ? 'wrong' : ''}>
       <${Call} call=${call} other=${expected} beside=${beside} moved=${moved} /></td>`;
   // Words that differ; of long texts only what is not the same at the beginning and at the end is compared.
-  const WORDS = 20000, PATIENCE_MS = 60;
+  const WORDS = 20000, PATIENCE_MS = 200, STRETCH = 600;
+  const segmenter = Intl.Segmenter && new Intl.Segmenter(undefined, {granularity: 'word'});
+  const wordsOf = text => segmenter ? Array.from(segmenter.segment(text), each => each.segment) :
+    text.match(/[\p{L}\p{M}\p{N}_]+|\s+|./gsu) || [];
+  // Blanks between two words that changed have changed with them.
+  const joined = found => {
+    const runs = [];
+    found.forEach((each, at) => {
+      const value = each.value.join(''), last = runs[runs.length - 1];
+      if (each.added || each.removed) {
+        if (last && last.changed) last[each.added ? 'come' : 'gone'] += value;
+        else runs.push({changed: true, come: each.added ? value : '', gone: each.removed ? value : ''});
+      } else if (last && last.changed && at + 1 < found.length && !value.trim()) {
+        last.come += value;
+        last.gone += value;
+      } else runs.push({value});
+    });
+    return runs.flatMap(each => each.changed ? [each.gone && {removed: true, value: each.gone}, each.come && {added: true, value: each.come}].filter(Boolean) : [each]);
+  };
   let latest = {};
   const pieces = (left, right) => { // asked for by the column of either text
     if (latest.left !== left || latest.right !== right) latest = {left, right, found: compared(left, right)};
@@ -221,16 +239,18 @@
       start = left.lastIndexOf(' ', start) + 1;
     }
     const [gone, come] = [left, right].map(each => each.slice(start, each.length - end));
-    const found = (gone.length + come.length <= WORDS && Diff.diffWordsWithSpace(gone, come, {timeout: PATIENCE_MS})) ||
-      [{removed: true, value: gone}, {added: true, value: come}];
-    return [{value: left.slice(0, start)}, ...found, {value: left.slice(left.length - end)}];
+    const found = gone.length + come.length <= WORDS && Diff.diffArrays(wordsOf(gone), wordsOf(come), {timeout: PATIENCE_MS});
+    return [{value: left.slice(0, start)}, ...found ? joined(found) : [{removed: true, value: gone}, {added: true, value: come}],
+      {value: left.slice(left.length - end)}];
   };
-  const Answer = ({side, text, other, mark, note}) => {
-    if (text === null || text === undefined) return html`<td data-side=${side} class=${other ? 'answer gone' : 'answer'}><em>${note || 'no answer'}</em></td>`;
+  const Same = ({text}) => text.length <= STRETCH ? seen(text) : html`${seen(text.slice(0, 80))}<details class="stretch"><summary>${
+    counted(text.length - 280, 'equal character')}</summary>${seen(text.slice(80, -200))}</details>${seen(text.slice(-200))}`;
+  const Answer = ({side, text, other, mark, note, parts}) => {
+    if (text === null || text === undefined) return html`<td data-side=${side} class=${other ? 'answer gone' : 'answer'}><em>${note || 'no answer'}</em><${Media} parts=${parts} /></td>`;
     const found = other === null || other === undefined ? null : pieces(...(mark === 'del' ? [text, other] : [other, text]));
     return html`<td data-side=${side} class="answer" dir="auto">${found === null ? seen(text) : found.map(each =>
-      mark === 'del' ? each.added ? '' : each.removed ? html`<del>${seen(each.value)}</del>` : seen(each.value) :
-        each.removed ? '' : each.added ? html`<ins>${seen(each.value)}</ins>` : seen(each.value))}</td>`;
+      mark === 'del' ? each.added ? '' : each.removed ? html`<del>${seen(each.value)}</del>` : html`<${Same} text=${each.value} />` :
+        each.removed ? '' : each.added ? html`<ins>${seen(each.value)}</ins>` : html`<${Same} text=${each.value} />`)}<${Media} parts=${parts} /></td>`;
   };
   const took = value => typeof value === 'number' ? `${value.toFixed(value < 10 ? 2 : 0)} s` : '';
   const tokens = usage => {
@@ -244,40 +264,92 @@
     html`${at ? ', ' : ''}<span class=${met === false ? 'bad' : ''}>${seen(name)} ${number(value)}</span>`) : ''}</td>`;
 
   const failedIn = (run, at) => run.failure && run.failure[4] !== null && at === run.turns.length;
-  const Turn = ({at, data, base, head}) => {
-    const expected = data.expected[at], sides = [base, head].filter(each => each !== undefined);
-    const turns = sides.map(each => each.turns[at]);
-    const headTurn = head && head.turns[at], first = expected || headTurn || turns.find(Boolean) || {user: ''};
+  // What a turn shows, and what of it differs: `bad` decides, `calls` and `words` may be allowed to differ.
+  const look = (at, data, base, head) => {
+    const expected = data.expected[at], sides = [base, head].filter(Boolean), turns = sides.map(each => each.turns[at]);
     const wanted = (expected && expected.calls) || null, calls = turns.map(each => (each && each.calls) || []);
-    const beside = sides.length > 1; // where nothing is expected, head is compared with the base
+    const beside = sides.length > 1, asked = Boolean(wanted || beside); // where nothing is expected, head is compared with the base
     const rows = rowsOf(wanted || (beside ? calls[0] : []), calls);
-    const column = data.expected.length > 0, asked = expected && expected.answer !== null;
-    const answers = turns.map(each => each ? each.answer : undefined);
+    for (const row of rows) {
+      row.differs = row.sides.some((call, side) => row.expected ? !call && !failedIn(sides[side], at) || call && (!same(call[1], row.expected[1]) || row.moved[side] > 0) : call && asked) ||
+        row.sides.every(Boolean) && beside && !same(row.sides[0][2] ?? null, row.sides[1][2] ?? null);
+    }
+    const reference = expected && expected.answer !== null ? expected.answer : beside && turns[0] ? turns[0].answer : undefined;
+    const mine = head && head.turns[at];
+    return {at, expected, sides, turns, wanted, beside, rows, asked, answered: expected && expected.answer !== null,
+      user: (expected || mine || turns.find(Boolean) || {user: ''}).user,
+      bad: Boolean(head) && (!mine || !expected && data.expected.length > 0 || mine.scores.some(each => each[2] === false)),
+      calls: rows.some(each => each.differs), words: Boolean(mine) && reference !== undefined && mine.answer !== reference};
+  };
+  const NOTHING = 'no difference';
+  // Turns to read are open; those between them are folded together.
+  const Turns = ({data, base, head, length}) => {
+    const all = Array.from({length}, (_, at) => look(at, data, base, head));
+    const notable = ['bad', 'calls', 'words'].map(name => all.filter(each => each[name])).find(some => some.length) || all.slice(0, length === 1 ? 1 : 0);
+    const groups = [];
+    for (const view of all) {
+      const open = notable.includes(view), last = groups[groups.length - 1];
+      if (!open && last && !last.open) last.views.push(view); else groups.push({open, views: [view]});
+    }
+    return groups.map(({open, views}) => {
+      const inside = views.map(view => html`<${Turn} key=${view.at} view=${view} data=${data} base=${base} head=${head} />`);
+      const name = views.length > 1 ? `Turns ${views[0].at + 1} to ${views[views.length - 1].at + 1}` : `Turn ${views[0].at + 1}`;
+      const about = views.some(each => each.calls) ? 'calls differ, within the thresholds' : views.some(each => each.words) ? 'the same calls' : NOTHING;
+      return open ? inside : html`<details key=${'g' + views[0].at} class="equal"><summary>${name}: ${about}</summary>${inside}</details>`;
+    });
+  };
+  const Turn = ({view, data, base, head}) => {
+    const {at, expected, sides, turns, wanted, beside, rows, asked, answered, user} = view;
+    const column = data.expected.length > 0, answers = turns.map(each => each ? each.answer : undefined);
     const name = side => sides[side] === base ? 'Base' : 'Head';
-    const reference = side => asked ? expected.answer : beside ? answers[1 - side] : null;
-    const said = [...new Set(sides.map(each => (each.turns[at] || {}).user).filter(each => each && each !== first.user))];
-    return html`<section class="turn"><h2>Turn ${at + 1} ${seconds(headTurn)}</h2>
-      <div class="user" dir="auto">${seen(first.user)}</div>${said.map(each => html`<div class="user" dir="auto">${seen(each)}</div>`)}
+    const reference = side => answered ? expected.answer : beside ? answers[1 - side] : null;
+    const said = [...new Set(turns.map(each => (each || {}).user).filter(each => each && each !== user))];
+    const Row = row => {
+      const mine = row.sides[row.sides.length - 1];
+      return html`<tr>${column && html`<td data-side="Expected" class=${wanted && row.expected && row.differs && head && (!mine || !same(mine[1], row.expected[1])) &&
+        !failedIn(head, at) ? 'missing' : ''}>${wanted && row.expected ? html`<${Call} call=${row.expected} />` :
+        html`<span class="dim">${wanted ? 'nothing expected' : ''}</span>`}</td>`}${row.sides.map((call, side) =>
+        html`<${Cell} side=${name(side)} call=${call} expected=${row.expected} asked=${asked} moved=${row.moved[side]} failed=${failedIn(sides[side], at)}
+          beside=${sides[side] === head && beside ? row.sides[0] : null} />`)}</tr>`;
+    };
+    const blocks = []; // runs of calls that differ, or that do not
+    for (const row of rows) {
+      const last = blocks[blocks.length - 1];
+      if (last && last.differs === Boolean(row.differs)) last.rows.push(row); else blocks.push({differs: Boolean(row.differs), rows: [row]});
+    }
+    const names = of => [...new Set(of.map(row => (row.expected || row.sides.find(Boolean))[0]))].join(', ');
+    return html`<section class="turn"><h2>Turn ${at + 1} ${seconds(head && head.turns[at])}</h2>
+      <div class="user" dir="auto" tabindex=${user.length > 60 ? 0 : undefined}>${seen(user)}</div><${Media} parts=${((expected || turns.find(Boolean) || {}).asked)} />${
+      said.map(each => html`<div class="user" dir="auto" tabindex="0">${seen(each)}</div>`)}
       <div class="scroll" tabindex="0" role="group" aria-label=${'Turn ' + (at + 1)}><table class="sides"><thead><tr>
         ${column && html`<th scope="col">Expected</th>`}${base && html`<th scope="col">Base</th>`}${head && html`<th scope="col">Head</th>`}</tr></thead>
-      <tbody>${rows.map(row => html`<tr>${column && html`<td data-side="Expected">${wanted && row.expected ? html`<${Call} call=${row.expected} />` :
-        html`<span class="dim">${wanted ? 'nothing expected' : ''}</span>`}</td>`}${row.sides.map((call, side) =>
-        html`<${Cell} side=${name(side)} call=${call} expected=${row.expected} asked=${wanted || beside} moved=${row.moved[side]} failed=${failedIn(sides[side], at)}
-          beside=${sides[side] === head && beside ? row.sides[0] : null} />`)}</tr>`)}
-      <tr>${column && html`<${Answer} side="Expected" text=${expected ? expected.answer : null} mark="del"
+      <tbody>${blocks.map(({differs, rows: some}) => differs || !asked ? some.map(Row) : html`<tr><td class="folded" colspan=${sides.length + column}><details><summary>${
+        counted(some.length, some.every(row => row.sides.every(Boolean)) ? 'equal call' : 'expected call')}: <code>${seen(names(some))}</code></summary><table class="sides"><tbody>${some.map(Row)}</tbody></table></details></td></tr>`)}
+      <tr>${column && html`<${Answer} side="Expected" text=${expected ? expected.answer : null} mark="del" parts=${expected && expected.more}
           other=${head && head.turns[at] ? head.turns[at].answer : null} />`}${turns.map((turn, side) => turn === undefined ?
         html`<td data-side=${name(side)} class="gone">${failedIn(sides[side], at) ? 'Failed in this turn.' : 'This turn was not reached.'}</td>` :
-        html`<${Answer} side=${name(side)} text=${answers[side]} note=${turn && turn.note} mark=${!asked && sides[side] === base ? 'del' : 'ins'} other=${reference(side)} />`)}</tr>
-      <tr>${column && html`<td></td>`}${turns.map((turn, side) => html`<${Scores} side=${name(side)} turn=${turn} />`)}</tr></tbody></table></div>
+        html`<${Answer} side=${name(side)} text=${answers[side]} note=${turn && turn.note} parts=${turn.more} mark=${!answered && sides[side] === base ? 'del' : 'ins'} other=${reference(side)} />`)}</tr>
+      ${turns.some(each => each && each.scores.length) && html`<tr>${column && html`<td></td>`}${turns.map((turn, side) => html`<${Scores} side=${name(side)} turn=${turn} />`)}</tr>`}</tbody></table></div>
       <${Found} base=${base} head=${head} turn=${at + 1} />
       ${expected && expected.rubrics && html`<${Folded} title="Rubrics of this turn" value=${expected.rubrics} />`}
-      ${[['Expected', expected], ...turns.map((turn, side) => [name(side), turn])].map(([side, turn]) =>
-        html`<${Steps} side=${side} turn=${turn} at=${at + 1} />`)}</section>`;
+      <div class="more">${[['Expected', expected], ...turns.map((turn, side) => [name(side), turn])].map(([side, turn]) =>
+        html`<${Steps} side=${side} turn=${turn} at=${at + 1} />`)}</div></section>`;
   };
+  // Images and sounds that are in the data itself; what else a message has beside its text is folded.
+  const PLAYED = /^(?:image\/(?:png|jpeg|gif|webp)|audio\/(?:mpeg|mp3|wav|x-wav|ogg|webm|mp4|aac|flac))$/;
+  const Medium = ({part}) => {
+    const {mime_type, mimeType, data} = part.inline_data || part.inlineData;
+    const type = String(mime_type || mimeType || '').split(';')[0].trim().toLowerCase(), packed = String(data || '').replace(/-/g, '+').replace(/_/g, '/');
+    if (!PLAYED.test(type) || !/^[A-Za-z0-9+/]+=*$/.test(packed)) return html`<p class="dim">${seen(type || 'a file')}: not shown, for its type or its size.</p>`;
+    const source = `data:${type};base64,${packed}`;
+    return type.startsWith('image/') ? html`<img src=${source} alt="Image in the message" />` : html`<audio controls src=${source} aria-label="Sound in the message"></audio>`;
+  };
+  const Media = ({parts}) => (parts || []).map(part => part.inline_data || part.inlineData ? html`<${Medium} part=${part} />` :
+    html`<details><summary>${part.thought ? 'thought' : 'more than text'}</summary><${Parts} parts=${[part]} /></details>`);
   const Folded = ({title, value}) => html`<details><summary>${title}</summary><${Json} value=${value} /></details>`;
   // All steps of a turn, and when they came, where that is known.
   const Steps = ({side, turn, at}) => {
-    if (!turn || !(turn.events && turn.events.length) && !turn.more) return '';
+    if (!turn || !(turn.events && turn.events.length)) return '';
     const events = turn.events || [], timed = events.some(each => each.at !== undefined);
     const all = Math.max((turn.s && turn.s[0]) || 0, ...events.map(each => each.at || 0)) || 1;
     const name = `${side}: ${counted(events.length, 'step')}`;
@@ -290,7 +362,7 @@
           <td><bdi>${seen(each.author)}</bdi></td><td><${Parts} parts=${(each.content && each.content.parts) || []} />
           ${each.content === undefined && 'the answer'} <span class="dim">${[seen(each.model_version || ''), tokens(each.usage_metadata || {})].filter(Boolean).join(', ')}</span>
           ${each.grounding_metadata && html`<${Folded} title="grounding" value=${each.grounding_metadata} />`}</td></tr>`;
-      })}</tbody></table></div>${turn.more && html`<p>Beside the texts of the user and of the answer:</p><${Parts} parts=${turn.more} />`}</details>`;
+      })}</tbody></table></div></details>`;
   };
   const Bar = ({from, until, all}) => html`<span class="bar" role="img" aria-label=${took(Math.max(until - from, 0))}><i style=${{
     marginLeft: `${100 * from / all}%`, width: `${Math.max(100 * (until - from) / all, 1)}%`}}></i></span>`;
@@ -304,7 +376,7 @@
       return html`<div><b>${seen(told.name || '')}</b> returned <span class="dim">${seen(told.id || '')}</span><${Json} value=${told.response === undefined ? null : told.response} /></div>`;
     }
     if (part.text !== undefined) return html`<div dir="auto">${part.thought && html`<em>thought: </em>`}${seen(part.text)}</div>`;
-    return html`<${Json} value=${part} />`;
+    return part.inline_data || part.inlineData ? html`<${Medium} part=${part} />` : html`<${Json} value=${part} />`;
   });
   // What criteria found, the base's beside head's.
   const Found = ({base, head, turn, last}) => {
@@ -324,7 +396,7 @@
       ${row.sides.map((each, side) => html`<td data-side=${side || !base ? 'Head' : 'Base'} class=${each && row.sides.some(other => other && other.label !== each.label) ? 'unlike' : ''}>${
         each ? html`<${Opinions} found=${each} />` : ''}</td>`)}</tr>`)}</tbody></table></div>`;
   };
-  const Opinions = ({found}) => html`${found.label && html`<b>${seen(found.label)}</b>`}${found.label && found.text.trim() ? ': ' : ''}<span dir="auto">${seen(found.text)}</span>
+  const Opinions = ({found}) => html`${found.label && html`<b class=${found.score === 0 ? 'bad' : ''}>${seen(found.label)}</b>`}${found.label && found.text.trim() ? ': ' : ''}<span dir="auto">${seen(found.text)}</span>
     ${found.samples.length > 0 && html`<details><summary>${seen(found.tally)}</summary><ul>${found.samples.map(([word, text]) =>
       html`<li><code>${seen(word)}</code>: <span dir="auto">${seen(text)}</span></li>`)}</ul></details>`}`;
   const runName = (side, each, at) => `${side} ${each.again ? 'rerun' : 'run'} ${at + 1}: ${RUNS[each.sign][1]}`;
@@ -332,8 +404,9 @@
     ${runs.map((each, at) => html`${each.again && !(at && runs[at - 1].again) ? html` <span class="dim">reruns</span>` : ''}<button type="button"
       class=${RUNS[each.sign][2]} aria-pressed=${String(at === chosen)} title=${RUNS[each.sign][1]} aria-label=${runName(side, each, at)}
       onClick=${() => pick(at)}>${RUNS[each.sign][0]}</button>`)}</span>`;
-  const chosen = (runs, named, wish) => {
+  const chosen = (runs, named, wish, shown) => {
     if (named !== null && runs[+named]) return +named;
+    if (shown !== undefined && runs[shown]) return shown;
     const at = runs.findIndex(each => each.sign === wish);
     return at < 0 ? 0 : at;
   };
@@ -534,48 +607,65 @@
     render({row, state, set, what}, {data, of, copied}) {
       if (of !== row.key) return html`<p class="dim">Opening ${seen(row.id)}</p>`;
       const would = what && what.get(row) !== row.now ? what.get(row) : '';
-      const top = html`<p><a href=${address({...state, open: ''})}>Overview</a></p><h1 id="title" tabindex="-1" class=${row.kind}><span class="sign">
-        ${SIGNS[row.kind]} ${WORDS_OF[row.kind] || row.kind}</span> <span class="dim">${row.status}</span> <bdi>${seen(row.id)}</bdi></h1>
-        <p>${data && data.file ? html`<a href=${data.file} rel="noreferrer noopener"><code>${seen(row.place)}</code></a>` :
+      const copy = (title, text) => html`<button type="button" id=${'copy-' + title} aria-label=${'Copy ' + title}
+        onClick=${() => this.copy(title[0].toUpperCase() + title.slice(1), text())}>${title}</button> `;
+      const top = html`<p class="buttons"><a href=${address({...state, open: ''})}>Overview</a> <span>Copy ${copy('link', () => location.href)}${
+        copy('command', () => command(row))}${data && row.kind !== 'pass' && copy('prompt', () => prompt(row, data, data.runs.head[picked.head]))}</span> <span role="status">${copied}</span></p>
+        <h1 id="title" tabindex="-1" class=${row.kind} title=${seen(row.id)}><span class="sign">
+        ${SIGNS[row.kind]} ${WORDS_OF[row.kind] || row.kind}</span> <bdi>${seen(row.id)}</bdi>${![row.kind, row.kind + 'ed', WORDS_OF[row.kind]].includes(row.status) && html` <span class="dim">${row.status}</span>`}</h1>
+        ${live && html`<${live.Tools} row=${row} runs=${data ? data.runs.head.length : 0} />`}`;
+      const place = html`<p>${data && data.file ? html`<a href=${data.file} rel="noreferrer noopener"><code>${seen(row.place)}</code></a>` :
           html`<code>${seen(row.place)}</code>`}${data && data.origin && !data.origin.startsWith(row.status) ? ', ' + seen(data.origin) : ''}</p>`;
-      if (!data) return html`${top}<p>${seen(row.why)}</p><p class="dim">The conversation is left out for size: see results.json.</p>`;
-      const picked = {head: chosen(data.runs.head, state.head, 'f'), base: chosen(data.runs.base, state.base, 'p')};
+      if (!data) return html`${top}${place}<p>${seen(row.why)}</p><p class="dim">The conversation is left out for size: see results.json.</p>`;
+      const picked = {head: chosen(data.runs.head, state.head, 'f', row.kind === 'pass' ? undefined : data.shown), base: chosen(data.runs.base, state.base, 'p')};
       const head = data.runs.head[picked.head], base = data.runs.base[picked.base];
       const length = Math.max(data.expected.length, ...[head, base].map(each => each ? each.turns.length : 0));
       const {conversation_scenario: scenario, ...about} = data.about;
       const sides = [['Head', head, picked.head], ['Base', base, picked.base]].filter(([, each]) => each);
-      return html`${top}
-        <p class="buttons"><button type="button" id="copy-link" onClick=${() => this.copy('Link', location.href)}>Copy link</button>
-        <button type="button" onClick=${() => this.copy('Command', command(row))}>Copy command</button>
-        ${row.kind !== 'pass' && html`<button type="button" onClick=${() => this.copy('Prompt', prompt(row, data, head))}>Copy prompt</button>`} <span role="status">${copied}</span></p>
-        ${live && html`<${live.Tools} row=${row} runs=${data.runs.head.length} />`}
+      const several = data.runs.head.length > 1 || data.runs.base.length > 1;
+      return html`<div class=${'of-' + row.kind}>${top}
+        ${data.difference && html`<p id="difference" dir="auto" tabindex=${data.difference.length > 120 ? 0 : undefined}><${Coded} text=${data.difference} /></p>`}
+        ${data.held && html`<p>Quarantined: ${seen(data.held[0])}, until ${seen(data.held[1])}${data.held[2] ? html`: <bdi>${seen(data.held[2])}</bdi>` : ''}</p>`}
+        ${would && html`<p class=${would}><b class="badge">${SIGNS[would]} would ${would === 'pass' ? 'pass' : would === 'fail' ? 'fail' : 'not be measured'}</b> with the thresholds that you try</p>`}
+        <p class="chips"><${Chips} criteria=${data.criteria} both=${data.runs.base.length > 0} />${several && html`<${Runs} side="Head" runs=${data.runs.head} chosen=${picked.head} pick=${at => set({head: at})} />${
+          data.runs.base.length > 0 && html`<${Runs} side="Base" runs=${data.runs.base} chosen=${picked.base} pick=${at => set({base: at})} />`}`}</p>
+        <details class="drawer"><summary>Criteria, thresholds, figures</summary><p><bdi>${seen(row.id)}</bdi></p>${place}
         ${row.cause >= 0 && html`<p>Cause: <bdi>${seen(index.causes[row.cause].text)}</bdi></p>`}
         ${data.reason && row.kind !== 'fail' && html`<p dir="auto">${seen(data.reason)}</p>`}
-        ${data.held && html`<p>Quarantined: ${seen(data.held[0])}, until ${seen(data.held[1])}${data.held[2] ? html`: <bdi>${seen(data.held[2])}</bdi>` : ''}</p>`}
-        <p>${data.runs.head.length > 0 && html`<${Runs} side="Head" runs=${data.runs.head} chosen=${picked.head} pick=${at => set({head: at})} />`} ${
-          data.runs.base.length > 0 && html`<${Runs} side="Base" runs=${data.runs.base} chosen=${picked.base} pick=${at => set({base: at})} />`}</p>
         ${data.past.length > 0 && html`<${Past} past=${data.past} />`}
-        ${would && html`<p class=${would}><b class="badge">${SIGNS[would]} would ${would === 'pass' ? 'pass' : would === 'fail' ? 'fail' : 'not be measured'}</b> with the thresholds that you try</p>`}
         <${Criteria} row=${row} data=${data} state=${state} set=${set} />
         <${Lines} state=${state} suite=${row.file} copy=${line => this.copy('Line', line)} />
-        ${scenario && html`<p><b>Scenario.</b> <span dir="auto">${seen(scenario.starting_prompt)}</span></p><p dir="auto">${seen(scenario.conversation_plan)}</p>`}
-        ${data.note && html`<p>${seen(data.note)}</p>`}
-        ${sides.map(([side, each]) => each.failure ? html`<p><strong>${side}: ${seen(each.failure[0])}</strong> <span class="dim">${seen(each.failure[3])}</span></p>
-          ${each.failure[1] && !each.failure[0].includes(each.failure[1]) ? html`<${Json} value=${each.failure[1]} />` : ''}
-          ${each.failure[2].trim() ? html`<${Json} value=${each.failure[2]} />` : ''}` : '')}
-        <${Found} base=${base} head=${head} turn=${0} last=${length} />
         ${sides.map(([side, each]) => Object.entries(each.grades).filter(([, grade]) => Array.isArray(grade)).map(
           ([name, grade]) => html`<p class="dim">${side}: <code>${seen(name)}</code> not evaluated: ${seen(grade[1] || grade[0])}</p>`))}
-        ${Array.from({length}, (_, at) => html`<${Turn} key=${at} at=${at} data=${data} base=${base} head=${head} />`)}
         ${Object.keys(about).length > 0 && html`<${Folded} title="What else the evaluation file says of the case" value=${about} />`}
         ${scenario && scenario.user_persona && html`<${Folded} title="The simulated user" value=${scenario.user_persona} />`}
         ${sides.map(([side, each]) => html`${each.state && Object.keys(each.state).length > 0 && html`<${Folded} title=${`Session state at the end: ${side}`} value=${each.state} />`}
           ${Object.keys(each.parts).length > 0 && html`<${Folded} title=${`Figures: ${side}`} value=${each.parts} />`}`)}
         <p class="dim">${sides.map(([side, each, at]) => `${side} ${each.again ? 'rerun' : 'run'} ${at + 1}: ${each.seconds.toFixed(1)} s${
-          each.tokens === null ? '' : `, ${counted(each.tokens, 'token')}`}${each.ended === 'turn_limit' ? ', ended at the limit of turns' : ''}`).join('; ')}</p>
-        <${Trace} data=${data} picked=${picked} />`;
+          each.tokens === null ? '' : `, ${counted(each.tokens, 'token')}`}${each.ended === 'turn_limit' ? ', ended at the limit of turns' : ''}`).join('; ')}</p></details>
+        ${scenario && html`<details><summary>Scenario of the simulated user</summary><p dir="auto">${seen(scenario.starting_prompt)}</p><p dir="auto">${seen(scenario.conversation_plan)}</p></details>`}
+        ${data.note && html`<p>${seen(data.note)}</p>`}
+        ${head && head.failure && html`<${Failure} side="Head" failure=${head.failure} />`}
+        <${Found} base=${base} head=${head} turn=${0} last=${length} />
+        <${Turns} data=${data} base=${base} head=${head} length=${length} />
+        ${base && base.failure && html`<${Failure} side="Base" failure=${base.failure} />`}
+        <${Trace} data=${data} picked=${picked} /></div>`;
     }
   }
+  const Failure = ({side, failure: [sentence, message, detail, kind]}) => html`<div class=${side === 'Head' ? 'failure' : ''}><p><strong>${side}: ${seen(sentence)}</strong> <span class="dim">${seen(kind)}</span></p>
+    ${message && !sentence.includes(message) && html`<${Json} value=${message} />`}${detail.trim() && html`<${Json} value=${detail} />`}</div>`;
+  const Coded = ({text}) => text.split('`').map((piece, at) => at % 2 ? html`<code>${seen(piece)}</code>` : seen(piece));
+  // Criteria that decide, on a line: what does not pass by name, then what does.
+  const MOST_CHIPS = 3;
+  const Chips = ({criteria, both}) => {
+    const deciding = criteria.filter(each => each.kind), passed = deciding.filter(each => each.kind === 'pass');
+    const rest = deciding.filter(each => each.kind !== 'pass'), few = passed.length + rest.length <= MOST_CHIPS;
+    const named = [...rest.slice(0, MOST_CHIPS), ...few ? passed : []];
+    return html`${named.map(each => html`<span class=${'chip ' + each.kind}>${SIGNS[each.kind]} <code>${seen(each.name)}</code> ${
+      both && each.base !== '-' && each.base !== each.head ? each.base + ' \u2192 ' : ''}${each.head}</span>`)}${
+      rest.length > MOST_CHIPS && html`<span class="chip">${rest.length - MOST_CHIPS} more</span>`}${
+      !few && passed.length > 0 && html`<span class="chip pass" title=${seen(passed.map(each => each.name).join(', '))}>${SIGNS.pass} ${passed.length} passed</span>`}`;
+  };
   const Criteria = ({row, data, state, set}) => {
     const both = data.runs.base.length > 0, unmeasured = data.criteria.some(each => each.why);
     return html`<div class="scroll" tabindex="0" role="group" aria-label="Criteria of the case"><table class="criteria"><thead><tr><th scope="col">Criterion</th>
@@ -624,15 +714,18 @@
     const row = state.open ? cases.find(each => each.key === state.open) : undefined;
     render(html`<${List} rows=${rows} tops=${tops} shown=${shown} state=${state} set=${set} what=${what} />`, list);
     if (!row) render(html`<${WhatIf} state=${state} set=${set} what=${what} />`, tries);
-    render(row ? html`<${Case} row=${row} state=${state} set=${set} what=${what} />` :
+    render(row ? html`<${Case} key=${row.key} row=${row} state=${state} set=${set} what=${what} />` :
       state.open ? html`<p role="alert">There is no case ${seen(state.open)} in this report.</p>` : '', place);
     overview.hidden = Boolean(row);
+    document.body.classList.toggle('opened', Boolean(row));
   };
   addEventListener('hashchange', () => {
     const before = state.open;
     state = read();
     draw();
-    if (state.open !== before) document.getElementById('page').scrollTop = 0;
+    if (state.open === before) return;
+    document.getElementById('page').scrollTop = 0;
+    scrollTo(0, 0);
   });
   const step = (by, wanted) => {
     const entries = rows.filter(each => each.key && (!wanted || each.kind !== 'pass'));
@@ -647,7 +740,18 @@
   };
   const KEYS = {'/': () => document.getElementById('search').focus(), n: () => step(1, true), p: () => step(-1, true),
     j: () => step(1), k: () => step(-1), h: () => turnRun('Head'), b: () => turnRun('Base'),
-    c: () => document.getElementById('copy-link')?.click(), o: () => { location.hash = address({...state, open: ''}); }};
+    c: () => document.getElementById('copy-link')?.click(), o: () => { location.hash = address({...state, open: ''}); }, '?': () => showKeys()};
+  const HELP = [['n', 'next case that does not pass'], ['p', 'previous case that does not pass'], ['j', 'next case'], ['k', 'previous case'],
+    ['h', 'another run of head'], ['b', 'another run of the base'], ['c', 'copy the link'], ['o', 'overview'], ['/', 'search'], ['?', 'these keys']];
+  const help = document.createElement('dialog');
+  help.id = 'keys';
+  help.setAttribute('aria-labelledby', 'keys-title');
+  document.body.append(help);
+  const showKeys = () => {
+    render(html`<h2 id="keys-title">Keys</h2><dl>${HELP.map(([key, does]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${does}</dd></div>`)}</dl>
+      <button type="button" onClick=${() => help.close()}>Close</button>`, help);
+    if (!help.open) help.showModal();
+  };
   addEventListener('keydown', event => {
     if (event.target.matches('input, select, textarea')) {
       if (event.key === 'Escape') event.target.blur();

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from builders import build
 from builders.build import TOOLS, WORDS, call, case, scores, turn
 from builders.scenarios import SCENARIOS, TABLE
 
+from evalgate.model import ToolCall
 from evalgate.reports import causes, view
 
 
@@ -46,6 +49,50 @@ def test_what_is_told_of_calls_that_differ(
     done = scores(turn("Go.", call("book", city="Rome"), answer="No."), **values)
     (found,) = view.of(build.run_report([suite], {(suite.key, "one"): [done]})).cases
     assert causes.cause(found) == cause
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "sentence"),
+    [
+        ("find hold renew", "find renew", "`hold` was not called before `renew`"),
+        ("find renew", "find", "`renew` was not called"),
+        ("find hold", "find renew", "`renew` was called instead of `hold`"),
+        ("find", "find renew", "`renew` was called and is not expected"),
+        ("find hold", "hold find", "`hold`: called in a different order"),
+        ("find:1", "find:2", "`find` was called with `at` `2`, not `1`"),
+        ("find", "find:2", "`find` was called with `at`, which is not expected"),
+        ("find:1", "find", "`find` was called without `at`"),
+        # equal in Python, not in JSON
+        ("find:1", "find:1.0", "`find` was called with `at` `1.0`, not `1`"),
+        # the others are counted
+        ("find hold renew", "renew", "`find` was not called before `renew`; 1 other call differs"),
+        # equal calls: the answer
+        ("find", "find", f"the answer differs: `{WORDS}` 0.00 < 0.80"),
+    ],
+)
+def test_the_difference_of_a_case_is_one_sentence(
+    expected: str, actual: str, sentence: str
+) -> None:
+    def calls(text: str) -> list[ToolCall]:
+        pairs = (word.partition(":") for word in text.split())
+        return [call(name, **({"at": json.loads(at)} if at else {})) for name, _, at in pairs]
+
+    is_same = expected == actual
+    values = {WORDS: [0.0]} if is_same else {TOOLS: [0.0], WORDS: [0.0]}
+    criteria = {WORDS: 0.8} if is_same else {TOOLS: 1.0, WORDS: 0.8}
+    suite = build.suite(
+        case("one", turn("Go.", *calls(expected), answer="Done.")), criteria=criteria
+    )
+    done = scores(turn("Go.", *calls(actual), answer="No."), **values)
+    (found,) = view.of(build.run_report([suite], {(suite.key, "one"): [done]})).cases
+    assert causes.difference(found) == f"Turn 1: {sentence}"
+
+
+@pytest.mark.parametrize("scenario", TABLE)
+def test_every_case_that_does_not_pass_has_a_difference(scenario: str) -> None:
+    cases = view.of(SCENARIOS[scenario]()).cases
+    sentences = [causes.difference(case) for case in cases if case.kind.value != "pass"]
+    assert all(text and "\n" not in text and len(text) <= 2 * causes.LIMIT for text in sentences)
 
 
 @pytest.mark.parametrize(

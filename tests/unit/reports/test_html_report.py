@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import lxml.html
@@ -75,11 +76,25 @@ def test_nothing_is_loaded_and_nothing_but_ours_is_made(scenario: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "number", "title"),
+    [
+        ("fail fail pass", "12", "2 \u2718 example/travel#12"),
+        ("pass pass", "12", "\u2714 example/travel#12"),
+        ("error", "", "\u26a0 example/travel"),
+    ],
+)
+def test_a_tab_of_the_browser_says_how_it_ended(outcomes: str, number: str, title: str) -> None:
+    links = dataclasses.replace(build.LINKS, pull_request=number)
+    tree = lxml.html.fromstring(html_report.render(build.report(outcomes, links=links)))
+    assert tree.xpath("//title")[0].text == title
+
+
 def test_the_policy_lets_nothing_in() -> None:
     tree = lxml.html.fromstring(html_report.render(build.report("pass")))
     (policy,) = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
     assert policy.startswith(
-        "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-"
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; media-src data:; style-src 'sha256-"
     )
     assert "unsafe" not in policy
 
