@@ -3,6 +3,7 @@ evaluated."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, assert_never
@@ -39,6 +40,7 @@ LONGEST = 8_000
 """Of a foreign text that is looked at at all."""
 DETAIL_LIMIT = 20_000
 COMMAND_LIMIT = 4_000
+LOOK_LIMIT = 300
 Placement: TypeAlias = Literal["above", "below"]
 SHA_WIDTH = 12
 NAME_WIDTH = 80
@@ -147,10 +149,12 @@ def failure_sentence(failure: AgentFailure) -> str:
     return f"{phrase('failed_agent', failure)} {bounded(failure.message, WHY_LIMIT)}"
 
 
-def last_words(failure: AgentFailure) -> str:
+def last_words(failure: AgentFailure, most_lines: int = 12) -> str:
     """The agent's output at its failure, mostly standard error: the first and the last lines."""
     return plain.ends(
-        plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)), most_lines=12, limit=1_500
+        plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)),
+        most_lines=most_lines,
+        limit=125 * most_lines,
     ).strip("\n")
 
 
@@ -427,3 +431,27 @@ def reproduce(report: Report) -> str:
         if "--base" not in (previous_word, word) and not word.startswith("--base=")
     ]
     return shlex.join([*arguments, "--base", base[:SHA_WIDTH]])
+
+
+SAFE_NAME: Final = re.compile(r"[\w.][\w.:/-]{0,79}")
+"""A case that can be named in a shell as it is; another one is not named there."""
+
+
+def commands(
+    report: Report, cases: Sequence[CaseView], *, is_local: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """The next commands, each with its purpose; () if every case passed. `is_local`: the results
+    are on this machine."""
+    broken = [case for case in cases if case.kind is not VerdictKind.PASS]
+    if not broken:
+        return ()
+    failed = reports_cases.worst_first([case for case in broken if case.group == "fail"])
+    names = [case.case_id for case in (*failed, *broken) if SAFE_NAME.fullmatch(case.case_id)]
+    wrong = [case for case in failed if not case.agent_failed]
+    look = f"evalgate show {names[0]}" if names and is_local else reproduce(report)
+    rows = [(look, phrase("purpose_look", is_local))] if look and len(look) <= LOOK_LIMIT else []
+    rows.append(("evalgate run --failed", phrase("purpose_rerun")))
+    if wrong:
+        name = wrong[0].case_id if SAFE_NAME.fullmatch(wrong[0].case_id) else "--failed"
+        rows.append((f"evalgate accept {name}", phrase("purpose_accept")))
+    return tuple(rows)
