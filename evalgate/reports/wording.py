@@ -93,6 +93,12 @@ def case_word(case: CaseView) -> str:
     return phrase("label_word" if case.group in LABELS else "kind_word", case.group)
 
 
+def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
+    """`case_word` of a case that a kept run had."""
+    is_aside = label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED) and kind is not VerdictKind.PASS
+    return phrase("label_word", label) if is_aside else kind_word(kind)
+
+
 def case_mark(case: CaseView) -> str:
     """The sign of a case: a failure that does not block has one of its own."""
     return reports_cases.NON_BLOCKING if case.is_let_pass else kind_mark(case.kind)
@@ -446,12 +452,26 @@ def commands(
     if not broken:
         return ()
     failed = reports_cases.worst_first([case for case in broken if case.group == "fail"])
-    names = [case.case_id for case in (*failed, *broken) if SAFE_NAME.fullmatch(case.case_id)]
-    wrong = [case for case in failed if not case.agent_failed]
-    look = f"evalgate show {names[0]}" if names and is_local else reproduce(report)
-    rows = [(look, phrase("purpose_look", is_local))] if look and len(look) <= LOOK_LIMIT else []
-    rows.append(("evalgate run --failed", phrase("purpose_rerun")))
-    if wrong:
-        name = wrong[0].case_id if SAFE_NAME.fullmatch(wrong[0].case_id) else "--failed"
-        rows.append((f"evalgate accept {name}", phrase("purpose_accept")))
+    wrong = [case.case_id for case in failed if not case.agent_failed]
+    rows = commands_after([case.case_id for case in (*failed, *broken)], wrong)
+    if is_local:
+        return rows
+    look = reproduce(report)
+    first_row = (look, phrase("purpose_look", False))  # noqa: FBT003 - a macro's argument
+    return (*([first_row] if look and len(look) <= LOOK_LIMIT else []), *rows[1:])
+
+
+def commands_after(
+    broken_ids: Sequence[str], wrong_ids: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    """The next commands on this machine. `broken_ids`: cases that did not pass, the first is to be
+    looked at; `wrong_ids`: those whose new behavior may be right."""
+    name = next(filter(SAFE_NAME.fullmatch, broken_ids), "")
+    rows = [
+        (f"evalgate show {name}".rstrip(), phrase("purpose_look", True)),  # noqa: FBT003 - a macro's argument
+        ("evalgate run --failed", phrase("purpose_rerun")),
+    ]
+    if wrong_ids:
+        wrong_name = wrong_ids[0] if SAFE_NAME.fullmatch(wrong_ids[0]) else "--failed"
+        rows.append((f"evalgate accept {wrong_name}", phrase("purpose_accept")))
     return tuple(rows)
