@@ -542,5 +542,5 @@ def _decided(v: View) -> Iterator[Line]:
     yield Line(wording.next_step(report, placement="above"))
     yield Line("" if fell is None else moved.sentence(fell))
     rows = wording.commands(report, v.cases, is_local=True)
-    for line in plain.table([(f"  {command}", purpose) for command, purpose in rows]):
-        yield Line(line, "dim")
+    table = [(f"  {command}", purpose) for command, purpose in rows]
+    yield from (Line(line, "dim") for line in (plain.table(table) if table else ()))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import junitparser
 from builders import build
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from evalgate import reports
 from evalgate.config import load
@@ -81,7 +81,7 @@ def keep(report: Report, root: Path, second: int) -> None:
         root / "report",
         report,
         root=root,
-        is_selected=len(report.verdict.cases) < len(NAMES),
+        is_selected=len(view.of(report).cases) < len(NAMES),
         moment=dt.datetime(2026, 1, 2, 3, 4, second, tzinfo=dt.UTC),
         redact=str,
     )
@@ -90,7 +90,7 @@ def keep(report: Report, root: Path, second: int) -> None:
 def insist_on_counts(report: Report) -> None:
     """Terminal, comment, outputs and JUnit have the counts of the view."""
     counts = view.of(report).totals.cases
-    assert counts.total == len(report.verdict.cases)
+    assert counts.total == len(view.of(report).cases)
     figures = f"{counts.passed} passed, {counts.failed} failed"
     assert figures in reports.render_terminal(report)
     outputs = dict(reports.render_outputs(report))
@@ -101,6 +101,7 @@ def insist_on_counts(report: Report) -> None:
 
 
 @given(RUNS)
+@example([{"a": "flaky", "b": "pass"}, {"b": "fail"}, {"c": "never", "b": "pass"}])
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
