@@ -35,6 +35,7 @@ from evalgate.model import Report
 from evalgate.results.output import RESULTS
 from evalgate.system import isolation
 from evalgate.text import words
+from evalgate.text.phrases import phrase
 from evalgate.values import JsonObject
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -178,9 +179,13 @@ def run(failed: bool, **values: Any) -> int:
         raise ConfigError("--failed selects by itself: give it no paths")
     everything = values.pop("everything")
     options = explicit_options(values)
-    if failed:
-        options["paths"] = known.failed(load.load_settings(options))
-    return _decide(options, gate_run.run, everything=everything)
+    if not failed:
+        return _decide(options, gate_run.run, everything=everything)
+    options["paths"], passed_count = known.failed(load.load_settings(options))
+    exit_code = _decide(options, gate_run.run, everything=everything)
+    if passed_count:
+        click.echo(phrase("not_run_again", passed_count))
+    return exit_code
 
 
 @click.command("merge")

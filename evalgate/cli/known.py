@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ from evalgate import cli, reports
 from evalgate.cli import commands
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.gate import edit, known
 from evalgate.gate.edit import CaseUnchanged, Proposal
 from evalgate.gate.known import StoredCase
-from evalgate.model import Purpose, Report
+from evalgate.model import Purpose, Report, VerdictKind
 from evalgate.reports.cases import CaseView
-from evalgate.results import kept, labels
+from evalgate.results import kept
+from evalgate.results.kept import About
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 
 SETTINGS = ("root", "config", "output", "debug")
 NAME_WIDTH = 80
@@ -31,7 +35,7 @@ KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 
 @click.command("show")
 @commands.settings_options(*SETTINGS)
-@click.argument("cases", nargs=-1, required=True)
+@click.argument("cases", nargs=-1)
 @click.option(
     "--run",
     "run_number",
@@ -44,13 +48,15 @@ KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 )
 @cli.ends
 def show(**values: Any) -> int:
-    """Show CASES (ids) as they last ran: criteria, calls and answers, turn by turn."""
+    """Show CASES (ids) as they last ran: criteria, calls and answers, turn by turn; without one,
+    list them."""
     settings = commands.settings_of(values, SETTINGS)
     results = commands.results_at(values["results"]) if values["results"] else None
     folder = str(settings.root) if cli.shows_links() else ""
-    for number, stored_case in enumerate(
-        known.select(known.newest(settings, results), values["cases"])
-    ):
+    stored_cases = known.newest(settings, results)
+    if not values["cases"]:
+        return _list_cases(stored_cases.values())
+    for number, stored_case in enumerate(known.select(stored_cases, values["cases"])):
         run = stored_case.stored.run
         policy = load.policy_of(settings, stored_case.stored.run.suites)
         if number:
@@ -65,6 +71,19 @@ def show(**values: Any) -> int:
         click.echo(
             reports.render_whole_case(case, width=cli.width(), color=True, folder=folder), nl=False
         )
+    return ExitCode.PASS
+
+
+def _list_cases(stored_cases: Iterable[StoredCase]) -> int:
+    """A line for each case, those that did not pass first."""
+    rows = [("", "case", "suite", "ran at")]
+    for stored_case in sorted(stored_cases, key=lambda case: case.verdict.kind is VerdictKind.PASS):
+        suite, case_id = (plain.label(name, NAME_WIDTH) for name in stored_case.key)
+        word = reports.stored_word(stored_case.verdict.kind, stored_case.label)
+        rows.append((word, case_id, suite, stored_case.stored.run.started_at))
+    for line in plain.table(rows):
+        click.echo(line)
+    click.echo("Show one: evalgate show CASE")
     return ExitCode.PASS
 
 
@@ -83,38 +102,40 @@ def _view(stored_case: StoredCase, report: Report, number: int | None) -> CaseVi
     case = next(
         case for case in stored_case.suite.eval_set.cases if case.case_id == stored_case.key[1]
     )
-    label = labels.label(stored_case.verdict)
     return CaseView(
         report=report,
         verdict=stored_case.verdict,
         suite=stored_case.suite,
         case=case,
         trials=tuple(trials),
-        label=label,
+        label=stored_case.label,
     )
 
 
 @click.command("history")
 @commands.settings_options(*SETTINGS)
-@click.argument("case")
+@click.argument("case", required=False)
 @cli.ends
 def history(**values: Any) -> int:
-    """Show how CASE (an id) ended in the runs that are kept, the newest first."""
+    """Show how CASE (an id) ended in the runs that are kept, the newest first; without one, list
+    the runs."""
     settings = commands.settings_of(values, SETTINGS)
     name = values["case"]
+    if name is None:
+        return _list_runs(settings)
     rows = [("time", "commit", "verdict", "")]
     names = set[str]()
     for run in kept.runs(settings.root):
         about = run.about
+        case_labels = about.case_labels()
         for (suite, case_id), kind in about.kinds().items():
             names.add(case_id)
             if name in (case_id, f"{suite}:{case_id}"):
-                commit = f"{about.commit[:7] or '-'}{'*' if about.dirty else ''}"
                 rows.append(
                     (
                         about.started_at,
-                        commit,
-                        kind.value.replace("_", " "),
+                        _commit(about),
+                        reports.stored_word(kind, case_labels.get((suite, case_id))),
                         plain.label(suite, NAME_WIDTH),
                     )
                 )
@@ -128,6 +149,56 @@ def history(**values: Any) -> int:
     if any(row[1].endswith("*") for row in rows[1:]):
         click.echo("* with uncommitted changes")
     return ExitCode.PASS
+
+
+def _commit(about: About) -> str:
+    return f"{about.commit[:7] or '-'}{'*' if about.dirty else ''}"
+
+
+def _counts(about: About) -> list[str]:
+    """`17 pass`, `2 fail`, `1 flaky`: how many cases ended how."""
+    case_labels = about.case_labels()
+    counts = Counter(
+        reports.stored_word(kind, case_labels.get(key)) for key, kind in about.kinds().items()
+    )
+    return [f"{count:,} {word}" for word, count in sorted(counts.items(), reverse=True)]
+
+
+def _list_runs(settings: Settings) -> int:
+    """A line for each kept run, the newest first."""
+    runs = kept.runs(settings.root)
+    if not runs:
+        raise NothingToDo("no run is kept", hint="Runs at a terminal are kept: `evalgate run`.")
+    rows = [("time", "commit", "verdict", "cases")]
+    for run in runs:
+        verdict = run.about.verdict.value.replace("_", " ")
+        rows.append(
+            (run.about.started_at, _commit(run.about), verdict, ", ".join(_counts(run.about)))
+        )
+    for line in plain.table(rows):
+        click.echo(line)
+    click.echo("The runs of one case: evalgate history CASE")
+    return ExitCode.PASS
+
+
+def show_last_run() -> bool:
+    """Show the last run of this folder, and what to do; False if no run is kept."""
+    settings = load.load_settings({})
+    runs = kept.runs(settings.root)
+    if not runs:
+        return False
+    click.echo(phrase("last_run", runs[0].about, _counts(runs[0].about)))
+    stored_cases = known.newest(settings).values()
+    broken = [case for case in stored_cases if case.verdict.kind is not VerdictKind.PASS]
+    wrong = [
+        case.key[1]
+        for case in broken
+        if case.verdict.kind is VerdictKind.FAIL and not case.is_flaky
+    ]
+    rows = reports.commands_after([*wrong, *(case.key[1] for case in broken)], wrong)
+    for line in plain.table(rows if broken else [("evalgate run", phrase("purpose_run"))]):
+        click.echo(f"  {line}")
+    return True
 
 
 @click.command("accept")

@@ -58,14 +58,16 @@ def identical_cases(suite: Suite) -> Iterator[Problem]:
     for alike in by_opening.values():
         if len(alike) == 1:
             continue
-        by_content: dict[str, Case] = {}
+        by_content: dict[str, list[Case]] = {}
         for case in alike:
-            earlier = by_content.setdefault(_content(case), case)
-            if earlier is not case:
-                message = f"case {case.case_id} is identical to case {earlier.case_id}"
+            by_content.setdefault(_content(case), []).append(case)
+        for first, *copies in by_content.values():
+            if copies:
+                verb = "is" if len(copies) == 1 else "are"
+                message = f"{_case_names(copies)} {verb} identical to case {first.case_id}"
                 hint = "To repeat a case, use `runs`; a copy only counts twice."
                 yield errors.warning(
-                    "identical-cases", message, place=_place_of(suite, case), hint=hint
+                    "identical-cases", message, place=_place_of(suite, copies[0]), hint=hint
                 )
 
 

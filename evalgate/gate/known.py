@@ -27,7 +27,7 @@ from evalgate.model import (
     TrialKey,
     VerdictKind,
 )
-from evalgate.results import file, kept
+from evalgate.results import file, kept, labels as case_labels
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import RESULTS
@@ -40,7 +40,8 @@ NEW = (FailureOrigin.NEW.value, FailureOrigin.UNKNOWN.value)
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredCase:
     """The newest results of one case; `origin`: whose failure it is, "" if that is not known.
-    `is_new`: the base does not have the case. `is_flaky`: reruns did not confirm its failure."""
+    `is_new`: the base does not have the case. `label`: the word that its run had for it.
+    `reruns`: those that were to confirm its failure."""
 
     stored: Stored
     suite: Suite
@@ -48,7 +49,13 @@ class StoredCase:
     trials: tuple[GradedTrial, ...]
     origin: str = ""
     is_new: bool = False
-    is_flaky: bool = False
+    label: CaseLabel = CaseLabel.NOT_MEASURED
+    reruns: tuple[GradedTrial, ...] = ()
+
+    @property
+    def is_flaky(self) -> bool:
+        """True if reruns did not confirm its failure."""
+        return self.label is CaseLabel.FLAKY
 
     @property
     def key(self) -> CaseKey:
@@ -117,22 +124,23 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
     ):
         return replace(stored[0], run=replace(stored[0].run, suites=suites))
     trials: list[GradedTrial] = []
+    reruns: list[GradedTrial] = []
     for suite in suites:
         for stored_case in (
             stored_case
             for case in suite.eval_set.cases
             if (stored_case := stored_cases.get((suite.key, case.case_id)))
         ):
-            trials += _under(
-                stored_case,
-                suite,
-                is_same=case_fingerprints[stored_case.key]
-                == stored_case.stored.run.fingerprints.get(stored_case.key),
+            is_same = case_fingerprints[stored_case.key] == stored_case.stored.run.fingerprints.get(
+                stored_case.key
             )
+            trials += _under(stored_case, suite, is_same=is_same)
+            if is_same and len(_alike(stored_case.stored, suite)) == len(suite.criteria):
+                reruns += stored_case.reruns
     outcome_pairs = (
         (trial.key, stored_case.stored.outcomes.find_json(trial.key))
         for stored_case in every
-        for trial in stored_case.trials
+        for trial in (*stored_case.trials, *stored_case.reruns)
     )
     raw = {key: outcome for key, outcome in outcome_pairs if outcome is not None}
     outcomes = StoredOutcomes(
@@ -141,6 +149,7 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
     run = Run(
         suites=suites,
         trials=tuple(trials),
+        confirmations=tuple(reruns),
         transcripts=outcomes,
         seconds=sum(part.run.seconds for part in stored),
         agents={key: about for part in stored for key, about in part.run.agents.items()},
@@ -213,12 +222,15 @@ def _alike(stored: Stored, suite: Suite) -> list[str]:
     ]
 
 
-def failed(settings: Settings) -> tuple[str, ...]:
-    """The cases that did not pass when they last ran, as a selection of paths. Cases that their
-    files no longer have are omitted. Raises NothingToDo if none remain."""
+def failed(settings: Settings) -> tuple[tuple[str, ...], int]:
+    """The cases that did not pass when they last ran, as a selection of paths, and how many others
+    passed. Cases that their files no longer have are omitted. Raises NothingToDo if none remain."""
     by_suite: dict[str, list[str]] = {}
+    passed_count = 0
     for (suite, case_id), stored_case in newest(settings).items():
-        if stored_case.verdict.kind is not VerdictKind.PASS:
+        if stored_case.verdict.kind is VerdictKind.PASS:
+            passed_count += 1
+        else:
             by_suite.setdefault(suite, []).append(case_id)
     if not by_suite:
         raise NothingToDo("every case passed when it last ran")
@@ -230,10 +242,11 @@ def failed(settings: Settings) -> tuple[str, ...]:
     if not by_suite:
         raise NothingToDo("the cases that failed when they last ran are no longer there")
     # an id with a comma cannot be named there: then all cases of its file are
-    return tuple(
+    paths = tuple(
         suite if any("," in case_id for case_id in cases) else f"{suite}:{','.join(cases)}"
         for suite, cases in by_suite.items()
     )
+    return paths, passed_count
 
 
 def _there(root: Path, suite: str, cases: list[str]) -> list[str]:
@@ -258,7 +271,7 @@ def _of_file(
     stored = file.read_results(path)
     document = json.loads(path.read_bytes())
     compared = _by_key(document.get("comparison", {}).get("cases", []))
-    labels = _by_key(
+    label_entries = _by_key(
         {"suite": suite.get("suite"), **case}
         for suite in document.get("suites", [])
         for case in suite.get("cases", [])
@@ -266,7 +279,7 @@ def _of_file(
     run = stored.run
     policy = load.policy_of(settings, stored.run.suites)
     trials: dict[CaseKey, list[GradedTrial]] = {}
-    for trial in run.trials:
+    for trial in (*run.trials, *run.confirmations):
         trials.setdefault(trial.key.case, []).append(trial)
     stored_cases = {}
     for suite in run.suites:
@@ -275,10 +288,12 @@ def _of_file(
             if case_keys is not None and key not in case_keys:
                 continue
             comparison = compared.get(key, {})
+            first_trials = tuple(trial for trial in trials.get(key, ()) if trial.key.is_first)
+            reruns = tuple(trial for trial in trials.get(key, ()) if not trial.key.is_first)
             verdict = threshold.judge_case(
                 key=(suite.key, case.case_id),
                 criteria=suite.criteria_of(case),
-                trials=trials.get(key, ()),
+                trials=first_trials,
                 repeats=run.repeats,
                 deviations=policy.deviations,
                 truncated=run.truncated,
@@ -287,10 +302,13 @@ def _of_file(
                 stored=stored,
                 suite=suite,
                 verdict=verdict,
-                trials=tuple(trials.get(key, ())),
+                trials=first_trials,
+                reruns=reruns,
                 origin=str(comparison.get("origin") or ""),
                 is_new=comparison.get("status") == CaseStatus.NEW.value,
-                is_flaky=labels.get(key, {}).get("label") == CaseLabel.FLAKY.value,
+                label=CaseLabel(
+                    label_entries.get(key, {}).get("label") or case_labels.label(verdict)
+                ),
             )
     return stored_cases
 

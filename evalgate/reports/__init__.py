@@ -15,6 +15,7 @@ from evalgate.reports import (
     sarif,
     terminal,
     view,
+    wording,
 )
 from evalgate.values import frozen_dataclass
 
@@ -92,3 +93,5 @@ without = page_data.changed
 render_whole_case = terminal.render_whole_case
 render_change = terminal.render_change
 link = terminal.link
+stored_word = wording.stored_word
+commands_after = wording.commands_after

@@ -4,9 +4,10 @@ characters and 1 MiB."""
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from evalgate.model import CaseKey, CriterionComparison, Report, ToolCall, call_diff
 from evalgate.reports import (
@@ -32,15 +33,15 @@ from evalgate.values import frozen_dataclass
 COMMENT_LIMIT = 65_536
 RESERVED = 1_536
 """Kept free for what a publisher adds (a hidden marker, a note on where files are)."""
-HEAD_ROOM = 24_000
-FOOT_ROOM = 16_000
+HEAD_ROOM = 16_000
+FOLD_ROOM = 100
 EDITS_ROOM = 12_000
 FALLS_ROOM = 8_000
 LATER_SHARE = 0.2
 CRITERIA = 20
 PROBLEMS = 10
 MIXED = 20
-CAUSES = 5
+CAUSES = 3
 FALLS = 3
 MOVED = 5
 """The number of fallen criteria shown with their cases, and of cases for each."""
@@ -60,6 +61,9 @@ GROUP_FROM = 4
 WIDTH = 96
 ANSWER_LIMIT = 1_200
 CALL_LINES = 40
+BRIEF_ANSWER = 240
+BRIEF_LINES = 8
+"""Of the case that is open."""
 SHORT_LINES = 3
 ALIKE = 0.35
 LONG_STRETCH = 160
@@ -85,55 +89,8 @@ GROUPS = {
     "quarantined": UNKNOWN,
 }
 """The groups of cases that did not pass, and how much of each to show."""
-
-
-def render(report: Report) -> str:
-    """The comment. Required parts come first and are bounded; failing cases get the remaining room,
-    then cases that could not be evaluated. Cases without room are counted, with the place to read
-    them."""
-    return _joined((render_head(report), render_body(report))) + "\n"
-
-
-def render_head(report: Report) -> str:
-    """What is always said: the verdict, rules that the change relaxes, the figures, the
-    criteria."""
-    v = view.of(report)
-    comment = _macros("comment")
-    parts = [
-        comment.verdict(v, edits.rules(report.edits, mark=_mark)),
-        *_rules(report, room=EDITS_ROOM),
-        _notices(v),
-    ]
-    parts.append(comment.figures(v) if v.comparison is None else comment.changes(v))
-    parts += [_agent(report), _causes(v, limit=CAUSES)]
-    if report.comparison is not None and report.comparison.criteria:
-        parts.append(comment.compared(report.comparison, CRITERIA))
-    else:
-        parts.append(comment.criteria(v.criteria, CRITERIA))
-    parts.append(comment.broken(v.broken, PROBLEMS) if v.broken else "")
-    return _joined(markdown.keep([markdown.tidy(part) for part in parts], room=HEAD_ROOM))
-
-
-def render_body(report: Report) -> str:
-    """The parts that need room: the cases, and the parts below them."""
-    v = view.of(report)
-    comment = _macros("comment")
-    again = markdown.tidy(comment.reproduce(v))
-    asides = [comment.fixed(v), comment.excluded(v.comparison)] if v.comparison is not None else []
-    asides += [_mixed(v, limit=MIXED), _problems(report, limit=PROBLEMS)]
-    fitting_asides = markdown.keep(
-        [markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again)
-    )
-    foot = _joined((*fitting_asides, again, comment.footer(v)))
-    room = (
-        COMMENT_LIMIT
-        - RESERVED
-        - markdown.length(render_head(report))
-        - markdown.length(foot)
-        - 100
-    )
-    fell = _falls(v, room=min(FALLS_ROOM, room), criteria=FALLS)
-    return _joined((*_cases(v, room=room - markdown.length(fell)), fell, foot))
+OPENED = ("fail", "inconclusive", "not_measured")
+"""The groups whose first case is open, the first group that has one."""
 
 
 def render_summary(report: Report) -> str:
@@ -155,15 +112,28 @@ def render_summary(report: Report) -> str:
         _mixed(v, limit=100),
         summary.judges(report.run.judges, 100) if report.run.judges else "",
         _problems(report, limit=50),
-        comment.reproduce(v),
+        _environment_fold(v),
         comment.footer(v),
     ]
     foot = [markdown.tidy(part) for part in foot]
     room -= markdown.length(table) + sum(map(markdown.length, foot))
     room //= len({case.group for case in v.cases} - {"pass"}) or 1
-    broken = [_section(group, v, room=room, depth=SUMMARY) for group in GROUPS]
+    broken = [_whole_section(group, v, room=room) for group in GROUPS]
     broken.append(_falls(v, room=SUMMARY_FALLS_ROOM, criteria=20))
     return _joined((*head, *broken, table, *foot)) + "\n"
+
+
+def _whole_section(group: str, v: View, *, room: int) -> str:
+    case_views = [case for case in v.cases if case.group == group]
+    if not case_views:
+        return ""
+    heading = f"### {_macros('comment').heading(group, len(case_views))}"
+    return _joined((heading, _section(group, v, case_views, room=room, depth=SUMMARY)))
+
+
+def _environment_fold(v: View) -> str:
+    text = _environment(v)
+    return str(_macros("comment").fold(phrase("environment_title"), text)) if text else ""
 
 
 def _summary_head(v: View) -> list[str]:
@@ -173,22 +143,23 @@ def _summary_head(v: View) -> list[str]:
     comment = _macros("comment")
     summary = _macros("summary")
     head = [
-        comment.verdict(v, edits.rules(report.edits, mark=_mark)),
-        *_rules(report, room=SUMMARY_EDITS_ROOM),
+        _verdict(report),
+        _rules(report, room=SUMMARY_EDITS_ROOM),
         _notices(v),
+        comment.counted(v),
+        comment.measured(v),
     ]
     if comparison is None:
-        head += [comment.figures(v), _causes(v, limit=200)]
+        head.append(_causes(v, limit=200))
     else:
         drawn = chart(comparison.criteria, limit=20)
         head += [
-            comment.changes(v),
             _agent(report),
             _causes(v, limit=200),
             summary.chart(drawn) if drawn else "",
         ]
         head += [comment.compared(comparison, 200), comment.fixed(v), comment.excluded(comparison)]
-    head.append(comment.broken(v.broken, 50) if v.broken else "")
+    head.append(_broken(v, 50))
     return [
         *head,
         comment.criteria(v.criteria, 200),
@@ -196,11 +167,21 @@ def _summary_head(v: View) -> list[str]:
     ]
 
 
-def _rules(report: Report, *, room: int) -> list[str]:
+def _verdict(report: Report) -> str:
+    text: str = _macros("comment").verdict(view.of(report), edits.rules(report.edits, mark=_mark))
+    return text
+
+
+def _broken(v: View, limit: int) -> str:
+    text: str = _macros("comment").broken(v.broken, limit) if v.broken else ""
+    return text
+
+
+def _rules(report: Report, *, room: int) -> str:
     edited = edits.summarize(
         report.edits, mark=_mark, room=room, size=lambda text: markdown.length(text) + len("- \n")
     )
-    return [_macros("comment").rules(edited, report.edits.by_base)]
+    return str(_macros("comment").rules(edited, report.edits.by_base))
 
 
 def _mark(text: str) -> str:
@@ -231,45 +212,50 @@ def _causes(v: View, *, limit: int) -> str:
 
 def _notices(v: View) -> str:
     notices = wording.notices(v.report, v.cases)
+    fold = _macros("comment").fold
     return "\n\n".join(
-        f"**{notice.title}**: {markdown.prose(plain.clip(notice.text, NOTICE))}"
-        for notice in notices
+        fold(notice.title, markdown.prose(plain.clip(notice.text, NOTICE))) for notice in notices
     )
 
 
 def _cases(v: View, *, room: int) -> tuple[str, ...]:
-    """The groups of cases that did not pass. Each later group may take its share of the room; the
-    first group gets the remaining room, and what it leaves goes to the next ones."""
+    """The groups of cases that did not pass, except the opened case. Each later group may take its
+    share of the room; the first group gets the remaining room, and what it leaves goes to the next
+    ones."""
     share = int(room * LATER_SHARE)
     sections = {
-        group: _section(group, v, room=share, depth=depth)
+        group: _folded(group, v, room=share, depth=depth)
         for group, depth in list(GROUPS.items())[1:]
     }
     remaining_room = room - sum(map(markdown.length, sections.values()))
     for group, depth in GROUPS.items():
         remaining_room += markdown.length(sections.get(group, ""))
-        sections[group] = _section(group, v, room=remaining_room, depth=depth)
+        sections[group] = _folded(group, v, room=remaining_room, depth=depth)
         remaining_room -= markdown.length(sections[group])
     return tuple(sections[group] for group in GROUPS)
 
 
-def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
-    """Some cases in full, others in a line, then a count; "" for no cases. GROUP_FROM or more
-    unmeasured cases with one reason share an entry."""
-    case_views: Sequence[CaseView] = [case for case in v.cases if case.group == group]
+def _folded(group: str, v: View, *, room: int, depth: Depth) -> str:
+    opened = _opened(v)
+    case_views = [case for case in v.cases if case.group == group and case not in opened]
     if not case_views:
         return ""
+    comment = _macros("comment")
+    is_more = bool(opened) and opened[0].group == group
+    text = _section(group, v, case_views, room=room - 2 * FOLD_ROOM, depth=depth)
+    title = comment.heading(group, len(case_views), is_more)
+    return markdown.tidy(comment.fold(title, text))
+
+
+def _section(
+    group: str, v: View, case_views: Sequence[CaseView], *, room: int, depth: Depth
+) -> str:
+    """Some cases in full, others in a line, then a count. GROUP_FROM or more unmeasured cases with
+    one reason share an entry."""
     if group in ("fail", "flaky"):
         case_views = reports_cases.worst_first(case_views)
     comment = _macros("comment")
-    by_reason: dict[str, list[CaseView]] = {}
-    for case in case_views if group == "not_measured" else ():
-        by_reason.setdefault(wording.unmeasured_reason(case), []).append(case)
-    groups = sorted(
-        (group for group in by_reason.values() if len(group) >= GROUP_FROM), key=len, reverse=True
-    )
-    few = [case for group in by_reason.values() if len(group) < GROUP_FROM for case in group]
-    alone = few if by_reason else case_views
+    *groups, alone = _by_reason(case_views) if group == "not_measured" else [case_views]
     items = [
         Item(
             line=comment.group_line(case_group),
@@ -281,12 +267,11 @@ def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
         Item(line=_line(v, case), full=partial(_render_macro, comment.case, v, case, depth.turns))
         for case in alone
     ]
-    heading = comment.heading(group, len(case_views))
-    filled = markdown.fill(items, room=room - markdown.length(heading) - 300, most=depth.cases)
+    filled = markdown.fill(items, room=room - 300, most=depth.cases)
     folded = bool(filled.full) and len(filled.lines) >= FOLD_FROM
     lines = markdown.tidy(comment.lines(filled.lines, folded)) if filled.lines else ""
     remainder = comment.left_out(v, filled.dropped, depth.summary).strip() if filled.dropped else ""
-    return _joined((heading, *filled.full, lines, remainder))
+    return _joined((*filled.full, lines, remainder))
 
 
 def _falls(v: View, *, room: int, criteria: int) -> str:
@@ -294,7 +279,6 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
     falls = moved.falls(v)
     comment = _macros("comment")
     parts: list[str] = []
-    is_news = False
     remaining_room = room - 200
     shown_turns = set[tuple[CaseKey, int]]()
     for fall in falls[:criteria]:
@@ -315,7 +299,6 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
             and turns[moved_case] not in shown_turns
         ]
         shown_turns.update(turns.values())
-        is_news = is_news or bool(full_cases)
         items = [
             Item(
                 line=comment.moved_line(v, moved_case),
@@ -342,7 +325,7 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
         parts.append(str(comment.more_criteria(len(falls) - criteria)))
     if not falls:
         return ""
-    return markdown.tidy(comment.falls(len(falls), is_news, _joined(parts)))
+    return markdown.tidy(comment.falls(len(falls), _joined(parts)))
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -380,31 +363,167 @@ def _joined(parts: Iterable[str]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+@frozen_dataclass
+class Part:
+    """A part of the comment: `draw` gives its text within so many UTF-16 units, "" for none.
+    `room`: the most it takes; 0: what all others leave. `title`: what it is folded under."""
+
+    draw: Callable[[View, int], str]
+    room: int = 4_000
+    title: str = ""
+
+
+def render(report: Report) -> str:
+    """The comment. Each part is bounded; the cases get the remaining room. Cases without room are
+    counted, with the place to read them."""
+    return _joined((render_head(report), render_body(report))) + "\n"
+
+
+def render_head(report: Report) -> str:
+    """What stands at the top: the verdict, the counts, the causes."""
+    return _joined(_drawn(HEAD, view.of(report), room=HEAD_ROOM))
+
+
+def render_body(report: Report) -> str:
+    """The parts below it: one difference, what to do, and what is folded."""
+    room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - 100
+    return _joined(_drawn(BODY, view.of(report), room=room))
+
+
+def _drawn(parts: Sequence[Part], v: View, *, room: int) -> list[str]:
+    """The texts of the parts, in order. The last one first, without which the comment leads
+    nowhere; one without a bound of its own at the end."""
+    texts = dict.fromkeys(parts, "")
+    for part in (
+        *reversed([part for part in parts if part.room]),
+        *(part for part in parts if not part.room),
+    ):
+        text = markdown.tidy(part.draw(v, min(part.room or room, room) - FOLD_ROOM))
+        if text and part.title:
+            text = markdown.tidy(_macros("comment").fold(phrase(part.title), text))
+        (texts[part],) = markdown.keep([text], room=min(part.room or room, room)) or ("",)
+        room -= markdown.length(texts[part]) + 2
+    return list(texts.values())
+
+
+def _difference(v: View) -> str:
+    """The worst case that failed, open; else what has no outcome."""
+    case_views = _opened(v)
+    if not case_views:
+        return ""
+    comment = _macros("comment")
+    if len(case_views) > 1:
+        return str(comment.group(v, case_views, is_open=True))
+    return str(comment.case(v, case_views[0], 1, is_open=True))
+
+
+def _opened(v: View) -> Sequence[CaseView]:
+    """The case that is open, or all cases of one reason without an outcome."""
+    for group in OPENED:
+        case_views = [case for case in v.cases if case.group == group]
+        if case_views:
+            *groups, _ = _by_reason(case_views) if group == "not_measured" else [case_views]
+            return groups[0] if groups else reports_cases.worst_first(case_views)[:1]
+    return ()
+
+
+def _by_reason(case_views: Sequence[CaseView]) -> list[list[CaseView]]:
+    """GROUP_FROM or more unmeasured cases with one reason, the most first; at the end all others,
+    of which there may be none."""
+    cases_by_reason: defaultdict[str, list[CaseView]] = defaultdict(list)
+    for case in case_views:
+        cases_by_reason[wording.unmeasured_reason(case)].append(case)
+    groups = sorted(
+        (group for group in cases_by_reason.values() if len(group) >= GROUP_FROM),
+        key=len,
+        reverse=True,
+    )
+    few = [case for group in cases_by_reason.values() if len(group) < GROUP_FROM for case in group]
+    return [*groups, few]
+
+
+def _evidence(v: View, room: int) -> str:
+    """The criteria on both sides, what changed in the agent, which cases moved."""
+    comment = _macros("comment")
+    comparison = v.comparison
+    parts = [comment.measured(v), _agent(v.report)]
+    if v.report.comparison is not None and v.report.comparison.criteria:
+        parts.append(comment.compared(v.report.comparison, CRITERIA))
+    else:
+        parts.append(comment.criteria(v.criteria, CRITERIA))
+    parts += [_falls(v, room=FALLS_ROOM, criteria=FALLS)]
+    if comparison is not None:
+        parts += [comment.fixed(v), comment.excluded(comparison)]
+    parts.append(_mixed(v, limit=MIXED))
+    return _joined(markdown.keep([markdown.tidy(part) for part in parts], room=room))
+
+
+def _environment(v: View) -> str:
+    command = wording.reproduce(v.report)
+    return _joined((_fenced(command), _macros("comment").environment(v)))
+
+
+def _fenced(command: str) -> str:
+    return markdown.fence(plain.clip(command, 2_000), language="sh") if command else ""
+
+
 @functools.cache
 def _macros(name: str) -> Any:
     return templates.load(f"{name}.md.j2", package=__package__, template_globals=_KNOWN)
 
 
-def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> Safe:
+HEAD: Final = (
+    Part(draw=lambda v, _: _verdict(v.report), room=8_000),
+    Part(draw=lambda v, _: _macros("comment").counted(v)),
+    Part(draw=lambda v, _: _causes(v, limit=CAUSES)),
+    Part(draw=lambda v, _: _notices(v), room=6_000),
+)
+"""What a check run and a comment without room have as well."""
+BODY: Final = (
+    Part(draw=lambda v, _: _difference(v), room=6_000),
+    Part(draw=lambda v, _: _macros("comment").commands(v)),
+    Part(draw=lambda v, room: _joined(_cases(v, room=room)), room=0),
+    Part(draw=lambda v, _: _broken(v, PROBLEMS), room=8_000),
+    Part(draw=lambda v, room: _rules(v.report, room=room), room=EDITS_ROOM),
+    Part(draw=_evidence, room=16_000, title="evidence_title"),
+    Part(draw=lambda v, _: _problems(v.report, limit=PROBLEMS), room=10_000),
+    Part(draw=lambda v, _: _environment(v), title="environment_title"),
+    Part(draw=lambda v, _: _macros("comment").footer(v)),
+)
+"""What stands below it, in this order. The cases, relaxed rules, notices and remarks fold
+themselves: their titles count."""
+
+
+def diff_calls(
+    expected: Sequence[ToolCall] | None,
+    actual: Sequence[ToolCall] | None,
+    *,
+    is_brief: bool = False,
+) -> Safe:
     """The tool calls as a diff block: `-` expected, `+` actual, blank both; wrapped, at most
-    CALL_LINES lines."""
+    CALL_LINES lines, or BRIEF_LINES."""
     diff_lines, left_out = reports_turns.call_lines(
-        expected or (), actual or (), width=WIDTH, most=CALL_LINES
+        expected or (), actual or (), width=WIDTH, most=BRIEF_LINES if is_brief else CALL_LINES
     )
     rows = [f"{line.mark} {line.text}" for line in diff_lines]
     rows += [phrase("diff_left", left_out)] if left_out else []
     return Safe(markdown.fence("\n".join(rows), language="diff"))
 
 
-def diff_answers(expected: str, actual: str, *, is_base: bool = False) -> Safe:
+def diff_answers(
+    expected: str, actual: str, *, is_base: bool = False, is_brief: bool = False
+) -> Safe:
     """The answers and how to read them: short or unlike ones as a diff of lines, long and alike
-    ones word by word."""
+    ones word by word. `is_brief`: the part that differs, as lines."""
     expected_lines, actual_lines = (
         plain.wrap(text, WIDTH)
-        for text in diff.excerpts(expected.strip(), actual.strip(), ANSWER_LIMIT)
+        for text in diff.excerpts(
+            expected.strip(), actual.strip(), BRIEF_ANSWER if is_brief else ANSWER_LIMIT
+        )
     )
     compared = diff.compare(expected, actual)
-    if max(len(expected_lines), len(actual_lines)) <= SHORT_LINES or compared.likeness < ALIKE:
+    shown_lines = max(len(expected_lines), len(actual_lines))
+    if is_brief or shown_lines <= SHORT_LINES or compared.likeness < ALIKE:
         rows = [*(f"- {line}" for line in expected_lines), *(f"+ {line}" for line in actual_lines)]
         block = markdown.fence("\n".join(rows), language="diff")
         return Safe(f"{phrase('answer_lines', is_base)}\n{block}")

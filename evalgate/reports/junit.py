@@ -39,9 +39,9 @@ def render(report: Report) -> str:
 
     `<failure>`: a criterion below its threshold. `<error>`: not measured, a broken agent above all.
     `<skipped>`: inconclusive, left out by the user, or deciding nothing: no reader turns red over
-    what the gate lets through. Times have three decimals, as the Jenkins schema asks; `file` and
-    `line` are for annotating readers. Beside a base, a last testsuite has the answers of both
-    gates: a regression may have no failing case."""
+    what the gate lets through. Times and attributes are those of the Jenkins schema; a failure's
+    text begins with its file and line. Beside a base, a last testsuite has the answers of both
+    gates as properties. Its one possible testcase is a gate that fails although no case does."""
     cases_by_suite: defaultdict[str, list[CaseView]] = defaultdict(list)
     for case in view.of(report).cases:
         cases_by_suite[case.verdict.suite].append(case)
@@ -54,7 +54,11 @@ def render(report: Report) -> str:
         else _suite(suite, cases_by_suite[suite.suite], report)
         for suite in report.verdict.suites
     ]
-    parts += [_gates(report)] if report.comparison is not None else []
+    if report.comparison is not None:
+        is_red = any(
+            int(head.get(name, "0")) for head, _ in parts for name in ("failures", "errors")
+        )
+        parts.append(_gates(report, is_red=is_red))
     for head, test_cases in parts:
         for name in ("tests", "failures", "errors"):
             root.set(name, str(int(root.get(name, "0")) + int(head.get(name, "0"))))
@@ -93,11 +97,19 @@ def _suite(
     return head, test_cases
 
 
-def _gates(report: Report) -> tuple[ET.Element, list[str]]:
+def _gates(report: Report, *, is_red: bool) -> tuple[ET.Element, list[str]]:
+    """The gates' answers. `is_red`: a case bears the failure already."""
+    gates = report.verdict.gates
+    properties = {
+        gate.gate.value: f"{wording.kind_word(gate.kind)}: {wording.bounded(gate.reason, TEXT_LIMIT)}"
+        for gate in gates
+    }
+    gate_cases = [] if is_red else [_gate_case(gate, report) for gate in gates]
     test_suite = TestSuite(
         "evalgate",
-        [_gate_case(gate, report) for gate in report.verdict.gates],
+        [test_case for test_case in gate_cases if test_case.failures or test_case.errors],
         timestamp=report.run.started_at[:19],
+        properties=properties,
     )
     return _closed(test_suite)
 
@@ -105,7 +117,7 @@ def _gates(report: Report) -> tuple[ET.Element, list[str]]:
 def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
     """An evaluation file that could not be measured: one test case, which is an error."""
     name = plain.visible(suite.suite)
-    test_case = TestCase(phrase("broken_file_case"), classname=name, file=name)
+    test_case = TestCase(phrase("broken_file_case"), classname=name)
     reason = wording.bounded(suite.reason, TEXT_LIMIT)
     if suite.advisory:
         test_case.add_skipped_info(
@@ -123,10 +135,10 @@ def _closed(test_suite: TestSuite) -> tuple[ET.Element, list[str]]:
     for test_case in element.iter("testcase"):
         test_case.set("time", "0.000")
     body = _within(element)
-    for test_case in list(element):
+    for test_case in element.findall("testcase"):
         element.remove(test_case)
     element.set("time", "0.000")
-    return element, [body]
+    return element, [body] if element.get("tests") != "0" else []
 
 
 def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
@@ -134,18 +146,12 @@ def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
     reason = wording.bounded(gate.reason, TEXT_LIMIT)
     decides = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
     match gate.kind:
-        case VerdictKind.PASS if wording.unasked(gate, report):
-            test_case.add_skipped_info(message=reason)
-        case VerdictKind.PASS:
-            test_case.stdout = reason
         case VerdictKind.FAIL:
             test_case.add_failure_info(message=reason, failure_type=gate.gate.value)
         case VerdictKind.NOT_MEASURED if decides:
             test_case.add_error_info(message=reason, error_type="not_measured")
-        case VerdictKind.NOT_MEASURED | VerdictKind.INCONCLUSIVE:
-            test_case.add_skipped_info(
-                message=phrase("skipped", wording.kind_word(gate.kind), reason)
-            )
+        case _:
+            pass  # its property says it
     return test_case
 
 
@@ -201,8 +207,6 @@ def _test_case(case: CaseView) -> TestCase:
     test_case = TestCase(
         plain.visible(case.verdict.case_id) or "(empty)",
         classname=plain.visible(case.suite.key.removesuffix(suffix)),
-        file=plain.visible(case.file),
-        line=None if case.line is None else str(case.line),
         stdout=_values(case.verdict.criteria),
     )
     match case.verdict.kind:
@@ -275,6 +279,7 @@ def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
 def _body(case: CaseView) -> str:
     notable_turns = turns.of(case).notable
     lines = [
+        case.place,
         phrase("cause", causes.cause(case)),
         *(line for turn in notable_turns for line in _turn_lines(turn)),
     ]

@@ -315,7 +315,7 @@ def render_whole_case(
     """One case whole: its criteria, and each turn of the run that is shown, with what was expected
     of it."""
     who, file = _who([case], width)
-    lines = [Line(f"{wording.kind_word(case.kind)}: {who}", KINDS[case.kind], file)]
+    lines = [Line(f"{wording.case_word(case)}: {who}", KINDS[case.kind], file)]
     lines += _wrapped(Line(wording.case_reason(case, width=NAME_WIDTH)), width)
     table = [_columns("case_columns")]
     for verdict in case.verdict.criteria:
@@ -541,3 +541,6 @@ def _decided(v: View) -> Iterator[Line]:
     fell = moved.notable(v)
     yield Line(wording.next_step(report, placement="above"))
     yield Line("" if fell is None else moved.sentence(fell))
+    rows = wording.commands(report, v.cases, is_local=True)
+    table = [(f"  {command}", purpose) for command, purpose in rows]
+    yield from (Line(line, "dim") for line in (plain.table(table) if table else ()))

@@ -3,6 +3,7 @@ evaluated."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, assert_never
@@ -39,6 +40,7 @@ LONGEST = 8_000
 """Of a foreign text that is looked at at all."""
 DETAIL_LIMIT = 20_000
 COMMAND_LIMIT = 4_000
+LOOK_LIMIT = 300
 Placement: TypeAlias = Literal["above", "below"]
 SHA_WIDTH = 12
 NAME_WIDTH = 80
@@ -89,6 +91,12 @@ def kind_mark(kind: VerdictKind | None) -> str:
 def case_word(case: CaseView) -> str:
     """`pass`, `fail`, `flaky`, `quarantined`, `inconclusive`, `not measured`: how a case ended."""
     return phrase("label_word" if case.group in LABELS else "kind_word", case.group)
+
+
+def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
+    """`case_word` of a case that a kept run had."""
+    is_aside = label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED) and kind is not VerdictKind.PASS
+    return phrase("label_word", label) if is_aside else kind_word(kind)
 
 
 def case_mark(case: CaseView) -> str:
@@ -147,10 +155,12 @@ def failure_sentence(failure: AgentFailure) -> str:
     return f"{phrase('failed_agent', failure)} {bounded(failure.message, WHY_LIMIT)}"
 
 
-def last_words(failure: AgentFailure) -> str:
+def last_words(failure: AgentFailure, most_lines: int = 12) -> str:
     """The agent's output at its failure, mostly standard error: the first and the last lines."""
     return plain.ends(
-        plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)), most_lines=12, limit=1_500
+        plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)),
+        most_lines=most_lines,
+        limit=125 * most_lines,
     ).strip("\n")
 
 
@@ -427,3 +437,41 @@ def reproduce(report: Report) -> str:
         if "--base" not in (previous_word, word) and not word.startswith("--base=")
     ]
     return shlex.join([*arguments, "--base", base[:SHA_WIDTH]])
+
+
+SAFE_NAME: Final = re.compile(r"[\w.][\w.:/-]{0,79}")
+"""A case that can be named in a shell as it is; another one is not named there."""
+
+
+def commands(
+    report: Report, cases: Sequence[CaseView], *, is_local: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """The next commands, each with its purpose; () if every case passed. `is_local`: the results
+    are on this machine."""
+    broken = [case for case in cases if case.kind is not VerdictKind.PASS]
+    if not broken:
+        return ()
+    failed = reports_cases.worst_first([case for case in broken if case.group == "fail"])
+    wrong = [case.case_id for case in failed if not case.agent_failed]
+    rows = commands_after([case.case_id for case in (*failed, *broken)], wrong)
+    if is_local:
+        return rows
+    look = reproduce(report)
+    first_row = (look, phrase("purpose_look", False))  # noqa: FBT003 - a macro's argument
+    return (*([first_row] if look and len(look) <= LOOK_LIMIT else []), *rows[1:])
+
+
+def commands_after(
+    broken_ids: Sequence[str], wrong_ids: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    """The next commands on this machine. `broken_ids`: cases that did not pass, the first is to be
+    looked at; `wrong_ids`: those whose new behavior may be right."""
+    name = next(filter(SAFE_NAME.fullmatch, broken_ids), "")
+    rows = [
+        (f"evalgate show {name}".rstrip(), phrase("purpose_look", True)),  # noqa: FBT003 - a macro's argument
+        ("evalgate run --failed", phrase("purpose_rerun")),
+    ]
+    if wrong_ids:
+        wrong_name = wrong_ids[0] if SAFE_NAME.fullmatch(wrong_ids[0]) else "--failed"
+        rows.append((f"evalgate accept {wrong_name}", phrase("purpose_accept")))
+    return tuple(rows)

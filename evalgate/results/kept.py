@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from evalgate import errors
 from evalgate.errors import Place, Problem
 from evalgate.model import CaseKey, PastCase, Report, VerdictKind
-from evalgate.results import output
+from evalgate.results import labels as results_labels, output
+from evalgate.results.labels import CaseLabel
 from evalgate.results.output import RESULTS
 from evalgate.values import frozen_dataclass
 
@@ -32,7 +33,8 @@ STAMP = "%Y%m%dT%H%M%SZ"
 class About(BaseModel):
     """What run.json says of a kept run. `selected`: by paths, ids or a pattern, so that it may be a
     part of what there is. `shown_in`: the output folder that its files were put into; "" where
-    these are of a run of more cases. `cases`: how each ended, by suite and id."""
+    these are of a run of more cases. `cases`: how each ended, by suite and id; `labels`: the words
+    that the reports of the run had for them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -46,6 +48,7 @@ class About(BaseModel):
     shown_in: str = ""
     verdict: VerdictKind
     cases: dict[str, dict[str, VerdictKind]]
+    labels: dict[str, dict[str, CaseLabel]] = {}
 
     def kinds(self) -> dict[CaseKey, VerdictKind]:
         """How each case ended, by suite and id."""
@@ -53,6 +56,14 @@ class About(BaseModel):
             (suite, case): kind
             for suite, cases in self.cases.items()
             for case, kind in cases.items()
+        }
+
+    def case_labels(self) -> dict[CaseKey, CaseLabel]:
+        """The word for each case, by suite and id; of an older evalgate none."""
+        return {
+            (suite, case): label
+            for suite, cases in self.labels.items()
+            for case, label in cases.items()
         }
 
     def keys(self) -> set[CaseKey]:
@@ -142,6 +153,7 @@ def write(
 def _about(report: Report, *, selected: bool) -> About:
     run = report.run
     suites = [suite for suite in report.verdict.suites if suite.cases]
+    case_labels = results_labels.of(report.verdict, report.comparison)
     return About(
         evalgate=report.version,
         started_at=run.started_at,
@@ -152,6 +164,10 @@ def _about(report: Report, *, selected: bool) -> About:
         selected=selected,
         verdict=report.verdict.kind,
         cases={suite.suite: {case.case_id: case.kind for case in suite.cases} for suite in suites},
+        labels={
+            suite.suite: {case.case_id: case_labels[case.key] for case in suite.cases}
+            for suite in suites
+        },
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import html
 import itertools
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
@@ -18,6 +19,8 @@ from evalgate.text import plain
 from evalgate.values import frozen_dataclass
 
 PART = "\u200b"
+ISOLATE = "\u2068"
+END_ISOLATE = "\u2069"
 
 # Wherever it stands: what is parted beside a word may begin a word itself.
 _LIVE = re.compile(
@@ -57,7 +60,7 @@ def raw_prose(text: str) -> str:
 
 def raw_code(text: str) -> str:
     """A `<code>` element for the inside of an HTML block; never empty."""
-    return f"<code>{escape_html(plain.one_line(text) or _EMPTY)}</code>"
+    return isolate(f"<code>{escape_html(plain.one_line(text) or _EMPTY)}</code>", text)
 
 
 def escape_html(text: str) -> str:
@@ -71,7 +74,14 @@ def code(text: str) -> str:
     line = _hide_marker(plain.one_line(text) or _EMPTY)
     ticks = "`" * (_longest_run(line) + 1)
     pad = " " if line.startswith("`") or line.endswith("`") else ""
-    return f"{ticks}{pad}{line}{pad}{ticks}"
+    return isolate(f"{ticks}{pad}{line}{pad}{ticks}", text)
+
+
+def isolate(markup: str, text: str) -> str:
+    """The markup of a text; one with right-to-left letters must not turn the numbers beside it
+    around. GitHub removes `<bdi>`, so that characters do it."""
+    is_reversed = any(unicodedata.bidirectional(character) in ("R", "AL") for character in text)
+    return f"{ISOLATE}{markup}{END_ISOLATE}" if is_reversed else markup
 
 
 def cell_code(text: str) -> str:

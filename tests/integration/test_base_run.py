@@ -64,7 +64,7 @@ def test_a_regression_is_red_and_names_what_broke(repo: Repository) -> None:
     comment = repo.comment()
     assert "The base gave the expected answer." in comment
     assert "answer 2" in comment
-    assert comment.index("case_2") < comment.index("Reproduce locally")
+    assert comment.index("case_2") < comment.index("What to do")
 
 
 def test_a_failure_that_main_has_too_is_known_and_with_threshold_new_does_not_block(

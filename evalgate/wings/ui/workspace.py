@@ -143,7 +143,7 @@ class Workspace:
         settings = self.settings()
         options = dict(self._given)
         if which == "failed":
-            options["paths"] = gate_known.failed(settings)
+            options["paths"], _ = gate_known.failed(settings)
         elif which == "selected":
             options["paths"] = _paths(cases)
         if fresh:

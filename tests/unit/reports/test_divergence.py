@@ -120,7 +120,7 @@ def test_what_agents_said_breaks_out_of_no_report() -> None:
     assert "The conversations diverge in turn 2" in text
     assert "<script>" not in text
     assert "</script>" not in text
-    assert text.count("<details>") == text.count("</details>")
+    assert text.count("<details") == text.count("</details>")
     assert "@everyone" not in text
 
 

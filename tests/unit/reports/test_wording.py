@@ -278,5 +278,5 @@ def test_what_every_reader_must_know_stands_at_the_top_and_is_escaped() -> None:
     )
     assert notices["7 quarantined cases (non-blocking)"].endswith(" and 3 more.")
     head = comment.render_head(report)
-    assert "**Not caused by this pull request: the model changed**: since &lt;b" in head
+    assert "the model changed</summary>\n\nsince &lt;b" in head
     assert "<b>" not in head

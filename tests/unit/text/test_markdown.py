@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 
 import cmarkgfm
@@ -182,3 +183,13 @@ def test_a_file_address() -> None:
         text_markdown.file_address(repository="r", commit="c", path="\ud800", line=None)
         == "r/blob/c/%3F"
     )
+
+
+@pytest.mark.parametrize(
+    "spell", [text_markdown.code, text_markdown.cell_code, text_markdown.raw_code]
+)
+def test_a_right_to_left_name_is_isolated(spell: Callable[[str], str]) -> None:
+    shown = spell("שלום")
+    assert shown[0] == "\N{FIRST STRONG ISOLATE}"
+    assert shown[-1] == "\N{POP DIRECTIONAL ISOLATE}"
+    assert "\N{FIRST STRONG ISOLATE}" not in spell("renewal 갱신")
