@@ -252,6 +252,8 @@ def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
     if not question:
         return None
     answer = _answer(top)
+    for span in models:
+        _arrange(span)
     called = sorted((span for span in inside if span.kind() == "tool"), key=lambda span: span.start)
     steps = _steps(models, called, answer=answer)
     if answer and not any(step.final for step in steps):
@@ -270,6 +272,41 @@ def _models(inside: Sequence[Span]) -> list[Span]:
         if id(span) not in within:  # outer ones come first; each span is looked at once
             within.update(id(inner) for child in span.children for inner in _walk(child))
     return [span for span in models if id(span) not in within]
+
+
+def _arrange(span: Span) -> None:
+    """Give the tools inside a model's span their start times in the order of its calls.
+
+    Calls that run side by side start in any order. A span around all calls of a model
+    (OpenInference on google-adk 2) lists them in what the model was told last; without such a
+    list, times stay."""
+    tools = sorted(
+        (inner for inner in _walk(span) if inner.kind() == "tool"), key=lambda inner: inner.start
+    )
+    listed = [
+        call
+        for message in _flat(span.attributes, "llm.input_messages.")
+        for call in _flat_calls(message)
+    ]
+    keys = [_signature(call) for call in listed]
+    last_keys = [_signature(part) for part in _answer_parts(span) if isinstance(part, ToolCall)]
+    # the messages may hold the answer already
+    if last_keys and keys[-len(last_keys) :] != last_keys:
+        keys += last_keys
+    keys = keys[-len(tools) :]
+    waiting: dict[str, deque[Span]] = {}
+    for tool in tools:
+        waiting.setdefault(_signature(_executed(tool)[0]), deque()).append(tool)
+    starts = [tool.start for tool in tools]
+    # calls of another agent are not listed: then nothing is known of the order but the times
+    if sorted(keys) != sorted(key for key, spans in waiting.items() for _ in spans):
+        return
+    for key, start in zip(keys, starts, strict=True):
+        waiting[key].popleft().start = start
+
+
+def _signature(call: ToolCall) -> str:
+    return json.dumps([call.name, call.args], sort_keys=True)
 
 
 def _steps(
@@ -338,7 +375,7 @@ def _announced(
     no request counts twice."""
     ways: tuple[Callable[[ToolCall], str | None], ...] = (
         lambda call: call.id,
-        lambda call: json.dumps([call.name, call.args], sort_keys=True),
+        _signature,
         lambda call: call.name,
     )
     remaining_requests = dict(enumerate(requests))
@@ -390,11 +427,7 @@ def _answer_parts(span: Span) -> list[Part]:
         for message in _flat(span.attributes, "llm.output_messages."):
             text = _flat_text(message)
             parts += [Text(text=text)] if text else []
-            for call in _flat(message, "message.tool_calls."):
-                name, args = (
-                    call.get(f"tool_call.function.{key}") for key in ("name", "arguments")
-                )
-                parts.append(_call(name, args, call.get("tool_call.id")))
+            parts += _flat_calls(message)
     return parts
 
 
@@ -545,6 +578,18 @@ def _flat(attributes: Json, prefix: str) -> list[JsonObject]:
 def _flat_text(message: Json) -> str:
     texts = [part.get("message_content.text") for part in _flat(message, "message.contents.")]
     return "\n".join(str(text) for text in [message.get("message.content"), *texts] if text)
+
+
+def _flat_calls(message: Json) -> list[ToolCall]:
+    """The calls in a message of OpenInference."""
+    return [
+        _call(
+            call.get("tool_call.function.name"),
+            call.get("tool_call.function.arguments"),
+            call.get("tool_call.id"),
+        )
+        for call in _flat(message, "message.tool_calls.")
+    ]
 
 
 def _starts(attributes: Json, prefix: str) -> bool:

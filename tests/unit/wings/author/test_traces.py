@@ -122,6 +122,23 @@ def test_spans_without_content_say_what_to_set() -> None:
     assert any(problem.severity is Severity.ERROR for problem in reading.problems)
 
 
+def test_real_spans_of_openinference_on_google_adk_2_keep_the_order_of_the_model() -> None:
+    """Three calls of the model in one span; the first and the last ask for tools side by side."""
+    text = (DATA / "openinference-adk-2.13.spans.jsonl").read_text()
+    order = [("first", 1), ("second", 2), ("third", 3), ("first", 4), ("second", 5), ("third", 6)]
+    spans = [json.loads(line) for line in text.splitlines()]
+    # as it was recorded, and as if the tools had started the other way round
+    tools = [span for span in spans if span["attributes"].get("openinference.span.kind") == "TOOL"]
+    starts = [tool["start_time"] for tool in tools]
+    for arranged in (starts, starts[::-1]):
+        for tool, start in zip(tools, arranged, strict=True):
+            tool["start_time"] = start
+        reading = parse_recordings(json.dumps(spans), file="t.json")
+        (turn,) = reading.recordings[0].transcript.invocations
+        assert [(call.name, (call.args or {})["n"]) for call in turn.tool_calls] == order
+        assert spoken(turn.final_response) == "done"
+
+
 def span(name: str, start: int, parent: str = "", **attributes: Any) -> dict[str, Any]:
     said = {key.replace("__", "."): value for key, value in attributes.items()}
     return {
@@ -144,6 +161,16 @@ def says(text: str) -> str:
 def calls(tool: str, *arguments: dict[str, Any]) -> str:
     parts = [{"type": "tool_call", "name": tool, "arguments": each} for each in arguments]
     return json.dumps([{"role": "assistant", "parts": parts}])
+
+
+def flat(side: str, message: int, *numbers: int) -> dict[str, str]:
+    """OpenInference's attributes of a message that calls `look` with these numbers."""
+    prefix = f"llm.{side}_messages.{message}.message.tool_calls"
+    attributes = {}
+    for at, number in enumerate(numbers):
+        attributes[f"{prefix}.{at}.tool_call.function.name"] = "look"
+        attributes[f"{prefix}.{at}.tool_call.function.arguments"] = json.dumps({"n": number})
+    return attributes
 
 
 SCHEMA = json.dumps({"type": "object", "properties": {"city": {"type": "string"}}})
@@ -253,6 +280,43 @@ TOOL = {"gen_ai__operation__name": "execute_tool"}
                 span("v", 3, "m", **TOOL, gen_ai__tool__name="second"),
             ],
             [("hi", [("first", {}), ("second", {}), ("third", {})], [None] * 3, "done")],
+        ),
+        # the same, with calls that ran side by side and started in another order than the model's
+        (
+            [
+                span("a", 0, openinference__span__kind="AGENT", input__value="hi", output__value="done"),
+                span("m", 1, "a", openinference__span__kind="LLM", **flat("input", 0, 9), **flat("input", 1, 1, 2),
+                     **flat("input", 2, 3, 1), **flat("output", 0, 3, 1)),
+                *(
+                    span(name, at, "m", **OPENINFERENCE_TOOL, tool__parameters=json.dumps({"n": n}))
+                    for at, (name, n) in enumerate((("t", 2), ("u", 1), ("v", 1), ("w", 3)), 2)
+                ),
+            ],
+            [("hi", [("look", {"n": n}) for n in (1, 2, 3, 1)], [None] * 4, "done")],
+        ),
+        # the messages are those before the last answer, and an earlier turn called the same tools
+        (
+            [
+                span("a", 0, openinference__span__kind="AGENT", input__value="hi", output__value="done"),
+                span("m", 1, "a", openinference__span__kind="LLM", **flat("input", 0, 1, 2), **flat("output", 0, 2, 1)),
+                *(
+                    span(name, at, "m", **OPENINFERENCE_TOOL, tool__parameters=json.dumps({"n": n}))
+                    for at, (name, n) in enumerate((("t", 1), ("u", 2)), 2)
+                ),
+            ],
+            [("hi", [("look", {"n": n}) for n in (2, 1)], [None] * 2, "done")],
+        ),
+        # calls that the messages do not list: the times tell
+        (
+            [
+                span("a", 0, openinference__span__kind="AGENT", input__value="hi", output__value="done"),
+                span("m", 1, "a", openinference__span__kind="LLM", **flat("output", 0, 1)),
+                *(
+                    span(name, at, "m", **OPENINFERENCE_TOOL, tool__parameters=json.dumps({"n": n}))
+                    for at, (name, n) in enumerate((("t", 2), ("u", 1)), 2)
+                ),
+            ],
+            [("hi", [("look", {"n": n}) for n in (2, 1)], [None] * 2, "done")],
         ),
         # messages as one JSON input
         (
