@@ -25,15 +25,16 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import EvalgateError, Problem, errors_in
 from evalgate.formats import eval_set, rewrite
 from evalgate.formats.adk_shapes import EvalCaseWire, case_json
-from evalgate.formats.json_source import Path as JsonPath, path_text
+from evalgate.formats.json_source import Path as JsonPath
 from evalgate.formats.kind import Dialect
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.results import kept, output
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
-from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
+from evalgate.wings.ces import compare, edit, format as ces_format, proposals, read, shapes
 from evalgate.wings.ces.compare import MISSING, FieldChange, Relaxation
 from evalgate.wings.ces.edit import EVERYTHING, Refused
+from evalgate.wings.ces.proposals import Proposal
 from evalgate.wings.ces.read import COLLECTIONS, Kind, Library, Reading, Resource
 from evalgate.wings.ces.shapes import EvaluationDataset, Proto
 
@@ -176,15 +177,23 @@ class Resources:
             relaxations = tuple(compare.relaxations(changes))
             old_text = self.source(resource.file).text
             text = self._spliced(resource, old_text, old, new) if changes else old_text
+            diff = _difference(old_text, text, resource.file)
             if not preview:
-                self.insist_not_relaxing(relaxations)
+                proposal = Proposal(
+                    name=name,
+                    kind=kind,
+                    etag=_hash(old),
+                    content=new,
+                    reasons=tuple(map(str, relaxations)),
+                    diff=diff,
+                )
+                self.insist_not_relaxing(proposal)
                 resource = self._write(resource.file, text, kind) if changes else resource
         view = (
             self.view(resource)
             if not preview
             else {**message.json(), "name": name, "etag": etag_of(message)}
         )
-        diff = _difference(old_text, text, resource.file)
         return Done(resource=view, changes=changes, relaxations=relaxations, diff=diff)
 
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
@@ -199,7 +208,15 @@ class Resources:
                     "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
                 )
             relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
-            self.insist_not_relaxing(relaxations)
+            proposal = Proposal(
+                name=name,
+                kind=kind,
+                etag=_hash(shapes.comparable(resource.message)),
+                content=None,
+                reasons=tuple(map(str, relaxations)),
+                diff=f"delete {resource.file}\n",
+            )
+            self.insist_not_relaxing(proposal)
             users = [
                 user
                 for user in library.of(Kind.DATASET, Kind.EVALUATION)
@@ -391,18 +408,36 @@ class Resources:
         if self._read_only:
             raise Refused("PERMISSION_DENIED", "the server was started with --read-only")
 
-    def insist_not_relaxing(self, relaxations: Sequence[Relaxation]) -> None:
-        """Raise Refused if a change relaxes under `--no-relaxing`."""
-        if self._no_relaxing and relaxations:
+    def insist_not_relaxing(self, proposal: Proposal) -> None:
+        """Under `--no-relaxing`, keep a change that may relax as a proposal, and raise Refused."""
+        if self._no_relaxing and proposal.reasons:
+            proposals.keep(self.root, proposal)
             violations = [
-                (path_text(relaxation.path) or "(whole)", relaxation.reason)
-                for relaxation in relaxations
+                (path, reason)
+                for path, _, reason in (text.partition(": ") for text in proposal.reasons)
             ]
             raise Refused(
                 "PERMISSION_DENIED",
-                f"the change relaxes: {relaxations[0]} (--no-relaxing)",
+                f"the change may relax: {proposal.reasons[0]} (--no-relaxing); a person can make it: "
+                f"`evalgate ces accept {proposal.id}`",
                 violations,
             )
+
+    def accept(self, proposal: Proposal) -> Done:
+        """Make a proposed change, unless what it changes is another by now."""
+        if not proposal.kind:
+            file, _, eval_id = proposal.name.rpartition(":")
+            done = EvalCases(self).update(
+                file, eval_id, proposal.content or {}, mask=EVERYTHING, etag=proposal.etag
+            )
+        elif proposal.content is None:
+            kind = Kind(proposal.kind)
+            done = self.delete(kind, proposal.name, etag=proposal.etag, force=True)
+        else:
+            body = {**proposal.content, "name": proposal.name, "etag": proposal.etag}
+            done = self.update(Kind(proposal.kind), body, mask=EVERYTHING)
+        proposals.drop(self.root, proposal)
+        return done
 
 
 def keep_results(root: Path, written: Json) -> None:
@@ -598,15 +633,23 @@ class EvalCases:
             changes = tuple(compare.changes(old_case, new_case))
             relaxed = tuple(case_relaxations(changes))
             text = self._spliced(stored_case, new, new_case) if changes else stored_case.source.text
+            diff = _difference(stored_case.source.text, text, file)
             if not preview:
-                self._resources.insist_not_relaxing(relaxed)
+                proposal = Proposal(
+                    name=f"{file}:{eval_id}",
+                    kind="",
+                    etag=_hash(stored_case.raw),
+                    content=new,
+                    reasons=tuple(map(str, relaxed)),
+                    diff=diff,
+                )
+                self._resources.insist_not_relaxing(proposal)
                 if text != stored_case.source.text:
                     try:
                         rewrite.save(stored_case.source, text)
                     except EvalgateError as error:
                         raise Refused("ABORTED", error.message) from error
         view = _view(file, eval_id, new)
-        diff = _difference(stored_case.source.text, text, file)
         return Done(resource=view, changes=changes, relaxations=relaxed, diff=diff)
 
     # --- how -------------------------------------------------------------------------------------
