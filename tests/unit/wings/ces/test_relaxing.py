@@ -10,6 +10,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+from builders.nightly import NIGHTLY
+
 from evalgate.model import Content, Event, Invocation, Text, ToolCall, ToolResponse
 from evalgate.wings.ces import cases, compare, outcomes, read, shapes
 from evalgate.wings.ces.outcomes import Plan, Verdict
@@ -17,7 +19,7 @@ from evalgate.wings.ces.shapes import Evaluation, GoldenResult, Outcome, Scenari
 
 DATA = Path(__file__).parents[3] / "data/ces"
 APP = "projects/p/locations/l/apps/desk"
-EDITS = 2000
+EDITS = 2000 if NIGHTLY else 300
 WORDS = ("Hello", "Refund approved", "Denied", "See you on Friday")
 TOOLS = ("find", "renew", "block")
 

@@ -88,7 +88,9 @@ def test_an_update_changes_one_value_of_the_file(root: Path) -> None:
         if pair[0] != pair[1]
     ]
     assert [new for _, new in changed] == ['  "description": "Else",']
-    assert done.resource == Resources(root).get(Kind.EVALUATION, RENEW)
+    stored = Resources(root).get(Kind.EVALUATION, RENEW)
+    assert stored.pop("lastCompletedResult")["evaluationStatus"] == "PASS"
+    assert done.resource == stored
     assert (root / FILE).stat().st_mode & 0o777 == 0o640
 
 
