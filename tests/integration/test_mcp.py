@@ -139,7 +139,7 @@ ERRORS = [  # tool, arguments, status, field
     ("get_evaluation", {"nam": "x"}, "INVALID_ARGUMENT", "nam"),
     ("get_evaluation", {"name": 3}, "INVALID_ARGUMENT", "name"),
     ("get_evaluation", {"name": "x"}, "NOT_FOUND", None),
-    ("list_evaluations", {"evaluationFilter": "x"}, "UNIMPLEMENTED", "evaluationFilter"),
+    ("list_evaluations", {"evaluationFilter": "x"}, "INVALID_ARGUMENT", "evaluationFilter"),
     ("list_evaluations", {"orderBy": "update_time"}, "UNIMPLEMENTED", "orderBy"),
     ("list_evaluations", {"pageToken": "x"}, "INVALID_ARGUMENT", "pageToken"),
     # a digit, and no number
