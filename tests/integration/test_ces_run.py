@@ -184,7 +184,9 @@ def literal(text: str, **more: Any) -> dict[str, Any]:
 
 
 def call(name: str, **args: Any) -> dict[str, Any]:
-    return {"expectation": {"toolCall": {"tool": f"{APP}/tools/{name}", "args": args}}}
+    # a text that differs would be compared by its meaning, for which a judge is needed
+    expected = {"toolCall": {"tool": f"{APP}/tools/{name}", "args": args}}
+    return {"expectation": {**expected, "comparisonType": "EQUALS"}}
 
 
 def answers(name: str, kind: str = "mockToolResponse", **output: Any) -> dict[str, Any]:
