@@ -1,9 +1,10 @@
 """The messages of CES that have to do with evaluation, as google-cloud-ces describes them:
 shapes.json, which evalgate reads, and messages.pyi, which type checkers read.
 
-Structure comes from the descriptors, "Required" and "Output only" from the docstrings of the
-library. What is decided here: which fields are kept and not read, which are not run, the limits of
-numbers and lists. The order of the fields is that of the file as it is; new ones come last."""
+Structure comes from the descriptors; "Required", "Output only" and what a field is from the
+docstrings of the library (Apache License 2.0). What is decided here: which fields are kept and not
+read, which are not run, the limits of numbers and lists. The order of the fields is that of the
+file as it is; new ones come last."""
 
 from __future__ import annotations
 
@@ -186,6 +187,8 @@ def described(message_name: str, key: str, field: FieldDescriptor, said: str) ->
         made["handling"] = "not run"
     elif said.startswith("Output only.") and not RESULTS.fullmatch(message_name):
         made["handling"] = "output only"
+    if "handling" not in made and not RESULTS.fullmatch(message_name) and sentence(said):
+        made["about"] = sentence(said)
     return made
 
 
@@ -206,8 +209,14 @@ def documented(name: str) -> dict[str, str]:
     for part in name.split("."):
         shape = getattr(shape, part)
     text = re.sub(r"\n +This field is a member of `oneof`_.*", "", shape.__doc__ or "")
-    found = re.finditer(r"^ +(\w+) \([^\n]*\):\n +([^\n]*)", text, re.MULTILINE)
-    return {each[1].rstrip("_"): each[2] for each in found}
+    found = re.finditer(r"^( +)(\w+) \([^\n]*\):\n((?:\1 +\S[^\n]*\n)+)", text + "\n", re.MULTILINE)
+    return {each[2].rstrip("_"): " ".join(each[3].split()) for each in found}
+
+
+def sentence(said: str) -> str:
+    """What a field is, without whether it is required: the first sentence of it."""
+    text = re.sub(r"^(Required|Optional|Output only|Identifier)\.\s*", "", said)
+    return re.split(r"(?<=[a-z)])\.(?:\s|$)", text.replace("``", "`"), maxsplit=1)[0][:160]
 
 
 def ordered(made: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

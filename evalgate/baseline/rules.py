@@ -36,6 +36,7 @@ from evalgate.model import (
     Suite,
 )
 from evalgate.text import plain, words
+from evalgate.text.phrases import phrase
 from evalgate.values import Environ, frozen_dataclass
 
 UNKNOWN = "base-rules-unknown"
@@ -152,6 +153,10 @@ def _beside(
     rule_suites = {suite.key: suite for suite in rules.suites}
     base_keys = {suite.key: renamed.get(suite.key, suite.key) for suite in suites}
     base_suites = {key: rule_suites[name] for key, name in base_keys.items() if name in rule_suites}
+    suites = tuple(
+        _lost(base_suites[suite.key]) if _is_lost(suite, base_suites.get(suite.key)) else suite
+        for suite in suites
+    )
     policy, severity_notices = _with_severity(
         load.policy_of(settings, suites), suites, base_suites, rules.policy
     )
@@ -218,7 +223,29 @@ def _dropped(
     }
     base_selection = head_settings.model_copy(update={**selection, "gate_file": gate_file})
     all_suites = project.prepare(base_selection, environ=environ).set_apart().suites
-    return tuple(suite for suite in all_suites if suite.key in dropped_keys)
+    suites_by_key = {suite.key: suite for suite in all_suites}
+    return tuple(
+        suites_by_key.get(key) or _lost(suite)
+        for suite in rules.suites
+        if (key := suite.key) in dropped_keys
+    )
+
+
+def _lost(base_suite: Suite) -> Suite:
+    """A file that the base evaluates and the change does not, although it is there."""
+    return project.unmeasured(
+        base_suite.key,
+        base_suite.criteria_source,
+        phrase("suite_lost", [case.case_id for case in base_suite.eval_set.cases]),
+    )
+
+
+def _is_lost(suite: Suite, base_suite: Suite | None) -> bool:
+    """True if a file holds another evaluation of CES than on the base: its name is its identity."""
+    if base_suite is None or not base_suite.is_of_ces or suite.problem:
+        return False
+    ids = {case.case_id for case in suite.eval_set.cases}
+    return len(base_suite.eval_set.cases) == 1 and base_suite.eval_set.cases[0].case_id not in ids
 
 
 def _with_severity(
@@ -553,14 +580,12 @@ def _snapshots(
                 yield GateEdit(
                     kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key
                 )
-            elif (relaxations := _relaxed(case, head_case)) is not None:
-                if relaxations:
+            elif (changes := _changed(case, head_case)) is not None:
+                if changes:
                     more = (
-                        f"; and {len(relaxations) - MOST_TOLD} more"
-                        if len(relaxations) > MOST_TOLD
-                        else ""
+                        f"; and {len(changes) - MOST_TOLD} more" if len(changes) > MOST_TOLD else ""
                     )
-                    summary = "; ".join(relaxations[:MOST_TOLD]) + more
+                    summary = "; ".join(changes[:MOST_TOLD]) + more
                     kind = EditKind.CASE_CHANGED
                     place = head_case.place
                     yield GateEdit(
@@ -579,10 +604,10 @@ def _snapshots(
                 )
 
 
-def _relaxed(base: Case, head: Case) -> list[str] | None:
-    """The requirements that the newer version relaxes, if known."""
-    candidates = (row.relaxed(base, head) for row in FORMATS.values())
-    return next((relaxations for relaxations in candidates if relaxations is not None), None)
+def _changed(base: Case, head: Case) -> list[str] | None:
+    """What differs between two versions of a case, if its format tells."""
+    candidates = (row.changed(base, head) for row in FORMATS.values())
+    return next((changes for changes in candidates if changes is not None), None)
 
 
 def _files(base: Settings | None, head: Settings, suites: Collection[Suite]) -> Iterator[GateEdit]:

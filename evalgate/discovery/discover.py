@@ -257,8 +257,6 @@ def _unheeded(
         settings, files=files | (exact_files - other_files), left_out=left_out
     )
     yield from hints.name_problems(settings, names=names) if is_whole else ()
-    for row in rows if is_whole else ():
-        yield from row.unheeded(tree, files, exclude=rules.exclude)
 
 
 @frozen_dataclass

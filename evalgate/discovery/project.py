@@ -23,6 +23,18 @@ from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
 
 
+def unmeasured(key: str, source: CriteriaSource, reason: str) -> Suite:
+    """A file of which nothing can be measured."""
+    return Suite(
+        key=key,
+        eval_set=EvalSet(eval_set_id="", cases=()),
+        criteria=(),
+        criteria_source=source,
+        agent=AgentUse(driver=AgentUse.ABSENT, options={"why": reason}),
+        problem=reason,
+    )
+
+
 @frozen_dataclass
 class Project:
     """What would run, and everything that was found on the way."""
@@ -86,16 +98,7 @@ class Project:
                 if key in suites_by_key
                 else CriteriaSource(origin=ConfigOrigin.DEFAULTS)
             )
-            empty = EvalSet(eval_set_id="", cases=())
-            agent = AgentUse(driver=AgentUse.ABSENT, options={"why": reason})
-            suites[key] = Suite(
-                key=key,
-                eval_set=empty,
-                criteria=(),
-                criteria_source=source,
-                agent=agent,
-                problem=reason,
-            )
+            suites[key] = unmeasured(key, source, reason)
         return replace(self, suites=tuple(suites[key] for key in sorted(suites)))
 
     def _concerned(self, problem: Problem) -> set[str]:

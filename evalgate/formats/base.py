@@ -83,13 +83,6 @@ class Format:
         """Its files that `exclude` leaves out."""
         return ()
 
-    def unheeded(
-        self, tree: SearchedTree, files: Collection[str], *, exclude: Sequence[str]
-    ) -> Iterable[Problem]:
-        """A warning for each file that looks as if it were meant and is not among the `files` that
-        are known."""
-        return ()
-
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
     ) -> FormatFiles | None:
@@ -101,9 +94,8 @@ class Format:
         other files."""
         return ""
 
-    def relaxed(self, base: Case, head: Case) -> list[str] | None:
-        """What the newer version of a case asks for less than the older one, in words; None for
-        cases of others."""
+    def changed(self, base: Case, head: Case) -> list[str] | None:
+        """What differs between two versions of a case, in words; None for cases of others."""
         return None
 
     # --- recorded conversations ---

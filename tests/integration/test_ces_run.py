@@ -184,7 +184,9 @@ def literal(text: str, **more: Any) -> dict[str, Any]:
 
 
 def call(name: str, **args: Any) -> dict[str, Any]:
-    return {"expectation": {"toolCall": {"tool": f"{APP}/tools/{name}", "args": args}}}
+    # a text that differs would be compared by its meaning, for which a judge is needed
+    expected = {"toolCall": {"tool": f"{APP}/tools/{name}", "args": args}}
+    return {"expectation": {**expected, "comparisonType": "EQUALS"}}
 
 
 def answers(name: str, kind: str = "mockToolResponse", **output: Any) -> dict[str, Any]:
@@ -547,19 +549,16 @@ def test_an_evaluation_that_is_not_text_is_not_run_and_told(tmp_path: Path) -> N
             3,
             "evaluations/long/long.json",
         ),
-        # beside the layout it is none, which is said
-        (
-            "evaluations/notes.yaml",
-            "who: us\n",
-            0,
-            "evaluations/notes.yaml: warning: it is among an app's evaluations",
-        ),
+        # beside the layout, too
+        ("evaluations/notes.yaml", "who: us\n", 3, "evaluations/notes.yaml:1:1 (who): error"),
         (
             "evaluations/desk/notes.json",
             '{"who": "us"}',
-            0,
-            "evaluations/desk/notes.json: warning: it is among",
+            3,
+            "evaluations/desk/notes.json:1:2 (who): error",
         ),
+        ("evaluations/list.yaml", "- displayName: x\n", 3, "expected an object, found a list"),
+        ("evaluations/cut.json", '{"displayName": "x', 3, "it is truncated"),
         # of no app: another program's
         ("other/evaluations/x/x.json", '{"goldn": 1}', 0, ""),
     ],
@@ -630,23 +629,23 @@ DESK, OTHER = "evaluations/desk/desk.json", "evaluations/other/other.json"
 CHANGES: list[tuple[str, Callable[[Path], None], str, int, str]] = [
     # what a change does, the desk's fault on its side, the exit code, and what the comment tells
     ("a lower threshold", written(DESK, desk_golden(evaluationMetricsThresholdOverride=LENIENT)), "", 0,
-     "the threshold is lowered from 1 to 0.5"),
+     "evaluationMetricsThresholdOverride: (not set) -> "),
     ("a lower threshold of the app", written("app.json", {"displayName": "desk", **THRESHOLDS}), "", 0,
-     "the threshold is lowered from 1 to 0.5"),
-    ("no app", lambda root: (root / "app.json").unlink(), "", 0, "the threshold is lowered from 4 to 3"),
+     "Threshold"),
+    ("no app", lambda root: (root / "app.json").unlink(), "", 0, "-> (not set)"),
     ("an evaluation is gone", lambda root: (root / DESK).unlink(), "", 0, f"evaluation file `{DESK}` deleted"),
-    ("an evaluation is called otherwise", replaced(DESK, '"displayName": "desk"', '"displayName": "d"'), "", 0,
-     "case `desk` deleted"),
+    ("an evaluation is called otherwise", replaced(DESK, '"displayName": "desk"', '"displayName": "d"'), "", 3,
+     "the base evaluates desk in this file, and this change does not"),
     # in another folder it fails as before, and is no new case
     ("an evaluation is in another folder", moved, "weeks", 1, "2 pre-existing"),
     ("an evaluation that is not text any more", replaced(DESK, '{"event": {"event": "welcome"}}', '{"dtmf": "1"}'), "",
-     0, f"evaluation file `{DESK}` deleted"),
+     3, "the base evaluates desk in this file, and this change does not"),
     ("an evaluation is excluded", replaced("evalgate.yml", "env:", 'exclude: ["evaluations/desk/**"]\nenv:'), "", 0,
      "`evalgate.yml` (+1, -0)"),
     ("an evaluation that cannot be read", replaced(DESK, '"golden"', '"bogus": 1, "golden"'), "", 3, "unknown key"),
-    ("what fails is skipped", renewals_skipped, "weeks", 0, "the expectation is not evaluated"),
+    ("what fails is skipped", renewals_skipped, "weeks", 0, "skipEvaluation: (not set) -> true"),
     ("metrics are off", written("app.json", {"displayName": "desk", **METRICS_OFF}), "", 0,
-     "the metric is switched off"),
+     "(not set) -> "),
 ]  # fmt: skip
 
 

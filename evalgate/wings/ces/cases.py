@@ -104,7 +104,7 @@ def eval_sets(
                 message = f"the evaluation {resource.title!r} is not run: {reason}"
                 ids = (selected_ids or {}).get(file)
                 is_named = ids is not None and (not ids or resource.title in ids)
-                tell = errors.error if is_named else errors.warning
+                tell = errors.error if is_named and reason != ALL_SKIPPED else errors.warning
                 problems.append(tell("ces-not-run", message, resource.place, "See docs/ces.md."))
                 continue
             name = resource.title
@@ -145,8 +145,17 @@ def _app(library: Library, folder: str) -> _App:
     )
 
 
+ALL_SKIPPED: Final = "it skips every expectation"
+
+
 def not_run_reason(message: Proto) -> str:
-    """Why an evaluation is not run: it needs more than text."""
+    """Why an evaluation is not run: it needs more than text, or asks for nothing."""
+    golden = message.golden if isinstance(message, Evaluation) else None
+    if golden is not None and not golden.evaluation_expectations:
+        steps = [step for turn in golden.turns for step in turn.steps]
+        expected = [step.expectation for step in steps if step.expectation is not None]
+        if expected and all(expectation.skip_evaluation for expectation in expected):
+            return ALL_SKIPPED
     for submessage in shapes.messages_in(message, beside=shapes.Result):
         for name in type(submessage).model_fields:
             value = getattr(submessage, name)
@@ -406,7 +415,7 @@ def _criteria_of_golden(plan: Plan) -> Iterator[str]:
 
 def _has_semantic(expected: GoldenExpectation) -> bool:
     call = expected.tool_call
-    return call is not None and outcomes.has_semantic(call, expected.comparison_type)
+    return call is not None and outcomes.may_need_judge(call, expected.comparison_type)
 
 
 # --- scenarios ------------------------------------------------------------------------------------
@@ -473,10 +482,10 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
     calls = [
         call for expectation in expected if (call := outcomes.call_in(expectation)) is not None
     ]
-    is_open = [outcomes.has_semantic(call, outcomes.AS_WRITTEN) for call in calls]
-    if plan.compares_scenario and not all(is_open):
+    may_ask = [outcomes.may_need_judge(call, outcomes.BY_MEANING) for call in calls]
+    if plan.compares_scenario and calls:
         yield EXPECTATIONS
-    if plan.compares_scenario and (says or any(is_open)):
+    if plan.compares_scenario and (says or any(may_ask)):
         yield SIMILARITY
     if plan.assesses_hallucination(None):
         yield HALLUCINATION
@@ -556,19 +565,13 @@ def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
     return tuple(name for name in CRITERIA if name in used)
 
 
-def relaxed(base: Case, head: Case) -> list[str]:
-    """The relaxed rules of an evaluation and its settings, from `base` to `head`, in words. Added
-    or tightened rules do not count."""
-    changes = list(compare.changes(_comparable(base), _comparable(head)))
-    relaxations = compare.relaxations(changes)
-    # where in an app a threshold stands is long and says nothing that its name does not
-    short = [
-        relaxation.path[-1:] if relaxation.path[:1] == ("app",) else relaxation.path
-        for relaxation in relaxations
-    ]
+def changed(base: Case, head: Case) -> list[str]:
+    """What differs between two versions of an evaluation and its settings, in words."""
     messages = [
-        str(replace(relaxation, path=path))
-        for relaxation, path in zip(relaxations, short, strict=True)
+        # where in an app a threshold stands is long and says nothing that its name does not
+        str(replace(change, path=change.path[-1:]) if change.path[:1] == ("app",) else change)
+        for change in compare.changes(_comparable(base), _comparable(head))
+        if change.path[:1] not in (("description",), ("tags",))
     ]
     if base.isolated != head.isolated and all(
         len(case.conversation or ()) > 1 for case in (base, head)

@@ -13,9 +13,10 @@ import click
 from evalgate import cli
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.text import plain, words
-from evalgate.wings.ces import files as ces_files
+from evalgate.wings.ces import files as ces_files, proposals
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.files import AppFiles, Difference, Done
+from evalgate.wings.ces.mcp.resources import Resources
 
 
 @click.command("diff")
@@ -26,7 +27,7 @@ from evalgate.wings.ces.files import AppFiles, Difference, Done
 )
 @cli.ends
 def diff_command(old: Path, new: Path, exit_code: bool) -> int:
-    """Compare two versions of CES files or folders by field; what relaxes is marked.
+    """Compare two versions of CES files or folders by field; what may relax is marked.
 
     Resources are paired by kind and name, else by display name. Output-only fields are not
     compared."""
@@ -41,20 +42,20 @@ def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> 
     differences = relaxed = 0
     for difference in resource_differences:
         label = f"{difference.kind} {difference.title}"
-        relaxing = {relaxation.path: relaxation.reason for relaxation in difference.relaxations}
+        relaxing = {relaxation.path for relaxation in difference.relaxations}
         if difference.only_in:
             differences += 1
             click.echo(
                 plain.visible(
-                    f"{label}: {sides[difference.only_in]}{' (relaxes)' if relaxing else ''}"
+                    f"{label}: {sides[difference.only_in]}{' (may relax)' if relaxing else ''}"
                 )
             )
         for change in difference.changes:
-            reason = f" (relaxes: {relaxing[change.path]})" if change.path in relaxing else ""
-            click.echo(plain.visible(f"{label}: {change}{reason}"))
+            mark = " (may relax)" if change.path in relaxing else ""
+            click.echo(plain.visible(f"{label}: {change}{mark}"))
         differences += len(difference.changes)
         relaxed += len(relaxing)
-    click.echo(f"{words.counted(differences, 'difference')}, {relaxed} of them relaxing")
+    click.echo(f"{words.counted(differences, 'difference')}, {relaxed} that may relax")
 
 
 # --- a live app -----------------------------------------------------------------------------------
@@ -94,8 +95,10 @@ def pull_command(folder: Path, app: str, endpoint: str) -> int:
 @FOLDER
 @LIVE_APP
 @ENDPOINT
-@click.option("--dry-run", is_flag=True, help="Only show what would change, and what that relaxes.")
-@click.option("--no-relaxing", is_flag=True, help="Push nothing if a change asks or expects less.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only show what would change, and what of it may relax."
+)
+@click.option("--no-relaxing", is_flag=True, help="Push nothing if a change may relax.")
 @click.option(
     "--overwrite", is_flag=True, help="Also over what was changed in the app since it was pulled."
 )
@@ -119,6 +122,33 @@ def drift_command(folder: Path, app: str, endpoint: str) -> int:
     """Compare the app with the files of FOLDER. Exit with 1 if they differ."""
     sides = {"old": "only in the files", "new": "only in the app"}
     return _live(folder, app, endpoint, AppFiles.drift, sides, is_drift=True)
+
+
+@group.command("accept")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option(
+    "--root",
+    default=".",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="The repository.",
+)
+@cli.ends
+def accept_command(names: tuple[str, ...], root: Path) -> int:
+    """Make changes that an assistant proposed; without a NAME, show those that wait."""
+    if not names:
+        for proposal in proposals.waiting(root):
+            reasons = "; ".join(proposal.reasons)
+            click.echo(plain.visible(f"{proposal.id}: {reasons}\n{proposal.diff}"))
+        return ExitCode.PASS
+    resources = Resources(root)
+    for proposal in [proposals.named(root, name) for name in names]:
+        try:
+            resources.accept(proposal)
+        except Refused as refused:
+            raise ConfigError(f"{proposal.id}: {refused.message}") from refused
+        click.echo(plain.visible(f"accepted {proposal.id}"))
+    return ExitCode.PASS
 
 
 def _live(

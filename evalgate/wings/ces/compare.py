@@ -1,4 +1,5 @@
-"""Two versions of a resource by field, and the changes that relax: the new one fails for less."""
+"""Two versions of a resource by field, and the changes that may relax: that the new one may fail
+for less."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from evalgate.formats.json_source import Path, path_text
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, frozen_dataclass
 
 
 class _Missing:
@@ -40,7 +41,7 @@ class FieldChange:
 
 @frozen_dataclass
 class Relaxation:
-    """A change after which less is asked, and why."""
+    """A change after which less may be asked: only a person makes it."""
 
     path: Path
     reason: str
@@ -105,96 +106,36 @@ def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int
             yield start, end, begin, stop
 
 
-# --- what relaxes ---------------------------------------------------------------------------------
+# --- what may relax -------------------------------------------------------------------------------
 
-_THRESHOLDS: Final[Mapping[str, float]] = {
-    "semanticSimilaritySuccessThreshold": 3,
+_LARGEST: Final[Mapping[str, float]] = {
+    "semanticSimilaritySuccessThreshold": 4,
     "overallToolInvocationCorrectnessThreshold": 1.0,
     "toolInvocationParameterCorrectnessThreshold": 1.0,
 }
-"""With what an absent one means."""
-
-_HALLUCINATION: Final = {"DISABLED": 0, "": 1, "ENABLED": 2}
-_STRICTNESS: Final[Mapping[str, Mapping[str, int]]] = {
-    # unspecified values have their documented meaning, if it is known
-    "extraToolCallBehavior": {"ALLOW": 0, "FAIL": 1, "": 1},
-    "comparisonType": {"": 0, "SEMANTIC_SIMILARITY": 0, "CONTAINS": 1, "EQUALS": 2},
-    "hallucinationMetricBehavior": _HALLUCINATION,
-    "goldenHallucinationMetricBehavior": _HALLUCINATION,
-    "scenarioHallucinationMetricBehavior": _HALLUCINATION,
-    "hallucinationMetricBehaviorOverride": _HALLUCINATION,
-    "userGoalBehavior": {
-        "USER_GOAL_IGNORED": 0,
-        "USER_GOAL_REJECTED": 1,
-        "USER_GOAL_SATISFIED": 1,
-        "": 1,
-    },
-    "taskCompletionBehavior": {"TASK_REJECTED": 1, "TASK_SATISFIED": 1, "": 1},
-    "goldenEvaluationToolCallBehaviour": {"FAKE": 0, "REAL": 1, "": 1},
-    "scenarioEvaluationToolCallBehaviour": {"FAKE": 0, "REAL": 1, "": 1},
-    "goldenRunMethod": {"STABLE": 1, "NAIVE": 1, "": 1},
-    "scenarioConversationInitiator": {"USER": 1, "AGENT": 1, "": 1},
-}
-_GOALS: Final[Mapping[str, str]] = {
-    "userGoalBehavior": "USER_GOAL_SATISFIED",
-    "taskCompletionBehavior": "TASK_SATISFIED",
-    "goldenRunMethod": "STABLE",
-    "scenarioConversationInitiator": "USER",
-}
-"""Fields whose values never ask for less, but perhaps for something easier; with their defaults."""
-
-_FREE: Final = frozenset(
+"""Thresholds and their largest values, which are as strict as whatever counted before."""
+_OPEN_LISTS: Final = frozenset(
     {
-        "name",
-        "displayName",
-        "description",
-        "tags",
-        "note",
-        "id",
-        "eventTime",
-        "rootSpan",
-        "semanticSimilarityChannel",
+        ("tags",),
+        ("evaluations",),
+        ("golden", "evaluationExpectations"),
+        ("scenario", "evaluationExpectations"),
+        ("scenario", "rubrics"),
     }
 )
-"""Fields that neither ask nor expect anything."""
-
-_STRUCTS: Final = frozenset(
-    {"args", "response", "variables", "updatedVariables", "payload", "variableOverrides"}
-)
-"""Fields whose keys are of the app, and mean nothing by their names."""
-_ASKED: Final = frozenset(
-    {"golden", "scenario", "llmCriteria", "evaluations", "evaluationPersonas"}
-    # of simulations and tool tests
-    | {"steps", "expectations", "session_parameters", "max_turns", "args"}
-)
-"""Fields whose whole content is required."""
-
-_ONLY_MORE: Final = frozenset(
-    {
-        "golden",
-        "scenario",
-        "llmCriteria",
-        "rubrics",
-        "evaluationExpectations",
-        "expectations",
-        "evaluations",
-    }
-    | {"agentTransfer", "updatedVariables", "noToolCalls", "prompt"}
-)
-"""What may be added without letting anything pass that did not pass before."""
+"""Lists that anything may be added to."""
+_DEMANDS: Final = frozenset({"noToolCalls", "updatedVariables"})
+"""Expectations that allow nothing."""
+_CONDITIONS: Final = frozenset({*_DEMANDS, "agentResponse", "agentTransfer", "toolCall"})
 
 
 def relaxations(field_changes: Sequence[FieldChange]) -> list[Relaxation]:
-    """The changes that relax.
-
-    Lower thresholds, weaker comparisons, metrics that are switched off, and questions or
-    expectations that are removed or replaced. Tightened rules do not count, nor do additions,
-    unless they let something pass: a call or an answer that was not expected, a tool that gets a
-    mocked answer, words of the user, variables."""
+    """The changes that may relax: all except those that only ask for more. These are a raised
+    threshold, and expectations, turns and tags that are added at the end."""
     return [
-        Relaxation(path=change.path, reason=reason)
+        Relaxation(path=change.path, reason=_reason(change))
         for change in field_changes
-        for reason in _reasons(change)
+        if not _only_asks_more(change)
     ]
 
 
@@ -203,138 +144,53 @@ def removed(kind: str, path: Path = ()) -> Relaxation:
     return Relaxation(path=path, reason=f"the {kind} is removed")
 
 
-def _reasons(change: FieldChange) -> Iterator[str]:
-    """The reasons why a change relaxes, if any."""
-    keys = [step for step in change.path if isinstance(step, str)]
+def _reason(change: FieldChange) -> str:
+    if change.new is MISSING:
+        return "it is removed"
+    return "it is added" if change.old is MISSING else "it is replaced by another"
+
+
+def _only_asks_more(change: FieldChange) -> bool:
+    """True if what failed before the change fails after it."""
+    keys = tuple(step for step in change.path if isinstance(step, str))
     last = keys[-1] if keys else ""
-    within = isinstance(change.new, dict | list) or isinstance(change.old, dict | list)
-    if _STRUCTS.intersection(keys[:-1]) and change.old is not MISSING:  # any name is allowed here
-        yield _content_reason(change, keys)
-    elif last in _THRESHOLDS and not within:
-        old, new = (
-            _THRESHOLDS[last] if threshold is MISSING else threshold
-            for threshold in (change.old, change.new)
-        )
-        if new < old:
-            yield f"the threshold is lowered from {old:g} to {new:g}"
-    elif last in _STRICTNESS and not within:
-        yield from _enum_reasons(last, change)
-    elif last.startswith("enable") and not within:
-        if change.new is not True and change.old is not False:
-            yield "the metric is switched off"
-    elif last == "skipEvaluation":
-        if change.new is True:
-            yield "the expectation is not evaluated"
-    elif _is_setting(last) and within:
-        yield from _settings_reasons(change)
-    elif change.old is MISSING:
-        yield from _addition_reasons(change, keys)
-    elif _ASKED.intersection(keys) and not _FREE.intersection(keys[-1:]):
-        yield _content_reason(change, keys)
+    if last in _LARGEST:
+        return _is_raised(change.old, change.new, largest=_LARGEST[last])
+    if change.old is not MISSING:
+        return False
+    if change.path and isinstance(change.path[-1], int):
+        return change.is_last and (keys in _OPEN_LISTS or _is_open_to(keys, change.new))
+    if isinstance(change.new, dict) and "Threshold" in last:
+        inner_changes = changes({}, change.new, change.path)
+        return bool(change.new) and all(map(_only_asks_more, inner_changes))
+    return keys in _OPEN_LISTS
 
 
-def _is_setting(key: str) -> bool:
-    return "Metrics" in key or key.startswith(
-        ("toolMatching", "metricsConfig", "evaluationSettings")
-    )
+def _is_raised(old: Any, new: Any, *, largest: float) -> bool:
+    if not isinstance(new, int | float):
+        return False
+    # what counted instead of an absent threshold may be the app's
+    return new >= largest if old is MISSING else isinstance(old, int | float) and new > old
 
 
-def _enum_reasons(name: str, change: FieldChange) -> Iterator[str]:
-    old, new = (
-        "" if choice is MISSING or "UNSPECIFIED" in str(choice) else str(choice)
-        for choice in (change.old, change.new)
-    )
-    ranks = _STRICTNESS[name]
-    if ranks.get(new, 0) < ranks.get(old, 0):
-        yield f"{name} becomes {new or 'unspecified'}, was {old or 'unspecified'}"
-    elif name in _GOALS and (new or _GOALS[name]) != (old or _GOALS[name]) and ranks.get(old, 0):
-        goal = "another goal: " if name.endswith("Behavior") else ""
-        yield f"{goal}{name} becomes {new or 'unspecified'}, was {old or 'unspecified'}"
+def _is_open_to(keys: tuple[str, ...], addition: Any) -> bool:
+    """True if an addition to the end of a list of turns, steps or expectations allows nothing."""
+    if keys == ("golden", "turns"):
+        return set(addition) == {"steps"} and all(map(_is_plain, addition["steps"]))
+    if keys == ("golden", "turns", "steps"):
+        return _is_expectation(addition, _DEMANDS)
+    if keys == ("scenario", "scenarioExpectations"):
+        return "mockToolResponse" not in addition.get("toolExpectation", {})
+    return False
 
 
-def _settings_reasons(change: FieldChange) -> Iterator[str]:
-    """Of settings that come or go whole: each value of theirs against what it means that it is
-    absent."""
-    old, new = ({} if settings is MISSING else settings for settings in (change.old, change.new))
-    if str(change.path[-1]).endswith("MetricsConfig") and change.old is MISSING and not new:
-        yield "the metric is switched off"  # the message without its `true`
-        return
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return
-    for setting_change in changes(old, new):
-        inner = FieldChange(
-            path=(*change.path, *setting_change.path),
-            old=setting_change.old,
-            new=setting_change.new,
-        )
-        if isinstance(setting_change.new, dict) or isinstance(setting_change.old, dict):
-            yield from _settings_reasons(inner)
-        elif not (
-            setting_change.path
-            and str(setting_change.path[-1]).startswith("enable")
-            and setting_change.old is True
-            and change.new is MISSING
-        ):
-            yield from _reasons(inner)
+def _is_plain(step: Json) -> bool:
+    """True if a step needs nothing of the agent but an answer to text, and skips nothing."""
+    if set(step) == {"userInput"}:
+        return set(step["userInput"]) <= {"text", "event"}
+    return _is_expectation(step, _CONDITIONS)
 
 
-def _addition_reasons(change: FieldChange, keys: Sequence[str]) -> Iterator[str]:
-    """What is added may let pass what did not pass before."""
-    new = change.new
-    last = keys[-1] if keys else ""
-    fields = new if isinstance(new, dict) else {}
-    if "args" in keys and keys[0] != "args":
-        if "$matchType" in fields:
-            yield "an argument is compared less strictly"
-        return
-    if (
-        not _ASKED.intersection(keys)
-        or last in _FREE | _ONLY_MORE
-        or {"updatedVariables", "llmCriteria"} & {*keys}
-    ):
-        return
-    # nothing comes after it
-    if change.is_last and (last == "turns" or (last == "steps" and "goal" in fields)):
-        return
-    if last == "scenarioExpectations" and "mockToolResponse" not in fields.get(
-        "toolExpectation", {}
-    ):
-        return  # other calls and answers do no harm there
-    if not _ONLY_MORE.isdisjoint(fields.get("expectation", {})):
-        return
-    yield f"the {_noun(change.new, keys)} is added: what failed without it may pass"
-
-
-def _content_reason(change: FieldChange, keys: Sequence[str]) -> str:
-    """What was asked or expected and is not so any more."""
-    noun = _noun(change.old, keys)
-    return (
-        f"the {noun} is removed" if change.new is MISSING else f"the {noun} is replaced by another"
-    )
-
-
-def _noun(value: Any, keys: Sequence[str]) -> str:
-    """What a value is that is asked or expected."""
-    last = keys[-1]
-    if "args" in keys:
-        return "expected argument"
-    if last == "steps" and isinstance(value, dict) and "expectation" in value:
-        return "expectation"
-    nouns = {
-        "turns": "turn",
-        "steps": "step",
-        "rubrics": "rubric",
-        "userFacts": "fact",
-        "evaluations": "evaluation",
-        "golden": "golden",
-        "scenario": "scenario",
-        "prompt": "prompt",
-        "maxTurns": "limit of turns",
-        "max_turns": "limit of turns",
-        "task": "task",
-    }
-    if last in nouns:
-        return nouns[last]
-    if "userInput" in keys:
-        return "user input"
-    return "persona" if "evaluationPersonas" in keys else "expectation"
+def _is_expectation(step: Json, conditions: frozenset[str]) -> bool:
+    fields = set(step.get("expectation", {})) - {"note", "comparisonType"}
+    return set(step) == {"expectation"} and len(fields) == 1 and fields <= conditions

@@ -56,7 +56,11 @@ def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResu
     if plan.evaluation.scenario is not None:
         return outcomes.scenario_result(plan, evidence.actual, verdicts=verdicts)
     return outcomes.golden_result(
-        plan, evidence.actual, final_state=evidence.final_state, verdicts=verdicts
+        plan,
+        evidence.actual,
+        final_state=evidence.final_state,
+        verdicts=verdicts,
+        fed_tools=[frozenset(setup.tools) for setup in evidence.case.setups],
     )
 
 

@@ -270,7 +270,7 @@ class AppFiles:
                 for relaxation in difference.relaxations
             ]
             raise ConfigError(
-                f"nothing was pushed, because it relaxes (`--no-relaxing`): {'; '.join(reasons)}"
+                f"nothing was pushed, because it may relax (`--no-relaxing`): {'; '.join(reasons)}"
             )
         with contextlib.nullcontext() if preview else self._files.locked():
             for pair, difference in changed:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from evalgate import errors
 from evalgate.config import places
 from evalgate.discovery import walk
-from evalgate.errors import Place, Problem
+from evalgate.errors import Problem
 from evalgate.formats.base import Format, FormatFiles, SearchedTree
 from evalgate.model import Case, CriterionUse, EvalSet
 from evalgate.simulation import user
@@ -200,7 +200,7 @@ class CesFormat(Format):
     ) -> tuple[str, ...]:
         """The CES files of the tree, and those of the files that the user named: by what they say;
         among the evaluations of an app also by their place, so that a typing error takes none
-        away."""
+        away: what is no evaluation is an error there."""
         listed = dict.fromkeys((*named_files, *tree.other_yaml, *tree.other_json))
         first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
         looked = [
@@ -211,7 +211,8 @@ class CesFormat(Format):
         at_home = (
             path
             for path in listed
-            if read.kind_by_folder(path) is not None and read.app_folder(path) in homes
+            if (read.kind_by_folder(path) is not None or "evaluations" in path.split("/")[:-1])
+            and read.app_folder(path) in homes
         )
         return tuple(
             sorted(ces_files.union(path for path in at_home if not places.matches(path, exclude)))
@@ -226,18 +227,6 @@ class CesFormat(Format):
         ]
         return tuple(path for path in excluded_paths[:MOST_SNIFFED] if _is_of_ces(tree, path))
 
-    def unheeded(
-        self, tree: SearchedTree, files: Collection[str], *, exclude: Sequence[str]
-    ) -> Iterator[Problem]:
-        """A warning for each non-evaluation among an app's evaluation files."""
-        homes = _homes(files)
-        for path in sorted({*tree.other_yaml, *tree.other_json} - {*files}):
-            is_among = "evaluations" in path.split("/")[:-1] and read.app_folder(path) in homes
-            if is_among and not places.matches(path, exclude):
-                message = "it is among an app's evaluations but is not one, so it is not run"
-                hint = "An evaluation `x` is evaluations/x/x.yaml (or .json), with `golden` or `scenario`; or `exclude` it"
-                yield errors.warning("ces-unknown-file", message, Place(file=path), f"{hint}.")
-
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
     ) -> CesLibrary:
@@ -249,9 +238,9 @@ class CesFormat(Format):
         reason = "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
         return reason if read.kind_of(text, file=file) in cases.RUN else ""
 
-    def relaxed(self, base: Case, head: Case) -> list[str] | None:
-        """See `cases.relaxed`."""
-        return cases.relaxed(base, head) if base.ces is not None and head.ces is not None else None
+    def changed(self, base: Case, head: Case) -> list[str] | None:
+        """See `cases.changed`."""
+        return cases.changed(base, head) if base.ces is not None and head.ces is not None else None
 
 
 FORMAT = CesFormat()

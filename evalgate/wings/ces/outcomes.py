@@ -74,8 +74,9 @@ GOAL_LABELS: Final = {
 
 UNEXPECTED_RESPONSE: Final = "UNEXPECTED RESPONSE"
 UNEXPECTED_CALL: Final = "UNEXPECTED TOOL CALL"
+UNEXPECTED_TRANSFER: Final = "UNEXPECTED AGENT TRANSFER"
 UNKNOWN: Final = Outcome.OUTCOME_UNSPECIFIED
-AS_WRITTEN: Final = ComparisonType.COMPARISON_TYPE_UNSPECIFIED
+BY_MEANING: Final = ComparisonType.COMPARISON_TYPE_UNSPECIFIED
 LITERAL: Final = (ComparisonType.EQUALS, ComparisonType.CONTAINS)
 T = TypeVar("T")
 DEFAULT_SIMILARITY: Final = 3
@@ -384,18 +385,19 @@ def _scenario_questions(
     plan: Plan, scenario: Scenario, actual: Sequence[Invocation]
 ) -> Iterator[JudgeQuestion]:
     messages = [text for invocation in actual for text in messages_of(invocation)]
-    calls = [call for invocation in actual for call in calls_of(invocation)]
+    calls = _scenario_calls(scenario, actual)
     for step, expectation in enumerate(
         scenario.scenario_expectations if plan.compares_scenario else ()
     ):
         text = text_of(expectation.agent_response)
         call = call_in(expectation)
-        if text and not _message_of(text, messages):
+        if text and messages:
             yield JudgeQuestion(
                 kind=Kind.SAID, step=step, expected=text, actual="\n".join(messages)
             )
         elif call is not None:
-            yield from _argument_questions(call, _best(call, calls), AS_WRITTEN, step=step)
+            least = plan.parameters(None)
+            yield from _argument_questions(call, calls.get(step), BY_MEANING, least, step=step)
     if plan.judges_goal:
         yield JudgeQuestion(
             kind=Kind.GOAL, expected=task_of(scenario), passes=frozenset({plan.goal_score})
@@ -406,14 +408,16 @@ def _argument_questions(
     call: ToolCall,
     actual: ActualCall | None,
     comparison: ComparisonType,
+    least: float,
     *,
     turn: int = -1,
     step: int,
 ) -> Iterator[JudgeQuestion]:
-    if actual is None:
+    arguments = {} if actual is None else _arguments(call, actual.args, comparison)
+    if actual is None or not _is_open(arguments, least):
         return
     actual_args: Json = actual.args or {}
-    for name, is_met in _arguments(call, actual, comparison).items():
+    for name, is_met in arguments.items():
         if is_met is None:
             expected_text = _expected_text(call, name)
             yield JudgeQuestion(
@@ -467,10 +471,6 @@ def task_of(scenario: Scenario) -> str:
     return scenario.task + (f"\n\nWhat the user knows:{facts}" if facts else "")
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()
-
-
 def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
     """The names under which an agent may have a tool: its id, its display name, that of a toolset's
     tool with the toolset before it."""
@@ -484,6 +484,10 @@ def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
     return frozenset({*names, name, *(f"{toolset}{mark}{name}" for mark in ("_", ".", "/", "__"))})
 
 
+_MATCH_TYPES: Final = {ComparisonType.EQUALS: "", ComparisonType.CONTAINS: "contains"}
+"""How a text is compared; by meaning unless the expectation says otherwise."""
+
+
 def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:  # noqa: PLR0911 - a row each
     """True if an argument is as expected; None if a judge has to decide."""
     match = ""
@@ -493,10 +497,8 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
         original = expected.get("$originalValue")
         if match == "ignore":
             return True
-    elif comparison is ComparisonType.CONTAINS and isinstance(expected, str):
-        match = "contains"
-    elif comparison is ComparisonType.SEMANTIC_SIMILARITY and isinstance(expected, str):
-        match = "semantic"
+    elif isinstance(expected, str):
+        match = _MATCH_TYPES.get(comparison, "semantic")
     if actual is json_match.MISSING:
         return False
     if match == "contains":
@@ -512,13 +514,20 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
 
 
 def _arguments(
-    call: ToolCall, actual: ActualCall, comparison: ComparisonType
+    call: ToolCall, args: Json | None, comparison: ComparisonType
 ) -> dict[str, bool | None]:
-    args: Json = actual.args or {}
+    actual_args: Json = args or {}
     return {
-        name: _argument(value, args.get(name, json_match.MISSING), comparison)
+        name: _argument(value, actual_args.get(name, json_match.MISSING), comparison)
         for name, value in (call.args or {}).items()
     }
+
+
+def _is_open(arguments: Mapping[str, bool | None], least: float) -> bool:
+    """True if only a judge can tell whether enough parameters are as expected."""
+    certain_count = sum(match is True for match in arguments.values())
+    possible_count = sum(match is not False for match in arguments.values())
+    return certain_count < least * len(arguments) <= possible_count
 
 
 def _expected_text(call: ToolCall, name: str) -> str:
@@ -527,18 +536,13 @@ def _expected_text(call: ToolCall, name: str) -> str:
 
 
 def _likeness(
-    call: ToolCall, actual: ActualCall, comparison: ComparisonType = AS_WRITTEN
-) -> tuple[float, int]:
-    """The share and the number of parameters of a call that are as expected. Parameters left to a
-    judge count as met."""
-    matches = list(_arguments(call, actual, comparison).values())
+    call: ToolCall, actual: ActualCall, comparison: ComparisonType
+) -> tuple[float, int, int]:
+    """The share and the number of parameters of a call that are as expected, and how many of them
+    without a judge. Parameters left to a judge count as met."""
+    matches = list(_arguments(call, actual.args, comparison).values())
     met_count = sum(match is not False for match in matches)
-    return (met_count / len(matches) if matches else 1.0), met_count
-
-
-def _best(call: ToolCall, calls: Sequence[ActualCall]) -> ActualCall | None:
-    candidates = [candidate for candidate in calls if candidate.name in names_of(call)]
-    return max(candidates, key=lambda candidate: _likeness(call, candidate), default=None)
+    return (met_count / len(matches) if matches else 1.0), met_count, matches.count(True)
 
 
 def _paired(
@@ -553,7 +557,7 @@ def _paired(
             for number, actual in enumerate(calls)
             if actual.name in names_of(call)
         ),
-        key=lambda pair: (pair[1], pair[0], pair[2], pair[3]),
+        key=lambda pair: (pair[1], pair[0], *pair[2:5]),
         reverse=True,
     )
     calls_by_step: dict[int, ActualCall] = {}
@@ -563,6 +567,16 @@ def _paired(
             calls_by_step[step] = calls[-number]
             used_numbers.add(number)
     return calls_by_step
+
+
+def _scenario_calls(scenario: Scenario, actual: Sequence[Invocation]) -> dict[int, ActualCall]:
+    """The actual call for each expected one of a scenario, by step: two equal ones need two."""
+    expected = [
+        (step, call, BY_MEANING)
+        for step, expectation in enumerate(scenario.scenario_expectations)
+        if (call := call_in(expectation)) is not None
+    ]
+    return _paired(expected, [call for invocation in actual for call in calls_of(invocation)])
 
 
 def _in_order(expected: Sequence[frozenset[str]], actual: Sequence[str]) -> float:
@@ -586,8 +600,16 @@ def _in_order(expected: Sequence[frozenset[str]], actual: Sequence[str]) -> floa
 class _Turn:
     """One turn of a golden and what the agent did in it."""
 
-    def __init__(self, plan: Plan, turn: GoldenTurn, invocation: Invocation, number: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        turn: GoldenTurn,
+        invocation: Invocation,
+        number: int,
+        fed_tools: frozenset[str] = frozenset(),
+    ) -> None:
         self._plan = plan
+        self._fed_tools = fed_tools
         self._turn = turn
         self._actual = invocation
         self._number = number
@@ -602,7 +624,7 @@ class _Turn:
             for step, expectation in self._steps
             if expectation.tool_call
         ]
-        self._found = _paired(expected, self._calls)
+        self._calls_by_step = _paired(expected, self._calls)
         self._messages = messages_of(invocation)
         self._answers = [
             step for step, expectation in self._steps if expectation.agent_response is not None
@@ -631,11 +653,11 @@ class _Turn:
                     passes=frozenset(self._similar),
                 )
             elif expectation.tool_call is not None and self._plan.compares_tools(of_step=True):
-                call = self._found.get(step)
                 yield from _argument_questions(
                     expectation.tool_call,
-                    call,
+                    self._calls_by_step.get(step),
                     expectation.comparison_type,
+                    self._plan.parameters(expectation),
                     turn=self._number,
                     step=step,
                 )
@@ -653,13 +675,7 @@ class _Turn:
             outcomes.append(_outcome(expected, Outcome.FAIL, observed_agent_response=message))
         overall, order_score = self._overall()
         if overall is not None and not self._plan.allows_extra_calls:
-            paired_ids = {id(call) for call in self._found.values()}
-            expected = GoldenExpectation(note=UNEXPECTED_CALL)
-            extra_calls = (call for call in self._calls if id(call) not in paired_ids)
-            outcomes += [
-                _outcome(expected, Outcome.FAIL, observed_tool_call=self._observed(call))
-                for call in extra_calls
-            ]
+            outcomes += self._unexpected()
         similarities = [
             outcome.semantic_similarity_result
             for outcome in outcomes
@@ -679,6 +695,31 @@ class _Turn:
             tool_ordered_invocation_score=order_score,
         )
 
+    def _unexpected(self) -> Iterator[GoldenExpectationOutcome]:
+        """Calls that no expected one stands for, and transfers to agents that nothing names."""
+        paired_ids = {id(call) for call in self._calls_by_step.values()}
+        expected = GoldenExpectation(note=UNEXPECTED_CALL)
+        for call in self._calls:
+            if id(call) not in paired_ids:
+                yield _outcome(expected, Outcome.FAIL, observed_tool_call=self._observed(call))
+        expected_names: set[str] = set()
+        for step in self._turn.steps:
+            expectation = step.expectation or GoldenExpectation()
+            expected_names |= _agent_names(step.agent_transfer or expectation.agent_transfer)
+        expected = GoldenExpectation(note=UNEXPECTED_TRANSFER)
+        for name in self._transfers():
+            if name not in expected_names:
+                observed = self._transfer_to(name)
+                yield _outcome(expected, Outcome.FAIL, observed_agent_transfer=observed)
+
+    def _transfers(self) -> list[str]:
+        """The agents that a call hands the conversation to, in order."""
+        calls = (call.args or {} for call in self._actual.tool_calls if call.name == TRANSFER)
+        return [str(args.get("agent_name") or args.get("agent") or "") for args in calls]
+
+    def _transfer_to(self, name: str) -> AgentTransfer:
+        return AgentTransfer(target_agent=f"{self._plan.app}/agents/{name}")
+
     def _overall(self) -> tuple[OverallToolInvocationResult | None, float | None]:
         """The share of expected tools that were called, and of those in order; None if that does
         not count."""
@@ -691,7 +732,7 @@ class _Turn:
         ]
         if not expected_calls:
             return OverallToolInvocationResult(outcome=Outcome.SKIPPED), None
-        score = sum(step in self._found for step, _ in expected_calls) / len(expected_calls)
+        score = sum(step in self._calls_by_step for step, _ in expected_calls) / len(expected_calls)
         passed = score >= self._plan.invocation(self._turn)
         order_score = _in_order(
             [names_of(call) for _, call in expected_calls], [call.name for call in self._calls]
@@ -762,7 +803,7 @@ class _Turn:
     def _of_call(
         self, step: int, expected: GoldenExpectation, expected_call: ToolCall, verdicts: Verdicts
     ) -> GoldenExpectationOutcome:
-        call = self._found.get(step)
+        call = self._calls_by_step.get(step)
         if call is None:
             reason = "it was not called"
             result = ToolInvocationResult(
@@ -788,12 +829,12 @@ class _Turn:
     ) -> GoldenExpectationOutcome:
         """The response of the call with the same id in the file, else of any call of the tool."""
         by_id = [
-            self._found[step].id
+            self._calls_by_step[step].id
             for step, expectation in self._steps
             if expectation.tool_call
             and expected_response.id
             and expectation.tool_call.id == expected_response.id
-            and step in self._found
+            and step in self._calls_by_step
         ]
         tool_responses = [
             response
@@ -810,6 +851,12 @@ class _Turn:
             for response in candidates
             if _same_response(expected_response.response or {}, response)
         ]
+        if right_responses and not self._fed_tools.isdisjoint(names_of(expected_response)):
+            # what evalgate answers itself says nothing of the agent
+            skipped = ToolInvocationResult(
+                outcome=Outcome.SKIPPED, explanation="answered by evalgate"
+            )
+            return _outcome(expected, Outcome.SKIPPED, tool_invocation_result=skipped)
         best_response = next(iter(right_responses or candidates), None)
         observed = (
             None if best_response is None else observed_response(best_response, expected_response)
@@ -830,22 +877,23 @@ class _Turn:
     ) -> GoldenExpectationOutcome:
         if self._actual.events is None:
             return _explained(expected, passed=None, reason=_UNRECORDED)
-        agent_names = {
-            expected_transfer.target_agent.rpartition("/")[2],
-            expected_transfer.display_name,
-        } - {""}
-        calls = (call.args or {} for call in self._actual.tool_calls if call.name == TRANSFER)
-        transfers = [str(args.get("agent_name") or args.get("agent") or "") for args in calls]
+        agent_names = _agent_names(expected_transfer)
+        transfers = self._transfers()
         authors = [event.author for event in self._actual.events]
         reached_agent = next((name for name in (*transfers, *authors) if name in agent_names), "")
         target = reached_agent or next(iter(transfers), "")
-        observed = (
-            AgentTransfer(target_agent=f"{self._plan.app}/agents/{target}") if target else None
-        )
+        observed = self._transfer_to(target) if target else None
         reason = "" if reached_agent else f"transferred to {target}" if target else "no transfer"
         return _explained(
             expected, passed=bool(reached_agent), reason=reason, observed_agent_transfer=observed
         )
+
+
+def _agent_names(transfer: AgentTransfer | None) -> frozenset[str]:
+    """The names under which an agent may know the target of a transfer."""
+    if transfer is None:
+        return frozenset()
+    return frozenset({transfer.target_agent.rpartition("/")[2], transfer.display_name} - {""})
 
 
 _UNRECORDED: Final = "the agent's steps were not recorded"
@@ -933,11 +981,13 @@ def _parameters(
 ) -> ToolInvocationResult:
     """The share of the expected parameters that a call has; unknown if a judge that has to decide
     did not."""
+    arguments = _arguments(expected_call, call.args, comparison)
+    is_open = _is_open(arguments, least)
     scores: dict[str, int | bool | None] = {
-        name: verdict_of(name).score if is_met is None else is_met
-        for name, is_met in _arguments(expected_call, call, comparison).items()
+        name: verdict_of(name).score if is_open and is_met is None else is_met
+        for name, is_met in arguments.items()
     }
-    if None in scores.values():
+    if is_open and None in scores.values():
         return ToolInvocationResult(
             explanation="no verdict on an argument that is compared by its meaning"
         )
@@ -970,14 +1020,22 @@ def _claims(
 
 
 def golden_result(
-    plan: Plan, actual: Sequence[Invocation], *, final_state: Json | None, verdicts: Verdicts
+    plan: Plan,
+    actual: Sequence[Invocation],
+    *,
+    final_state: Json | None,
+    verdicts: Verdicts,
+    fed_tools: Sequence[frozenset[str]] = (),
 ) -> GoldenResult:
-    """The outcomes of a golden by turn. Each turn that was asked has an invocation."""
+    """The outcomes of a golden by turn. Each turn that was asked has an invocation. `fed_tools`: by
+    turn, the tools that evalgate answers for."""
     last = len(actual) - 1
     turn_results = []
     for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
         state = invocation.state if invocation.state is not None or number < last else final_state
-        turn_results.append(_Turn(plan, turn, invocation, number).result(verdicts, state=state))
+        fed = fed_tools[number] if number < len(fed_tools) else frozenset[str]()
+        golden_turn = _Turn(plan, turn, invocation, number, fed)
+        turn_results.append(golden_turn.result(verdicts, state=state))
     return GoldenResult(
         turn_replay_results=tuple(turn_results),
         evaluation_expectation_results=_expectation_results(plan, verdicts),
@@ -1065,7 +1123,7 @@ def _scenario_outcomes(
     plan: Plan, scenario: Scenario, actual: Sequence[Invocation], verdicts: Verdicts
 ) -> Iterator[ScenarioExpectationOutcome]:
     messages = [text for invocation in actual for text in messages_of(invocation)]
-    calls = [call for invocation in actual for call in calls_of(invocation)]
+    calls = _scenario_calls(scenario, actual)
     responses = [response for invocation in actual for response in invocation.tool_responses]
     is_recorded = all(invocation.events is not None for invocation in actual)
     for step, expectation in enumerate(scenario.scenario_expectations):
@@ -1073,7 +1131,7 @@ def _scenario_outcomes(
         if expected_call is None:
             yield _scenario_answer(expectation, messages, _verdict(verdicts, Kind.SAID, step=step))
             continue
-        call = _best(expected_call, calls)
+        call = calls.get(step)
         if call is None:
             yield ScenarioExpectationOutcome(
                 expectation=expectation, outcome=Outcome.FAIL if is_recorded else UNKNOWN
@@ -1083,7 +1141,7 @@ def _scenario_outcomes(
         invocation_result = _parameters(
             expected_call,
             call,
-            comparison=AS_WRITTEN,
+            comparison=BY_MEANING,
             verdict_of=verdict_of,
             least=plan.parameters(None),
         )
@@ -1100,24 +1158,15 @@ def _scenario_outcomes(
         )
 
 
-def _message_of(expected_text: str, messages: Iterable[str]) -> str:
-    """The message that says exactly this: "no, a refund is possible elsewhere" does not say "a
-    refund is possible"."""
-    return next((text for text in messages if _plain(expected_text) == _plain(text)), "")
-
-
 def _scenario_answer(
     expectation: ScenarioExpectation, messages: Sequence[str], verdict: Verdict
 ) -> ScenarioExpectationOutcome:
-    """The outcome of an answer that a scenario expects: a message with these words passes, else the
-    judge decides."""
-    expected_text = text_of(expectation.agent_response)
-    if not expected_text:
+    """The outcome of an answer that a scenario expects: the judge's, who reads all that was said;
+    FAIL if nothing was."""
+    if not text_of(expectation.agent_response):
         return ScenarioExpectationOutcome(expectation=expectation, outcome=Outcome.SKIPPED)
-    match = _message_of(expected_text, messages)
-    observed_text = match or (messages[-1] if messages else "")
-    observed = Message(role="agent", chunks=(Chunk(text=observed_text),)) if observed_text else None
-    outcome = Outcome.PASS if match else verdict.outcome({1})
+    observed = Message(role="agent", chunks=(Chunk(text=messages[-1]),)) if messages else None
+    outcome = verdict.outcome({1}) if messages else Outcome.FAIL
     return ScenarioExpectationOutcome(
         expectation=expectation, outcome=outcome, observed_agent_response=observed
     )
@@ -1170,7 +1219,7 @@ def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
 def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
     for number, turn in enumerate(result.turn_replay_results, start=1):
         for expectation_outcome in turn.expectation_outcome:
-            yield _of_expectation(expectation_outcome, number)
+            yield _of_expectation(plan, expectation_outcome, number)
         overall = turn.overall_tool_invocation_result
         if overall is not None and overall.outcome is not Outcome.SKIPPED:
             score = overall.tool_invocation_score or 0.0
@@ -1200,12 +1249,15 @@ def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
     )
 
 
-def _of_expectation(expectation_outcome: GoldenExpectationOutcome, turn: int) -> Check:
+def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, turn: int) -> Check:
     expected = expectation_outcome.expectation or GoldenExpectation()
     similarity = expectation_outcome.semantic_similarity_result
     call_result = expectation_outcome.tool_invocation_result
-    is_open = expected.tool_call is not None and has_semantic(
-        expected.tool_call, expected.comparison_type
+    is_judged = _is_judged(
+        expected.tool_call,
+        expectation_outcome.observed_tool_call,
+        expected.comparison_type,
+        plan.parameters(expected),
     )
     score: float | None = (
         similarity.score
@@ -1220,12 +1272,17 @@ def _of_expectation(expectation_outcome: GoldenExpectationOutcome, turn: int) ->
     if expected.note == UNEXPECTED_CALL and expectation_outcome.observed_tool_call is not None:
         explanation = ", ".join(sorted(names_of(expectation_outcome.observed_tool_call)))
     elif (
+        expected.note == UNEXPECTED_TRANSFER
+        and expectation_outcome.observed_agent_transfer is not None
+    ):
+        explanation = expectation_outcome.observed_agent_transfer.target_agent.rpartition("/")[2]
+    elif (
         expected.note == UNEXPECTED_RESPONSE
         and expectation_outcome.observed_agent_response is not None
     ):
         explanation = text_of(expectation_outcome.observed_agent_response)[:300]
     return Check(
-        group=Group.SIMILARITY if similarity is not None or is_open else Group.EXPECTATION,
+        group=Group.SIMILARITY if similarity is not None or is_judged else Group.EXPECTATION,
         subject=described(expected),
         outcome=expectation_outcome.outcome,
         turn=turn,
@@ -1238,10 +1295,16 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
     for expectation_outcome in result.expectation_outcomes:
         expectation = expectation_outcome.expectation or ScenarioExpectation()
         expected_call = call_in(expectation)
-        is_open = expected_call is None or has_semantic(expected_call, AS_WRITTEN)
+        observed = expectation_outcome.observed_tool_call
+        is_judged = expected_call is None or _is_judged(
+            expected_call,
+            observed.tool_call if observed else None,
+            BY_MEANING,
+            plan.parameters(None),
+        )
         subject = f"says {text_of(expectation.agent_response)[:200]!r}"
         yield Check(
-            group=Group.SIMILARITY if is_open else Group.EXPECTATION,
+            group=Group.SIMILARITY if is_judged else Group.EXPECTATION,
             subject=subject if expected_call is None else f"calls {min(names_of(expected_call))}",
             outcome=expectation_outcome.outcome,
         )
@@ -1260,15 +1323,19 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
         )
 
 
-def has_semantic(call: ToolCall, comparison: ComparisonType) -> bool:
+def _is_judged(
+    expected: ToolCall | None, observed: ToolCall | None, comparison: ComparisonType, least: float
+) -> bool:
+    """True if a judge decides whether a call is as expected."""
+    if expected is None or observed is None:
+        return False
+    return _is_open(_arguments(expected, observed.args, comparison), least)
+
+
+def may_need_judge(call: ToolCall, comparison: ComparisonType) -> bool:
     """True if an expected call has an argument that is compared by its meaning."""
-    values = (call.args or {}).values()
-    if any(
-        isinstance(value, Mapping) and value.get("$matchType") == "semantic" for value in values
-    ):
-        return True
-    return comparison is ComparisonType.SEMANTIC_SIMILARITY and any(
-        isinstance(value, str) for value in values
+    return any(
+        _argument(value, "", comparison) is None for value in (call.args or {}).values() if value
     )
 
 

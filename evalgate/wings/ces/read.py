@@ -8,10 +8,12 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from posixpath import basename, dirname
 from typing import Annotated, Any, Final
 
+import yaml as pyyaml
 from pydantic import Field, ValidationError
 
 from evalgate import errors
@@ -198,8 +200,10 @@ def kind_of(text: str, *, file: str) -> Kind | None:
         return None
     if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML takes JSON
         top, opening, inner, innermost = first_keys(text)
-        if opening == "[":
-            return None
+        if not file.endswith(".json") and not any(top):
+            top, inner = _flow_keys(text[:_HEAD])
+        elif opening == "[":  # a list is an error where an evaluation belongs
+            return kind_by_folder(file) if inner & _OF_EVALUATION else None
         inner |= innermost
     else:
         head = text[:_HEAD]
@@ -210,11 +214,35 @@ def kind_of(text: str, *, file: str) -> Kind | None:
     for kind, needed, within in _MARKS:
         if top.issuperset(needed.split()) and (not within or within in inner):
             return kind
-    return (
-        kind_by_folder(file)
-        if not top or not top.isdisjoint({"display_name", "golden", "scenario"})
-        else None
-    )
+    return kind_by_folder(file) if not top or not top.isdisjoint(_OF_EVALUATION) else None
+
+
+_OF_EVALUATION: Final = frozenset({"display_name", "golden", "scenario"})
+
+
+def _flow_keys(head: str) -> tuple[set[str], set[str]]:
+    """The keys of YAML in brackets: those of the top, and those below; of broken YAML those before
+    the fault."""
+    top: set[str] = set()
+    inner: set[str] = set()
+    # of each open bracket: what it awaits
+    awaits: list[str] = []
+    with suppress(pyyaml.YAMLError):
+        for event in pyyaml.parse(head, pyyaml.SafeLoader):
+            if isinstance(event, pyyaml.CollectionEndEvent):
+                awaits.pop()
+                continue
+            if not isinstance(event, pyyaml.NodeEvent):
+                continue
+            if awaits and awaits[-1] == "key" and isinstance(event, pyyaml.ScalarEvent):
+                (top if len(awaits) == 1 else inner).add(to_snake(event.value))
+            if awaits and awaits[-1] != "element":
+                awaits[-1] = "value" if awaits[-1] == "key" else "key"
+            if isinstance(event, pyyaml.MappingStartEvent):
+                awaits.append("key")
+            elif isinstance(event, pyyaml.SequenceStartEvent):
+                awaits.append("element")
+    return top, inner
 
 
 def kind_by_folder(file: str) -> Kind | None:

@@ -352,10 +352,16 @@ _SCALARS: Final[Mapping[str, Any]] = {
 }
 
 
+DEFINITIONS: Final[JsonObject] = json.loads(
+    Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+)
+"""The enums and messages by name, as docs/ces_shapes.py writes them."""
+
+
 def _read_classes() -> dict[str, Any]:
     """The class of each enum and message, whose docstring is its name in
     google.cloud.ces.v1beta."""
-    definitions = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    definitions = DEFINITIONS
     new: Any = ProtoEnum
     classes: dict[str, Any] = {
         name: new(name, definition["values"], module=__name__)

@@ -27,7 +27,9 @@ from evalgate.wings.ces.read import LOCAL_APP
 )
 @click.option("--read-only", is_flag=True, help="Refuse every run and every change.")
 @click.option(
-    "--no-relaxing", is_flag=True, help="Refuse every change after which less is asked or expected."
+    "--no-relaxing",
+    is_flag=True,
+    help="Refuse changes that may relax; they wait for a person (`evalgate ces accept`).",
 )
 @click.option(
     "--http",

@@ -36,6 +36,10 @@ _CODES: Final = {
 }
 
 
+class _Cancelled(Exception):  # noqa: N818 - the end of a run, not an error
+    """Somebody cancelled the run."""
+
+
 @dataclass(slots=True)
 class Operation:
     """A run. `done` and `total`: trials; `response` or `error` in the end; `over` is set then."""
@@ -52,6 +56,7 @@ class Operation:
     error: dict[str, str] | None = None
     ended_at: str = ""
     over: threading.Event = field(default_factory=threading.Event)
+    cancelled: threading.Event = field(default_factory=threading.Event)
 
     def json(self) -> JsonObject:
         """As google.longrunning.Operation has it."""
@@ -76,10 +81,16 @@ class Operation:
         """See Watcher; reruns come on top."""
         self.total += trials
         self.done += done
+        self._insist()
 
     def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, **more: Any) -> None:  # noqa: ARG002 - as above
         """See Watcher."""
         self.done += 1
+        self._insist()
+
+    def _insist(self) -> None:
+        if self.cancelled.is_set():
+            raise _Cancelled
 
     def say(self, line: str) -> None:
         """See Watcher."""
@@ -134,13 +145,24 @@ class Operations:
             )
         return self._operations[name]
 
+    def cancel(self, name: str) -> Operation:
+        """End an operation: at once if it waits, else after the trials that are under way. Raises
+        Refused."""
+        operation = self.get(name)
+        operation.cancelled.set()
+        return operation
+
     def _work(self) -> None:
         while True:
             operation = self._queue.get()
             operation.state = "RUNNING"
             try:
+                operation.begin(trials=0, done=0)
                 operation.response = self._run(operation)
                 operation.state = "COMPLETED"
+            except _Cancelled:
+                operation.error = {"status": "CANCELLED", "message": "the run was cancelled"}
+                operation.state = "CANCELLED"
             except EvalgateError as error:
                 message = " ".join(
                     filter(

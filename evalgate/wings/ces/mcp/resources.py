@@ -25,22 +25,30 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import EvalgateError, Problem, errors_in
 from evalgate.formats import eval_set, rewrite
 from evalgate.formats.adk_shapes import EvalCaseWire, case_json
-from evalgate.formats.json_source import Path as JsonPath, path_text
+from evalgate.formats.json_source import Path as JsonPath
 from evalgate.formats.kind import Dialect
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.results import kept, output
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
-from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
-from evalgate.wings.ces.compare import MISSING, FieldChange, Relaxation
+from evalgate.wings.ces import compare, edit, format as ces_format, proposals, read, shapes
+from evalgate.wings.ces.compare import LONGEST_SHOWN, MISSING, FieldChange, Relaxation
 from evalgate.wings.ces.edit import EVERYTHING, Refused
+from evalgate.wings.ces.proposals import Proposal
 from evalgate.wings.ces.read import COLLECTIONS, Kind, Library, Reading, Resource
-from evalgate.wings.ces.shapes import EvaluationDataset, Proto
+from evalgate.wings.ces.shapes import (
+    EvaluationDataset,
+    EvaluationResult,
+    ExecutionState,
+    Outcome,
+    Proto,
+)
 
 COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
 WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
 RUNS: Final = f"{kept.FOLDER}/ces"
 """Where runs that were started here keep what they gave."""
+PASS: Final = Outcome.PASS
 PAGE = 50
 MOST_PAGE = 1000
 LOCK_SECONDS: Final = 30.0
@@ -84,31 +92,55 @@ class Resources:
     # --- reading ---------------------------------------------------------------------------------
 
     def listed(
-        self, kind: Kind, *, parent: str = "", page_size: int = 0, page_token: str = ""
+        self,
+        kind: Kind,
+        *,
+        parent: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+        is_full: bool = False,
+        failing: bool = False,
     ) -> JsonObject:
-        """One page of the resources of a kind, by name, and the token of the next one."""
+        """One page of the resources of a kind, by name, and the token of the next one. Without
+        `is_full` of each what a list needs; `failing`: only evaluations whose last result is no
+        pass."""
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
         start = int(page_token or 0)
         size = min(page_size or PAGE, MOST_PAGE)
-        resources = sorted(self.library().of(kind), key=self.name_of)
+        library = self.library()
+        resources = sorted(library.of(kind), key=self.name_of)
+        results = self._last_results(library) if kind is Kind.EVALUATION else {}
         if parent:
             resources = [
                 resource
                 for resource in resources
                 if self.name_of(resource).startswith(_within(parent, kind))
             ]
+        if failing:
+            passed = {name for name, last in results.items() if last.evaluation_status is PASS}
+            resources = [
+                resource
+                for resource in resources
+                if self.name_of(resource) in results.keys() - passed
+            ]
         page = {
             COLLECTION_OF[kind]: [
-                self.view(resource) for resource in resources[start : start + size]
+                self.view(resource)
+                if is_full
+                else _summary(self.view(resource), results.get(self.name_of(resource)))
+                for resource in resources[start : start + size]
             ]
         }
         more = {"nextPageToken": str(start + size)} if start + size < len(resources) else {}
         return {**page, **more}
 
     def get(self, kind: Kind, name: str) -> JsonObject:
-        """A resource by its name."""
-        return self.view(self._find(self.library(), kind, name))
+        """A resource by its name; an evaluation with its last result here."""
+        library = self.library()
+        view = self.view(self._find(library, kind, name))
+        last = self._last_results(library).get(name) if kind is Kind.EVALUATION else None
+        return {**view, "lastCompletedResult": last.json()} if last is not None else view
 
     def selection(self, name: str) -> str:
         """An evaluation as a run names it: its file, and what it is called."""
@@ -128,6 +160,19 @@ class Resources:
         has_etag = "etag" in type(resource.message).model_fields  # results and runs have none
         etag = {"etag": etag_of(resource.message)} if has_etag else {}
         return {**resource.message.json(), "name": self.name_of(resource), **etag}
+
+    def _last_results(self, library: Library) -> dict[str, EvaluationResult]:
+        """The newest completed result of each evaluation, by the evaluation's name."""
+        results = [
+            resource.message
+            for resource in library.of(Kind.RESULT)
+            if isinstance(resource.message, EvaluationResult)
+            and resource.message.execution_state is ExecutionState.COMPLETED
+        ]
+        return {
+            result.name.partition("/results/")[0]: result
+            for result in sorted(results, key=lambda result: result.create_time or "")
+        }
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -176,15 +221,23 @@ class Resources:
             relaxations = tuple(compare.relaxations(changes))
             old_text = self.source(resource.file).text
             text = self._spliced(resource, old_text, old, new) if changes else old_text
+            diff = _difference(old_text, text, resource.file)
             if not preview:
-                self.insist_not_relaxing(relaxations)
+                proposal = Proposal(
+                    name=name,
+                    kind=kind,
+                    etag=_hash(old),
+                    content=new,
+                    reasons=tuple(map(str, relaxations)),
+                    diff=diff,
+                )
+                self.insist_not_relaxing(proposal)
                 resource = self._write(resource.file, text, kind) if changes else resource
         view = (
             self.view(resource)
             if not preview
             else {**message.json(), "name": name, "etag": etag_of(message)}
         )
-        diff = _difference(old_text, text, resource.file)
         return Done(resource=view, changes=changes, relaxations=relaxations, diff=diff)
 
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
@@ -199,7 +252,15 @@ class Resources:
                     "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
                 )
             relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
-            self.insist_not_relaxing(relaxations)
+            proposal = Proposal(
+                name=name,
+                kind=kind,
+                etag=_hash(shapes.comparable(resource.message)),
+                content=None,
+                reasons=tuple(map(str, relaxations)),
+                diff=f"delete {resource.file}\n",
+            )
+            self.insist_not_relaxing(proposal)
             users = [
                 user
                 for user in library.of(Kind.DATASET, Kind.EVALUATION)
@@ -391,18 +452,57 @@ class Resources:
         if self._read_only:
             raise Refused("PERMISSION_DENIED", "the server was started with --read-only")
 
-    def insist_not_relaxing(self, relaxations: Sequence[Relaxation]) -> None:
-        """Raise Refused if a change relaxes under `--no-relaxing`."""
-        if self._no_relaxing and relaxations:
+    def insist_not_relaxing(self, proposal: Proposal) -> None:
+        """Under `--no-relaxing`, keep a change that may relax as a proposal, and raise Refused."""
+        if self._no_relaxing and proposal.reasons:
+            proposals.keep(self.root, proposal)
             violations = [
-                (path_text(relaxation.path) or "(whole)", relaxation.reason)
-                for relaxation in relaxations
+                (path, reason)
+                for path, _, reason in (text.partition(": ") for text in proposal.reasons)
             ]
             raise Refused(
                 "PERMISSION_DENIED",
-                f"the change relaxes: {relaxations[0]} (--no-relaxing)",
+                f"the change may relax: {proposal.reasons[0]} (--no-relaxing); a person can make it: "
+                f"`evalgate ces accept {proposal.id}`",
                 violations,
             )
+
+    def accept(self, proposal: Proposal) -> Done:
+        """Make a proposed change, unless what it changes is another by now."""
+        if not proposal.kind:
+            file, _, eval_id = proposal.name.rpartition(":")
+            done = EvalCases(self).update(
+                file, eval_id, proposal.content or {}, mask=EVERYTHING, etag=proposal.etag
+            )
+        elif proposal.content is None:
+            kind = Kind(proposal.kind)
+            done = self.delete(kind, proposal.name, etag=proposal.etag, force=True)
+        else:
+            body = {**proposal.content, "name": proposal.name, "etag": proposal.etag}
+            done = self.update(Kind(proposal.kind), body, mask=EVERYTHING)
+        proposals.drop(self.root, proposal)
+        return done
+
+
+_LISTED: Final = (
+    *("name", "displayName", "description", "tags", "etag", "state", "progress"),
+    *("evaluationStatus", "executionState", "createTime", "errorInfo", "evaluations"),
+    *("llmCriteria",),
+)
+"""The fields that a list shows."""
+
+
+def _summary(view: Json, last: EvaluationResult | None) -> JsonObject:
+    """What a list shows of a resource: what it is, and how it ended last."""
+    summary = {key: view[key] for key in _LISTED if key in view}
+    if "golden" in view:
+        summary["golden"] = {"turnCount": len(view["golden"].get("turns", ()))}
+    elif "scenario" in view:
+        summary["scenario"] = {"task": str(view["scenario"].get("task", ""))[:LONGEST_SHOWN]}
+    if last is not None:
+        result = {"name": last.name, "evaluationStatus": last.evaluation_status.name}
+        summary["lastCompletedResult"] = result
+    return summary
 
 
 def keep_results(root: Path, written: Json) -> None:
@@ -598,15 +698,23 @@ class EvalCases:
             changes = tuple(compare.changes(old_case, new_case))
             relaxed = tuple(case_relaxations(changes))
             text = self._spliced(stored_case, new, new_case) if changes else stored_case.source.text
+            diff = _difference(stored_case.source.text, text, file)
             if not preview:
-                self._resources.insist_not_relaxing(relaxed)
+                proposal = Proposal(
+                    name=f"{file}:{eval_id}",
+                    kind="",
+                    etag=_hash(stored_case.raw),
+                    content=new,
+                    reasons=tuple(map(str, relaxed)),
+                    diff=diff,
+                )
+                self._resources.insist_not_relaxing(proposal)
                 if text != stored_case.source.text:
                     try:
                         rewrite.save(stored_case.source, text)
                     except EvalgateError as error:
                         raise Refused("ABORTED", error.message) from error
         view = _view(file, eval_id, new)
-        diff = _difference(stored_case.source.text, text, file)
         return Done(resource=view, changes=changes, relaxations=relaxed, diff=diff)
 
     # --- how -------------------------------------------------------------------------------------

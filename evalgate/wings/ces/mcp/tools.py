@@ -3,20 +3,19 @@ is."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Final
 
 from evalgate.model.shapes import to_camel
 from evalgate.text import words
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import read, shapes
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.mcp.operations import Operation, Operations
 from evalgate.wings.ces.mcp.resources import COLLECTION_OF, Done, EvalCases, Resources
 from evalgate.wings.ces.read import Kind
-from evalgate.wings.ces.shapes import Handling, Proto
+from evalgate.wings.ces.shapes import Proto
 
 CODES: Final[Mapping[str, int]] = {
     "INVALID_ARGUMENT": 3,
@@ -102,33 +101,53 @@ def error_of(refused: Refused) -> JsonObject:
 # --- schemas --------------------------------------------------------------------------------------
 
 
-def schema_of(shape: type[Proto], *, writable: bool) -> JsonObject:
-    """The JSON schema of a message; `writable`: without what the platform alone writes."""
-    schema = shape.model_json_schema(by_alias=True, mode="validation")
-    if writable:
-        for definition in (schema, *schema.get("$defs", {}).values()):
-            owner = getattr(shapes, str(definition.get("title")), None)
-            if isinstance(owner, type) and issubclass(owner, Proto):
-                for name in owner.model_fields:
-                    if shapes.handling_of(owner, name) is Handling.OUTPUT and name != "etag":
-                        definition["properties"].pop(shapes.key_of(owner, name), None)
-        _drop_unused(schema)
-    return schema
+_TYPES: Final[Mapping[str, JsonObject]] = {
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer"},
+    "float": {"type": "number"},
+    "Struct": {"type": "object"},
+}
+"""JSON's types of fields; of all others it is text."""
 
 
-def _drop_unused(schema: JsonObject) -> None:
-    """Leave out the definitions that nothing refers to any more."""
-    definitions: JsonObject = schema.get("$defs", {})
-    top = {key: value for key, value in schema.items() if key != "$defs"}
-    used = set[str]()
-    pending = [json.dumps(top)]
-    while pending:
-        text = pending.pop()
-        for name in definitions.keys() - used:
-            if f'"#/$defs/{name}"' in text:
-                used.add(name)
-                pending.append(json.dumps(definitions[name]))
-    schema["$defs"] = {name: definitions[name] for name in definitions if name in used}
+def schema_of(name: str) -> JsonObject:
+    """The JSON schema of a message: the fields that are read, with what each is."""
+    definitions: JsonObject = {}
+
+    def describe(message: str) -> JsonObject:
+        definition = shapes.DEFINITIONS["messages"][message]
+        owner = getattr(shapes, message)
+        properties = {
+            shapes.key_of(owner, key): _property(field, refer)
+            for key, field in definition["fields"].items()
+            if "handling" not in field or key == "etag"
+        }
+        required = [shapes.key_of(owner, key) for key in definition.get("required", ())]
+        schema: JsonObject = {"type": "object", "properties": properties}
+        return {**schema, "required": required} if required and message != name else schema
+
+    def refer(message: str) -> JsonObject:
+        if message not in definitions:
+            definitions[message] = {}  # it may hold itself
+            definitions[message] = describe(message)
+        return {"$ref": f"#/$defs/{message}"}
+
+    return {**describe(name), "$defs": definitions}
+
+
+def _property(field: Json, refer: Callable[[str], JsonObject]) -> JsonObject:
+    kind = field["type"]
+    if kind in shapes.DEFINITIONS["enums"]:
+        schema: JsonObject = {"enum": list(shapes.DEFINITIONS["enums"][kind]["values"])[1:]}
+    elif kind in shapes.DEFINITIONS["messages"]:
+        schema = refer(kind)
+    else:
+        schema = _TYPES.get(kind, {"type": "string"})
+    if field["default"] == []:
+        schema = {"type": "array", "items": schema}
+    elif field["default"] == {}:
+        schema = {"type": "object", "additionalProperties": schema}
+    return {**schema, "description": field["about"]} if "about" in field else schema
 
 
 def _object(required: tuple[str, ...], **properties: JsonObject) -> JsonObject:
@@ -155,7 +174,7 @@ def _with(
 ) -> JsonObject:
     """An object with a message as one property; its definitions move to the top, where `$ref` finds
     them."""
-    inner = schema_of(shape, writable=True)
+    inner = schema_of(shape.__name__)
     definitions = inner.pop("$defs", {})
     return {
         **_object(required, **{key: {**inner, "description": description}}, **more),
@@ -177,7 +196,7 @@ _MASK: Final[JsonObject] = {
 }
 _ETAG: Final = _text("The etag that was read; a stale one is refused with ABORTED.")
 _PARENT: Final = _text("projects/P/locations/L/apps/A; without it all that is there.")
-_TELLS: Final = " The answer says what the change relaxes (`_meta`, evalgate/relaxations)."
+_TELLS: Final = " The answer says what of the change may relax (`_meta`, evalgate/relaxations)."
 
 
 _NAMES: Final = {
@@ -192,11 +211,6 @@ _NAMES: Final = {
 
 def _listing(kind: Kind) -> Callable[[Resources, JsonObject], ToolAnswer]:
     def call(resources: Resources, arguments: JsonObject) -> ToolAnswer:
-        for key in ("evaluationFilter", "evaluationRunFilter", "filter"):
-            if arguments.get(key):
-                raise Refused(
-                    "UNIMPLEMENTED", f"`{key}`: files are listed whole", [(key, "not supported")]
-                )
         if arguments.get("orderBy", "") not in ("", "name", "name asc"):
             raise Refused(
                 "UNIMPLEMENTED",
@@ -207,8 +221,18 @@ def _listing(kind: Kind) -> Callable[[Resources, JsonObject], ToolAnswer]:
             "page_size": arguments.get("pageSize", 0),
             "page_token": arguments.get("pageToken", ""),
         }
+        view = arguments.get("view", "BASIC")
+        if view not in ("BASIC", "FULL"):
+            message = "expected BASIC or FULL"
+            raise Refused("INVALID_ARGUMENT", f"`view`: {message}", [("view", message)])
         return ToolAnswer(
-            content=resources.listed(kind, parent=arguments.get("parent", ""), **page)
+            content=resources.listed(
+                kind,
+                parent=arguments.get("parent", ""),
+                is_full=view == "FULL",
+                failing=arguments.get("failing", False),
+                **page,
+            )
         )
 
     return call
@@ -217,7 +241,7 @@ def _listing(kind: Kind) -> Callable[[Resources, JsonObject], ToolAnswer]:
 def _changed(done: Done) -> ToolAnswer:
     """A change with its relaxations, also in words: not every client shows `_meta`."""
     relaxes = [str(relaxation) for relaxation in done.relaxations]
-    notes = tuple(f"This relaxes: {relaxation}" for relaxation in relaxes)
+    notes = tuple(f"This may relax: {relaxation}" for relaxation in relaxes)
     meta: JsonObject = {RELAXATIONS: relaxes, CHANGES: [str(change) for change in done.changes]}
     return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
 
@@ -246,14 +270,17 @@ _PREVIEW: Final = {
 
 
 def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
-    shape = read.RESOURCES[kind]
     listed = {"type": "array", "items": {"type": "object"}}
     page = {"pageSize": {"type": "integer"}, "pageToken": _text("Of the page before.")}
-    filters = {
-        key: _text("Not supported: files are listed whole.")
-        for key in ("evaluationFilter",)
-        if kind is Kind.EVALUATION
+    filters: JsonObject = {
+        "view": {
+            "enum": ["BASIC", "FULL"],
+            "description": "BASIC, the default, has what a list needs.",
+        }
     }
+    if kind is Kind.EVALUATION:
+        about = "Only those whose last run here did not pass."
+        filters["failing"] = {"type": "boolean", "description": about}
     takes = _object((), parent=_PARENT, **page, orderBy=_text("`name`, nothing else."), **filters)
     gives = {
         "type": "object",
@@ -272,7 +299,7 @@ def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
             name=f"get_{one}",
             description=f"Gets one {one.replace('_', ' ')}, with the etag of its content.",
             takes=_object(("name",), name=_NAME),
-            gives=schema_of(shape, writable=False),
+            gives={"type": "object"},
             call=lambda resources, arguments: ToolAnswer(
                 content=resources.get(kind, arguments["name"])
             ),
@@ -308,17 +335,17 @@ def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
     shape = read.RESOURCES[kind]
     key = to_camel(one)
     noun = one.replace("_", " ")
-    gives = schema_of(shape, writable=False)
+    gives: JsonObject = {"type": "object"}
     description = f"The {noun}, with its `name`; an `etag` guards against changes of others."
     takes_update = _with(key, shape, description, (key,), updateMask=_MASK)
-    takes_new = _with(
-        key,
-        shape,
-        f"The {noun}.",
+    # the schema stands once: tools are listed together, and cannot refer to each other
+    same = {"type": "object", "description": f"The {noun}, as update_{one} takes it."}
+    takes_new = _object(
         (key,),
+        **{key: same, f"{key}Id": _text("Without it one is made of the displayName.")},
         parent=_PARENT,
-        **{f"{key}Id": _text("Without it one is made of the displayName.")},
     )
+    takes_preview = _object((key,), **{key: same}, updateMask=_MASK)
     return (
         Tool(
             name=f"create_{one}",
@@ -345,8 +372,8 @@ def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
         ),
         Tool(
             name=f"preview_update_{one}",
-            description=f"Tells what update_{one} would change and relax, with the difference of its file; no write.",
-            takes=takes_update,
+            description=f"Tells what update_{one} would change and may relax, with the difference of its file; no write.",
+            takes=takes_preview,
             gives=_PREVIEW,
             call=lambda resources, arguments: _previewed(
                 resources.update(
@@ -423,7 +450,7 @@ def _of_cases() -> tuple[Tool, ...]:
         ),
         Tool(
             name="preview_update_eval_case",
-            description="Tells what update_eval_case would change and relax, with the file's difference; no write.",
+            description="Tells what update_eval_case would change and may relax, with the file's difference; no write.",
             takes=takes,
             gives=_PREVIEW,
             call=lambda resources, arguments: _previewed(
@@ -481,6 +508,15 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
             gives=_OPERATION,
             call=run,
             open_world=True,
+        ),
+        Tool(
+            name="cancel_operation",
+            description="Ends a run; what is measured by then is kept.",
+            takes=_object(("name",), name=_text("Of the operation, as run_evaluation gives it.")),
+            gives=_OPERATION,
+            call=lambda resources, arguments: ToolAnswer(  # noqa: ARG005 - of runs
+                content=operations.cancel(arguments["name"]).json()
+            ),
         ),
         Tool(
             name="get_operation",

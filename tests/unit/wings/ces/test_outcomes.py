@@ -459,9 +459,67 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
         {},
     ),
     (
-        "a transfer is no extra call",
+        "a transfer that nothing names",
         golden(ANSWER),
         did("Hello", called("transfer_to_agent", agent_name="loans")),
+        FAIL,
+        {},
+    ),
+    (
+        "an expected transfer is no extra call",
+        golden(ANSWER, {"agentTransfer": {"targetAgent": f"{APP}/agents/loans"}}),
+        did("Hello", called("transfer_to_agent", agent_name="loans")),
+        PASS,
+        {},
+    ),
+    (
+        "a transfer is tolerated as other calls are",
+        golden(ANSWER, thresholds=extra("ALLOW")),
+        did("Hello", called("transfer_to_agent", agent_name="loans")),
+        PASS,
+        {},
+    ),
+    # a text argument is compared by meaning unless it says otherwise, as the enum's text has it
+    (
+        "another text, the same for the judge",
+        golden(tool("find", title="The Trial")),
+        did(None, called("find", title="Trial, The")),
+        PASS,
+        {("argument", 1, "title"): 1},
+    ),
+    (
+        "another text, another for the judge",
+        golden(tool("find", title="The Trial")),
+        did(None, called("find", title="The Castle")),
+        FAIL,
+        {("argument", 1, "title"): 0},
+    ),
+    (
+        "another text without a verdict",
+        golden(tool("find", title="The Trial")),
+        did(None, called("find", title="Trial, The")),
+        ERROR,
+        {},
+    ),
+    (
+        "another text, to be equal",
+        golden(tool("find", title="The Trial") | {"comparisonType": "EQUALS"}),
+        did(None, called("find", title="Trial, The")),
+        FAIL,
+        {},
+    ),
+    # nobody is asked what is decided already
+    (
+        "a number is wrong beside another text",
+        golden(tool("find", title="The Trial", weeks=3)),
+        did(None, called("find", title="Trial, The", weeks=2)),
+        FAIL,
+        {},
+    ),
+    (
+        "half is enough beside another text",
+        golden(tool("find", title="The Trial", weeks=3), thresholds=of_parameters(0.5)),
+        did(None, called("find", title="Trial, The", weeks=3)),
         PASS,
         {},
     ),
@@ -818,6 +876,22 @@ SCENARIOS: list[tuple[str, Plan, Invocation, Any, bool | None, dict[Any, int | N
         did("x", called("block", id="b")),
         FAIL,
         False,
+        {GOAL: 1, ("argument", 0, "id"): 0},
+    ),
+    (
+        "one call is not two",
+        scenario(BLOCK, BLOCK),
+        did("x", called("block", id="a")),
+        FAIL,
+        False,
+        {GOAL: 1},
+    ),
+    (
+        "two calls are two",
+        scenario(BLOCK, BLOCK),
+        did("x", called("block", id="a"), called("block", id="a")),
+        PASS,
+        True,
         {GOAL: 1},
     ),
     (
@@ -832,13 +906,14 @@ SCENARIOS: list[tuple[str, Plan, Invocation, Any, bool | None, dict[Any, int | N
     ("not recorded", scenario(BLOCK), did("x", recorded=False), ERROR, None, {GOAL: 1}),
     ("unexpected calls are let pass", scenario(), BLOCKED, PASS, True, {GOAL: 1}),
     (
-        "said in these words",
+        "said in these words, and taken back later",
         scenario(says("we block your card.")),
-        did("We Block  your card."),
-        PASS,
-        True,
-        {GOAL: 1},
+        did("We cannot block it after all.", "we block your card."),
+        FAIL,
+        False,
+        {GOAL: 1, ("said", 0): 0},
     ),
+    ("nothing is said", scenario(says("hello")), did(None), FAIL, False, {GOAL: 1}),
     # words amid others say nothing: "we never block your card" has them as well
     (
         "these words amid others",
@@ -930,10 +1005,12 @@ SCENARIOS: list[tuple[str, Plan, Invocation, Any, bool | None, dict[Any, int | N
 ]
 
 
-def key_of(kind: str, step: int) -> Any:
+def key_of(kind: str, step: int, argument: str = "") -> Any:
     if kind == "hallucination":
         return Kind.HALLUCINATION, step, -1, ""
-    return (kind, -1, step, "") if kind in ("named", "rubrics") else (Kind(kind), -1, step, "")
+    return (
+        (kind, -1, step, "") if kind in ("named", "rubrics") else (Kind(kind), -1, step, argument)
+    )
 
 
 @pytest.mark.parametrize(
