@@ -42,17 +42,21 @@ LARGEST_CONFIG = 1024 * 1024
 
 
 def check(
-    uses: Iterable[CriterionUse], *, specs: Mapping[str, CriterionSpec]
+    uses: Iterable[CriterionUse],
+    *,
+    specs: Mapping[str, CriterionSpec],
+    is_compared: bool = False,
 ) -> tuple[tuple[CriterionUse, ...], tuple[Problem, ...]]:
     """Check each criterion's name, threshold and options; return the criteria in order, and the
     problems.
 
     A criterion with an error is kept as written. Custom metrics (`code`) have no scale and options
-    of their own, so that only a threshold that is not a number is reported."""
+    of their own, so that only a threshold that is not a number is reported. `is_compared`: without
+    a threshold the base decides."""
     checked: list[CriterionUse] = []
     problems: list[Problem] = []
     for use in uses:
-        spec = specs.get(use.name)
+        spec = specs.get(use.metric or use.name)
         if use.code is not None:
             problems.extend(_threshold_problems(use, None))
             checked.append(use)
@@ -71,6 +75,8 @@ def check(
             checked_use, use_problems = _check_use(use, spec)
             checked.append(criteria_base.with_facts(checked_use, spec))
             problems.extend(use_problems)
+    if is_compared:
+        problems = [problem for problem in problems if problem.code != "no-threshold"]
     return tuple(checked), tuple(problems)
 
 
@@ -108,6 +114,7 @@ def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, li
         lower_is_better=use.lower_is_better or spec.lower_is_better,
         place=use.place,
         where_applicable=use.where_applicable,
+        metric=use.metric,
     )
     if not checked_use.informational:
         problems.extend(_threshold_problems(checked_use, spec))
@@ -478,7 +485,10 @@ class CriteriaFinder:
                 )
             else:
                 kind = formats.kind_of(text, file=path)
-                reading = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)(text, file=path)
+                parse = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)
+                if kind is FileKind.DATASET_CONFIG:
+                    parse = partial(parse, read=self.tree.read)
+                reading = parse(text, file=path)
                 self._read[path] = self._checked(reading, Place(file=path))
                 if reading.simulator is not None:
                     self._simulators[path] = reading.simulator
@@ -498,7 +508,7 @@ class CriteriaFinder:
         return self._read[name]
 
     def _checked(self, reading: CriteriaReading, place: Place) -> tuple[CriterionUse, ...]:
-        uses, problems = check(reading.criteria, specs=self._specs)
+        uses, problems = check(reading.criteria, specs=self._specs, is_compared=reading.is_compared)
         is_read = not any(problem.severity is Severity.ERROR for problem in reading.problems)
         empty = _asserts_nothing(uses, place) if is_read else ()
         self.problems += [*reading.problems, *problems, *empty]

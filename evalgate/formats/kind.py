@@ -49,11 +49,12 @@ class EvalSetReading:
 @frozen_dataclass
 class CriteriaReading:
     """`criteria` holds those that were understood; `simulator` is ADK's user_simulator_config, or
-    None."""
+    None. `is_compared`: a criterion may lack a threshold, as the base decides."""
 
     criteria: tuple[CriterionUse, ...] = ()
     simulator: SimulatorUse | None = None
     problems: tuple[Problem, ...] = ()
+    is_compared: bool = False
 
 
 _SAID = {
