@@ -16,7 +16,7 @@ from evalgate.criteria import judged, vertex
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.criteria.judged import Inquiry, JudgedOptions, VertexOptions
 from evalgate.formats import agents_cli
-from evalgate.formats.agents_cli_config import PROMPT_METRIC, SERVICE_METRIC
+from evalgate.formats.agents_cli_config import PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece
 from evalgate.model import (
@@ -128,6 +128,9 @@ def build_service_metric(
 
 def grade_by_service(evidence: TrialView, *, ask: Inquiry, metric: str, parameters: Json) -> Grade:
     """The service's score: of the conversation, or of the answer to the last prompt."""
+    if UNMEASURED.match(metric):
+        message = f"evalgate has no `{metric}`: write it as a `custom_function`"
+        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
     expected = evidence.expected[-1] if evidence.expected else None
     instance = vertex.conversation(evidence.actual)
     if not metric.startswith("multi_turn_"):

@@ -48,6 +48,12 @@ OF_SERVICE: Final = frozenset(
 )
 """Built-in metrics that only Google Cloud's evaluation service has."""
 
+UNMEASURED: Final = re.compile(
+    r"exact_match|bleu|rouge\w*|coherence|fluency|groundedness|fulfillment|verbosity"
+    r"|(summarization|question_answering)_quality|gecko_\w+"
+)
+"""Built-in metrics of older versions, or not of agents, that are not measured here."""
+
 SERVICE_METRIC: Final = "agents_cli_service_metric"
 PROMPT_METRIC: Final = "agents_cli_prompt_metric"
 
@@ -216,7 +222,7 @@ class _Reader:
         if base in SAME_AS_ADK:
             options = {} if base != "final_response_match" else _judge_of(metric)
             return self._made(name, metric, path, options=options, metric_name=SAME_AS_ADK[base])
-        if base in OF_SERVICE:
+        if base in OF_SERVICE or UNMEASURED.fullmatch(base):
             latest = name.lower() if _VERSION.search(name) else f"{base}_v1"
             options = {"metric": latest}
             if isinstance(metric.get("metric_spec_parameters"), dict):
