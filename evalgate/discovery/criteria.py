@@ -7,6 +7,7 @@ import math
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
@@ -356,7 +357,9 @@ class CriteriaFinder:
                 index = number
                 rule = suite_rule
         if rule is not None and rule.criteria is not None:
-            return self._of_rule(rule.criteria, index), ConfigOrigin.EMBEDDED, self._gate_file
+            config_path = self._nearest(key, is_dataset=is_dataset) if is_dataset else None
+            uses = self._of_rule(rule.criteria, index, config_path or "")
+            return uses, ConfigOrigin.EMBEDDED, self._gate_file
         if rule is not None and rule.config is not None:
             named_by = f"{self._gate_file} names it as `config` of suites[{index}]."
             uses = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
@@ -494,9 +497,10 @@ class CriteriaFinder:
                     self._simulators[path] = reading.simulator
         return self._read[path]
 
-    def _of_rule(self, raw: Json, index: int) -> tuple[CriterionUse, ...]:
-        """Criteria within the gate file: the same reader, with the places of the gate file."""
-        name = f"{self._gate_file}#{index}"
+    def _of_rule(self, raw: Json, index: int, config: str) -> tuple[CriterionUse, ...]:
+        """Criteria within the gate file: the same reader, with the places of the gate file. They
+        may name metrics of the dataset's `config`, and give them thresholds."""
+        name = f"{self._gate_file}#{index}#{config}"
         if name not in self._read:
             places_of = self._settings.places or (lambda *_: Place(file=self._gate_file))
             text = json.dumps({"criteria": raw}, default=str)
@@ -504,7 +508,15 @@ class CriteriaFinder:
             reading = formats.parse_criteria(
                 text, file=self._gate_file, locate=lambda path: locate(*path)
             )
-            self._read[name] = self._checked(reading, locate())
+            of_config = self._of_file(config) if config.endswith(_YAML) else ()
+            metrics = {use.name: use for use in of_config}
+            uses = (
+                replace(metrics[use.name], threshold=use.threshold, place=use.place)
+                if use.name in metrics
+                else use
+                for use in reading.criteria
+            )
+            self._read[name] = self._checked(replace(reading, criteria=tuple(uses)), locate())
         return self._read[name]
 
     def _checked(self, reading: CriteriaReading, place: Place) -> tuple[CriterionUse, ...]:

@@ -393,23 +393,12 @@ def render_change(
 
 def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
     """A row per criterion below its suite; a column of zeros is left out."""
-    compared = {
-        (suite.key, use.name)
-        for suite in v.report.run.suites
-        for use in suite.criteria
-        if use.is_compared
-    }
-    rows = [
-        row
-        for row in v.criteria
-        if everything or row.threshold is not None or (row.suite, row.name) in compared
-    ]
+    rows = [row for row in v.criteria if everything or not row.use.informational]
     name_width = min(NAME_WIDTH, max(width - 50, 20)) if width else NAME_WIDTH
     gaps = any(row.not_evaluated for row in rows)
     table = [_columns("criteria_columns", gaps)]
     for row in rows:
-        is_shown = row.threshold is None and (row.suite, row.name) not in compared
-        passed = "-" if is_shown else f"{row.passed}/{row.total}"
+        passed = "-" if row.threshold is None else f"{row.passed}/{row.total}"
         cells = (
             f"  {plain.label(row.name, name_width)}",
             row.mean_text,
