@@ -29,7 +29,15 @@ _SIGNS = frozenset(
 )
 _ADK_SIGNS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 _OF_RUN = frozenset({"prompt", "responses", "agent_data", "eval_case_id"})
-_READ = _SIGNS | {"reference", "responses", "rubric_groups", "session_input", "session_inputs"}
+_READ = _SIGNS | {
+    "id",
+    "case_id",
+    "reference",
+    "responses",
+    "rubric_groups",
+    "session_input",
+    "session_inputs",
+}
 
 
 def is_dataset_case(raw: Any) -> bool:

@@ -16,6 +16,7 @@ from evalgate.model import (
     BaseSource,
     Comparison,
     CriterionJudge,
+    CriterionUse,
     CriterionVerdict,
     Edits,
     GateEdit,
