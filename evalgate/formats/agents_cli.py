@@ -18,6 +18,7 @@ from evalgate.model import (
     Invocation,
     Rubric,
     SessionInput,
+    Text,
     ToolCall,
     TrialView,
 )
@@ -289,10 +290,29 @@ def instance_json(evidence: TrialView) -> JsonObject:
         instance["reference"] = {"response": {"role": "model", "parts": [{"text": reference}]}}
     if turns:
         instance["prompt"] = adk_shapes.content_json(turns[-1].user_content)
-        answer = turns[-1].final_response
-        if answer is not None:
-            instance["response"] = adk_shapes.content_json(answer)
+        response = _response(turns[-1])
+        if response is not None:
+            instance["response"] = adk_shapes.content_json(response)
     return instance
+
+
+def has_response(evidence: TrialView) -> bool:
+    """True if the last turn has a text that agents-cli takes as the response."""
+    return bool(evidence.actual) and _response(evidence.actual[-1]) is not None
+
+
+def _response(turn: Invocation) -> Content | None:
+    """The last message of the turn that has a text."""
+    contents = [event.content for event in turn.events or ()] + [turn.final_response]
+    return next(
+        (
+            content
+            for content in reversed(contents)
+            if content is not None
+            and any(isinstance(part, Text) and part.text for part in content.parts)
+        ),
+        None,
+    )
 
 
 def _events(turn: Invocation, *, with_user: bool) -> list[JsonObject]:
