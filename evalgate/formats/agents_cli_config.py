@@ -72,7 +72,7 @@ def parse_dataset_config(
         message = f"expected a mapping with `metrics_to_run`, found {described(value)}"
         problems.error("not-a-config", message, place=Place(file=file, line=1))
         return CriteriaReading(problems=problems.all())
-    reader = _Reader(problems, file, read)
+    reader = _MetricsReader(problems, file, read)
     pool = reader.pool(value.get("custom_metrics"))
     names = reader.names(value.get("metrics_to_run"), pool)
     uses = [reader.use(name, pool.get(name), path) for name, path in names.items()]
@@ -106,7 +106,7 @@ def _load(text: str, problems: Problems) -> Any:
     return document.raw
 
 
-class _Reader:
+class _MetricsReader:
     """Reads one config; what cannot be understood is a problem with its place."""
 
     def __init__(
