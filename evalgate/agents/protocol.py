@@ -20,7 +20,7 @@ from evalgate.agents.base import (
     ToolReply,
     Unmatched,
 )
-from evalgate.formats import adk_shapes
+from evalgate.formats import adk_shapes, agents_cli
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent, UsageWire
 from evalgate.model import (
     AgentDescription,
@@ -205,7 +205,7 @@ class InputsMessage(WorkerWire):
 
 
 class MetricResult(WorkerWire):
-    """Answer to metric."""
+    """Answer to metric. `explanation`: what a metric of agents-cli says beside its score."""
 
     type: Literal["metric_result"]
     id: str
@@ -213,6 +213,7 @@ class MetricResult(WorkerWire):
     status: str | None = None
     turns: list[float | None] = Field(default_factory=list)
     error: str | None = None
+    explanation: str = ""
 
 
 class ToolCallMessage(WorkerWire):
@@ -446,6 +447,14 @@ def tool_response(session: str, *, call: str, answer: ToolAnswer) -> JsonObject:
 
 def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) -> JsonObject:
     """Grade the evidence with the repository's own metric."""
+    if use.options.get("takes") == "instance":
+        return {
+            "type": "metric",
+            "id": number,
+            "code": code,
+            "metric": dict(use.options),
+            "instance": agents_cli.instance_json(evidence),
+        }
     expected = evidence.expected
     scenario = evidence.case.scenario
     criterion = {} if use.threshold is None else {"threshold": use.threshold}

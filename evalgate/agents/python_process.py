@@ -19,6 +19,7 @@ from evalgate.model import (
     AgentFailure,
     CriterionUse,
     FailureKind,
+    Finding,
     Grade,
     NotEvaluated,
     Reason,
@@ -95,6 +96,7 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
         return Score(
             value=score,
             turns=turns,
+            findings=(Finding(text=result.explanation),) if result.explanation else (),
             passed=None if result.status is None else result.status == "passed",
         )
     return NotEvaluated(

@@ -500,13 +500,15 @@ def _edit(
 
 def _is_shown_only(use: CriterionUse) -> bool:
     """True if no case fails by it."""
-    return use.informational or use.threshold is None
+    return use.informational
 
 
 def _threshold(use: CriterionUse) -> str:
     return (
         "informational"
-        if use.informational or use.threshold is None
+        if use.informational
+        else "none"
+        if use.threshold is None
         else words.threshold(use.threshold)
     )
 

@@ -71,8 +71,8 @@ def case_verdicts(
 
 
 def deciding(uses: Sequence[CriterionUse]) -> tuple[CriterionUse, ...]:
-    """The criteria that have a threshold to reach."""
-    return tuple(use for use in uses if not use.informational and use.threshold is not None)
+    """The criteria that decide; one without a threshold passes wherever it has a score."""
+    return tuple(use for use in uses if not use.informational)
 
 
 def value_of(trial: GradedTrial | None, name: str) -> float | None:
@@ -203,10 +203,9 @@ class PolicyRule:
 def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool = False) -> PolicyRule:
     """The policy's rule for a criterion. Informational ones decide only if the policy says so."""
     rule = policy.criteria.get(use.name, CriterionRule())
-    informational = use.informational or use.threshold is None
     return PolicyRule(
         name=use.name,
-        gating=not advisory and (not informational if rule.gating is None else rule.gating),
+        gating=not advisory and (not use.informational if rule.gating is None else rule.gating),
         lower_is_better=use.lower_is_better
         if rule.lower_is_better is None
         else rule.lower_is_better,

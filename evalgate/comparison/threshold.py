@@ -173,7 +173,7 @@ def kind_of(
     trial: GradedTrial, criteria: Iterable[CriterionUse], deviations: Deviations
 ) -> VerdictKind:
     """How a single run was scored, for those who watch."""
-    uses = [use for use in criteria if not use.informational and use.threshold is not None]
+    uses = [use for use in criteria if not use.informational]
     verdicts = [judge_criterion(use, [trial.grades.get(use.name)], repeats=1) for use in uses]
     return _case_kind(verdicts, _of(uses, deviations))[0]
 
@@ -224,7 +224,7 @@ def judge_criterion(
     # against 0.8)
     mean = (mean_of(scored) if len(scored) > 1 else scored[0]) if scored else None
     reason, message = (missing.reason, missing.message) if missing else (None, "")
-    if use.informational or use.threshold is None or has_abstained:
+    if use.informational or has_abstained:
         return CriterionVerdict(
             name=use.name,
             kind=None,
@@ -277,7 +277,8 @@ def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | No
 
 
 def reaches(value: float, use: CriterionUse) -> bool:
-    """ADK's rule: value >= threshold, no tolerance; <= where lower is better."""
+    """ADK's rule: value >= threshold, no tolerance; <= where lower is better. Without a threshold
+    any value does: the comparison with the base decides."""
     if use.threshold is None:
         return True
     return value <= use.threshold if use.lower_is_better else value >= use.threshold

@@ -131,11 +131,12 @@ def threshold_gate(
     *,
     allowed: Allowed = NONE,
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
+    is_compared: bool = False,
 ) -> Verdict:
     """The threshold gate's verdict on a run. Every case of every suite counts, whether or not it
     ran, except those of advisory suites and those that `allowed` takes out. A run without cases has
     measured nothing; one that its budget ended is inconclusive at best. `decided`: its cases, if
-    they are decided already."""
+    they are decided already. `is_compared`: a base decides what has no threshold."""
     uses = pairing.uses_by_case(run)
     verdicts = (
         decided
@@ -143,7 +144,8 @@ def threshold_gate(
         else pairing.case_verdicts(run, uses, policy=policy)
     )
     suites = tuple(
-        _judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites
+        _judge_suite(suite, verdicts, policy=policy, allowed=allowed, is_compared=is_compared)
+        for suite in run.suites
     )
     deciding = [suite for suite in suites if not suite.advisory]
     kind = min(
@@ -177,7 +179,12 @@ def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) ->
 
 
 def _judge_suite(
-    suite: Suite, verdicts: Mapping[CaseKey, CaseVerdict], *, policy: Policy, allowed: Allowed
+    suite: Suite,
+    verdicts: Mapping[CaseKey, CaseVerdict],
+    *,
+    policy: Policy,
+    allowed: Allowed,
+    is_compared: bool,
 ) -> SuiteVerdict:
     if suite.problem:
         return SuiteVerdict(
@@ -211,6 +218,11 @@ def _judge_suite(
     ]
     part_verdicts.sort(key=lambda part: SEVERITY.index(next(iter(part))))
     kind, reason = next(iter(part_verdicts[0].items()))
+    compared = [use.name for use in suite.criteria if use.is_compared]
+    deciding = pairing.deciding(suite.criteria)
+    if kind is VerdictKind.PASS and compared and len(compared) == len(deciding):
+        kind = kind if is_compared else VerdictKind.NOT_MEASURED
+        reason = phrase("suite_without_threshold", compared, is_compared)
     return SuiteVerdict(
         suite=suite.key,
         kind=kind,
@@ -300,7 +312,13 @@ def decide(
     decided = (
         NO_VERDICTS if run.truncated else decided if comparison is None else comparison.decided
     )
-    threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
+    threshold = threshold_gate(
+        run,
+        policy,
+        allowed=allowed,
+        decided=decided,
+        is_compared=comparison is not None and (comparison.base is not None or comparison.no_agent),
+    )
     regression = None if comparison is None else regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
     return Verdict(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from evalgate.criteria import (
+    agents_cli,
     base,
     custom_metric,
     final_response_match_v2,
@@ -34,6 +35,7 @@ CRITERIA: Final[Table[CriterionSpec]] = Table(
         *rubric_based.SPECS,
         hallucinations_v1.SPEC,
         *vertex.SPECS,
+        *agents_cli.SPECS,
         *user_simulation.SPECS,
         *informational.SPECS,
     ),

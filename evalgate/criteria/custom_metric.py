@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from evalgate.agents.base import MetricRunner
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
+from evalgate.formats import agents_cli
 from evalgate.model import CriterionUse, Grade, NotEvaluated, Reason, Scale, Score, TrialView
 from evalgate.text import words
 
@@ -33,6 +34,9 @@ def grade(
     if run_metric is None:
         message = "the agent's driver cannot run custom metrics"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
+    if use.options.get("takes") == "instance" and not agents_cli.has_response(evidence):
+        message = "the agent gave no answer, and agents-cli grades no case without one"
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
     metric_grade = run_metric(code, use, evidence)
     if isinstance(metric_grade, NotEvaluated):
         return metric_grade

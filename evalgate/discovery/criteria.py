@@ -7,6 +7,7 @@ import math
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
@@ -43,17 +44,21 @@ LARGEST_CONFIG = 1024 * 1024
 
 
 def check(
-    uses: Iterable[CriterionUse], *, specs: Mapping[str, CriterionSpec]
+    uses: Iterable[CriterionUse],
+    *,
+    specs: Mapping[str, CriterionSpec],
+    is_compared: bool = False,
 ) -> tuple[tuple[CriterionUse, ...], tuple[Problem, ...]]:
     """Check each criterion's name, threshold and options; return the criteria in order, and the
     problems.
 
     A criterion with an error is kept as written. Custom metrics (`code`) have no scale and options
-    of their own, so that only a threshold that is not a number is reported."""
+    of their own, so that only a threshold that is not a number is reported. `is_compared`: without
+    a threshold the base decides."""
     checked: list[CriterionUse] = []
     problems: list[Problem] = []
     for use in uses:
-        spec = specs.get(use.name)
+        spec = specs.get(use.metric or use.name)
         if use.code is not None:
             problems.extend(_threshold_problems(use, None))
             checked.append(use)
@@ -72,6 +77,8 @@ def check(
             checked_use, use_problems = _check_use(use, spec)
             checked.append(criteria_base.with_facts(checked_use, spec))
             problems.extend(use_problems)
+    if is_compared:
+        problems = [problem for problem in problems if problem.code != "no-threshold"]
     return tuple(checked), tuple(problems)
 
 
@@ -109,6 +116,7 @@ def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, li
         lower_is_better=use.lower_is_better or spec.lower_is_better,
         place=use.place,
         where_applicable=use.where_applicable,
+        metric=use.metric,
     )
     if not checked_use.informational:
         problems.extend(_threshold_problems(checked_use, spec))
@@ -350,7 +358,9 @@ class CriteriaFinder:
                 index = number
                 rule = suite_rule
         if rule is not None and rule.criteria is not None:
-            return self._of_rule(rule.criteria, index), ConfigOrigin.EMBEDDED, self._gate_file
+            config_path = self._nearest(key, is_dataset=is_dataset) if is_dataset else None
+            uses = self._of_rule(rule.criteria, index, config_path or "")
+            return uses, ConfigOrigin.EMBEDDED, self._gate_file
         if rule is not None and rule.config is not None:
             named_by = f"{self._gate_file} names it as `config` of suites[{index}]."
             uses = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
@@ -479,15 +489,19 @@ class CriteriaFinder:
                 )
             else:
                 kind = formats.kind_of(text, file=path)
-                reading = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)(text, file=path)
+                parse = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)
+                if kind is FileKind.DATASET_CONFIG:
+                    parse = partial(parse, read=self.tree.read)
+                reading = parse(text, file=path)
                 self._read[path] = self._checked(reading, Place(file=path))
                 if reading.simulator is not None:
                     self._simulators[path] = reading.simulator
         return self._read[path]
 
-    def _of_rule(self, raw: Json, index: int) -> tuple[CriterionUse, ...]:
-        """Criteria within the gate file: the same reader, with the places of the gate file."""
-        name = f"{self._gate_file}#{index}"
+    def _of_rule(self, raw: Json, index: int, config: str) -> tuple[CriterionUse, ...]:
+        """Criteria within the gate file: the same reader, with the places of the gate file. They
+        may name metrics of the dataset's `config`, and give them thresholds."""
+        name = f"{self._gate_file}#{index}#{config}"
         if name not in self._read:
             places_of = self._settings.places or (lambda *_: Place(file=self._gate_file))
             text = json.dumps({"criteria": raw}, default=str)
@@ -495,11 +509,19 @@ class CriteriaFinder:
             reading = formats.parse_criteria(
                 text, file=self._gate_file, locate=lambda path: locate(*path)
             )
-            self._read[name] = self._checked(reading, locate())
+            of_config = self._of_file(config) if config.endswith(_YAML) else ()
+            metrics = {use.name: use for use in of_config}
+            uses = (
+                replace(metrics[use.name], threshold=use.threshold, place=use.place)
+                if use.name in metrics
+                else use
+                for use in reading.criteria
+            )
+            self._read[name] = self._checked(replace(reading, criteria=tuple(uses)), locate())
         return self._read[name]
 
     def _checked(self, reading: CriteriaReading, place: Place) -> tuple[CriterionUse, ...]:
-        uses, problems = check(reading.criteria, specs=self._specs)
+        uses, problems = check(reading.criteria, specs=self._specs, is_compared=reading.is_compared)
         is_read = not any(problem.severity is Severity.ERROR for problem in reading.problems)
         empty = _asserts_nothing(uses, place) if is_read else ()
         self.problems += [*reading.problems, *problems, *empty]

@@ -292,7 +292,7 @@ def metrics_not_run(suite: Suite) -> Iterator[Problem]:
         return
     for use in suite.criteria:
         if use.code is not None:
-            tell = errors.warning if use.informational or use.threshold is None else errors.error
+            tell = errors.warning if use.informational else errors.error
             yield tell(
                 "metric-not-run",
                 f"`{use.name}` is Python code (`{use.code}`), which the driver `{suite.agent.driver}` does not "

@@ -21,6 +21,9 @@ from evalgate.system import git
 EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json")
 """The endings of evaluation file names; the content shows if they are ADK's."""
 
+_DATASETS = re.compile(r"(^|.*/)evals?/datasets?/")
+"""Folders of datasets of agents-cli, which have any name."""
+
 OWN_ENDINGS = ("evalset.json", "test_config.json")
 """How nobody but ADK names files."""
 
@@ -232,7 +235,8 @@ class Tree:
             for name, entry in entries.items():
                 path = f"{prefix}{name}"
                 is_config = name in CONFIG_NAMES
-                if not is_config and not name.endswith(EVALUATION_ENDINGS):
+                is_dataset = name.endswith(".json") and _DATASETS.fullmatch(prefix)
+                if not is_config and not is_dataset and not name.endswith(EVALUATION_ENDINGS):
                     self._note_other(path, entry, rules)
                 elif rules.match(path):
                     if _is_own_file(entry):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from evalgate.formats.agents_cli_config import parse_dataset_config
 from evalgate.formats.base import FORMATS
-from evalgate.formats.criteria_file import parse_criteria, parse_dataset_config
+from evalgate.formats.criteria_file import parse_criteria
 from evalgate.formats.eval_set import parse_eval_set
 from evalgate.formats.kind import CriteriaReading, Dialect, EvalSetReading, FileKind, kind_of
 

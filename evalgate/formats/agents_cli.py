@@ -10,7 +10,18 @@ from evalgate.errors import Place
 from evalgate.formats import adk_shapes, repair
 from evalgate.formats.adk_shapes import ScenarioWire, SessionInputWire
 from evalgate.formats.json_source import Path, Problems, described
-from evalgate.model import Case, Content, ConversationScenario, Invocation, Rubric, SessionInput
+from evalgate.model import (
+    Case,
+    Content,
+    ConversationScenario,
+    Event,
+    Invocation,
+    Rubric,
+    SessionInput,
+    Text,
+    ToolCall,
+    TrialView,
+)
 from evalgate.model.shapes import to_snake
 from evalgate.values import JsonObject
 
@@ -18,7 +29,16 @@ _SIGNS = frozenset(
     {"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history"}
 )
 _ADK_SIGNS = frozenset({"conversation", "conversation_scenario", "eval_id"})
-_READ = _SIGNS | {"reference", "responses", "rubric_groups", "session_input", "session_inputs"}
+_OF_RUN = frozenset({"prompt", "responses", "agent_data", "eval_case_id"})
+_READ = _SIGNS | {
+    "id",
+    "case_id",
+    "reference",
+    "responses",
+    "rubric_groups",
+    "session_input",
+    "session_inputs",
+}
 
 
 def is_dataset_case(raw: Any) -> bool:
@@ -48,13 +68,14 @@ def read_case(
     if scenario is None and not turns and problems.failed == earlier_failures:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         problems.error("no-conversation", message, path=path)
+    reader.expect_calls(turns)
     for key in sorted(reader.fields.keys() - _READ):
-        if repair.expects(key, reader.fields[key]):
-            repair.tell_lost(
-                key, reader.fields[key], path, problems, has_expectations=answer is not None
+        if not key.startswith("_"):
+            tell = problems.warning if repair.expects(key, reader.fields[key]) else problems.note
+            message = (
+                f"`{key}` is handed to metrics of eval_config.yaml; no other criterion reads it"
             )
-        elif not key.startswith("_"):
-            problems.note("unused-key", f"`{key}` is not read", path=(*path, key))
+            tell("unused-key", message, path=(*path, key))
     if problems.failed > earlier_failures:
         return None
     return Case(
@@ -64,6 +85,7 @@ def read_case(
         session=reader.session(),
         rubrics=reader.rubrics(),
         place=place,
+        extras={key: value for key, value in raw.items() if to_snake(key) not in _OF_RUN},
     )
 
 
@@ -74,9 +96,9 @@ class _SessionReader:
     problems: Problems
 
     def case_id(self) -> str:
-        case_id = self.fields.get("eval_case_id")
-        if case_id is not None:
-            return str(case_id)
+        for key in ("eval_case_id", "id", "case_id"):
+            if isinstance(case_id := self.fields.pop(key, None), str | int):
+                return str(case_id)
         default_id = f"case_{self.path[-1] if self.path else 0}"
         self.problems.note(
             "missing-eval-id", f"the case has no `eval_case_id`; using {default_id}", path=self.path
@@ -132,6 +154,30 @@ class _SessionReader:
         if value is None:
             return None
         return repair.read_content(value, role="model", path=path, problems=self.problems)
+
+    def expect_calls(self, turns: list[Invocation]) -> None:
+        """The calls that a key of another dialect expects (`expected_tool_use`), put into the last
+        turn."""
+        keys = [
+            name
+            for name in self.fields
+            if repair.INVOCATION.others.get(name) == "intermediate_data"
+        ]
+        for key in keys if turns and turns[-1].events is None else ():
+            raw = self.fields[key]
+            path: Path = (*self.path, key)
+            if not isinstance(raw, list):
+                continue
+            calls = [_call(call) for call in raw]
+            if None in calls:
+                message = 'expected tool calls, such as {"tool_name": ..., "tool_input": {...}}'
+                self.problems.error("wrong-type", message, path=(*path, calls.index(None)))
+                return
+            content = Content(role="model", parts=tuple(call for call in calls if call))
+            events = (Event(author="agent", content=content),) if calls else ()
+            turns[-1] = replace(turns[-1], events=events)
+            del self.fields[key]
+            return
 
     def session(self) -> SessionInput | None:
         for key in ("session_input", "session_inputs"):
@@ -198,6 +244,90 @@ class _SessionReader:
                 adk_shapes.turn_of([event for event in events if event], invocation_id=str(name))
             )
         return recorded_turns
+
+
+def _call(raw: Any) -> ToolCall | None:
+    if isinstance(raw, str) and raw:
+        return ToolCall(name=raw)
+    fields = raw if isinstance(raw, dict) else {}
+    name = next((fields[key] for key in ("tool_name", "name", "tool") if key in fields), None)
+    arguments = ("tool_input", "args", "arguments", "input", "parameters")
+    args = next((fields[key] for key in arguments if isinstance(fields.get(key), dict)), None)
+    return ToolCall(name=name, args=args) if isinstance(name, str) and name else None
+
+
+def instance_json(evidence: TrialView) -> JsonObject:
+    """What agents-cli hands to a metric's `evaluate(instance)`: the case as written, and prompt,
+    response and agent data of the run."""
+    case = evidence.case
+    turns = evidence.actual
+    agents = {agent.name: agent for turn in turns for agent in turn.agents}
+    instance = {
+        **case.extras,
+        "eval_case_id": case.case_id,
+        "agent_data": {
+            "agents": {
+                name: {
+                    "agent_id": name,
+                    "agent_type": "LlmAgent",
+                    "instruction": agent.instructions,
+                    "tools": list(agent.tool_declarations),
+                }
+                for name, agent in agents.items()
+            },
+            "turns": [
+                {
+                    "turn_index": index,
+                    "turn_id": f"turn_{index}",
+                    "events": _events(turn, with_user=len(turns) > 1),
+                }
+                for index, turn in enumerate(turns)
+            ],
+        },
+    }
+    reference = instance.get("reference")
+    if isinstance(reference, str):
+        instance["reference"] = {"response": {"role": "model", "parts": [{"text": reference}]}}
+    if turns:
+        instance["prompt"] = adk_shapes.content_json(turns[-1].user_content)
+        response = _response(turns[-1])
+        if response is not None:
+            instance["response"] = adk_shapes.content_json(response)
+    return instance
+
+
+def has_response(evidence: TrialView) -> bool:
+    """True if the last turn has a text that agents-cli takes as the response."""
+    return bool(evidence.actual) and _response(evidence.actual[-1]) is not None
+
+
+def _response(turn: Invocation) -> Content | None:
+    """The last message of the turn that has a text."""
+    contents = [event.content for event in turn.events or ()] + [turn.final_response]
+    return next(
+        (
+            content
+            for content in reversed(contents)
+            if content is not None
+            and any(isinstance(part, Text) and part.text for part in content.parts)
+        ),
+        None,
+    )
+
+
+def _events(turn: Invocation, *, with_user: bool) -> list[JsonObject]:
+    """The events of a turn; agents-cli leaves a lone prompt out of them."""
+    events = [event for event in turn.events or () if event.content is not None]
+    names = [event.author for event in events if event.author]
+    names += [agent.name for agent in turn.agents]
+    contents = [("user", turn.user_content)] if with_user else []
+    contents += [(event.author or "agent", event.content) for event in events if event.content]
+    if turn.final_response is not None:
+        contents.append((next(reversed(names), "agent"), turn.final_response))
+    return [
+        {"author": author, "content": adk_shapes.content_json(content)}
+        for author, content in contents
+    ]
 
 
 def _rubric(raw: JsonObject, *, number: int) -> Rubric:

@@ -10,9 +10,8 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from evalgate.config import yaml
 from evalgate.config.gate_file import GenerationConfig
-from evalgate.errors import Place, Problem
+from evalgate.errors import Place
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import CriteriaReading, describe_keys
@@ -21,54 +20,7 @@ from evalgate.model.shapes import Wire, to_camel
 from evalgate.text import templates, words
 from evalgate.values import JsonObject
 
-_LONGEST = 1_000_000  # characters
 _MOST_LEVELS = 100
-
-
-def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
-    """Read an eval_config.yaml (or .json). It never gives criteria: agents-cli's metrics have no
-    thresholds."""
-    problems = Problems(text, file=file)
-    value = _load(text, problems)
-    if problems.failed:
-        return CriteriaReading(problems=problems.all())
-    if not isinstance(value, dict):
-        message = f"expected a mapping with `metrics_to_run`, found {described(value)}"
-        problems.error("not-a-config", message, place=Place(file=file, line=1))
-        return CriteriaReading(problems=problems.all())
-    names = _names(value)
-    listed = f" ({words.listed([f'`{name[:40]}`' for name in names])})" if names else ""
-    message = f"agents-cli metrics{listed} have no thresholds, so every answer would pass"
-    hint = (
-        'Add a test_config.json next to the dataset: {"criteria": {"response_match_score": 0.8}}.'
-    )
-    hint += " `criteria` are not read here."
-    problems.error("asserts-nothing", message, place=Place(file=file, line=1), hint=hint)
-    return CriteriaReading(problems=problems.all())
-
-
-def _load(text: str, problems: Problems) -> Any:
-    """The content of the file; None, with a problem, if it cannot be read."""
-    if len(text) > _LONGEST:
-        message = f"the file has {len(text):,} characters"
-        problems.error("file-too-large", message, place=Place(file=problems.file, line=1))
-        return None
-    document = yaml.load(text, file=problems.file)
-    if isinstance(document, Problem):
-        problems.error(document.code, document.message, place=document.place)
-        return None
-    return document.raw
-
-
-def _names(value: dict[Any, Any]) -> list[str]:
-    metrics = value.get("metrics_to_run")
-    custom = value.get("custom_metrics")
-    names = [name for name in metrics if isinstance(name, str)] if isinstance(metrics, list) else []
-    for metric in custom if isinstance(custom, list) else ():
-        name = metric.get("name") if isinstance(metric, dict) else None
-        if isinstance(name, str) and name not in names:
-            names.append(name)
-    return names
 
 
 TYPES = ("llm_backed", "llm_audio")

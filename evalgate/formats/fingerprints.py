@@ -81,6 +81,7 @@ def of_case(case: Case, *, task: str = "") -> str:
     rubrics = [adk_shapes.rubric_json(rubric) for rubric in case.rubrics]
     task = task or of_task(case)
     of_ces = {} if case.ces is None else {"ces": case.ces}
+    extras = {"extras": case.extras} if case.extras else {}
     return digest(
         {
             "task": task,
@@ -88,6 +89,7 @@ def of_case(case: Case, *, task: str = "") -> str:
             "rubrics": rubrics,
             "state": case.expects_state,
             **of_ces,
+            **extras,
         }
     )
 

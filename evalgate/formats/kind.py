@@ -49,11 +49,12 @@ class EvalSetReading:
 @frozen_dataclass
 class CriteriaReading:
     """`criteria` holds those that were understood; `simulator` is ADK's user_simulator_config, or
-    None."""
+    None. `is_compared`: a criterion may lack a threshold, as the base decides."""
 
     criteria: tuple[CriterionUse, ...] = ()
     simulator: SimulatorUse | None = None
     problems: tuple[Problem, ...] = ()
+    is_compared: bool = False
 
 
 _SAID = {
@@ -110,7 +111,9 @@ def kind_of(text: str, *, file: str) -> FileKind:
     if not name.endswith(".json"):
         return FileKind.OTHER
     kind = _content_kind(text, name)
-    is_ours = name.endswith(".evalset.json") or (name.endswith(".test.json") and is_cut_off(text))
+    is_ours = name.endswith(".evalset.json") or (
+        name.endswith((".test.json", "-dataset.json")) and is_cut_off(text)
+    )
     return FileKind.EVAL_SET if kind is FileKind.OTHER and is_ours else kind
 
 

@@ -79,7 +79,8 @@ class Case:
     For CES evaluations: `ces` is the evaluation and what applies to it; `criteria`: those that
     decide the case, None for all of its suite. `setups`: by turn; a scenario has one for all of its
     turns. `isolated`: each turn has its own session, after the expected turns before it; `history`:
-    those turns, in the case made for such a session."""
+    those turns, in the case made for such a session. `extras`: what agents-cli hands to its
+    metrics of the case, as it was written."""
 
     case_id: str
     conversation: tuple[Invocation, ...] | None = None
@@ -93,6 +94,7 @@ class Case:
     history: tuple[Invocation, ...] = ()
     criteria: frozenset[str] | None = None
     ces: Json | None = None
+    extras: Json = field(default_factory=dict)
 
     def setup_of(self, number: int) -> TurnSetup:
         """What comes with a turn, counted from 0."""
@@ -147,12 +149,12 @@ class CriterionUse:
     """A criterion as configured: `options` holds everything except the threshold, as validated by
     the criterion.
 
-    `threshold`: None only for informational criteria. `code`: the dotted path of a custom metric.
-    `on_the_test`: it measures the test, not the agent: a case that misses its threshold was not
-    measured. `endpoint`: the address of its judge, if not the model's own provider. `scale`,
-    `needs` and `prompt_version` (of the judge's question) come from its row in the table of
-    criteria. `where_applicable`: it is a default, so it decides only cases that have what it needs.
-    `metric`: its name in the table of criteria, if `name` differs (else "")."""
+    `threshold`: None for informational criteria, and where only the base decides. `code`: the
+    dotted path of a custom metric. `on_the_test`: it measures the test, not the agent: a case that
+    misses its threshold was not measured. `endpoint`: the address of its judge, if not the model's
+    own provider. `scale`, `needs` and `prompt_version` (of the judge's question) come from its row
+    in the table of criteria. `where_applicable`: it is a default, so it decides only cases that
+    have what it needs. `metric`: its name in the table of criteria, if `name` differs (else "")."""
 
     name: str
     threshold: float | None
@@ -168,6 +170,11 @@ class CriterionUse:
     where_applicable: bool = False
     metric: str = ""
     place: Place | None = None
+
+    @property
+    def is_compared(self) -> bool:
+        """True if it has no threshold, so that only the comparison with the base decides."""
+        return self.threshold is None and not self.informational
 
     @property
     def is_judged(self) -> bool:

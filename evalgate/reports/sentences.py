@@ -84,12 +84,16 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
         limit=3,
     )
     origins = _origin_counts(verdict, counts.failed)
+    note = _compared_note(suites, run)
     broken_files = _broken_files(suites, run)
     match kind:
         case VerdictKind.PASS:
-            return phrase("threshold_pass", counts, origins)
+            sentence = phrase("threshold_pass", counts, origins)
+            return f"{sentence} {note}" if note else sentence
         case VerdictKind.FAIL:
             return phrase("threshold_fail", counts, origins, names, broken_files)
+        case VerdictKind.NOT_MEASURED if note and counts.passed == len(counts.cases):
+            return note
         case VerdictKind.NOT_MEASURED:
             partial = sum(case.partial and not case.nonblocking for case in counts.cases)
             partial = partial if gate.kind is VerdictKind.FAIL else 0
@@ -105,6 +109,24 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
         case VerdictKind.INCONCLUSIVE:
             is_reported = counts.failed and (origins or gate.kind is not kind)
             return phrase("threshold_inconclusive", counts, origins, is_reported, run.truncated)
+
+
+def _compared_note(suites: Sequence[SuiteVerdict], run: Run) -> str:
+    """What the first suite says whose criteria all lack a threshold; "" without any."""
+    compared = {
+        suite.key
+        for suite in run.suites
+        if all(use.informational or use.is_compared for use in suite.criteria)
+    }
+    noted = (
+        suite.reason
+        for suite in suites
+        if suite.suite in compared
+        and suite.reason
+        and all(case.kind is VerdictKind.PASS for case in suite.cases)
+    )
+    reason = next(noted, "")
+    return f"{reason.rstrip('.')}." if reason else ""
 
 
 @frozen_dataclass

@@ -393,7 +393,7 @@ def render_change(
 
 def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
     """A row per criterion below its suite; a column of zeros is left out."""
-    rows = [row for row in v.criteria if everything or row.threshold is not None]
+    rows = [row for row in v.criteria if everything or not row.use.informational]
     name_width = min(NAME_WIDTH, max(width - 50, 20)) if width else NAME_WIDTH
     gaps = any(row.not_evaluated for row in rows)
     table = [_columns("criteria_columns", gaps)]

@@ -16,6 +16,7 @@ from evalgate.model import (
     BaseSource,
     Comparison,
     CriterionJudge,
+    CriterionUse,
     CriterionVerdict,
     Edits,
     GateEdit,
@@ -132,16 +133,29 @@ class Totals:
 @frozen_dataclass
 class CriterionTotals:
     """One criterion of one suite over its cases. `mean`: over the cases that have a value, or None.
-    `threshold`: None if it is informational and never decides."""
+    `use`: the criterion as it is configured."""
 
     suite: str
-    name: str
-    threshold: float | None
-    lower_is_better: bool
+    use: CriterionUse
     mean: float | None
     passed: int
     failed: int
     not_evaluated: int
+
+    @property
+    def name(self) -> str:
+        """The criterion's name."""
+        return self.use.name
+
+    @property
+    def threshold(self) -> float | None:
+        """None if it is informational, or only compared with the base."""
+        return None if self.use.informational else self.use.threshold
+
+    @property
+    def lower_is_better(self) -> bool:
+        """True of what costs."""
+        return self.use.lower_is_better
 
     @property
     def total(self) -> int:
@@ -205,9 +219,7 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
             passed = len(values) if use.informational else kinds.count(VerdictKind.PASS)
             totals = CriterionTotals(
                 suite=suite.key,
-                name=use.name,
-                threshold=None if use.informational else use.threshold,
-                lower_is_better=use.lower_is_better,
+                use=use,
                 mean=fmean(values) if values else None,
                 passed=passed,
                 failed=failed,

@@ -146,15 +146,68 @@ class MetricFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 async def run(message: Message, package: str) -> Message:
     """The fields of `metric_result`; whatever goes wrong is its `error`, never a score."""
     code = str(message.get("code", ""))
+    instance = message.get("instance")
+    read = _read if instance is None else _read_instance
     try:
-        function = _resolve(code, package)
-        arguments = _arguments(message, function)
+        if instance is None:
+            function = _resolve(code, package)
+            arguments = _arguments(message, function)
+        else:
+            metric = message.get("metric") or {}
+            function = _compile(metric, code) if "source" in metric else _resolve(code, package)
+            arguments = [instance]
         if inspect.iscoroutinefunction(function):
-            return _read(await function(*arguments), code)
+            return read(await function(*arguments), code)
         result = await asyncio.to_thread(function, *arguments)
-        return _read(await result if inspect.isawaitable(result) else result, code)
+        return read(await result if inspect.isawaitable(result) else result, code)
     except BaseException as error:
         return {"score": None, "error": f"{errors.sentence(error)}\n{errors.user_traceback(error)}"}
+
+
+_COMPILED: dict[str, Message] = {}
+
+
+def _compile(metric: Message, code: str) -> Callable[..., Any]:
+    """The `evaluate` of agents-cli's metric, whose source came along; it runs once, as there."""
+    source = str(metric["source"])
+    if source not in _COMPILED:
+        file = os.path.abspath(str(metric.get("file")))
+        folder = os.path.dirname(file)
+        if folder not in sys.path:
+            sys.path.append(folder)
+        is_file = file.endswith(".py")
+        namespace: Message = {"__name__": "custom_metric", "__file__": file}
+        exec(compile(source, file if is_file else f"<{code}>", "exec"), namespace)  # noqa: S102 - the repository's own, in the process for it
+        _COMPILED[source] = namespace
+    namespace = _COMPILED[source]
+    function = namespace.get("evaluate") or namespace.get(str(metric.get("function")))
+    if not callable(function):
+        raise TypeError(f"{code} defines no function evaluate(instance)")
+    return function  # type: ignore[no-any-return]  # callable, as checked
+
+
+def _read_instance(result: Any, code: str) -> Message:
+    """What agents-cli takes as a result: a number, {"score", "explanation"}, or an object with
+    these."""
+    explanation = None
+    if isinstance(result, dict) and "score" in result:
+        score = result["score"]
+        explanation = result.get("explanation")
+    elif isinstance(result, (int, float)):
+        score = result
+    elif hasattr(result, "score"):
+        score = result.score
+        explanation = getattr(result, "explanation", None) or getattr(result, "error_message", None)
+    else:
+        raise TypeError(
+            f"{code} returned {type(result).__name__}, not a number or {{'score': ...}}"
+        )
+    if isinstance(score, (bool, str)):
+        score = float(score)
+    return {
+        "score": _number(score, f"the score of {code}"),
+        "explanation": "" if explanation is None else str(explanation)[:10_000],
+    }
 
 
 def _resolve(code: str, package: str) -> Callable[..., Any]:

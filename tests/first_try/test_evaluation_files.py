@@ -89,31 +89,98 @@ def test_the_starter_packs_layout(
     assert "criteria are read from" in stranger.comment()
 
 
-def test_a_project_of_agents_cli(stranger: Repository) -> None:
-    """Its metrics have no thresholds, which is no gate; one file makes one."""
-    prompts = [{"role": "user", "parts": [{"text": f"question {number}"}]} for number in range(2)]
-    answers = [{"role": "model", "parts": [{"text": f"answer {number}"}]} for number in range(2)]
+METRICS = """
+metrics_to_run: [words, names_the_case]
+custom_metrics:
+  - name: words
+    custom_function_file: words.py
+  - name: names_the_case
+    custom_function: |
+      def evaluate(instance):
+          return {"score": float(instance["eval_case_id"] in instance["topic"])}
+"""
+WORDS = """
+def evaluate(instance):
+    said = instance["response"]["parts"][0]["text"].split()
+    return {"score": len(said), "explanation": f"{len(said)} words"}
+"""
+PYTHON_AGENT = {"driver": "python", "call": "bot:reply", "python": sys.executable}
+ECHO = "def reply(text):\n    return f'{text}, as you said'\n"
+
+
+def agents_cli_project(repository: Repository, metrics: str = METRICS) -> None:
     listed = [
-        {"eval_case_id": f"case_{number}", "prompt": prompt, "reference": {"response": answer}}
-        for number, (prompt, answer) in enumerate(zip(prompts, answers, strict=True))
+        {
+            "eval_case_id": f"case_{number}",
+            "prompt": {"role": "user", "parts": [{"text": f"question {number}"}]},
+            "topic": f"of case_{number}",
+        }
+        for number in range(12)
     ]
-    put(stranger, {"tests/eval/datasets/basic-dataset.json": {"eval_cases": listed}})
-    put(stranger, {"tests/eval/eval_config.yaml": "metrics_to_run:\n  - coherence\n"})
-    code, said = stranger.call("list")
-    assert (code, "  criteria  none, from tests/eval/eval_config.yaml\n" in said) == (2, True), said
+    repository.gate_file(agents=[PYTHON_AGENT])
+    put(repository, {"bot.py": ECHO, "tests/eval/datasets/mine.json": {"eval_cases": listed}})
+    put(repository, {"tests/eval/eval_config.yaml": metrics, "tests/eval/words.py": WORDS})
+
+
+def test_a_project_of_agents_cli(stranger: Repository) -> None:
+    """Its metrics have no thresholds: without a base nothing decides, with one the base does."""
+    agents_cli_project(stranger)
     code, said = stranger.run(base="")
-    told = "agents-cli metrics (`coherence`) have no thresholds, so every answer would pass [asserts-nothing]\n"
-    mended = '    Add a test_config.json next to the dataset: {"criteria": {"response_match_score": 0.8}}.'
-    assert (code, stranger.asked("head")) == (2, 0), said
-    assert f"tests/eval/eval_config.yaml:1: error: {told}{mended}" in said
-    assert said.count("no thresholds") == 1
-    put(
-        stranger,
-        {"tests/eval/datasets/test_config.json": {"criteria": {"response_match_score": 0.8}}},
+    assert code == 3, said
+    told = "have no threshold: only a comparison with a base can decide"
+    assert told in said
+    assert told in stranger.comment()
+    scores = [trial["grades"] for trial in stranger.results()["head"]["trials"]]
+    assert [grade["words"]["value"] for grade in scores] == [5.0] * 12
+    assert [grade["names_the_case"]["value"] for grade in scores] == [1.0] * 12
+    assert "5 words" in str(scores)
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "word"),
+    [
+        ("f'{text}, as you said'", 0, "PASS"),
+        # fewer words on every case
+        ("'yes'", 1, "FAIL"),
+        # crashes of so few cases are not measured, and no pass
+        ("1 / 0", 3, "NOT MEASURED"),
+    ],
+)
+def test_the_base_decides_what_has_no_threshold(
+    stranger: Repository, reply: str, code: int, word: str
+) -> None:
+    agents_cli_project(stranger)
+    stranger.commit("agents-cli")
+    stranger.git("checkout", "-q", "-b", "change")
+    put(stranger, {"bot.py": f"def reply(text):\n    return {reply}  # changed\n"})
+    stranger.commit("change")
+    ended, said = stranger.run()
+    assert (ended, word in said) == (code, True), said
+    if not ended:
+        assert "the comparison with the base decides" in stranger.comment()
+
+
+@pytest.mark.parametrize(
+    ("threshold", "code"), [("    threshold: 5\n", 0), ("    threshold: 6\n", 1)]
+)
+def test_a_metric_with_a_threshold_of_its_own(
+    stranger: Repository, threshold: str, code: int
+) -> None:
+    agents_cli_project(
+        stranger, METRICS.replace("  - name: words\n", f"  - name: words\n{threshold}")
     )
-    code, said = stranger.run(base="")
-    assert (code, "PASS: All 2 cases passed." in said) == (0, True), said
-    assert not any(word in said for word in ("warning", "error:"))
+    ended, said = stranger.run(base="")
+    assert ended == code, said
+
+
+def test_thresholds_of_the_gate_file(stranger: Repository) -> None:
+    agents_cli_project(stranger)
+    stranger.gate_file(
+        agents=[PYTHON_AGENT],
+        suites=[{"match": ["**/mine.json"], "criteria": {"words": 6}}],
+    )
+    ended, said = stranger.run(base="")
+    assert (ended, "words" in said) == (1, True), said
 
 
 @pytest.mark.parametrize(

@@ -673,5 +673,5 @@ def test_every_run_of_a_case_is_asked_about_for_itself(name: str) -> None:
     )
 
 
-def test_seventeen_criteria_ask_a_judge() -> None:
-    assert len(JUDGED) == 17
+def test_nineteen_criteria_ask_a_judge() -> None:
+    assert len(JUDGED) == 19

@@ -560,13 +560,8 @@ DATASET = {
 @pytest.mark.parametrize(
     ("configs", "origin", "file", "told"),
     [
-        # its own config gives no thresholds: said, and never taken for a gate
-        (
-            ["tests/eval/eval_config.yaml"],
-            ABOVE,
-            "tests/eval/eval_config.yaml",
-            {"asserts-nothing"},
-        ),
+        # its own config has no thresholds: the base decides
+        (["tests/eval/eval_config.yaml"], ABOVE, "tests/eval/eval_config.yaml", set()),
         # thresholds beside it win
         (
             ["tests/eval/eval_config.yaml", "tests/eval/datasets/test_config.json"],
@@ -615,17 +610,39 @@ def test_an_eval_config_that_is_not_agents_clis_is_passed_over(discover, repo, c
     assert not any(problem.severity is Severity.ERROR for problem in found.problems)
 
 
-def test_what_agents_clis_config_lacks_belongs_into_another_file(discover, repo):
+def test_criteria_are_not_read_from_agents_clis_config(discover, repo):
     root = repo(
         {
             "app/agent.py": AGENT,
             "x-dataset.json": DATASET,
-            "eval_config.yaml": "metrics_to_run: [coherence]\ncriteria: {response_match_score: 0.8}\n",
+            "eval_config.yaml": "metrics_to_run: [safety]\ncriteria: {response_match_score: 0.8}\n",
         }
     )
-    (problem,) = (each for each in discover(root).problems if each.code == "asserts-nothing")
-    assert problem.hint.startswith("Add a test_config.json next to the dataset")
-    assert "`criteria` are not read here" in problem.hint
+    (problem,) = (each for each in discover(root).problems if each.code == "unused-key")
+    assert (problem.place.line, "`threshold`" in problem.hint) == (2, True)
+
+
+def test_an_empty_config_asserts_nothing(discover, repo):
+    root = repo(
+        {"app/agent.py": AGENT, "x-dataset.json": DATASET, "eval_config.yaml": "metrics_to_run: []"}
+    )
+    assert "asserts-nothing" in codes(discover(root))
+
+
+def test_a_metrics_file_comes_along(discover, repo):
+    config = "metrics_to_run: [m]\ncustom_metrics: [{name: m, custom_function_file: m.py}]\n"
+    source = "def evaluate(instance): return 1\n"
+    root = repo(
+        {
+            "app/agent.py": AGENT,
+            "eval/datasets/any-name.json": DATASET,
+            "eval/eval_config.yaml": config,
+            "eval/m.py": source,
+        }
+    )
+    (suite,) = discover(root).suites
+    (use,) = (use for use in suite.criteria if not use.informational)
+    assert (use.code, use.options["source"], use.is_compared) == ("eval/m.py", source, True)
 
 
 def test_an_evaluation_set_is_not_served_by_a_dataset_config(discover, repo, evalset):

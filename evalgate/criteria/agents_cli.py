@@ -1,0 +1,172 @@
+"""Metrics of agents-cli that are not code: a prompt of the repository's own, put to a judge, and
+what only Google Cloud's evaluation service measures."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from pydantic import Field
+
+from evalgate.criteria import judged, vertex
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
+from evalgate.criteria.judged import Inquiry, JudgedOptions, VertexOptions
+from evalgate.formats import agents_cli
+from evalgate.formats.agents_cli_config import PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
+from evalgate.judges import prompting
+from evalgate.judges.prompting import Piece
+from evalgate.model import (
+    OPEN,
+    CriterionUse,
+    Grade,
+    Need,
+    NotEvaluated,
+    Reason,
+    Scale,
+    TrialView,
+)
+from evalgate.values import Json
+
+VERSION: Final = "1"
+_FIELD: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
+_SCORES: Final = {
+    **{str(number): True for number in range(101)},
+    **{f"{number / 10:g}": True for number in range(1, 10)},
+}
+
+_RULES: Final = """\
+You grade an AI agent's run by the instructions of its developers, which follow. Where they show a form for the reply,
+keep to the form below instead; their scale counts.
+
+"""
+
+_REPLY: Final = """\
+Reply with one JSON object and nothing else: first the reasons, in a sentence or two, then the score by the
+developers' scale as a word of digits, then the code.
+{"rationale": "...", "verdict": "4", "code": "..."}
+The verdict is a whole number from 0 to 100, or one decimal from 0.1 to 0.9 on a scale up to 1."""
+
+
+class PromptOptions(JudgedOptions):
+    """The prompt, with `{prompt}`, `{response}` and other keys of the case, and the judge."""
+
+    prompt_template: str = "Grade the response from 1 to 5. {prompt} {response}"
+
+
+class ServiceOptions(VertexOptions):
+    """The service's name of the metric, and what it is asked with."""
+
+    metric: str = "general_quality_v1"
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+def build_prompt_metric(
+    options: PromptOptions, use: CriterionUse, services: CriterionServices
+) -> Criterion:
+    """The criterion that puts the repository's prompt to a judge."""
+    rule = partial(grade_prompt, template=options.prompt_template)
+    return judged.with_judge(options, use, services, rule)
+
+
+def grade_prompt(evidence: TrialView, *, ask: Inquiry, template: str) -> Grade:
+    """The mean of the samples' scores of the whole run. A key that the case lacks is no score."""
+    instance = agents_cli.instance_json(evidence)
+    names = list(dict.fromkeys(_FIELD.findall(template)))
+    lacking = [name for name in names if name not in instance]
+    if lacking:
+        message = f"the prompt asks for `{{{lacking[0]}}}`, which the case does not have"
+        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message)
+    question = prompting.build_question(
+        rules=_RULES + _FIELD.sub(r"(see the piece \1)", template),
+        reply=_REPLY,
+        pieces=[Piece(name=name, text=_text(instance[name])) for name in names],
+        task="Which score do the developers' instructions give?",
+        version=VERSION,
+        schema=prompting.label_schema(_SCORES),
+    )
+    parse = partial(prompting.parse_label, labels=_SCORES)
+    sampled_request = replace(judged.sampled(ask, question, parse=parse), exhaustive=True)
+    result = ask.panel.vote(sampled_request)
+    scores = [
+        float(vote.label)
+        for sample in result.samples
+        if (vote := sample.votes.get("")) is not None and vote.passed
+    ]
+    turn = judged.judged_turn(
+        result, sampled_request, turn=1, score=statistics.fmean(scores) if scores else None
+    )
+    turn = replace(turn, findings=tuple(replace(found, turn=None) for found in turn.findings))
+    grade = judged.conclude([turn], nothing=_NOTHING)
+    return judged.at_the_end(grade, turns_before=len(evidence.actual) - 1)
+
+
+_NOTHING: Final = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is nothing to judge")
+
+
+def _text(field: Any) -> str:
+    """A message by its texts, anything else as JSON, as agents-cli fills a prompt."""
+    content = field.get("response", field) if isinstance(field, Mapping) else field
+    parts = content.get("parts") if isinstance(content, Mapping) else None
+    if isinstance(parts, list):
+        return "\n".join(
+            str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part
+        )
+    return field if isinstance(field, str) else prompting.as_json(field)
+
+
+def build_service_metric(
+    options: ServiceOptions, use: CriterionUse, services: CriterionServices
+) -> Criterion:
+    """The criterion of a metric that the service alone has."""
+    rule = partial(grade_by_service, metric=options.metric, parameters=options.parameters)
+    return judged.with_judge(options, use, services, rule)
+
+
+def grade_by_service(evidence: TrialView, *, ask: Inquiry, metric: str, parameters: Json) -> Grade:
+    """The service's score: of the conversation, or of the answer to the last prompt."""
+    if UNMEASURED.match(metric):
+        message = f"evalgate has no `{metric}`: write it as a `custom_function`"
+        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
+    expected = evidence.expected[-1] if evidence.expected else None
+    instance = vertex.conversation(evidence.actual)
+    if not metric.startswith("multi_turn_"):
+        instance = {**vertex.one_turn(evidence.actual[-1], expected), **instance}
+    body = {
+        "instance": instance,
+        "metrics": [
+            {
+                "predefinedMetricSpec": {
+                    "metricSpecName": metric,
+                    **({"metricSpecParameters": parameters} if parameters else {}),
+                }
+            }
+        ],
+    }
+    grade = vertex.grade_turns(ask, [body], metric)
+    return judged.at_the_end(grade, turns_before=len(evidence.actual) - 1)
+
+
+SPECS = (
+    CriterionSpec(
+        name=PROMPT_METRIC,
+        summary="score by a `prompt_template` of an eval_config.yaml",
+        options=PromptOptions,
+        build=build_prompt_metric,
+        scale=OPEN,
+        needs=frozenset({Need.JUDGE}),
+        is_beyond_adk=True,
+    ),
+    CriterionSpec(
+        name=SERVICE_METRIC,
+        summary="metric of Google Cloud's evaluation service that ADK does not have",
+        options=ServiceOptions,
+        build=build_service_metric,
+        scale=Scale(),
+        needs=frozenset({Need.VERTEX}),
+        is_beyond_adk=True,
+    ),
+)

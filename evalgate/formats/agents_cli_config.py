@@ -1,0 +1,283 @@
+"""The eval_config.yaml of agents-cli: which metrics run, and the functions, prompts and built-in
+metrics behind them."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from posixpath import dirname, isabs, join, normpath
+from typing import Any, Final
+
+from evalgate.config import yaml
+from evalgate.errors import Place, Problem
+from evalgate.formats.json_source import Path, Problems, described
+from evalgate.formats.kind import CriteriaReading
+from evalgate.model import OPEN, CriterionUse
+from evalgate.text import plain, words
+from evalgate.values import JsonObject
+
+_LONGEST = 1_000_000  # characters
+_DOTTED = re.compile(r"\s*[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\s*")
+_VERSION = re.compile(r"_v\d+$")
+_BODIES = ("custom_function", "custom_function_file", "prompt_template", "remote_custom_function")
+
+SAME_AS_ADK: Final[Mapping[str, str]] = {
+    "final_response_match": "final_response_match_v2",
+    "safety": "safety_v1",
+    "multi_turn_task_success": "multi_turn_task_success_v1",
+    "multi_turn_trajectory_quality": "multi_turn_trajectory_quality_v1",
+    "multi_turn_tool_use_quality": "multi_turn_tool_use_quality_v1",
+}
+"""Built-in metrics that ADK has as criteria: it asks the same service, or the same question."""
+
+OF_SERVICE: Final = frozenset(
+    (
+        "final_response_quality",
+        "final_response_reference_free",
+        "general_quality",
+        "grounding",
+        "hallucination",
+        "instruction_following",
+        "multi_turn_general_quality",
+        "multi_turn_text_quality",
+        "text_quality",
+        "tool_use_quality",
+    )
+)
+"""Built-in metrics that only Google Cloud's evaluation service has."""
+
+UNMEASURED: Final = re.compile(
+    r"exact_match|bleu|rouge\w*|coherence|fluency|groundedness|fulfillment|verbosity"
+    r"|(summarization|question_answering)_quality|gecko_\w+"
+)
+"""Built-in metrics of older versions, or not of agents, that are not measured here."""
+
+SERVICE_METRIC: Final = "agents_cli_service_metric"
+PROMPT_METRIC: Final = "agents_cli_prompt_metric"
+
+
+def parse_dataset_config(
+    text: str, *, file: str, read: Callable[[str], bytes | Problem] | None = None
+) -> CriteriaReading:
+    """Read an eval_config.yaml (or .json). A metric without a threshold is compared with the base.
+
+    `read`: the content of another file of the repository, for `custom_function_file`."""
+    problems = Problems(text, file=file)
+    value = _load(text, problems)
+    if problems.failed:
+        return CriteriaReading(problems=problems.all())
+    if not isinstance(value, dict):
+        message = f"expected a mapping with `metrics_to_run`, found {described(value)}"
+        problems.error("not-a-config", message, place=Place(file=file, line=1))
+        return CriteriaReading(problems=problems.all())
+    reader = _MetricsReader(problems, file, read)
+    pool = reader.pool(value.get("custom_metrics"))
+    names = reader.names(value.get("metrics_to_run"), pool)
+    uses = [reader.use(name, pool.get(name), path) for name, path in names.items()]
+    for key in ("criteria", "metrics", "thresholds"):
+        if key in value:
+            hint = "write a metric into `custom_metrics`, with its `threshold` beside its `name`"
+            problems.warning("unused-key", f"`{key}` is not read", path=(key,), hint=hint)
+    return CriteriaReading(
+        criteria=tuple(use for use in uses if use is not None),
+        problems=problems.all(),
+        is_compared=True,
+    )
+
+
+def _load(text: str, problems: Problems) -> Any:
+    """The content of the file; None, with a problem, if it cannot be read."""
+    if len(text) > _LONGEST:
+        message = f"the file has {len(text):,} characters"
+        problems.error("file-too-large", message, place=Place(file=problems.file, line=1))
+        return None
+    document = yaml.load(text, file=problems.file)
+    if isinstance(document, Problem):
+        hint = "indent the keys of one metric alike, and a block after `|` deeper than its key"
+        problems.error(document.code, document.message, place=document.place, hint=hint)
+        return None
+    if document.node is not None:
+        locator = yaml.Locator(document.node, file=problems.file)
+        problems.use_places(lambda path: locator(*path))
+    for warning in document.warnings:
+        problems.warning(warning.code, warning.message, place=warning.place, hint=warning.hint)
+    return document.raw
+
+
+class _MetricsReader:
+    """Reads one config; what cannot be understood is a problem with its place."""
+
+    def __init__(
+        self, problems: Problems, file: str, read: Callable[[str], bytes | Problem] | None
+    ) -> None:
+        self._problems = problems
+        self._file = file
+        self._read = read
+
+    def pool(self, raw: Any) -> dict[str, tuple[int, JsonObject]]:
+        """The metrics of `custom_metrics` by name, each with its position."""
+        if raw is not None and not isinstance(raw, list):
+            self._wrong("a list of metrics", raw, ("custom_metrics",))
+        pool: dict[str, tuple[int, JsonObject]] = {}
+        for index, metric in enumerate(raw if isinstance(raw, list) else ()):
+            path: Path = ("custom_metrics", index)
+            name = metric.get("name") if isinstance(metric, dict) else None
+            if not isinstance(metric, dict):
+                self._wrong("an object with a `name`", metric, path)
+            elif not isinstance(name, str) or not name.strip():
+                message = "the metric has no `name`"
+                hint = "write `- name: my_metric`, and the same name in `metrics_to_run`"
+                self._problems.error("missing-key", message, path=path, hint=hint)
+            else:
+                pool[name] = index, metric
+        return pool
+
+    def names(self, raw: Any, pool: Mapping[str, object]) -> dict[str, Path]:
+        """The metrics that run, each with its place. Without a list all custom metrics run."""
+        if raw is not None and not isinstance(raw, list):
+            self._wrong("a list of names", raw, ("metrics_to_run",))
+            return {}
+        names: dict[str, Path] = {}
+        for index, name in enumerate(raw or ()):
+            path: Path = ("metrics_to_run", index)
+            if isinstance(name, str) and name.strip():
+                names.setdefault(name, path)
+            else:
+                self._wrong("the name of a metric", name, path)
+        if not names and pool and not raw:
+            message = "`metrics_to_run` names no metric, so all of `custom_metrics` run"
+            hint = "agents-cli runs none without `--metrics`: list their names in `metrics_to_run`"
+            self._problems.warning("no-metrics-to-run", message, path=(), hint=hint)
+            names = {name: ("custom_metrics", index) for index, name in enumerate(pool)}
+        return names
+
+    def use(
+        self, name: str, entry: tuple[int, JsonObject] | None, path: Path
+    ) -> CriterionUse | None:
+        """The metric as a criterion; None, with a problem, if it cannot be understood."""
+        if entry is None:
+            return self._built_in(name, {}, path, pool_path=None)
+        index, metric = entry
+        path = ("custom_metrics", index)
+        if bodies := [key for key in _BODIES if metric.get(key) is not None]:
+            if len(bodies) > 1:
+                message = (
+                    f"`{name}` has {words.listed(f'`{key}`' for key in bodies)}; one is expected"
+                )
+                self._problems.error("wrong-value", message, path=path, hint="keep one of them")
+                return None
+            body = metric[bodies[0]]
+            if not isinstance(body, str) or not body.strip():
+                self._wrong("a text", body, (*path, bodies[0]))
+                return None
+            if bodies[0] == "prompt_template":
+                options = {"prompt_template": body, **_judge_of(metric)}
+                return self._made(name, metric, path, options=options, metric_name=PROMPT_METRIC)
+            return self._function(name, metric, (*path, bodies[0]), body)
+        return self._built_in(name, metric, path, pool_path=path)
+
+    def _function(
+        self, name: str, metric: JsonObject, path: Path, body: str
+    ) -> CriterionUse | None:
+        options: JsonObject = {"takes": "instance"}
+        code = f"{self._file}:{name}"
+        if path[-1] == "custom_function_file":
+            code = body if isabs(body) else normpath(join(dirname(self._file), body))
+            data = self._read(code) if self._read is not None else b""
+            source = plain.decode(data, file=code)
+            if isinstance(source, Problem):
+                message = f"`{name}`: {code} cannot be read: {source.message}"
+                hint = f"the path is relative to {dirname(self._file) or 'the root'}"
+                self._problems.error("no-metric-file", message, path=path, hint=hint)
+                return None
+            function = metric.get("custom_function_name")
+            options |= {"source": source.removeprefix("\ufeff"), "file": code}
+            options |= {"function": function} if isinstance(function, str) else {}
+        elif _DOTTED.fullmatch(body):
+            return self._made(name, metric, path[:-1], options=options, code=body.strip())
+        else:
+            options |= {"source": body, "file": self._file}
+        source = str(options["source"])
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                compile(source, code, "exec")
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            # newer Python, which the agent may have, understands more
+            message = f"`{name}`: Python cannot compile the function: {error}"
+            hint = "write Python that defines `evaluate(instance)`"
+            self._problems.warning("bad-metric", message, path=path, hint=hint)
+        if not re.search(r"\bevaluate\b", source) and "function" not in options:
+            message = f"`{name}` defines no function `evaluate(instance)`"
+            hint = 'write `def evaluate(instance): return {"score": 1.0}`'
+            self._problems.error("bad-metric", message, path=path, hint=hint)
+            return None
+        return self._made(name, metric, path[:-1], options=options, code=code)
+
+    def _built_in(
+        self, name: str, metric: JsonObject, path: Path, *, pool_path: Path | None
+    ) -> CriterionUse | None:
+        base = _VERSION.sub("", name.lower())
+        if base in SAME_AS_ADK:
+            options = {} if base != "final_response_match" else _judge_of(metric)
+            return self._made(name, metric, path, options=options, metric_name=SAME_AS_ADK[base])
+        if base in OF_SERVICE or UNMEASURED.fullmatch(base):
+            latest = name.lower() if _VERSION.search(name) else f"{base}_v1"
+            options = {"metric": latest}
+            if isinstance(metric.get("metric_spec_parameters"), dict):
+                options["parameters"] = metric["metric_spec_parameters"]
+            return self._made(name, metric, path, options=options, metric_name=SERVICE_METRIC)
+        known = [*SAME_AS_ADK, *OF_SERVICE]
+        message = f"`{name}` is neither in `custom_metrics` nor a metric that can be measured here"
+        if pool_path is not None:
+            message = f"`{name}` has no {words.listed(f'`{key}`' for key in _BODIES[:3])}"
+        hint = words.did_you_mean(
+            base, known, otherwise=f"built-in metrics: {', '.join(sorted(known))}"
+        )
+        self._problems.error("unknown-criterion", message, path=path, hint=hint)
+        return None
+
+    def _made(
+        self,
+        name: str,
+        metric: JsonObject,
+        path: Path,
+        *,
+        options: JsonObject,
+        metric_name: str = "",
+        code: str | None = None,
+    ) -> CriterionUse | None:
+        threshold = metric.get("threshold")
+        if threshold is not None and (
+            isinstance(threshold, bool)
+            or not isinstance(threshold, int | float)
+            or not math.isfinite(threshold)
+        ):
+            self._wrong("a number", threshold, (*path, "threshold"))
+            return None
+        return CriterionUse(
+            name=name,
+            threshold=None if threshold is None else float(threshold),
+            options=options,
+            lower_is_better=metric.get("lower_is_better") is True,
+            informational=metric.get("informational") is True,
+            code=code,
+            metric=metric_name if metric_name != name else "",
+            scale=OPEN,
+            place=self._problems.place_of(path),
+        )
+
+    def _wrong(self, expected: str, raw: Any, path: Path) -> None:
+        message = f"expected {expected}, found {described(raw)}"
+        self._problems.error("wrong-type", message, path=path)
+
+
+def _judge_of(metric: JsonObject) -> JsonObject:
+    """The judge that a metric asks for. The service's default is not ours: one sample then."""
+    samples = metric.get("judge_model_sampling_count")
+    model = metric.get("judge_model")
+    judge: JsonObject = {"num_samples": samples if isinstance(samples, int) and samples > 0 else 1}
+    if isinstance(model, str) and model.strip():
+        judge["judge_model"] = model.rpartition("/")[2]
+    return {"judge_model_options": judge}

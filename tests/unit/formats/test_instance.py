@@ -1,0 +1,63 @@
+"""What a metric of agents-cli is handed."""
+
+from __future__ import annotations
+
+from evalgate.errors import Place
+from evalgate.formats import agents_cli
+from evalgate.formats.json_source import Problems
+from evalgate.model import Content, Event, Invocation, Text, ToolCall, TrialView
+
+
+def said(*parts, role="model"):
+    return Content(role=role, parts=parts)
+
+
+def case_of(**fields):
+    problems = Problems("", file="d.json")
+    case = agents_cli.read_case(fields, path=(), place=Place(file="d.json"), problems=problems)
+    assert case is not None
+    return case, problems.all()
+
+
+PROMPT = {"role": "user", "parts": [{"text": "hi"}]}
+
+
+def test_the_instance_has_the_case_as_written_and_the_run():
+    case, _ = case_of(eval_case_id="a", prompt=PROMPT, topic="t", reference={"response": PROMPT})
+    call = Event(author="bot", content=said(ToolCall(name="find", args={})))
+    turn = Invocation(
+        user_content=said(Text(text="hi"), role="user"),
+        final_response=said(Text(text="ho")),
+        events=(call,),
+    )
+    instance = agents_cli.instance_json(TrialView(case=case, actual=(turn,), expected=None))
+    answer = {"role": "model", "parts": [{"text": "ho"}]}
+    assert instance["prompt"] == PROMPT
+    assert instance["response"] == answer
+    assert (instance["eval_case_id"], instance["topic"]) == ("a", "t")
+    assert instance["reference"] == {"response": PROMPT}
+    (events,) = [turn["events"] for turn in instance["agent_data"]["turns"]]
+    assert [event["author"] for event in events] == ["bot", "bot"]  # not the lone prompt
+    assert events[-1]["content"] == answer
+
+
+def test_without_a_text_there_is_no_response():
+    case, _ = case_of(eval_case_id="a", prompt=PROMPT)
+    call = Event(author="bot", content=said(ToolCall(name="find", args={})))
+    turn = Invocation(user_content=said(Text(text="hi"), role="user"), events=(call,))
+    view = TrialView(case=case, actual=(turn,), expected=None)
+    assert not agents_cli.has_response(view)
+    assert "response" not in agents_cli.instance_json(view)
+
+
+def test_expected_tool_use_is_expected_and_handed_over():
+    calls = [{"tool_name": "a"}, {"name": "b", "args": {"x": 1}}, "c"]
+    case, problems = case_of(id=7, prompt=PROMPT, expected_tool_use=calls)
+    (turn,) = case.conversation
+    (event,) = turn.events
+    assert event.content.parts == (
+        ToolCall(name="a"),
+        ToolCall(name="b", args={"x": 1}),
+        ToolCall(name="c"),
+    )
+    assert (case.case_id, case.extras["expected_tool_use"], problems) == ("7", calls, ())
