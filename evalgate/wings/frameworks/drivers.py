@@ -80,4 +80,66 @@ class SmolagentsDriver(PythonDriver):
     options = CallOptions
 
 
-DRIVERS = (LangGraphDriver(), PydanticAIDriver(), OpenAIAgentsDriver(), SmolagentsDriver())
+class StrandsDriver(PythonDriver):
+    """Agents of Strands."""
+
+    name = "strands"
+    host = str(HOSTS / "strands")
+    framework = "strands"
+    modules = frozenset({"strands"})
+    makers = frozenset({"Agent"})
+    options = CallOptions
+
+
+class LlamaIndexDriver(PythonDriver):
+    """Agents and agent workflows of LlamaIndex."""
+
+    name = "llama-index"
+    host = str(HOSTS / "llama_index")
+    framework = "llama_index.core"
+    modules = frozenset({"llama_index"})
+    makers = frozenset({"FunctionAgent", "ReActAgent", "CodeActAgent", "AgentWorkflow"})
+    options = CallOptions
+
+
+class AutoGenDriver(PythonDriver):
+    """Agents and teams of AutoGen's AgentChat."""
+
+    name = "autogen"
+    host = str(HOSTS / "autogen")
+    framework = "autogen_agentchat"
+    modules = frozenset({"autogen_agentchat"})
+    makers = frozenset(
+        {
+            "AssistantAgent",
+            "RoundRobinGroupChat",
+            "SelectorGroupChat",
+            "Swarm",
+            "MagenticOneGroupChat",
+            "GraphFlow",
+        }
+    )
+    options = CallOptions
+
+
+class AgentFrameworkDriver(PythonDriver):
+    """Agents of the Microsoft Agent Framework."""
+
+    name = "agent-framework"
+    host = str(HOSTS / "agent_framework")
+    framework = "agent_framework"
+    modules = frozenset({"agent_framework"})
+    makers = frozenset({"Agent", "ChatAgent", "create_agent", "as_agent"})
+    options = CallOptions
+
+
+DRIVERS = (
+    LangGraphDriver(),
+    PydanticAIDriver(),
+    OpenAIAgentsDriver(),
+    SmolagentsDriver(),
+    StrandsDriver(),
+    LlamaIndexDriver(),
+    AutoGenDriver(),
+    AgentFrameworkDriver(),
+)

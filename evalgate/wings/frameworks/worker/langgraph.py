@@ -105,9 +105,7 @@ class Session(FrameworkSession):
                 and number not in self._seen
             ):
                 call = calls[number]
-                self.tool_begins(call["name"], call["args"], number, late=True)
-                if self.asked is None:
-                    self.tool_ends(number, call["name"], {"error": _text(message)})
+                self.refuse(call["name"], call["args"], number, _text(message))
 
 
 def _is_message(value: Any) -> bool:
