@@ -66,6 +66,6 @@ def make(name="desk"):
 agent = make()
 team = RoundRobinGroupChat(
     [make("first"), make("second")],
-    termination_condition=MaxMessageTermination(3),
+    termination_condition=MaxMessageTermination(2),
 )
 not_an_agent = 3

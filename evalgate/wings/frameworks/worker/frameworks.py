@@ -13,6 +13,7 @@ import platform
 import re
 import sys
 import threading
+import typing
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -406,6 +407,10 @@ class FrameworkHost(server.Host, ABC):
         """The agent's model."""
         return description.models(self._found)
 
+    def context_class(self, agent: Any) -> Any:  # noqa: ARG002 - frameworks that have one look at it
+        """The class of what an agent's tools are given; None if it names none."""
+        return None
+
     def take(self, agent: Any) -> None:  # noqa: ARG002 - frameworks that reset their agents look at it
         """The agent is one object for all conversations."""
         if self.alone:
@@ -434,6 +439,8 @@ class FrameworkHost(server.Host, ABC):
             if not self.is_agent(agent):
                 call = self.options.get("call")
                 raise TypeError(f"{call} gave a {type(agent).__name__}, no agent of {self.package}")
+        if context is None:
+            context = build_context(self.context_class(agent), start.get("state") or {})
         return self.session(agent, self.options, start, session_tools, context)
 
 
@@ -456,3 +463,25 @@ async def make_object(maker: Any, state: Message) -> Any:
     ]
     result = await asyncio.to_thread(maker, *([state] if needed else []))
     return await result if inspect.isawaitable(result) else result
+
+
+def build_context(kind: Any, state: Message) -> Any:
+    """An object of the class that tools are given, made of the session's state; None if a dict will
+    do. Raises TypeError if the state lacks something."""
+    if not inspect.isclass(kind) or kind.__module__ == "builtins" or typing.is_typeddict(kind):
+        return None
+    parameters = inspect.signature(kind).parameters.values()
+    needed = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.name not in state
+    ]
+    if needed:
+        raise TypeError(
+            f"the agent's tools are given a {kind.__name__}, which needs {', '.join(needed)}: name the object, or a "
+            "function that makes it, with `context: module:name` beside `call`, or set them in the case's session state"
+        )
+    names = [parameter.name for parameter in parameters]
+    return kind(**{name: state[name] for name in names if name in state})

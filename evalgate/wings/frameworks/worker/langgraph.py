@@ -293,6 +293,10 @@ class Host(frameworks.FrameworkHost):
 
         return isinstance(candidate, (Pregel, StateGraph))
 
+    def context_class(self, agent: Any) -> Any:
+        """The `context_schema`."""
+        return getattr(agent, "context_schema", None)
+
     def prepare(self) -> None:
         """See FrameworkHost."""
         tell_of_tools()

@@ -187,6 +187,10 @@ class Host(frameworks.FrameworkHost):
 
         return isinstance(candidate, Agent)
 
+    def context_class(self, agent: Any) -> Any:
+        """`Context` of an agent that is made by `Agent[Context](...)`."""
+        return next(iter(getattr(getattr(agent, "__orig_class__", None), "__args__", ())), None)
+
     def prepare(self) -> None:
         """See FrameworkHost."""
         tell_of_tools()

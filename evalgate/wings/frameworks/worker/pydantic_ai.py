@@ -151,6 +151,10 @@ class Host(frameworks.FrameworkHost):
 
         return isinstance(candidate, AbstractAgent)
 
+    def context_class(self, agent: Any) -> Any:
+        """The `deps_type`."""
+        return getattr(agent, "deps_type", None)
+
     def prepare(self) -> None:
         """See FrameworkHost."""
         ask_before_tools()
