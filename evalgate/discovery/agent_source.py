@@ -504,7 +504,9 @@ def _made_in(
         helpers = _helpers(module, made)
         roots = [name for name in made if name not in helpers and "guardrail" not in name.lower()]
         roots = roots or [
-            statement.name for statement in module.body if _is_factory(statement, driver.makers)
+            statement.name
+            for statement in module.body
+            if _is_factory(statement, driver.makers) or _is_marked(statement, driver.makers)
         ]
         for name in roots:
             yield AgentUse(driver=driver.name, options={"call": f"{dotted}:{name}", **path})
@@ -536,6 +538,13 @@ def _is_factory(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.F
     )
 
 
+def _is_marked(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.ClassDef]:
+    """True for a class with a maker as its decorator, as CrewAI's `@CrewBase`."""
+    return isinstance(statement, ast.ClassDef) and any(
+        _name(decorator) in makers for decorator in statement.decorator_list
+    )
+
+
 def _helpers(module: ast.Module, made: Mapping[str, ast.expr]) -> set[str]:
     """The agents that other agents of the module name, or their tools and guards ask."""
     inner = {
@@ -545,6 +554,13 @@ def _helpers(module: ast.Module, made: Mapping[str, ast.expr]) -> set[str]:
         if isinstance(leaf, ast.Name) and leaf.id != name
     }
     for statement in module.body:
+        match statement:
+            case ast.Assign(targets=[ast.Attribute(attr="handoffs")], value=value):
+                inner |= {leaf.id for leaf in ast.walk(value) if isinstance(leaf, ast.Name)}
+            case ast.Assign(value=ast.Call(func=func, keywords=keywords)) if _name(func) == "Task":
+                inner |= {_name(keyword.value) for keyword in keywords if keyword.arg == "agent"}
+            case _:
+                pass
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             marks = [
                 leaf

@@ -133,6 +133,36 @@ class AgentFrameworkDriver(PythonDriver):
     options = CallOptions
 
 
+class CrewAIOptions(CallOptions):
+    """The same, and which input of a crew takes the user's text."""
+
+    input: str | None = Field(
+        default=None, description="Input of the crew's tasks that takes the user's text."
+    )
+
+
+class CrewAIDriver(PythonDriver):
+    """Crews and agents of CrewAI."""
+
+    name = "crewai"
+    host = str(HOSTS / "crewai")
+    framework = "crewai"
+    modules = frozenset({"crewai"})
+    makers = frozenset({"Crew", "CrewBase", "Agent"})
+    options = CrewAIOptions
+
+
+class SemanticKernelDriver(PythonDriver):
+    """Agents of Semantic Kernel."""
+
+    name = "semantic-kernel"
+    host = str(HOSTS / "semantic_kernel")
+    framework = "semantic_kernel"
+    modules = frozenset({"semantic_kernel"})
+    makers = frozenset({"ChatCompletionAgent", "OpenAIResponsesAgent", "AzureResponsesAgent"})
+    options = CallOptions
+
+
 DRIVERS = (
     LangGraphDriver(),
     PydanticAIDriver(),
@@ -142,4 +172,6 @@ DRIVERS = (
     LlamaIndexDriver(),
     AutoGenDriver(),
     AgentFrameworkDriver(),
+    CrewAIDriver(),
+    SemanticKernelDriver(),
 )

@@ -584,9 +584,11 @@ def test_a_test_file_that_is_empty_or_cut_off_is_an_error(discover, repo, evalse
         "evals/a.test.json": text,
     })  # fmt: skip
     found = discover(root)
-    assert [(each.code, each.severity) for each in found.problems if each.place.file.endswith("a.test.json")] == [
-        (code, Severity.ERROR)
-    ]
+    assert [
+        (each.code, each.severity)
+        for each in found.problems
+        if each.place.file.endswith("a.test.json")
+    ] == [(code, Severity.ERROR)]
 
 
 # --- agents-cli datasets --------------------------------------------------------------------------

@@ -80,6 +80,20 @@ async def ask_clerk(text: str):
 async def chat(text: str):
     return await desk.run(text)
 """
+TRIAGE = """
+from agents import Agent
+faq = Agent[Ctx](name="faq")
+triage = Agent[Ctx](name="triage", handoffs=[])
+triage.handoffs = [faq]
+faq.handoffs.append(triage)
+"""
+CREW = """
+from crewai import Agent, Crew, Task
+writer = Agent(role="x")
+order = Task(agent=writer)
+crew = Crew(tasks=[order])
+"""
+MARKED = "from crewai.project import CrewBase\n@CrewBase\nclass Desk:\n    pass"
 MAIN = "from strands import Agent\nfrom .clerk import clerk\ndesk = Agent(tools=[clerk.as_tool()])"
 CLERK = "from strands import Agent\nclerk = Agent()"
 
@@ -91,6 +105,9 @@ CLERK = "from strands import Agent\nclerk = Agent()"
         ({"bot.py": GUARDED}, ["openai-agents bot:desk"]),
         ({"bot.py": DELEGATING}, ["pydantic-ai bot:desk"]),
         ({"team/clerk.py": CLERK, "team/main.py": MAIN}, ["strands team.main:desk"]),
+        ({"bot.py": TRIAGE}, ["openai-agents bot:triage"]),
+        ({"bot.py": CREW}, ["crewai bot:crew"]),
+        ({"bot.py": MARKED}, ["crewai bot:Desk"]),
         # not those of examples, if there are others
         ({"examples/bot.py": CLERK, "desk.py": CLERK}, ["strands desk:clerk"]),
         ({"examples/bot.py": CLERK}, ["strands examples.bot:clerk"]),

@@ -309,6 +309,34 @@ def _intercepted(real: Any, name: str, around: Around) -> Any:
     return method
 
 
+def intercept_here(kind: Any, name: str, around: Callable[..., Any]) -> None:
+    """The same for a plain method, in a thread that may wait."""
+    for subclass in classes_below(kind):
+        real = vars(subclass).get(name)
+        if real is not None and not hasattr(real, "intercepts"):
+            setattr(subclass, name, _intercepted_here(real, name, around))
+
+
+def _intercepted_here(real: Any, name: str, around: Callable[..., Any]) -> Any:
+    signature = inspect.signature(real)
+
+    @wraps(real)
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        session = CURRENT.get()
+        key = (id(self), name)
+        if session is None or key in _INSIDE.get():
+            return real(self, *args, **options)
+        token = _INSIDE.set(_INSIDE.get() | {key})
+        try:
+            arguments = signature.bind(self, *args, **options).arguments
+            return around(session, self, lambda: real(self, *args, **options), arguments)
+        finally:
+            _INSIDE.reset(token)
+
+    method.intercepts = True  # type: ignore[attr-defined]  # marks it
+    return method
+
+
 def named_arguments(text: Any) -> Message:
     """A model's arguments of a call: a dict, or JSON of one."""
     try:
