@@ -39,7 +39,8 @@ $(BIN)/uv:
 .venv-frameworks/.ready: tests/requirements/frameworks.txt | $(BIN)/uv
 environments: $(ENVIRONMENTS)
 .venv-cxas/.ready: tests/requirements/cxas.txt | $(BIN)/uv # 800 MB, for the one test that speaks with it
-.venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready .venv-cxas/.ready:
+.venv-frameworks-large/.ready: tests/requirements/frameworks-large.txt | $(BIN)/uv # 1.1 GB: CrewAI, Semantic Kernel
+.venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready .venv-frameworks-large/.ready .venv-cxas/.ready:
 	@echo "setting up $(@D) (minutes, the first time) ..."
 	@test -x $(@D)/bin/python || $(UV) venv --quiet --python $(BIN)/python $(@D)
 	@$(UV) pip install --quiet --python $(@D)/bin/python --requirements $<
@@ -115,6 +116,7 @@ lock: $(BIN)/uv ## pin what the image and the parity tests hold
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/adk.txt tests/requirements/adk.in
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/adk-old.txt tests/requirements/adk-old.in
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/frameworks.txt tests/requirements/frameworks.in
+	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/frameworks-large.txt tests/requirements/frameworks-large.in
 
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist

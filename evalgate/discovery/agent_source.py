@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from evalgate import agents
 from evalgate.discovery import dotenv
@@ -238,10 +238,7 @@ class _ModuleReader:
 
     def source(self) -> ModuleSource:
         """All of it."""
-        pairs = (pair for statement in self._module.body for pair in _pairs(statement))
-        self._constants = {
-            name: text for name, value in pairs if name and (text := _text(value)) is not None
-        }
+        self._constants = constants_of(self._module)
         for node in ast.walk(self._module):  # first: they give names to what is looked for
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self._import(node)
@@ -361,6 +358,12 @@ class _ModuleReader:
         return ".".join([self._aliases.get(_name(node), _name(node)), *reversed(parts)])
 
 
+def constants_of(module: ast.Module) -> dict[str, str]:
+    """The names that a module's own level sets to texts."""
+    pairs = (pair for statement in module.body for pair in _pairs(statement))
+    return {name: text for name, value in pairs if name and (text := _text(value)) is not None}
+
+
 _READING = frozenset(
     {"os.getenv", *(f"{_ENVIRON}.{method}" for method in ("get", "pop", "setdefault"))}
 )
@@ -447,12 +450,18 @@ def _model_name(text: str) -> str:
 
 
 _TESTS = ("test_", "conftest")
+ASIDE = frozenset({"example", "examples", "sample", "samples", "demo", "demos", "test", "tests"})
+"""Folders whose agents are seldom the one that a repository is about."""
 
 
 def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
-    """The agents that modules of these files make, tests left out, by their driver and the options
-    that name them."""
+    """The agents that modules of these files make, by their driver and the options that name them.
+
+    Left out: tests; agents that another one calls or that guard it; those of examples, if there
+    are others."""
     names = {name for driver in agents.DRIVERS.values() for name in driver.modules}
+    uses: dict[str, list[AgentUse]] = {}
+    parts: set[str] = set()
     for file in files:
         name = PurePosixPath(file).name
         if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
@@ -460,32 +469,152 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
         text = read(file) or ""
         module = parse(text) if any(name in text for name in names) else None
         if module is not None:
-            yield from _made_in(module, file)
+            source = _ModuleReader(module).source()
+            uses[file] = list(_made_in(module, source, _importable(file, source, read)))
+            parts |= _agents_of_others(module, uses[file])
+    main = [file for file in uses if uses[file] and not is_aside(file)]
+    yield from (
+        use
+        for file in main or uses
+        for use in uses[file]
+        if not any(f".{use.options['call']}".endswith(f".{part}") for part in parts)
+    )
 
 
-def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:
-    imported = {
-        name.partition(".")[0]
-        for level, name in _ModuleReader(module).source().imports
-        if not level
-    }
+def is_aside(place: str) -> bool:
+    """True if a file, a folder or a module lies among examples or tests."""
+    return not ASIDE.isdisjoint(re.split(r"[/.:]", place.lower()))
+
+
+def _made_in(
+    module: ast.Module, source: ModuleSource, place: tuple[str, str]
+) -> Iterator[AgentUse]:
+    imported = {name.partition(".")[0] for level, name in source.imports if not level}
+    folder, dotted = place
+    path = {} if folder == "." else {"path": folder}
     for driver in agents.DRIVERS.values():
-        for statement in () if imported.isdisjoint(driver.modules) else module.body:
-            for name, value in _pairs(statement):
-                if name and isinstance(value, ast.Call) and _name(value.func) in driver.makers:
-                    path, dotted = _importable(file)
-                    options = {
-                        "call": f"{dotted}:{name}",
-                        **({} if path == "." else {"path": path}),
-                    }
-                    yield AgentUse(driver=driver.name, options=options)
+        if imported.isdisjoint(driver.modules):
+            continue
+        made = {
+            name: value
+            for statement in module.body
+            for name, value in _pairs(statement)
+            if name and _makes(value, driver.makers)
+        }
+        helpers = _helpers(module, made)
+        roots = [name for name in made if name not in helpers and "guardrail" not in name.lower()]
+        roots = roots or [
+            statement.name
+            for statement in module.body
+            if _is_factory(statement, driver.makers) or _is_marked(statement, driver.makers)
+        ]
+        for name in roots:
+            yield AgentUse(driver=driver.name, options={"call": f"{dotted}:{name}", **path})
 
 
-def _importable(file: str) -> tuple[str, str]:
-    """The folder to import a module from, and its name there: the root or `src`, unless a folder is
-    no identifier."""
-    parts = file.removesuffix(".py").removesuffix("/__init__").split("/")
-    folder, parts = ("src", parts[1:]) if parts[0] == "src" and len(parts) > 1 else (".", parts)
-    if all(part.isidentifier() for part in parts):
-        return folder, ".".join(parts)
-    return str(PurePosixPath(file).parent), PurePosixPath(file).stem
+def _makes(value: ast.expr | None, makers: Collection[str]) -> bool:
+    """True if an expression calls a maker, also as `Agent[Context](...)`."""
+    called = value.func if isinstance(value, ast.Call) else None
+    return _name(called.value if isinstance(called, ast.Subscript) else called) in makers
+
+
+def _is_factory(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.FunctionDef]:
+    """True for a function without required parameters that returns what a maker makes."""
+    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    given = statement.args
+    needed = len(given.posonlyargs) + len(given.args) - len(given.defaults)
+    needed += sum(default is None for default in given.kw_defaults)
+    made = {
+        name
+        for inner in ast.walk(statement)
+        for name, value in _pairs(inner)
+        if _makes(value, makers)
+    }
+    answers = [inner.value for inner in ast.walk(statement) if isinstance(inner, ast.Return)]
+    return not needed and any(
+        _makes(answer, makers) or (isinstance(answer, ast.Name) and answer.id in made)
+        for answer in answers
+    )
+
+
+def _is_marked(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.ClassDef]:
+    """True for a class with a maker as its decorator, as CrewAI's `@CrewBase`."""
+    return isinstance(statement, ast.ClassDef) and any(
+        _name(decorator) in makers for decorator in statement.decorator_list
+    )
+
+
+def _helpers(module: ast.Module, made: Mapping[str, ast.expr]) -> set[str]:
+    """The agents that other agents of the module name, or their tools and guards ask."""
+    inner = {
+        leaf.id
+        for name, value in made.items()
+        for leaf in ast.walk(value)
+        if isinstance(leaf, ast.Name) and leaf.id != name
+    }
+    for statement in module.body:
+        match statement:
+            case ast.Assign(targets=[ast.Attribute(attr="handoffs")], value=value):
+                inner |= {leaf.id for leaf in ast.walk(value) if isinstance(leaf, ast.Name)}
+            case ast.Assign(value=ast.Call(func=func, keywords=keywords)) if _name(func) == "Task":
+                inner |= {_name(keyword.value) for keyword in keywords if keyword.arg == "agent"}
+            case _:
+                pass
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            marks = [
+                leaf
+                for decorator in statement.decorator_list
+                for leaf in ast.walk(decorator)
+                if isinstance(leaf, ast.Name | ast.Attribute)
+            ]
+            if any(
+                _name(mark) in made or re.search("tool|guardrail", _name(mark)) for mark in marks
+            ):
+                asked = {leaf.id for leaf in ast.walk(statement) if isinstance(leaf, ast.Name)}
+                inner |= asked - {_name(mark) for mark in marks}
+    return inner & made.keys()
+
+
+def _agents_of_others(module: ast.Module, uses: Iterable[AgentUse]) -> set[str]:
+    """What agents of a module are given that it imports: `module:name` of each."""
+    own = {str(use.options["call"]).partition(":")[2] for use in uses}
+    given = {
+        leaf.id
+        for statement in module.body
+        for name, value in _pairs(statement)
+        if name in own
+        for leaf in ast.walk(value)
+        if isinstance(leaf, ast.Name)
+    }
+    return {
+        f"{statement.module.rpartition('.')[2]}:{alias.name}"
+        for statement in module.body
+        if isinstance(statement, ast.ImportFrom) and statement.module
+        for alias in statement.names
+        if (alias.asname or alias.name) in given
+    }
+
+
+def _importable(file: str, source: ModuleSource, read: ReadText) -> tuple[str, str]:
+    """The folder to import a module from, and its name there: the root or `src`, or the deepest
+    folder that is no identifier; a module that imports its neighbors by their bare names is
+    imported as they are."""
+    path = PurePosixPath(file.removesuffix("/__init__.py").removesuffix(".py"))
+    here = path.parent
+    bare = {name.partition(".")[0] for level, name in source.imports if not level}
+    if any(read(str(here / f"{name}.py")) is not None for name in bare - {path.name}) and (
+        read(str(here / "__init__.py")) is None
+    ):
+        return str(here), path.name
+    parts = path.parts
+    start = max(
+        (at + 1 for at, part in enumerate(parts[:-1]) if not part.isidentifier()),
+        default=int(parts[0] == "src" and len(parts) > 1),
+    )
+    is_package = any(level for level, _ in source.imports) or (
+        read(str(here / "__init__.py")) is not None
+    )
+    if start and parts[0] != "src" and not is_package:
+        return str(here), path.name
+    return "/".join(parts[:start]) or ".", ".".join(parts[start:])

@@ -63,7 +63,7 @@ def offers_agent(source: str) -> bool:
     `app`.
 
     Source that this Python cannot parse is judged by its words."""
-    if not any(name in source for name in (*ENTRY_NAMES, "google.adk", "import app")):
+    if not any(name in source for name in (*ENTRY_NAMES, "google.adk", "import app", "as agent")):
         return False
     module = agent_source.parse(source)
     if module is None:
@@ -78,7 +78,13 @@ def offers_agent(source: str) -> bool:
     is_app = "app" in names and (
         "google.adk" in source or any("app" in imported for imported in from_agent)
     )
-    return is_app or not names.isdisjoint(ENTRY_NAMES)
+    is_alias = any(
+        isinstance(statement, ast.ImportFrom)
+        and statement.level
+        and any(alias.asname == "agent" for alias in statement.names)
+        for statement in module.body
+    )  # `from . import weather as agent`: ADK takes the attribute
+    return is_app or is_alias or not names.isdisjoint(ENTRY_NAMES)
 
 
 def defines_agent(source: str) -> bool:
@@ -253,8 +259,10 @@ def _find_nearest(key: str, *, folders: AgentFolders) -> AgentFolder | Ambiguous
 
 
 def evaluated_modules(source: str) -> Iterator[str]:
-    """The agents' modules that a test gives to ADK's `AgentEvaluator` as plain text."""
+    """The agents' modules that a test gives to ADK's `AgentEvaluator` as plain text, or by the name
+    of one."""
     module = agent_source.parse(source) if "AgentEvaluator" in source else None
+    constants = {} if module is None else agent_source.constants_of(module)
     for node in () if module is None else ast.walk(module):
         match node:
             case ast.Call(
@@ -265,11 +273,14 @@ def evaluated_modules(source: str) -> Iterator[str]:
                 arguments = [
                     keyword.value for keyword in keywords if keyword.arg == "agent_module"
                 ] or args[:1]
-                yield from (
-                    argument.value
-                    for argument in arguments
-                    if isinstance(argument, ast.Constant) and type(argument.value) is str
-                )
+                for argument in arguments:
+                    match argument:
+                        case ast.Constant(value=str(name)):
+                            yield name
+                        case ast.Name(id=name) if name in constants:
+                            yield constants[name]
+                        case _:
+                            pass
 
 
 def _closest_folders(module: str, candidates: Sequence[str]) -> list[str]:
@@ -292,24 +303,39 @@ def _closest_folders(module: str, candidates: Sequence[str]) -> list[str]:
 
 
 def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolder | None:
-    """Up from the file: the one candidate that the tests of a folder name, as people run
-    `AgentEvaluator` by pytest."""
-    for above in _ancestors(key):
-        tests_by_folder = {
-            folder: path
-            for path in tree.other_python
-            if (path.rpartition("/")[0] or ".") == above
+    """The one candidate that the tests name, as people run `AgentEvaluator` by pytest: those of the
+    nearest folder above the file, else all of them."""
+    tests = tree.other_python
+    folders = [
+        [path for path in tests if (path.rpartition("/")[0] or ".") == above]
+        for above in _ancestors(key)
+    ]
+    for paths in (*folders, tests):
+        tests_by_agent = {
+            agent: path
+            for path in paths
             for module in evaluated_modules(tree.read_source(path))
-            for folder in _closest_folders(module, candidates)
+            for agent in _named_agents(module, candidates, tree)
         }
-        if tests_by_folder:
-            folder, path = next(iter(tests_by_folder.items()))
+        if tests_by_agent:
+            agent, path = next(iter(tests_by_agent.items()))
             return (
-                AgentFolder(folder=folder, found_by=f"AgentEvaluator in {path}")
-                if len(tests_by_folder) == 1
+                AgentFolder(folder=agent, found_by=f"AgentEvaluator in {path}")
+                if len(tests_by_agent) == 1
                 else None
             )
     return None
+
+
+def _named_agents(module: str, candidates: Sequence[str], tree: Tree) -> list[str]:
+    """The folders that a module leads to, or the one file that makes its agent."""
+    end = f"/{module.replace('.', '/')}.py"
+    files = [
+        path
+        for path in tree.other_python
+        if f"/{path}".endswith(end) and defines_agent(tree.read_source(path))
+    ]
+    return files if len(files) == 1 else _closest_folders(module, candidates)
 
 
 def _ancestors(key: str) -> Iterator[str]:
@@ -411,7 +437,8 @@ def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> I
         return
     if agent is None:
         return
-    aside = _examples_of(agent.folder, key) if agent.is_doubtful else ""
+    is_named = agent.found_by.startswith("AgentEvaluator")
+    aside = "" if is_named else _examples_of(agent.folder, key)
     if aside:
         message = f"using the agent in `{agent.folder}` ({agent.found_by}), which lies in {aside}/ and may not be meant"
         yield errors.warning(
@@ -423,15 +450,15 @@ def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> I
         yield errors.note("app-name-unmatched", message, Place(file=key))
 
 
-ASIDE = frozenset({"example", "examples", "sample", "samples", "demo", "demos", "test", "tests"})
-"""Folders whose agents are seldom the one that a repository is about."""
-
-
 def _examples_of(folder: str, key: str) -> str:
     """The folder of examples or tests that an agent lies in and the evaluation file does not; ""
     for none."""
     parts = folder.split("/")
-    above = ("/".join(parts[: at + 1]) for at, name in enumerate(parts) if name.lower() in ASIDE)
+    above = (
+        "/".join(parts[: at + 1])
+        for at, name in enumerate(parts)
+        if name.lower() in agent_source.ASIDE
+    )
     return next((ancestor for ancestor in above if not key.startswith(f"{ancestor}/")), "")
 
 

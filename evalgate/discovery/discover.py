@@ -249,6 +249,7 @@ def _unheeded(
     )
     yield from hints.ignored_configs(tree, suites)
     yield from hints.misnamed_configs(tree, (*suites, *unread))
+    yield from hints.passed_over_configs(tree, (*suites, *unread)) if is_whole else ()
     yield from hints.misnamed_files(tree, run=run, exclude=rules.exclude) if is_whole else ()
     rows = formats.FORMATS.values()
     of_rows = (file for row in rows for file in row.left_out(tree, exclude=rules.exclude))

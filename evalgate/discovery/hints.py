@@ -225,6 +225,19 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
         )
 
 
+def passed_over_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
+    """A note of the eval_config files that no suite's criteria come from."""
+    used = {suite.criteria_source.file for suite in suites}
+    names = sorted(path for path in tree.config_files - used if "eval_config." in path)
+    if idle := [path for path in names[:MOST_READ] if _holds(tree, path, b"criteria", b"metric")]:
+        yield errors.note(
+            "config-unused",
+            f"no evaluation file takes its criteria from {words.listed(f'`{path}`' for path in idle)}",
+            Place(file=idle[0]),
+            "Put it beside the evaluation files, or name it as `config` of a rule under `suites` in evalgate.yml.",
+        )
+
+
 def holds_cases(tree: Tree, path: str) -> bool:
     """True if the file has a key that only such sets have."""
     return _holds(tree, path, b"eval_cases", b"evalCases", b"expected_tool_use")

@@ -197,6 +197,7 @@ class Tree:
         for folder in also:
             self._walk("" if folder == "." else f"{folder}/", IgnoreRules(), names)
         ignored.update(self._in_ignored_folders())
+        evaluation_files.update(path for path in self.other_json if holds_set(root, path))
         patterns = tuple(exclude)
         left_out = {path for path in evaluation_files if places.matches(path, patterns)}
         self.evaluation_files = tuple(sorted(evaluation_files - left_out))
@@ -365,6 +366,16 @@ def read_head(root: Path, path: str, *, size: int) -> bytes:
             return file.read(size)
     except (OSError, RuntimeError, ValueError):
         return b""
+
+
+_SET = (re.compile(rb'"eval_set_id"\s*:'), re.compile(rb'"eval_cases"\s*:\s*\['))
+_SET_HEAD_BYTES = 4096
+
+
+def holds_set(root: Path, path: str) -> bool:
+    """True if a file of any name begins as ADK writes evaluation sets."""
+    head = read_head(root, path, size=_SET_HEAD_BYTES)
+    return all(mark.search(head) for mark in _SET)
 
 
 def folder_names(root: Path, folder: str) -> frozenset[str]:

@@ -312,7 +312,8 @@ def render_rules(
             else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
         )
         chosen_uses.append(first_use)
-        undecided += keys if len(texts) != 1 else []
+        is_aside = any(agent_source.is_aside(str(option)) for option in first_use.options.values())
+        undecided += keys if len(texts) != 1 or is_aside else []
         suite_lines = [f"      - {json.dumps(key)}" for key in keys]
         lines += (
             ["  - suites:", *suite_lines]

@@ -80,12 +80,16 @@ def _module_name(place: str, root: str) -> tuple[str, str]:
     while (
         parent != root
         and parent.startswith(root + os.sep)
+        and os.path.basename(parent).isidentifier()
         and os.path.isfile(os.path.join(parent, "__init__.py"))
     ):
         parts.insert(0, os.path.basename(parent))
         parent = os.path.dirname(parent)
     name = ".".join(parts)
-    if parts[0] in sys.stdlib_module_names or not name.replace(".", "_").isidentifier():
+    if (
+        _is_taken(parts[0], os.path.join(parent, parts[0]))
+        or not name.replace(".", "_").isidentifier()
+    ):
         return os.path.dirname(place), "agent"
     return parent, name
 
@@ -101,8 +105,26 @@ def _other_names(place: str, root: str, name: str) -> tuple[str, ...]:
         for alias in dict.fromkeys(names)
         if alias != name
         and alias.replace(".", "_").isidentifier()
-        and alias.partition(".")[0] not in sys.stdlib_module_names
+        and not _is_taken(alias.partition(".")[0], place)
     )
+
+
+def _is_taken(name: str, place: str) -> bool:
+    """True if a top name is of the standard library, or of an installed package that is not a copy
+    of the folder at `place`: the agent's framework may need it."""
+    if name in sys.stdlib_module_names:
+        return True
+    spec = _installed(name)
+    if spec is None or spec.origin is None or not os.path.isdir(place):
+        return False
+    home = os.path.dirname(spec.origin)
+    files = [file for file in os.listdir(place) if file.endswith((".py", ".yaml"))]
+    return not all(os.path.isfile(os.path.join(home, file)) for file in files)
+
+
+def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
+    folders = [entry for entry in sys.path if "-packages" in entry]
+    return importlib.machinery.PathFinder.find_spec(name, folders)
 
 
 def add_folders(roots: tuple[str, ...]) -> None:
@@ -152,6 +174,9 @@ def import_home(home: Home) -> ModuleType:
     add_folders(home.roots)
     finder = HomeFinder(home)
     sys.meta_path.insert(0, finder)
+    name = os.path.basename(home.own_folder)
+    if _is_taken(name, home.own_folder):
+        sys.meta_path.insert(0, InstalledFinder(name))
     sys.meta_path.append(AgentFinder(finder))
     return importlib.import_module(home.name)
 
@@ -193,6 +218,22 @@ class HomeFinder(importlib.abc.MetaPathFinder):
         if name not in sys.modules and importlib.util.find_spec(name) is None:
             return None
         return importlib.machinery.ModuleSpec(alias, RenamedModule(name))
+
+
+class InstalledFinder(importlib.abc.MetaPathFinder):
+    """Finds the installed package that the agent's folder is called like."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Any = None,  # noqa: ARG002 - the interface's signature
+        target: Any = None,  # noqa: ARG002 - the interface's signature
+    ) -> importlib.machinery.ModuleSpec | None:
+        """See importlib.abc.MetaPathFinder."""
+        return _installed(fullname) if fullname == self.name else None
 
 
 class AgentFinder(importlib.abc.MetaPathFinder):

@@ -36,13 +36,48 @@ from smolagents import ToolCallingAgent, tool
 
 desk = ToolCallingAgent(tools=[*map(tool, script.TOOLS)], model=test_model.Scripted(), max_steps=4)
 """
+STRANDS = """
+from strands import Agent, tool
+
+desk = Agent(model=test_model.Scripted(), tools=[*map(tool, script.TOOLS)], retry_strategy=None)
+"""
+LLAMA_INDEX = """
+from llama_index.core.agent.workflow import FunctionAgent
+
+desk: FunctionAgent = FunctionAgent(llm=test_model.Scripted(), tools=[*script.TOOLS])
+"""
+AUTOGEN = """
+from autogen_agentchat.agents import AssistantAgent
+
+desk = AssistantAgent(
+    "desk", test_model.Scripted(), tools=[*script.TOOLS], max_tool_iterations=4
+)
+"""
+AGENT_FRAMEWORK = """
+from agent_framework import Agent
+
+desk = Agent(client=test_model.Scripted(), tools=[*script.TOOLS])
+"""
 BOTS = {
     "langgraph": ("graphs.py", LANGGRAPH),
     "pydantic-ai": ("pydantics.py", PYDANTIC_AI),
     "openai-agents": ("openais.py", OPENAI_AGENTS),
     "smolagents": ("smols.py", SMOLAGENTS),
+    "strands": ("strandeds.py", STRANDS),
+    "llama-index": ("llamas.py", LLAMA_INDEX),
+    "autogen": ("autogens.py", AUTOGEN),
+    "agent-framework": ("microsofts.py", AGENT_FRAMEWORK),
 }
 """The module with the scripted model, and the agent."""
+
+PACKAGES = {
+    "pydantic-ai": "pydantic-ai-slim",
+    "strands": "strands-agents",
+    "llama-index": "llama-index-core",
+    "autogen": "autogen-agentchat",
+    "agent-framework": "agent-framework-core",
+}
+"""Of drivers that are called otherwise."""
 
 ASKED = {
     "works": [
@@ -124,7 +159,7 @@ def test_a_framework_that_is_not_installed(stranger: Repository, driver: str) ->
     stranger.call("init", "--action", "acme/evalgate/gate@v1")
     code, said = stranger.call("doctor", "--python", sys.executable)
     assert code == 3, said
-    package = "pydantic-ai-slim" if driver == "pydantic-ai" else driver
+    package = PACKAGES.get(driver, driver)
     assert (
         f"  error  start        {package} is not installed for {sys.executable}: add `{package}>="
         in said

@@ -80,4 +80,98 @@ class SmolagentsDriver(PythonDriver):
     options = CallOptions
 
 
-DRIVERS = (LangGraphDriver(), PydanticAIDriver(), OpenAIAgentsDriver(), SmolagentsDriver())
+class StrandsDriver(PythonDriver):
+    """Agents of Strands."""
+
+    name = "strands"
+    host = str(HOSTS / "strands")
+    framework = "strands"
+    modules = frozenset({"strands"})
+    makers = frozenset({"Agent"})
+    options = CallOptions
+
+
+class LlamaIndexDriver(PythonDriver):
+    """Agents and agent workflows of LlamaIndex."""
+
+    name = "llama-index"
+    host = str(HOSTS / "llama_index")
+    framework = "llama_index.core"
+    modules = frozenset({"llama_index"})
+    makers = frozenset({"FunctionAgent", "ReActAgent", "CodeActAgent", "AgentWorkflow"})
+    options = CallOptions
+
+
+class AutoGenDriver(PythonDriver):
+    """Agents and teams of AutoGen's AgentChat."""
+
+    name = "autogen"
+    host = str(HOSTS / "autogen")
+    framework = "autogen_agentchat"
+    modules = frozenset({"autogen_agentchat"})
+    makers = frozenset(
+        {
+            "AssistantAgent",
+            "RoundRobinGroupChat",
+            "SelectorGroupChat",
+            "Swarm",
+            "MagenticOneGroupChat",
+            "GraphFlow",
+        }
+    )
+    options = CallOptions
+
+
+class AgentFrameworkDriver(PythonDriver):
+    """Agents of the Microsoft Agent Framework."""
+
+    name = "agent-framework"
+    host = str(HOSTS / "agent_framework")
+    framework = "agent_framework"
+    modules = frozenset({"agent_framework"})
+    makers = frozenset({"Agent", "ChatAgent", "create_agent", "as_agent"})
+    options = CallOptions
+
+
+class CrewAIOptions(CallOptions):
+    """The same, and which input of a crew takes the user's text."""
+
+    input: str | None = Field(
+        default=None, description="Input of the crew's tasks that takes the user's text."
+    )
+
+
+class CrewAIDriver(PythonDriver):
+    """Crews and agents of CrewAI."""
+
+    name = "crewai"
+    host = str(HOSTS / "crewai")
+    framework = "crewai"
+    modules = frozenset({"crewai"})
+    makers = frozenset({"Crew", "CrewBase", "Agent"})
+    options = CrewAIOptions
+
+
+class SemanticKernelDriver(PythonDriver):
+    """Agents of Semantic Kernel."""
+
+    name = "semantic-kernel"
+    host = str(HOSTS / "semantic_kernel")
+    framework = "semantic_kernel"
+    modules = frozenset({"semantic_kernel"})
+    makers = frozenset({"ChatCompletionAgent", "OpenAIResponsesAgent", "AzureResponsesAgent"})
+    options = CallOptions
+
+
+DRIVERS = (
+    LangGraphDriver(),
+    PydanticAIDriver(),
+    OpenAIAgentsDriver(),
+    SmolagentsDriver(),
+    StrandsDriver(),
+    LlamaIndexDriver(),
+    AutoGenDriver(),
+    AgentFrameworkDriver(),
+    CrewAIDriver(),
+    SemanticKernelDriver(),
+)

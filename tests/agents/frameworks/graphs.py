@@ -1,9 +1,11 @@
 """Agents of LangGraph and LangChain."""
 
+from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
 import script
 from langchain.agents import create_agent
+from langchain.tools import ToolRuntime
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -53,6 +55,20 @@ def moved(city: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Comman
 
 PROMPT = "Follow the script."
 agent = create_agent(Scripted(), [*map(tool, script.TOOLS), moved], system_prompt=PROMPT)
+
+
+@dataclass
+class Desk:
+    user: str
+
+
+@tool
+def whose(runtime: ToolRuntime[Desk]) -> str:
+    """The user's name."""
+    return runtime.context.user
+
+
+typed = create_agent(Scripted(), [whose], context_schema=Desk)
 
 
 def make():

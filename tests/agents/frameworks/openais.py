@@ -1,6 +1,7 @@
 """Agents of the OpenAI Agents SDK."""
 
 import json
+from dataclasses import dataclass
 
 import script
 from agents import Agent, Model, ModelResponse, RunContextWrapper, Usage, function_tool
@@ -68,6 +69,20 @@ agent = Agent(
     tools=[*map(function_tool, script.TOOLS), remember, severe, approved],
     handoffs=[clerk],
 )
+
+
+@dataclass
+class Desk:
+    user: str
+
+
+@function_tool
+def whose(ctx: RunContextWrapper[Desk]) -> str:
+    """The user's name."""
+    return ctx.context.user
+
+
+typed = Agent[Desk](name="typed", model=Scripted(), tools=[whose])
 
 
 def make():

@@ -1,5 +1,7 @@
 """Agents of Pydantic AI."""
 
+from dataclasses import dataclass, field
+
 import script
 from pydantic import BaseModel
 from pydantic_ai import Agent, RunContext
@@ -34,6 +36,21 @@ def remember(ctx: RunContext[dict], word: str) -> str:
     """Keeps a word."""
     ctx.deps.setdefault("words", []).append(word)
     return f"kept {len(ctx.deps['words'])}"
+
+
+@dataclass
+class Desk:
+    user: str
+    words: list = field(default_factory=list)
+
+
+typed = Agent(model, deps_type=Desk)
+
+
+@typed.tool
+def whose(ctx: RunContext[Desk]) -> str:
+    """The user's name."""
+    return ctx.deps.user
 
 
 class City(BaseModel):

@@ -51,6 +51,10 @@ def frameworks() -> Iterator[Zygote]:
         "pydantic_ai",
         "agents",
         "smolagents",
+        "strands",
+        "llama_index.core.agent.workflow",
+        "autogen_agentchat.teams",
+        "agent_framework",
     )
     yield zygote
     zygote.close()

@@ -31,7 +31,14 @@ KINDS = {
     "pydantic_ai": "pydantics",
     "openai_agents": "openais",
     "smolagents": "smols",
+    "strands": "strandeds",
+    "llama_index": "llamas",
+    "autogen": "autogens",
+    "agent_framework": "microsofts",
 }
+TELLING = ("smolagents", "strands", "llama_index", "autogen", "agent_framework")
+"""Frameworks that tell their models what a tool raised."""
+
 ALL = pytest.mark.parametrize("kind", KINDS)
 OSLO = 'call weather {"city": "Oslo"}'
 GRAPH = {"input": "messages", "output": "messages"}
@@ -130,6 +137,7 @@ def test_an_agent_that_a_function_makes(workers: Start, kind: str) -> None:
         ("openai_agents", ['call approved {"what": "x"}'], "raised", "an approval of approved"),
         # more steps than the agent may take
         ("smolagents", [OSLO, OSLO, OSLO, OSLO, OSLO], "raised", "no final answer within 4 steps"),
+        ("agent_framework", ['call approved {"what": "x"}'], "raised", "an approval of 'approved'"),
     ],
 )
 def test_what_goes_wrong_is_the_agents_failure(
@@ -151,11 +159,15 @@ def test_what_goes_wrong_is_the_agents_failure(
             'call broken {"what": "no paper"}',
             "An error occurred while running the tool",
         ),
-        ("smolagents", 'call broken {"what": "no paper"}', "no paper"),
+        *((kind, 'call broken {"what": "no paper"}', "no paper") for kind in TELLING),
         # tools that are not there
         ("langgraph", 'call nothing {"a": 1}', "nothing is not a valid tool"),
         ("pydantic_ai", 'call nothing {"a": 1}', "Unknown tool name"),
         ("smolagents", 'call nothing {"a": 1}', "no such tool"),
+        ("strands", 'call nothing {"a": 1}', "Unknown tool"),
+        ("llama_index", 'call nothing {"a": 1}', "Tool nothing not found"),
+        ("autogen", 'call nothing {"a": 1}', "not found in any workbench"),
+        ("agent_framework", 'call nothing {"a": 1}', "not found"),
     ],
 )
 def test_a_call_that_the_model_hears_went_wrong_is_told(
@@ -184,6 +196,40 @@ def test_the_state_is_what_tools_get_and_leave(workers: Start, kind: str) -> Non
         events, _ = worker.turn("s", 'call remember {"word": "tide"}', "say kept")
         assert responses(events) == [{"result": "kept 2"}]
         assert worker.end("s")["state"] == {"words": ["first", "tide"]}
+
+
+@pytest.mark.parametrize("kind", ["langgraph", "pydantic_ai", "openai_agents"])
+def test_what_tools_are_given_is_made_of_the_state_or_asked_for(workers: Start, kind: str) -> None:
+    worker = workers(kind, "typed")
+    worker.start("s", state={"user": "ada", "other": 1})
+    events, ended = worker.turn("s", "call whose {}", "say done")
+    assert responses(events) == [{"result": "ada"}], ended
+    worker.end("s")
+    _, ended = worker.ask("say hello")
+    assert "are given a Desk, which needs user" in ended["message"]
+    assert "`context: module:name`" in ended["message"]
+
+
+@pytest.mark.parametrize("kind", ["strands", "llama_index"])
+def test_the_state_is_the_agents_own(workers: Start, kind: str) -> None:
+    worker = workers(kind)
+    for _ in range(2):  # no conversation sees another's
+        worker.start("s", state={"user": "ada"})
+        events, _ = worker.turn("s", 'call remember {"word": "tide"}', "say kept")
+        assert responses(events) == [{"result": "kept 1"}]
+        assert worker.end("s")["state"] == {"user": "ada", "words": ["tide"]}
+
+
+def test_a_team_answers_with_its_last_message(workers: Start) -> None:
+    events, _ = workers("autogen", "team").ask("say hello")
+    assert [event["content"]["parts"] for event in events if event["final"]] == [
+        [{"text": "hello"}]
+    ]
+    events, _ = workers("llama_index", "team").ask(
+        'call handoff {"to_agent": "clerk", "reason": "x"}', "say over"
+    )
+    assert calls(events) == [("handoff", {"to_agent": "clerk", "reason": "x"})]
+    assert events[-1]["author"] == "clerk"
 
 
 def test_the_state_of_agents_that_write_code(workers: Start) -> None:
@@ -334,7 +380,7 @@ def test_a_tool_is_asked_about_and_does_not_run(
     worker.begin_turn("u", f"{OSLO}\nsay handled")
     answered(worker, "u", error={"type": "ValueError", "message": "the backend is down"})
     events, ended = worker.end_turn("u")
-    if kind in ("openai_agents", "smolagents"):  # they tell their models
+    if kind not in ("langgraph", "pydantic_ai"):  # they tell their models
         assert texts(events)[-1] == "handled"
     else:
         assert "the backend is down" in ended["message"]
@@ -368,7 +414,10 @@ BLOCKING = {
         kind.replace("_", "-"): {"call": f"{module}:agent", "path": "frameworks"}
         for kind, module in KINDS.items()
     },
-    "smolagents": {"call": "smols:make", "path": "frameworks"},
+    **{
+        name: {"call": f"{KINDS[name]}:make", "path": "frameworks"}
+        for name in ("smolagents", "strands", "autogen")
+    },
     "adk": {"path": "adk_full"},
 }
 

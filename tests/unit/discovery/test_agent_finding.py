@@ -161,12 +161,22 @@ def evaluates(given):
         # the agent's own module, and a module of another name
         ({"eval/test_eval.py": evaluates('"new.agent", HERE')}, "new"),
         ({"eval/test_eval.py": evaluates('"newer", HERE')}, None),
-        # both, none in plain text, none at all, no Python, elsewhere
+        # both, none in plain text, none at all, no Python
         ({"eval/test_eval.py": evaluates('"new", HERE') + evaluates('"old", HERE')}, None),
         ({"eval/test_eval.py": evaluates("AGENT, HERE")}, None),
         ({"eval/test_eval.py": evaluates("")}, None),
         ({"eval/test_eval.py": 'AgentEvaluator.evaluate("new"'}, None),
-        ({"docs/test_eval.py": evaluates('"new", HERE')}, None),
+        # elsewhere, if there are no nearer ones
+        ({"docs/test_eval.py": evaluates('"new", HERE')}, "new"),
+        # by a name, and a file that is no agent.py
+        ({"eval/test_eval.py": 'AGENT = "new"\n' + evaluates("agent_module=AGENT")}, "new"),
+        (
+            {
+                "eval/test_eval.py": evaluates('"pkg.desk", HERE'),
+                "src/pkg/desk.py": AGENT,
+            },
+            "src/pkg/desk.py",
+        ),
     ],
 )
 def test_of_several_agents_the_one_that_the_tests_evaluate(tmp_path, tests, expected):
@@ -225,6 +235,8 @@ def test_what_the_tests_evaluate_comes_before_the_only_agent(tmp_path, files, ex
         ("examples/bot/agent.py", "examples/evals/a.test.json", []),
         ("examples/bot/agent.py", "examples/bot/a.test.json", []),
         ("bot/agent.py", "tests/a.test.json", []),
+        # though a case names it
+        ("tests/bot/agent.py", "evals/a.test.json", ["agent-aside"]),
     ],
 )
 def test_an_agent_of_examples_or_tests_is_not_taken_in_silence(tmp_path, agent, key, codes):
@@ -236,3 +248,17 @@ def test_an_agent_of_examples_or_tests_is_not_taken_in_silence(tmp_path, agent, 
     assert chosen[key].options["path"] == agent.removesuffix("/agent.py")
     assert [problem.code for problem in problems] == codes
     assert all("agents:" in problem.hint for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("source", "holds"),
+    [
+        ("from . import weather as agent", True),
+        ("from .weather import bot as agent", True),
+        ("from weather import bot as agent", False),
+        ("root_agent: Agent[Ctx] = Agent()", True),
+    ],
+)
+def test_names_that_adk_takes(source, holds):
+    index = AgentFolders(files={"bot": frozenset({"__init__.py"})}, read=lambda _: source)
+    assert index.holds_agent("bot") is holds

@@ -550,6 +550,47 @@ def test_criteria_where_people_keep_them(discover, repo, evalset, files, file, t
     )
 
 
+def test_an_eval_config_that_no_file_uses_is_named(discover, repo, evalset):
+    root = repo({
+        "bot/agent.py": AGENT, "evals/x.evalset.json": evalset("x", "one: hi -> ho"),
+        "evals/test_config.json": {"criteria": {"response_match_score": 0.5}},
+        "evals/eval_config.yaml": "criteria:\n  response_match_score: 0.9\n",
+    })  # fmt: skip
+    (problem,) = [each for each in discover(root).problems if each.code == "config-unused"]
+    assert "`evals/eval_config.yaml`" in problem.message
+
+
+@pytest.mark.parametrize("name", ["goldens.json", "d.eval_set.json", "desk/cases-v2.json"])
+def test_a_set_of_any_name_is_taken(discover, repo, evalset, name):
+    root = repo({
+        "bot/agent.py": AGENT,
+        f"evals/{name}": evalset("x", "one: hi -> ho"),
+        "evals/results.json": {"eval_set_id": "x", "eval_case_results": []},
+        "evals/hidden.json": evalset("y", "one: hi -> ho"),
+        ".gitignore": "hidden.json\n",
+    })  # fmt: skip
+    assert [suite.key for suite in discover(root).suites] == [f"evals/{name}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("", "file-empty"), (" \n", "file-empty"), ("{", "json-truncated"), ("[", "json-truncated"),
+     ('{"eval_set_id": "x", "eval_cases": [{"eval_id"', "json-truncated"),
+     ('[{"query": "hi", "ref', "json-truncated")],
+)  # fmt: skip
+def test_a_test_file_that_is_empty_or_cut_off_is_an_error(discover, repo, evalset, text, code):
+    root = repo({
+        "bot/agent.py": AGENT, "evals/x.evalset.json": evalset("x", "one: hi -> ho"),
+        "evals/a.test.json": text,
+    })  # fmt: skip
+    found = discover(root)
+    assert [
+        (each.code, each.severity)
+        for each in found.problems
+        if each.place.file.endswith("a.test.json")
+    ] == [(code, Severity.ERROR)]
+
+
 # --- agents-cli datasets --------------------------------------------------------------------------
 
 DATASET = {

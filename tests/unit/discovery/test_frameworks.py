@@ -29,6 +29,24 @@ from evalgate.discovery import agent_source
         ("bot.py", "from .agents import Agent\ndesk = Agent()", ""),  # the repository's own module
         # not at its own level
         ("bot.py", "from langgraph import x\ndef make():\n    graph = g.compile()", ""),
+        # given a type, an annotation
+        (
+            "bot.py",
+            "from agents import Agent\ndesk = Agent[Ctx](name='x')",
+            "openai-agents bot:desk",
+        ),
+        (
+            "bot.py",
+            "from agents import Agent\ndesk: Agent[Ctx] = Agent(name='x')",
+            "openai-agents bot:desk",
+        ),
+        # made by a function, which needs nothing
+        (
+            "bot.py",
+            "from strands import Agent\ndef make():\n    desk = Agent()\n    return desk",
+            "strands bot:make",
+        ),
+        ("bot.py", "from strands import Agent\ndef make(key):\n    return Agent(key)", ""),
         ("tests/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
         ("test_bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
         ("bot.js", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
@@ -39,3 +57,73 @@ def test_agents_are_found(file: str, source: str, found: str) -> None:
     agents = agent_source.find_frameworks([file], {file: source}.get)
     shown = [" ".join([each.driver, *each.options.values()]) for each in agents]
     assert shown == ([found] if found else [])
+
+
+GUARDED = """
+from agents import Agent, input_guardrail
+check = Agent(name="Guardrail check")
+@input_guardrail
+async def guard(ctx, agent, text):
+    return await Runner.run(check, text)
+clerk = Agent(name="clerk")
+guardrail_agent = Agent(name="x")
+desk = Agent(name="desk", handoffs=[clerk], input_guardrails=[guard])
+"""
+DELEGATING = """
+from pydantic_ai import Agent
+clerk = Agent("m")
+desk = Agent("m")
+@desk.tool_plain
+async def ask_clerk(text: str):
+    return await clerk.run(text)
+@app.post("/chat")
+async def chat(text: str):
+    return await desk.run(text)
+"""
+TRIAGE = """
+from agents import Agent
+faq = Agent[Ctx](name="faq")
+triage = Agent[Ctx](name="triage", handoffs=[])
+triage.handoffs = [faq]
+faq.handoffs.append(triage)
+"""
+CREW = """
+from crewai import Agent, Crew, Task
+writer = Agent(role="x")
+order = Task(agent=writer)
+crew = Crew(tasks=[order])
+"""
+MARKED = "from crewai.project import CrewBase\n@CrewBase\nclass Desk:\n    pass"
+MAIN = "from strands import Agent\nfrom .clerk import clerk\ndesk = Agent(tools=[clerk.as_tool()])"
+CLERK = "from strands import Agent\nclerk = Agent()"
+
+
+@pytest.mark.parametrize(
+    ("sources", "found"),
+    [
+        # not the helpers of another
+        ({"bot.py": GUARDED}, ["openai-agents bot:desk"]),
+        ({"bot.py": DELEGATING}, ["pydantic-ai bot:desk"]),
+        ({"team/clerk.py": CLERK, "team/main.py": MAIN}, ["strands team.main:desk"]),
+        ({"bot.py": TRIAGE}, ["openai-agents bot:triage"]),
+        ({"bot.py": CREW}, ["crewai bot:crew"]),
+        ({"bot.py": MARKED}, ["crewai bot:Desk"]),
+        # not those of examples, if there are others
+        ({"examples/bot.py": CLERK, "desk.py": CLERK}, ["strands desk:clerk"]),
+        ({"examples/bot.py": CLERK}, ["strands examples.bot:clerk"]),
+        # a package in a folder that is no identifier
+        (
+            {"my-bot/app/__init__.py": "", "my-bot/app/bot.py": CLERK},
+            ["strands app.bot:clerk my-bot"],
+        ),
+        ({"my-bot/app/bot.py": MAIN}, ["strands app.bot:desk my-bot"]),
+        # neighbors that are imported by their bare names
+        (
+            {"backend/bot.py": f"import tools\n{CLERK}", "backend/tools.py": ""},
+            ["strands bot:clerk backend"],
+        ),
+    ],
+)
+def test_the_agent_that_a_repository_is_about(sources: dict[str, str], found: list[str]) -> None:
+    agents = agent_source.find_frameworks(sources, sources.get)
+    assert [" ".join([use.driver, *use.options.values()]) for use in agents] == found

@@ -18,9 +18,14 @@ TREE = [
     "loose/inner/__init__.py",
     "email/__init__.py",
     "not-a-name/agent.py",
+    "top-name/__init__.py",
+    "top-name/pkg/__init__.py",
+    "top-name/pkg/bot.py",
+    "pluggy/__init__.py",
+    "pluggy/agent.py",
     "single.py",
     "outer/single.py",
-    "yaml/root_agent.yaml",
+    "made_of_yaml/root_agent.yaml",
 ]
 
 
@@ -35,6 +40,10 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("path", "name", "top", "aliases"),
     [
+        # a package in a folder that is no identifier
+        ("top-name/pkg/bot.py", "pkg.bot", "top-name", {"bot", "agent"}),
+        # called like an installed package, which stays what it is
+        ("pluggy", "agent", "", set()),
         # a folder with and without __init__.py
         ("pkg", "pkg", "", {"agent"}),
         ("plain", "plain", "", {"agent"}),
@@ -42,7 +51,7 @@ def root(tmp_path: Path) -> Path:
         # its files mean the folder
         ("pkg/agent.py", "pkg", "", {"agent"}),
         ("pkg/__init__.py", "pkg", "", {"agent"}),
-        ("yaml/root_agent.yaml", "yaml", "", {"agent"}),
+        ("made_of_yaml/root_agent.yaml", "made_of_yaml", "", {"agent"}),
         # a package in a package is imported from the outermost one
         ("outer/inner", "outer.inner", "", {"inner", "agent"}),
         ("outer.inner", "outer.inner", "", {"inner", "agent"}),

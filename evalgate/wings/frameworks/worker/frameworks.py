@@ -13,12 +13,14 @@ import platform
 import re
 import sys
 import threading
+import typing
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from typing import Any, ClassVar
 
 from evalgate.worker import description, errors, modules, pipe, python, server, tools
@@ -189,6 +191,33 @@ class FrameworkSession(ABC):
             outcome["response"] = result
             return result
 
+    async def run_tool_as(
+        self,
+        name: str,
+        args: Any,
+        real: Callable[[], Awaitable[Any]],
+        *,
+        read: Callable[[Any], Any],
+        make: Callable[[Any], Any],
+        number: str = "",
+    ) -> Any:
+        """Run a tool whose framework wraps answers: `read` unwraps one, `make` wraps one that a
+        rule or a cassette gives."""
+        answers: list[Any] = []
+
+        async def run() -> Any:
+            answers.append(await real())
+            return read(answers[0])
+
+        answer = await self.run_tool(name, args, run, number=number)
+        return answers[0] if answers else make(answer)
+
+    def refuse(self, name: str, args: Any, number: str, error: str) -> None:
+        """A call of a tool that is not there, as its model learns afterwards."""
+        number = self.tool_begins(name, args, number, late=True)
+        if self.asked is None:
+            self.tool_ends(number, name, {"error": error})
+
     def _answered(self, answer: str) -> None:
         pending_answer = self._held
         self._held = {}
@@ -233,6 +262,90 @@ CURRENT: ContextVar[FrameworkSession | None] = ContextVar("evalgate_session", de
 """The conversation that the running task works for."""
 
 
+_INSIDE: ContextVar[frozenset[tuple[int, str]]] = ContextVar("evalgate_inside", default=frozenset())
+
+Around = Callable[[FrameworkSession, Any, Callable[[], Any], Message], Awaitable[Any]]
+"""What runs in place of a method: the conversation, the object, the method, its arguments."""
+
+
+def classes_below(kind: Any) -> Iterator[Any]:
+    """A class and all that are made of it."""
+    yield kind
+    for subclass in kind.__subclasses__():
+        yield from classes_below(subclass)
+
+
+def intercept(kind: Any, name: str, around: Around) -> None:
+    """From now on, run `around` in place of an async method of a class and of those below it.
+
+    A method that calls its super's is met once; one that streams its answer is not."""
+    for subclass in classes_below(kind):
+        real = vars(subclass).get(name)
+        if real is not None and not hasattr(real, "intercepts"):
+            setattr(subclass, name, _intercepted(real, name, around))
+
+
+def _intercepted(real: Any, name: str, around: Around) -> Any:
+    signature = inspect.signature(real)
+
+    @wraps(real)
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        session = CURRENT.get()
+        key = (id(self), name)
+        if session is None or key in _INSIDE.get() or options.get("stream"):
+            return real(self, *args, **options)
+        arguments = signature.bind(self, *args, **options).arguments
+
+        async def run() -> Any:
+            token = _INSIDE.set(_INSIDE.get() | {key})
+            try:
+                return await around(session, self, lambda: real(self, *args, **options), arguments)
+            finally:
+                _INSIDE.reset(token)
+
+        return run()
+
+    method.intercepts = True  # type: ignore[attr-defined]  # marks it
+    return method
+
+
+def intercept_here(kind: Any, name: str, around: Callable[..., Any]) -> None:
+    """The same for a plain method, in a thread that may wait."""
+    for subclass in classes_below(kind):
+        real = vars(subclass).get(name)
+        if real is not None and not hasattr(real, "intercepts"):
+            setattr(subclass, name, _intercepted_here(real, name, around))
+
+
+def _intercepted_here(real: Any, name: str, around: Callable[..., Any]) -> Any:
+    signature = inspect.signature(real)
+
+    @wraps(real)
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        session = CURRENT.get()
+        key = (id(self), name)
+        if session is None or key in _INSIDE.get():
+            return real(self, *args, **options)
+        token = _INSIDE.set(_INSIDE.get() | {key})
+        try:
+            arguments = signature.bind(self, *args, **options).arguments
+            return around(session, self, lambda: real(self, *args, **options), arguments)
+        finally:
+            _INSIDE.reset(token)
+
+    method.intercepts = True  # type: ignore[attr-defined]  # marks it
+    return method
+
+
+def named_arguments(text: Any) -> Message:
+    """A model's arguments of a call: a dict, or JSON of one."""
+    try:
+        arguments = json.loads(text or "{}") if isinstance(text, str) else text
+    except ValueError:
+        arguments = text
+    return dict(arguments) if isinstance(arguments, Mapping) else {"input": arguments}
+
+
 def answer_text(answer: Any) -> str:
     """What an agent answers, as text: an object as its JSON."""
     if answer is None or isinstance(answer, str):
@@ -269,6 +382,8 @@ class FrameworkHost(server.Host, ABC):
     low: ClassVar[str]
     high: ClassVar[str]
     session: ClassVar[type[FrameworkSession]]
+    alone: ClassVar[bool] = False
+    """An agent that is one object for all holds one conversation at a time."""
 
     def __init__(self) -> None:
         self.options: Message = {}
@@ -320,8 +435,14 @@ class FrameworkHost(server.Host, ABC):
         """The agent's model."""
         return description.models(self._found)
 
-    def take(self, agent: Any) -> None:
+    def context_class(self, agent: Any) -> Any:  # noqa: ARG002 - frameworks that have one look at it
+        """The class of what an agent's tools are given; None if it names none."""
+        return None
+
+    def take(self, agent: Any) -> None:  # noqa: ARG002 - frameworks that reset their agents look at it
         """The agent is one object for all conversations."""
+        if self.alone:
+            self.sessions = 1
 
     def _version(self) -> str:
         specifier = f"{self.package}>={self.low},<{self.high}"
@@ -346,6 +467,8 @@ class FrameworkHost(server.Host, ABC):
             if not self.is_agent(agent):
                 call = self.options.get("call")
                 raise TypeError(f"{call} gave a {type(agent).__name__}, no agent of {self.package}")
+        if context is None:
+            context = build_context(self.context_class(agent), start.get("state") or {})
         return self.session(agent, self.options, start, session_tools, context)
 
 
@@ -368,3 +491,25 @@ async def make_object(maker: Any, state: Message) -> Any:
     ]
     result = await asyncio.to_thread(maker, *([state] if needed else []))
     return await result if inspect.isawaitable(result) else result
+
+
+def build_context(kind: Any, state: Message) -> Any:
+    """An object of the class that tools are given, made of the session's state; None if a dict will
+    do. Raises TypeError if the state lacks something."""
+    if not inspect.isclass(kind) or kind.__module__ == "builtins" or typing.is_typeddict(kind):
+        return None
+    parameters = inspect.signature(kind).parameters.values()
+    needed = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.name not in state
+    ]
+    if needed:
+        raise TypeError(
+            f"the agent's tools are given a {kind.__name__}, which needs {', '.join(needed)}: name the object, or a "
+            "function that makes it, with `context: module:name` beside `call`, or set them in the case's session state"
+        )
+    names = [parameter.name for parameter in parameters]
+    return kind(**{name: state[name] for name in names if name in state})

@@ -105,9 +105,7 @@ class Session(FrameworkSession):
                 and number not in self._seen
             ):
                 call = calls[number]
-                self.tool_begins(call["name"], call["args"], number, late=True)
-                if self.asked is None:
-                    self.tool_ends(number, call["name"], {"error": _text(message)})
+                self.refuse(call["name"], call["args"], number, _text(message))
 
 
 def _is_message(value: Any) -> bool:
@@ -294,6 +292,10 @@ class Host(frameworks.FrameworkHost):
         from langgraph.pregel import Pregel
 
         return isinstance(candidate, (Pregel, StateGraph))
+
+    def context_class(self, agent: Any) -> Any:
+        """The `context_schema`."""
+        return getattr(agent, "context_schema", None)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

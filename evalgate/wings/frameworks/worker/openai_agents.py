@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from . import frameworks
-from .frameworks import FrameworkSession, Message
+from .frameworks import FrameworkSession
 
 LOCAL = frozenset({"ComputerTool", "LocalShellTool", "ShellTool", "ApplyPatchTool", "CustomTool"})
 """Classes of tools that run here and that are no functions."""
@@ -84,7 +83,10 @@ def _hooks(session: Session) -> Any:
             model = (
                 agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
             )
-            calls = [{"name": call.name, "args": _arguments(call.arguments)} for call in self.calls]
+            calls = [
+                {"name": call.name, "args": frameworks.named_arguments(call.arguments)}
+                for call in self.calls
+            ]
             session.record_answer(
                 "model", "\n".join(texts), counts, model=model, calls=calls, author=agent.name
             )
@@ -96,17 +98,11 @@ def _hooks(session: Session) -> Any:
                 self.calls[0] if self.calls else None,
             )
             if call is not None:
-                session.tool_begins(call.name, _arguments(call.arguments), call.call_id)
+                session.tool_begins(
+                    call.name, frameworks.named_arguments(call.arguments), call.call_id
+                )
 
     return Hooks()
-
-
-def _arguments(text: str) -> Message:
-    try:
-        arguments = json.loads(text or "{}")
-    except ValueError:
-        arguments = text
-    return arguments if isinstance(arguments, dict) else {"input": arguments}
 
 
 # --- tools ---
@@ -149,7 +145,7 @@ def _guard(tool: Any) -> None:
         try:
             return await session.run_tool(
                 tool.name,
-                _arguments(arguments),
+                frameworks.named_arguments(arguments),
                 lambda: real(ctx, arguments),
                 number=number,
                 kind=kind,
@@ -190,6 +186,10 @@ class Host(frameworks.FrameworkHost):
         from agents import Agent
 
         return isinstance(candidate, Agent)
+
+    def context_class(self, agent: Any) -> Any:
+        """`Context` of an agent that is made by `Agent[Context](...)`."""
+        return next(iter(getattr(getattr(agent, "__orig_class__", None), "__args__", ())), None)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

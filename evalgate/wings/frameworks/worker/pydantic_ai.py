@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
@@ -105,16 +104,10 @@ def ask_before_tools() -> None:
     first."""
     from pydantic_ai.toolsets import AbstractToolset
 
-    for kind in _below(AbstractToolset):
+    for kind in frameworks.classes_below(AbstractToolset):
         real = vars(kind).get("call_tool")
         if real is not None and not hasattr(real, "asks"):
             kind.call_tool = _wrap_call_tool(real)
-
-
-def _below(kind: Any) -> Iterator[Any]:
-    for subclass in kind.__subclasses__():
-        yield subclass
-        yield from _below(subclass)
 
 
 def _wrap_call_tool(real: Any) -> Any:
@@ -157,6 +150,10 @@ class Host(frameworks.FrameworkHost):
         from pydantic_ai.agent import AbstractAgent
 
         return isinstance(candidate, AbstractAgent)
+
+    def context_class(self, agent: Any) -> Any:
+        """The `deps_type`."""
+        return getattr(agent, "deps_type", None)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

@@ -204,6 +204,7 @@ class Host(frameworks.FrameworkHost):
     low = "1.20"
     high = "2"
     session = Session
+    alone = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -221,7 +222,7 @@ class Host(frameworks.FrameworkHost):
 
     def take(self, agent: Any) -> None:
         """See FrameworkHost."""
-        self.sessions = 1
+        super().take(agent)
         self._fresh = {id(member): copy.deepcopy(member.state) for member in _team(agent)}
 
     async def open(self, start: Message, session_tools: tools.SessionTools | None) -> Any:

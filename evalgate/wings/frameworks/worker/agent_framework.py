@@ -1,0 +1,121 @@
+"""Agents of the Microsoft Agent Framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from evalgate.worker import pipe
+
+from . import frameworks
+from .frameworks import FrameworkSession, Message
+
+
+class Session(FrameworkSession):
+    """A session of the agent; the conversation's state is in its state."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._thread = self.agent.create_session()
+        self._thread.state.update(self.state)
+        self.seen: set[str] = set()
+
+    async def ask(self, text: str) -> Any:
+        """The text of a response, or its value."""
+        response = await self.agent.run(text, session=self._thread)
+        contents = [content for message in response.messages for content in message.contents]
+        calls = {
+            content.call_id: content for content in contents if content.type == "function_call"
+        }
+        for content in contents:
+            number = str(getattr(content, "call_id", ""))
+            if content.type == "function_result" and number in calls and number not in self.seen:
+                call = calls[number]
+                error = str(content.result or content.exception)
+                self.refuse(call.name, frameworks.named_arguments(call.arguments), number, error)
+        if waiting := response.user_input_requests:
+            names = ", ".join(
+                repr(getattr(request.function_call, "name", request.type)) for request in waiting
+            )
+            raise RuntimeError(
+                f"the run stopped for an approval of {names}, which nobody gives here"
+            )
+        return response.text if response.value is None else response.value
+
+    async def end(self) -> Message:
+        """The session's state, without the conversation."""
+        state = {name: pipe.plain(value) for name, value in self._thread.state.items()}
+        return {"state": {name: state[name] for name in state if name not in _HISTORY}}
+
+
+_HISTORY = frozenset({"messages", "in_memory"})
+
+
+async def _ask_model(
+    session: FrameworkSession, client: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    key = object()
+    options = arguments.get("options") or {}
+    system = [message.text for message in arguments["messages"] if message.role == "system"]
+    session.model_begins(key, instructions="\n".join([*system, options.get("instructions") or ""]))
+    response = await run()
+    usage = response.usage_details or {}
+    calls = [
+        {"name": content.name, "args": frameworks.named_arguments(content.arguments)}
+        for message in response.messages
+        for content in message.contents
+        if content.type == "function_call"
+    ]
+    session.record_answer(
+        key,
+        response.text,
+        frameworks.usage_of(usage.get("input_token_count"), usage.get("output_token_count")),
+        model=getattr(response, "model", None) or getattr(client, "model", ""),
+        calls=calls,
+    )
+    return response
+
+
+async def _call_tool(
+    session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    from agent_framework import Content
+
+    context = arguments.get("context")
+    given = arguments.get("arguments") or getattr(context, "arguments", None) or {}
+    args = given.model_dump() if hasattr(given, "model_dump") else dict(given)
+    number = arguments.get("tool_call_id") or ""
+    if isinstance(session, Session):
+        session.seen.add(number)
+
+    def read(answer: Any) -> Any:
+        parts = answer if isinstance(answer, list) else [answer]
+        texts = [str(getattr(part, "text", "") or "") for part in parts]
+        return "\n".join(texts) if all(texts) else answer
+
+    def make(answer: Any) -> Any:
+        return [Content.from_text(frameworks.answer_text(answer))]
+
+    return await session.run_tool_as(tool.name, args, run, read=read, make=make, number=number)
+
+
+class Host(frameworks.FrameworkHost):
+    """See frameworks.FrameworkHost."""
+
+    package = "agent-framework-core"
+    low = "1"
+    high = "2"
+    session = Session
+
+    def is_agent(self, candidate: Any) -> bool:
+        """An agent, also one that a workflow is made to."""
+        from agent_framework import BaseAgent
+
+        return isinstance(candidate, BaseAgent)
+
+    def prepare(self) -> None:
+        """See FrameworkHost."""
+        from agent_framework import BaseChatClient, FunctionTool
+
+        frameworks.intercept(BaseChatClient, "_inner_get_response", _ask_model)
+        frameworks.intercept(FunctionTool, "invoke", _call_tool)

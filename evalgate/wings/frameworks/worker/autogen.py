@@ -1,0 +1,129 @@
+"""Agents and teams of AutoGen's AgentChat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import frameworks
+from .frameworks import FrameworkSession, Message
+
+
+class Session(FrameworkSession):
+    """The agent's or team's own memory, empty at first."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._first = True
+        self.seen: set[str] = set()
+
+    async def ask(self, text: str) -> Any:
+        """The content of a run's last message."""
+        from autogen_core import CancellationToken
+
+        if self._first and hasattr(self.agent, "on_reset"):
+            await self.agent.on_reset(CancellationToken())
+        elif self._first:
+            await self.agent.reset()
+        self._first = False
+        messages = (await self.agent.run(task=text)).messages
+        calls = {
+            call.id: call
+            for message in messages
+            if type(message).__name__ == "ToolCallRequestEvent"
+            for call in message.content
+        }
+        for message in messages:
+            if type(message).__name__ == "ToolCallExecutionEvent":
+                self._tell_refused(message.content, calls)
+        answer = messages[-1].content
+        return answer if isinstance(answer, str) or hasattr(answer, "model_dump") else str(answer)
+
+    def _tell_refused(self, answers: Any, calls: Message) -> None:
+        for answer in answers:
+            if answer.is_error and answer.call_id in calls.keys() - self.seen:
+                args = frameworks.named_arguments(calls[answer.call_id].arguments)
+                self.refuse(answer.name, args, answer.call_id, answer.content)
+
+
+async def _ask_model(
+    session: FrameworkSession, client: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    system = [
+        str(message.content)
+        for message in arguments["messages"]
+        if type(message).__name__ == "SystemMessage"
+    ]
+    key = object()
+    session.model_begins(key, instructions="\n".join(system))
+    answer = await run()
+    is_text = isinstance(answer.content, str)
+    calls = [
+        {"name": call.name, "args": frameworks.named_arguments(call.arguments)}
+        for call in (() if is_text else answer.content)
+    ]
+    usage = frameworks.usage_of(answer.usage.prompt_tokens, answer.usage.completion_tokens)
+    model = getattr(client, "_create_args", {}).get("model", "")
+    text = answer.content if is_text else answer.thought or ""
+    session.record_answer(key, text, usage, model=model, calls=calls)
+    return answer
+
+
+async def _run_tool(
+    session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    kind = "agent" if tool.name.startswith("transfer_to_") else "tool"
+    number = arguments.get("call_id") or ""
+    if isinstance(session, Session):
+        session.seen.add(number)
+    return await session.run_tool(tool.name, arguments["args"], run, number=number, kind=kind)
+
+
+async def _call_tool(
+    session: FrameworkSession, workbench: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    """A tool that no object here is made for: of an MCP server."""
+    from autogen_core.tools import StaticWorkbench, TextResultContent, ToolResult
+
+    if isinstance(workbench, StaticWorkbench):
+        return await run()
+    name = arguments["name"]
+    number = arguments.get("call_id") or ""
+    if isinstance(session, Session):
+        session.seen.add(number)
+
+    def read(result: Any) -> Any:
+        return {"error": result.to_text()} if result.is_error else result.to_text()
+
+    def make(answer: Any) -> Any:
+        return ToolResult(
+            name=name, result=[TextResultContent(content=frameworks.answer_text(answer))]
+        )
+
+    args = arguments.get("arguments") or {}
+    return await session.run_tool_as(name, args, run, read=read, make=make, number=number)
+
+
+class Host(frameworks.FrameworkHost):
+    """See frameworks.FrameworkHost."""
+
+    package = "autogen-agentchat"
+    low = "0.5"
+    high = "1"
+    session = Session
+    alone = True
+
+    def is_agent(self, candidate: Any) -> bool:
+        """An agent, or a team of them."""
+        from autogen_agentchat.base import ChatAgent, Team
+
+        return isinstance(candidate, (ChatAgent, Team))
+
+    def prepare(self) -> None:
+        """See FrameworkHost."""
+        from autogen_core.models import ChatCompletionClient
+        from autogen_core.tools import BaseTool, Workbench
+
+        frameworks.intercept(BaseTool, "run_json", _run_tool)
+        frameworks.intercept(ChatCompletionClient, "create", _ask_model)
+        frameworks.intercept(Workbench, "call_tool", _call_tool)

@@ -1,0 +1,133 @@
+"""Agents and agent workflows of LlamaIndex."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from evalgate.worker import pipe
+
+from . import frameworks
+from .frameworks import FrameworkSession, Message
+
+
+class Session(FrameworkSession):
+    """A context of the workflow, and a memory; the session's state is the state in the context."""
+
+    def __init__(self, *arguments: Any) -> None:
+        from llama_index.core.memory import ChatMemoryBuffer
+        from llama_index.core.workflow import Context
+
+        super().__init__(*arguments)
+        self._workflow = Context(self.agent)
+        agents = getattr(self.agent, "agents", {})
+        first = agents.get(getattr(self.agent, "root_agent", ""), self.agent)
+        self._memory = ChatMemoryBuffer.from_defaults(llm=first.llm)
+
+    async def ask(self, text: str) -> Any:
+        """The last answer, or the structured one."""
+        if self.state:
+            initial = {**self.agent.initial_state, **self.state}
+            await self._workflow.store.set("state", initial)
+            self.state = {}
+        handler = self.agent.run(user_msg=text, ctx=self._workflow, memory=self._memory)
+        async for event in handler.stream_events():
+            self._happened(event)
+        output = await handler
+        structured = getattr(output, "structured_response", None)
+        return structured if structured is not None else str(output)
+
+    async def end(self) -> Message:
+        """The state of the context."""
+        return {"state": pipe.plain(await self._workflow.store.get("state", default=self.state))}
+
+    def _happened(self, event: Any) -> None:
+        match type(event).__name__:
+            case "AgentInput":
+                system = [
+                    str(message.content)
+                    for message in event.input
+                    if getattr(message.role, "value", "") == "system"
+                ]
+                self.model_begins("model", event.current_agent_name, "\n".join(system))
+            case "AgentOutput":
+                usage, model = _usage(event.raw)
+                calls = [
+                    {"name": call.tool_name, "args": call.tool_kwargs} for call in event.tool_calls
+                ]
+                self.record_answer(
+                    "model",
+                    str(event.response.content or ""),
+                    usage,
+                    model=model,
+                    calls=calls,
+                    author=event.current_agent_name,
+                )
+            case "ToolCall":
+                self.tool_begins(event.tool_name, event.tool_kwargs, event.tool_id)
+            case "ToolCallResult" if self.asked is None or event.tool_name in self.asked.asked:
+                output = event.tool_output
+                answer = {"error": output.content} if output.is_error else output.raw_output
+                self.tool_ends(event.tool_id, event.tool_name, answer)
+
+
+def _usage(raw: Any) -> tuple[Message | None, Any]:
+    """The token counts and the model in a provider's own answer, where they are called as most call
+    them."""
+
+    def read(parent: Any, *names: str) -> Any:
+        fields = parent if isinstance(parent, dict) else getattr(parent, "__dict__", {})
+        return next((fields[name] for name in names if fields.get(name)), None)
+
+    usage = read(raw, "usage", "usage_metadata")
+    prompt = read(usage, "prompt_tokens", "input_tokens", "prompt_token_count")
+    answer = read(usage, "completion_tokens", "output_tokens", "candidates_token_count")
+    return frameworks.usage_of(prompt, answer), read(raw, "model", "model_version")
+
+
+async def _ask_first(
+    session: FrameworkSession, tool: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    from llama_index.core.tools import ToolOutput
+
+    if session.asked is None:
+        return await run()
+    given = arguments.get("kwargs") or {"input": arguments.get("input")}
+    context_name = getattr(tool, "ctx_param_name", None)
+    given = {name: value for name, value in given.items() if name != context_name}
+    name = tool.metadata.get_name()
+    outputs: list[Any] = []
+
+    async def real() -> Any:
+        outputs.append(await run())
+        return outputs[0].raw_output
+
+    kind = "agent" if name == "handoff" else "tool"
+    answer = await session.asked.ask(name, given, kind).settle(real)
+    return (
+        outputs[0]
+        if outputs
+        else ToolOutput(name, content=str(answer), raw_input=given, raw_output=answer)
+    )
+
+
+class Host(frameworks.FrameworkHost):
+    """See frameworks.FrameworkHost."""
+
+    package = "llama-index-core"
+    low = "0.12.30"
+    high = "0.15"
+    session = Session
+
+    def is_agent(self, candidate: Any) -> bool:
+        """An agent, or a workflow of several."""
+        from llama_index.core.agent.workflow import AgentWorkflow
+        from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
+
+        return isinstance(candidate, (AgentWorkflow, BaseWorkflowAgent))
+
+    def prepare(self) -> None:
+        """See FrameworkHost."""
+        from llama_index.core.tools.types import AsyncBaseTool
+
+        frameworks.intercept(AsyncBaseTool, "acall", _ask_first)

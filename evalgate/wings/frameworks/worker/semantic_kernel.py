@@ -1,0 +1,119 @@
+"""Agents of Semantic Kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import frameworks
+from .frameworks import FrameworkSession, Message
+
+
+class Session(FrameworkSession):
+    """A thread of the agent; the session's state are the kernel's arguments."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._thread: Any = None
+
+    async def ask(self, text: str) -> Any:
+        """The content of a response."""
+        from semantic_kernel.functions import KernelArguments
+
+        given = {"arguments": KernelArguments(**self.state)} if self.state else {}
+        response = await self.agent.get_response(messages=text, thread=self._thread, **given)
+        self._thread = response.thread
+        return str(response.message.content)
+
+
+async def _ask_model(
+    session: FrameworkSession, service: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    messages = arguments["chat_history"].messages
+    system = [message.content for message in messages if message.role in ("system", "developer")]
+    key = object()
+    session.model_begins(key, instructions="\n".join(system))
+    answers = await run()
+    usage = answers[0].metadata.get("usage")
+    calls = [part for part in answers[0].items if type(part).__name__ == "FunctionCallContent"]
+    session.record_answer(
+        key,
+        str(answers[0].content or ""),
+        frameworks.usage_of(
+            getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
+        ),
+        model=answers[0].ai_model_id or service.ai_model_id,
+        calls=[
+            {"name": call.name, "args": frameworks.named_arguments(call.arguments)}
+            for call in calls
+        ],
+    )
+    return answers
+
+
+async def _call_function(
+    session: FrameworkSession, kernel: Any, run: Callable[[], Any], arguments: Message
+) -> Any:
+    """A function that a model calls; its answer goes to the history."""
+    from semantic_kernel.contents import FunctionResultContent
+
+    call = arguments["function_call"]
+    history = arguments["chat_history"]
+    args = frameworks.named_arguments(call.arguments)
+    ended: list[Any] = []
+
+    async def real() -> Any:
+        count = len(history.messages)
+        ended.append(await run())
+        answers = [part for message in history.messages[count:] for part in message.items]
+        return getattr(answers[-1], "result", None) if answers else None
+
+    def answer_with(answer: Any) -> None:
+        content = FunctionResultContent.from_function_call_content_and_result(call, answer)
+        history.add_message(message=content.to_chat_message_content())
+
+    if call.name not in {
+        one.fully_qualified_name for one in kernel.get_full_list_of_function_metadata()
+    }:
+        number = session.tool_begins(call.name, args, call.id)
+        error = str(await real())
+        if session.asked is None:
+            session.tool_ends(number, call.name, {"error": error})
+        return ended[0]
+    try:
+        answer = await session.run_tool(call.name, args, real, number=call.id or "")
+    except Exception as error:
+        if not getattr(error, "simulated_tool_error", False):
+            raise
+        answer_with(f"Error: {error}")
+        return None
+    if not ended:
+        answer_with(answer)
+    return ended[0] if ended else None
+
+
+class Host(frameworks.FrameworkHost):
+    """See frameworks.FrameworkHost."""
+
+    package = "semantic-kernel"
+    low = "1.29"
+    high = "2"
+    session = Session
+
+    def is_agent(self, candidate: Any) -> bool:
+        """An agent of any kind."""
+        from semantic_kernel.agents import Agent
+
+        return isinstance(candidate, Agent)
+
+    def prepare(self) -> None:
+        """See FrameworkHost."""
+        from semantic_kernel import Kernel
+        from semantic_kernel.connectors.ai.chat_completion_client_base import (
+            ChatCompletionClientBase,
+        )
+
+        frameworks.intercept(
+            ChatCompletionClientBase, "_inner_get_chat_message_contents", _ask_model
+        )
+        frameworks.intercept(Kernel, "invoke_function_call", _call_function)
