@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set as AbstractSet
 from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
@@ -35,6 +35,7 @@ EXAMPLES = (
 VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 """What google-genai asks Vertex AI with, besides credentials."""
 
+_TOOLSET = re.compile(r"Toolset$|^MCPServer|^MultiServerMCPClient$|^MCPClient$")
 _GEMINI = re.compile(r"gemini-\d[\w.-]*")
 _YAML_MODEL = re.compile(r"^\s*(?:-\s*)?model:\s*['\"]?([\w./:-]+)", re.MULTILINE)
 _CATCH_ALL = frozenset({"KeyError", "LookupError", "Exception", "BaseException"})
@@ -67,7 +68,8 @@ class ModuleSource:
     `needs`: variables that they read without a default. `sets`: variables that they set, and the
     text that they set them to, "" for any other value. `models`: names of models, as judges write
     them. `imports`: level and dotted name of each import. `has_own_key`: some model gets its key
-    from the source. `logs_in`: the source asks for credentials of Google Cloud."""
+    from the source. `logs_in`: the source asks for credentials of Google Cloud. `toolsets`: classes
+    of tools that a server has. `contexts`: types of what tools are given (`deps_type`)."""
 
     needs: frozenset[str] = frozenset()
     sets: Mapping[str, str] = field(default_factory=dict)
@@ -75,13 +77,16 @@ class ModuleSource:
     imports: tuple[tuple[int, str], ...] = ()
     has_own_key: bool = False
     logs_in: bool = False
+    toolsets: frozenset[str] = frozenset()
+    contexts: frozenset[str] = frozenset()
 
 
 @frozen_dataclass
 class AgentSource(ModuleSource):
-    """What all modules of an agent say; the `values` of its `.env`, and the `samples` in a file
-    like `.env.example`."""
+    """What all modules of an agent say; the `values` of its `.env`, and the `samples` in the file
+    `example`, such as `.env.example`."""
 
+    example: str = ""
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     samples: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -107,14 +112,19 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
         return AgentSource()
     folder = str(PurePosixPath(files[0]).parent)
     sources = followed(files, read).values()
+    example, samples = _nearest(EXAMPLES, folder, read)
     return AgentSource(
+        imports=tuple({found for source in sources for found in source.imports}),
+        toolsets=frozenset().union(*(source.toolsets for source in sources)),
+        contexts=frozenset().union(*(source.contexts for source in sources)),
+        example=example,
         needs=frozenset().union(*(source.needs for source in sources)),
         sets={name: value for source in sources for name, value in source.sets.items()},
         models=frozenset().union(*(source.models for source in sources)),
         has_own_key=any(source.has_own_key for source in sources),
         logs_in=any(source.logs_in for source in sources),
-        values=_nearest((dotenv.NAME,), folder, read),
-        samples=_nearest(EXAMPLES, folder, read),
+        values=_nearest((dotenv.NAME,), folder, read)[1],
+        samples=samples,
     )
 
 
@@ -181,11 +191,14 @@ def _join(folder: str, name: str) -> str:
     return name if folder in ("", ".") else f"{folder}/{name}"
 
 
-def _nearest(names: Iterable[str], folder: str, read: ReadText) -> dict[str, str]:
-    """The variables in the first of these files, from a folder up to the root."""
+def _nearest(names: Iterable[str], folder: str, read: ReadText) -> tuple[str, dict[str, str]]:
+    """The first of these files, from a folder up to the root, and its variables."""
     places = (PurePosixPath(folder), *PurePosixPath(folder).parents)
-    texts = (read(_join(str(place), name)) for place in places for name in names)
-    return dotenv.parse(next((text for text in texts if text is not None), ""))
+    for path in (_join(str(place), name) for place in places for name in names):
+        text = read(path)
+        if text is not None:
+            return path, dotenv.parse(text)
+    return "", {}
 
 
 def _of_yaml(text: str) -> ModuleSource:
@@ -235,6 +248,8 @@ class _ModuleReader:
         self._imports: list[tuple[int, str]] = []
         self._has_own_key = False
         self._logs_in = False
+        self._toolsets: set[str] = set()
+        self._contexts: set[str] = set()
 
     def source(self) -> ModuleSource:
         """All of it."""
@@ -259,6 +274,8 @@ class _ModuleReader:
             imports=tuple(dict.fromkeys(self._imports)),
             has_own_key=self._has_own_key,
             logs_in=self._logs_in,
+            toolsets=frozenset(self._toolsets),
+            contexts=frozenset(self._contexts),
         )
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
@@ -291,6 +308,8 @@ class _ModuleReader:
                 self._settings_class(node)
             case ast.keyword(arg="api_key"):
                 self._has_own_key = True
+            case ast.keyword(arg="deps_type" | "context_schema", value=value):
+                self._contexts |= {_name(value)} - {"", "str", "dict"}
             case ast.Constant(value=str(text)) if _GEMINI.fullmatch(text):
                 self._model(text)
             case _:
@@ -300,6 +319,8 @@ class _ModuleReader:
         called = self._dotted(node.func)
         arguments = node.args
         self._logs_in |= called == "google.auth.default"
+        if _TOOLSET.search(_name(node.func)):
+            self._toolsets.add(_name(node.func))
         if not arguments or called not in _READING:
             # LiteLlm and Agent of Pydantic AI take the name first
             if any(word in _name(node.func).lower() for word in ("model", "llm", "chat", "agent")):
@@ -470,15 +491,85 @@ def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:
         if not level
     }
     for driver in agents.DRIVERS.values():
-        for statement in () if imported.isdisjoint(driver.modules) else module.body:
-            for name, value in _pairs(statement):
-                if name and isinstance(value, ast.Call) and _name(value.func) in driver.makers:
-                    path, dotted = _importable(file)
-                    options = {
-                        "call": f"{dotted}:{name}",
-                        **({} if path == "." else {"path": path}),
-                    }
-                    yield AgentUse(driver=driver.name, options=options)
+        if imported.isdisjoint(driver.modules):
+            continue
+        # the agent that the others serve is made last, and a function makes what no module has
+        for names in (_assigned(module.body, driver.makers), _making(module, driver.makers)):
+            yield from (_use(driver.name, file, name) for name in reversed(list(names)))
+
+
+def _assigned(body: Iterable[ast.stmt], makers: AbstractSet[str]) -> Iterator[str]:
+    """The names that are set to what one of the makers gives."""
+    for statement in body:
+        for name, value in _pairs(statement):
+            if name and _is_made(value, makers):
+                yield name
+
+
+def _is_made(value: ast.AST | None, makers: AbstractSet[str]) -> bool:
+    if isinstance(value, ast.Await):
+        value = value.value
+    if not isinstance(value, ast.Call) or _name(value.func) not in makers:
+        return False
+    return _name(getattr(value.func, "value", None)) != "re"  # which compiles, too
+
+
+def _making(module: ast.Module, makers: AbstractSet[str]) -> Iterator[str]:
+    """The functions that give an agent and can be called without arguments."""
+    for function in module.body:
+        if not isinstance(function, _FUNCTIONS) or _required(function):
+            continue
+        names = {
+            name
+            for statement in ast.walk(function)
+            if isinstance(statement, ast.stmt)
+            for name in _assigned([statement], makers)
+        }
+        returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+        if any(_is_made(value, makers) or _name(value) in names - {""} for value in returned):
+            yield function.name
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _required(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    """The parameters without a default."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    by_name = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return [
+        *positional[: len(positional) - len(arguments.defaults)],
+        *(argument for argument, default in by_name if default is None),
+    ]
+
+
+def _use(driver: str, file: str, name: str) -> AgentUse:
+    path, module = _importable(file)
+    options = {"call": f"{module}:{name}", **({} if path == "." else {"path": path})}
+    return AgentUse(driver=driver, options=options)
+
+
+_ANSWERING = re.compile(
+    r"(answer|ask|chat|respond|reply|query|handle|agent|run)(_|$)|_(agent|answer|response|reply)$"
+)
+
+
+def find_functions(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
+    """The functions that take one text and are named like an answer, tests left out: `answer`,
+    `run_agent`, `get_response`."""
+    for file in files:
+        name = PurePosixPath(file).name
+        if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
+            continue
+        module = parse(read(file) or "")
+        for function in () if module is None else module.body:
+            if not isinstance(function, _FUNCTIONS) or not _ANSWERING.search(function.name):
+                continue
+            required = _required(function)
+            kind = _name(required[0].annotation) if required else ""
+            if len(required) == 1 and kind in ("", "str"):
+                yield _use("python", file, function.name)
 
 
 def _importable(file: str) -> tuple[str, str]:
