@@ -551,25 +551,43 @@ def _use(driver: str, file: str, name: str) -> AgentUse:
 
 
 _ANSWERING = re.compile(
-    r"(answer|ask|chat|respond|reply|query|handle|agent|run)(_|$)|_(agent|answer|response|reply)$"
+    r"^(answer|ask|chat|respond|reply|query|handle|process|agent|run|invoke)(_|$)|"
+    r"_(agent|answer|response|reply)$"
 )
 
 
 def find_functions(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
-    """The functions that take one text and are named like an answer, tests left out: `answer`,
-    `run_agent`, `get_response`."""
+    """The functions and methods that take one text and are named like an answer, tests left out:
+    `answer`, `run_agent`, `Desk.chat`."""
     for file in files:
         name = PurePosixPath(file).name
         if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
             continue
         module = parse(read(file) or "")
         for function in () if module is None else module.body:
-            if not isinstance(function, _FUNCTIONS) or not _ANSWERING.search(function.name):
-                continue
-            required = _required(function)
-            kind = _name(required[0].annotation) if required else ""
-            if len(required) == 1 and kind in ("", "str"):
+            if isinstance(function, _FUNCTIONS) and _answers(function):
                 yield _use("python", file, function.name)
+            elif isinstance(function, ast.ClassDef):
+                yield from (
+                    _use("python", file, f"{function.name}.{name}") for name in _methods(function)
+                )
+
+
+def _answers(function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0) -> bool:
+    """True if a function is named like an answer and takes one text after so many parameters."""
+    required = _required(function)[after:]
+    kind = _name(required[0].annotation) if required else ""
+    return bool(_ANSWERING.search(function.name)) and len(required) == 1 and kind in ("", "str")
+
+
+def _methods(owner: ast.ClassDef) -> Iterator[str]:
+    """The methods that answer, of a class that is made without arguments."""
+    functions = [node for node in owner.body if isinstance(node, _FUNCTIONS)]
+    by_name = {function.name: function for function in functions if not function.decorator_list}
+    init = by_name.get("__init__")
+    if owner.bases or (init is not None and len(_required(init)) > 1):
+        return
+    yield from (name for name, method in by_name.items() if _answers(method, after=1))
 
 
 def _importable(file: str) -> tuple[str, str]:

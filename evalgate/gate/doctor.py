@@ -414,6 +414,8 @@ def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) 
         hint = "" if needs is None else (
             f"Correct {needs}, or name a Python that has everything, in evalgate.yml:\n    python: .venv/bin/python"
         )  # fmt: skip
+        if "certificate" in agent.detail:
+            hint = "export SSL_CERT_FILE=/path/to/the/proxy.pem   # or add it to the system's certificates"
         problem = errors.error("agent-environment", agent.message, hint=hint)
         return Check(label="environment", problem=problem, detail=agent.detail)
     about = {} if isinstance(agent, AgentFailure) else agent.about()

@@ -91,6 +91,10 @@ def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> N
         # in a folder from which it is imported
         ({"src/desk/main.py": "def run_agent(query: str) -> str:\n    return 'yes ' + query\n"},
          {"driver": "python", "path": "src", "call": "desk.main:run_agent"}),
+        # an object of a class that is made without arguments
+        ({"main.py": "class Desk:\n    def __init__(self, model='m'):\n        self.model = model\n"
+          "    def _ask(self, text): ...\n    def run(self, text: str) -> str:\n        return self.model + text\n"},
+         {"driver": "python", "call": "main:Desk.run"}),
         # helpers are no agents: more than one text, a number, a test
         (
             {**FUNCTION, "a.py": "def answer_all(first, second): ...\ndef ask(count: int): ...\n",
@@ -114,6 +118,20 @@ def test_a_plain_function(tmp_path: Path, files: Mapping[str, str], use: dict[st
 
 
 AGENTS = {
+    "langgraph-keys": """\
+from typing import TypedDict
+from langgraph.graph import END, START, StateGraph
+
+class Desk(TypedDict):
+    question: str
+    answer: str
+
+builder = StateGraph(Desk)
+builder.add_node("desk", lambda state: {"answer": "In Aachen." if state["question"] else ""})
+builder.add_edge(START, "desk")
+builder.add_edge("desk", END)
+graph = builder.compile()
+""",
     "langgraph": """\
 import re
 from langchain_core.messages import AIMessage
@@ -139,7 +157,10 @@ desk = Agent(TestModel(custom_output_text="In Aachen."))
 }
 
 
-@pytest.mark.parametrize(("driver", "name"), [("langgraph", "build"), ("pydantic-ai", "desk")])
+@pytest.mark.parametrize(
+    ("driver", "name"),
+    [("langgraph", "build"), ("langgraph-keys", "graph"), ("pydantic-ai", "desk")],
+)
 def test_an_agent_of_another_framework(tmp_path: Path, driver: str, name: str) -> None:
     python = Path(
         os.environ.get("EVALGATE_TEST_FRAMEWORKS", ROOT / ".venv-frameworks"), "bin/python"
