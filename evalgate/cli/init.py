@@ -125,6 +125,9 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
         click.echo()
         hint = f'evalgate init --ask "{candidates.QUESTION}" --yes'
         raise NothingToDo("no case was written", hint=hint) from None
+    _, reason = first_case.find_judge(first, settings, os.environ)
+    if reason:
+        click.echo(plain.visible(f"No judge reads the answer. {reason}"))
     for path in first_case.write(first, settings, os.environ):
         click.echo(plain.visible(f"wrote {path}"))
         yield os.path.relpath(settings.root / path, isolation.top_of(settings.root))

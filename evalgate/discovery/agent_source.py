@@ -481,7 +481,7 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
         text = read(file) or ""
         module = parse(text) if any(name in text for name in names) else None
         if module is not None:
-            yield from _made_in(module, file)
+            yield from (_beside(use, module, file, read) for use in _made_in(module, file))
 
 
 def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:
@@ -552,7 +552,7 @@ def _use(driver: str, file: str, name: str) -> AgentUse:
 
 _ANSWERING = re.compile(
     r"^(answer|ask|chat|respond|reply|query|handle|process|agent|run|invoke)(_|$)|"
-    r"_(agent|answer|response|reply)$"
+    r"_(answer|response|reply)$"
 )
 
 
@@ -564,13 +564,33 @@ def find_functions(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
         if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
             continue
         module = parse(read(file) or "")
-        for function in () if module is None else module.body:
-            if isinstance(function, _FUNCTIONS) and _answers(function):
-                yield _use("python", file, function.name)
-            elif isinstance(function, ast.ClassDef):
-                yield from (
-                    _use("python", file, f"{function.name}.{name}") for name in _methods(function)
-                )
+        if module is not None:
+            uses = (_use("python", file, name) for name in _answering(module))
+            yield from (_beside(use, module, file, read) for use in uses)
+
+
+def _answering(module: ast.Module) -> Iterator[str]:
+    for statement in module.body:
+        if isinstance(statement, _FUNCTIONS) and _answers(statement):
+            yield statement.name
+        elif isinstance(statement, ast.ClassDef):
+            yield from (f"{statement.name}.{name}" for name in _methods(statement))
+
+
+def _beside(use: AgentUse, module: ast.Module, file: str, read: ReadText) -> AgentUse:
+    """The agent, imported from the folder of its file if that is where its own imports lie."""
+    folder = str(PurePosixPath(file).parent)
+    tops = {
+        name.partition(".")[0]
+        for level, name in _ModuleReader(module).source().imports
+        if not level
+    }
+    is_beside = any(_in(folder, [top], read) and not _in(".", [top], read) for top in tops)
+    if folder in (".", str(use.options.get("path", "."))) or not is_beside:
+        return use
+    name = str(use.options["call"]).partition(":")[2]
+    options = {"call": f"{PurePosixPath(file).stem}:{name}", "path": folder}
+    return AgentUse(driver=use.driver, options=options)
 
 
 def _answers(function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0) -> bool:

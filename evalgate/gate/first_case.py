@@ -28,6 +28,7 @@ from evalgate.model import (
     Transcript,
 )
 from evalgate.system import redact
+from evalgate.text import words
 from evalgate.values import Environ, JsonObject, frozen_dataclass
 
 CONFIG = "test_config.json"
@@ -73,10 +74,12 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
         models = (*(surroundings.models if surroundings else ()), *sorted(source.models))
         return FirstTurn(use=use, turn=turn, models=tuple(dict.fromkeys(models)))
     assert failure is not None
-    raise UnavailableError(
-        f"the agent gave no answer: {failure.message}",
-        hint="`evalgate doctor` shows what it lacks.",
-    )
+    source = agent_source.of_agent(uses[0], discovery_agents.reader(settings.root))
+    names = [name for name in source.samples if name not in context.environ]
+    hint = "`evalgate doctor` shows what it lacks."
+    if names and not source.values:
+        hint = f"Perhaps: cp {source.example} .env, and fill in {words.listed(names, limit=20)}."
+    raise UnavailableError(f"the agent gave no answer: {failure.message}", hint=hint)
 
 
 MOST_TRIED = 5
@@ -101,7 +104,7 @@ def criteria_of(first: FirstTurn, settings: Settings, environ: Environ) -> JsonO
         # a model words the arguments anew each time
         trajectory = {"threshold": 1.0, "match_type": "ANY_ORDER", "ignore_args": True}
         criteria["tool_trajectory_avg_score"] = trajectory
-    judge = find_judge(first, settings, environ)
+    judge, _ = find_judge(first, settings, environ)
     if judge:
         rubric = {"rubric_id": "useful", "rubric_content": {"text_property": RUBRIC}}
         options = {"judge_model_options": {"judge_model": judge}} if judge != ADK_MODEL else {}
@@ -113,16 +116,17 @@ def criteria_of(first: FirstTurn, settings: Settings, environ: Environ) -> JsonO
     return criteria or {"response_match_score": LIKENESS}
 
 
-def find_judge(first: FirstTurn, settings: Settings, environ: Environ) -> str:
+def find_judge(first: FirstTurn, settings: Settings, environ: Environ) -> tuple[str, str]:
     """A model that can be asked to judge: the one that is configured, the agent's, or another that
-    has a key here; "" for none."""
+    has a key here; or "", and what is missing for the first of them."""
     defaults = criteria_judges.defaults_of(settings)
     environment = dotenv.of_judges(environ, defaults, [first.use], root=settings.root).environ
     models = [model for model in (defaults.model, *first.models, *JUDGES) if model]
     missing = clients.missing(
         models, drivers=judges.JUDGES, defaults=defaults, environment=environment
     )
-    return next((model for model in models if model not in missing), "")
+    judge = next((model for model in models if model not in missing), "")
+    return judge, "" if judge else missing[models[0]]
 
 
 def write(first: FirstTurn, settings: Settings, environ: Environ) -> Iterator[str]:

@@ -95,9 +95,13 @@ def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> N
         ({"main.py": "class Desk:\n    def __init__(self, model='m'):\n        self.model = model\n"
           "    def _ask(self, text): ...\n    def run(self, text: str) -> str:\n        return self.model + text\n"},
          {"driver": "python", "call": "main:Desk.run"}),
+        # what it imports lies beside it, and not at the root
+        ({"backend/desk.py": "import words_of_desk\ndef answer(text):\n    return words_of_desk.YES + text\n",
+          "backend/words_of_desk.py": "YES = 'yes '\n"},
+         {"driver": "python", "path": "backend", "call": "desk:answer"}),
         # helpers are no agents: more than one text, a number, a test
         (
-            {**FUNCTION, "a.py": "def answer_all(first, second): ...\ndef ask(count: int): ...\n",
+            {**FUNCTION, "a.py": "def answer_all(first, second): ...\ndef ask(count: int): ...\ndef create_agent(name): ...\n",
              "test_a.py": "def answer(text): ...\n"},
             {"driver": "python", "call": "desk:answer"},
         ),
@@ -252,6 +256,10 @@ def test_an_agent_that_fails(tmp_path: Path) -> None:
     assert (code, "no desk" in text, (repository / "evals").exists()) == (3, True, False), text
     code, text = call(repository, "doctor")
     assert (code, "error  first turn   the first turn failed: " in text) == (3, True), text
+    files = {**broken, ".env.example": "DESK_URL=your-url\n"}
+    lacking = stranger(tmp_path / "lacking", files)
+    code, text = call(lacking, "init", "--ask", "a", "--yes")
+    assert (code, "Perhaps: cp .env.example .env, and fill in DESK_URL." in text) == (3, True), text
     empty = stranger(tmp_path / "empty", {"README.md": ""})
     code, text = call(empty, "init", "--ask", "a", "--yes")
     assert (code, "no agent was found" in text, "--agent" in text) == (2, True, True), text
