@@ -173,6 +173,10 @@ class NothingToDo(EvalgateError):  # noqa: N818 - the name of the exit code, as 
     exit_code = ExitCode.NOTHING_TO_DO
 
 
+class NoEvaluationFile(NothingToDo):
+    """The repository has no evaluation file yet."""
+
+
 @contextmanager
 def paths_explained() -> Iterator[None]:
     """Catch errors for paths that no system accepts, wherever they were written: they are no bugs

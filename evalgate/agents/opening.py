@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +25,15 @@ from evalgate.model import (
     AgentFailure,
     AgentUse,
     Case,
+    Content,
     CriterionUse,
     FailureKind,
     Grade,
+    Invocation,
     NotEvaluated,
     Reason,
     Suite,
+    Text,
     TrialKey,
     TrialView,
 )
@@ -144,6 +147,31 @@ def open_agents(
                 pools[key] = AbsentAgent(failed.failure)
             stack.callback(pools[key].close)
         yield pools
+
+
+def ask_once(
+    suite: Suite,
+    question: Callable[[Agent], str],
+    settings: Settings,
+    context: Context,
+    *,
+    judge_keys: Collection[str] = (),
+    sandboxes: tuple[Sandbox, Sandbox] | None = None,
+) -> tuple[Agent, Invocation | None]:
+    """The agent of a suite, closed after a conversation for its first case, and what it did with
+    the question; None if that is "". Raises AgentFailed."""
+    case = suite.eval_set.cases[0]
+    turn = None
+    with open_agents(
+        [suite], settings, context, root=settings.root, judge_keys=judge_keys, sandboxes=sandboxes
+    ) as pools:
+        agent = pools[fingerprints.agent_key(suite.agent)]
+        with agent.converse(case, TrialKey(suite=suite.key, case_id=case.case_id)) as conversation:
+            text = question(agent)
+            if text:
+                turn = conversation.send(Content(parts=(Text(text=text),), role="user"))
+                conversation.finish()
+    return agent, turn
 
 
 def _setting(

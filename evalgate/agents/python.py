@@ -30,7 +30,7 @@ class CallOptions(PythonOptions):
 
     call: str = Field(
         pattern=r"^[\w.]+:[\w.]+$",
-        description="module:function, or module:Class for one object per case.",
+        description="module:function, or module:Class or module:Class.method for one object per case.",
     )
     path: str = Field(default=".", description="Import folder, in addition to the repository root.")
 

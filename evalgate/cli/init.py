@@ -1,26 +1,42 @@
-"""`evalgate init`: a workflow and, if the defaults do not fit, an evalgate.yml for the files
-found."""
+"""`evalgate init`: the first case where there is none; a workflow and, if the defaults do not fit,
+an evalgate.yml for the files found."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import shlex
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from evalgate import cli
 from evalgate.cli import commands
-from evalgate.config import load
-from evalgate.errors import ExitCode
-from evalgate.gate import starter
+from evalgate.config.settings import Settings
+from evalgate.discovery import candidates
+from evalgate.errors import ExitCode, NoEvaluationFile, NothingToDo
+from evalgate.gate import first_case, prepare, progress, starter
 from evalgate.gate.starter import Starter
+from evalgate.judges import prompting
+from evalgate.model import Invocation
+from evalgate.system import isolation
 from evalgate.text import plain, words
+
+SETTINGS = ("root", "config", "agent", "env", "cache")
 
 
 @click.command("init")
-@commands.settings_options("root")
+@commands.options(*SETTINGS)
+@click.option(
+    "--ask",
+    "question",
+    default="",
+    metavar="QUESTION",
+    help="The question of the first case, where there is none yet. [default: it is asked for]",
+)
+@click.option("--yes", is_flag=True, help="Write the first case without asking.")
 @click.option(
     "--action",
     default="",
@@ -33,11 +49,23 @@ from evalgate.text import plain, words
     help="Replace files that are there; they are kept as *.orig.",
 )
 @cli.ends
-def command(root: str | None, action: str, force: bool) -> int:
+def command(action: str, force: bool, **values: Any) -> int:
     """Write a workflow, and an evalgate.yml if it is needed, for the evaluation files and agents
-    that are found. Makes no model calls."""
-    settings = load.load_settings(commands.explicit_options({"root": root}))
-    plan = starter.plan(settings, environ=os.environ, action=action)
+    that are found. Makes no model calls, except where there is no evaluation file: then the agent
+    is asked one question, and what it does becomes the first case."""
+    settings = commands.settings_of(values, ("paths", *SETTINGS))
+    first_files: list[str] = []
+    try:
+        plan = starter.plan(settings, environ=os.environ, action=action)
+    except NothingToDo as error:
+        codes = {problem.code for problem in error.problems}
+        if codes != {"selection-unmatched"} and not isinstance(error, NoEvaluationFile):
+            raise
+        first_files = list(
+            _first_case(settings, question=values["question"], is_agreed=values["yes"])
+        )
+        settings = commands.settings_of(values, ("paths", *SETTINGS))
+        plan = starter.plan(settings, environ=os.environ, action=action)
     suites = plan.project.suites
     case_count = sum(len(suite.eval_set.cases) for suite in suites)
     click.echo(
@@ -50,7 +78,7 @@ def command(root: str | None, action: str, force: bool) -> int:
             )
         )
     pending = list(starter.changes(plan, force=force))
-    written = []
+    written = first_files
     unchanged_paths = []
     for path, text, current_text in pending:
         if current_text is None or force:
@@ -71,6 +99,48 @@ def command(root: str | None, action: str, force: bool) -> int:
     for number, step in enumerate(next_steps(plan, written), start=1):
         click.echo(f"{'Next:' if number == 1 else '     '} {number}. {plain.visible(step)}")
     return ExitCode.CONFIG if unchanged_paths else ExitCode.PASS
+
+
+def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterator[str]:
+    """Ask the agent one question, show what it does, and write it if the user agrees; the files.
+    Raises NothingToDo without a question or a yes."""
+    uses = candidates.find_agents(settings)
+    if not uses:
+        raise candidates.no_agent()
+    click.echo("There is no evaluation file yet. The first case is what your agent does now.")
+    click.echo(plain.visible(f"agent: {first_case.label(uses[0])}"))
+    if len(uses) > 1:
+        others = words.listed([first_case.argument(use) for use in uses[1:]], limit=5)
+        click.echo(plain.visible(f"  (others by --agent: {others})"))
+    try:
+        question = question or click.prompt("Ask it one question")
+        watcher = progress.PlainWatcher(sys.stderr)
+        context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
+        first = first_case.ask(uses, question, settings, context)
+        for line in shown(first.turn):
+            click.echo(plain.visible(line))
+        if not is_agreed:
+            click.confirm("Is this right, and the first case?", default=True, abort=True)
+    except click.Abort:
+        click.echo()
+        hint = f'evalgate init --ask "{candidates.QUESTION}" --yes'
+        raise NothingToDo("no case was written", hint=hint) from None
+    _, reason = first_case.find_judge(first, settings, os.environ)
+    if reason:
+        click.echo(plain.visible(f"No judge reads the answer. {reason}"))
+    for path in first_case.write(first, settings, os.environ):
+        click.echo(plain.visible(f"wrote {path}"))
+        yield os.path.relpath(settings.root / path, isolation.top_of(settings.root))
+
+
+def shown(turn: Invocation) -> Iterator[str]:
+    """What an agent did in a turn: its calls, its answer."""
+    for call in turn.tool_calls:
+        yield f"  called  {call.name}({plain.short_json(dict(call.args or {}))})"
+    yield f"  said    {plain.clip(plain.one_line(prompting.answer_of(turn)), MOST_SHOWN) or '(nothing)'}"
+
+
+MOST_SHOWN = 800
 
 
 def next_steps(plan: Starter, written: list[str]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
@@ -74,7 +75,12 @@ def load_settings(raw_settings: Json) -> Settings:
             raise ConfigError(
                 f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint
             )
-    refused_names = [name for name in settings.env if variables.is_of_ci(name)]
+    at_home = variables.is_terminal(os.environ)
+    refused_names = [
+        name
+        for name in settings.env
+        if name == variables.STORE_KEY or (variables.is_of_ci(name) and not at_home)
+    ]
     if refused_names:
         raise ConfigError(
             f"`env` names {', '.join(refused_names)}: the workflow's own variables are never passed to an agent",

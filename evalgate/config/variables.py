@@ -92,15 +92,16 @@ names."""
 OF_INSTALLERS = ("UV_*", "PIP_*")
 """What never reaches an agent, even where `env` names it: it is for the installer."""
 
+STORE_KEY = "EVALGATE_STORE_KEY"
 NEVER = (
     "GITHUB_TOKEN", "GH_TOKEN", "GH_ENTERPRISE_TOKEN", "ACTIONS_*", "INPUT_*", "GITHUB_*", "RUNNER_*",
-    "EVALGATE_STORE_KEY",
+    STORE_KEY,
     "CI_JOB_TOKEN", "CI_JOB_JWT*", "CI_REPOSITORY_URL", "CI_REGISTRY_PASSWORD", "CI_DEPLOY_PASSWORD",
     "CI_DEPENDENCY_PROXY_PASSWORD", "SYSTEM_ACCESSTOKEN", "BUILDKITE_AGENT_ACCESS_TOKEN", "CIRCLE_OIDC_TOKEN*",
     "BITBUCKET_STEP_OIDC_TOKEN",
 )  # fmt: skip
-"""What nobody can pass on, at a terminal either: it belongs to the workflow, or to the job of
-another CI."""
+"""What nobody can pass on in a workflow or another CI's job, as it belongs to the job. At home
+there is no job: a person exported it."""
 
 OF_PEOPLE = frozenset({"GITHUB_PERSONAL_ACCESS_TOKEN"})
 """What is named like the workflow's own, and never is: GitHub's MCP server asks people for it."""
@@ -158,13 +159,15 @@ class AgentVariables:
 
     `names`: what `env` names, globs or in full. `judge_keys`: what judges are asked with;
     `own_key`: they are given one of their own (`judge: api_key_env`), which an agent gets only
-    where `names` has it in full. `everything`: whether agents get the user's own environment."""
+    where `names` has it in full. `everything`: whether agents get the user's own environment.
+    `at_home`: nothing of it belongs to a job."""
 
     environ: Environ
     names: Sequence[str] = ()
     judge_keys: Collection[str] = ()
     own_key: bool = False
     everything: bool = False
+    at_home: bool = False
 
     @classmethod
     def of(
@@ -177,11 +180,12 @@ class AgentVariables:
             judge_keys=judge_keys,
             own_key=bool(settings.gate_file.judge.api_key_env),
             everything=is_terminal(context.environ) and not settings.env and not context.isolate,
+            at_home=is_terminal(context.environ),
         )
 
     def passes(self, name: str) -> bool:
         """True if agents get the variable when it is set."""
-        if is_of_ci(name) or matches(name, OF_INSTALLERS):
+        if self._is_of_job(name) or matches(name, OF_INSTALLERS):
             return False
         if name in self.names:
             return True
@@ -191,6 +195,9 @@ class AgentVariables:
         if self.everything:
             return not matches(name, OF_OUR_PROCESS)
         return unnamed or matches(name, (*HARMLESS, *self.names))
+
+    def _is_of_job(self, name: str) -> bool:
+        return name == STORE_KEY or (is_of_ci(name) and not self.at_home)
 
     def environment(self) -> dict[str, str]:
         """The agent's."""
@@ -228,7 +235,7 @@ class AgentVariables:
         value = self.environ.get(name, "").strip()
         if self.passes(name):
             return self._why_unset([name]) if not value else ""
-        if is_of_ci(name):
+        if self._is_of_job(name):
             return (
                 f"{name} belongs to the workflow and is never passed to an agent; pass a narrower one under another "
                 "name"
@@ -250,7 +257,7 @@ class AgentVariables:
         present_names = [name for name in names if name in self.environ]
         if is_set or present_names:
             return whys[(is_set or present_names)[0]]
-        return whys[names[0]] if is_of_ci(names[0]) else self._why_unset(names)
+        return whys[names[0]] if self._is_of_job(names[0]) else self._why_unset(names)
 
     def _why_unset(self, names: Sequence[str]) -> str:
         """Of variables that are all empty or not set."""

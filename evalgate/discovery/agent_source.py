@@ -35,6 +35,7 @@ EXAMPLES = (
 VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 """What google-genai asks Vertex AI with, besides credentials."""
 
+_TOOLSET = re.compile(r"Toolset$|^MCPServer|^MultiServerMCPClient$|^MCPClient$")
 _GEMINI = re.compile(r"gemini-\d[\w.-]*")
 _YAML_MODEL = re.compile(r"^\s*(?:-\s*)?model:\s*['\"]?([\w./:-]+)", re.MULTILINE)
 _CATCH_ALL = frozenset({"KeyError", "LookupError", "Exception", "BaseException"})
@@ -67,7 +68,8 @@ class ModuleSource:
     `needs`: variables that they read without a default. `sets`: variables that they set, and the
     text that they set them to, "" for any other value. `models`: names of models, as judges write
     them. `imports`: level and dotted name of each import. `has_own_key`: some model gets its key
-    from the source. `logs_in`: the source asks for credentials of Google Cloud."""
+    from the source. `logs_in`: the source asks for credentials of Google Cloud. `toolsets`: classes
+    of tools that a server has. `contexts`: types of what tools are given (`deps_type`)."""
 
     needs: frozenset[str] = frozenset()
     sets: Mapping[str, str] = field(default_factory=dict)
@@ -75,13 +77,16 @@ class ModuleSource:
     imports: tuple[tuple[int, str], ...] = ()
     has_own_key: bool = False
     logs_in: bool = False
+    toolsets: frozenset[str] = frozenset()
+    contexts: frozenset[str] = frozenset()
 
 
 @frozen_dataclass
 class AgentSource(ModuleSource):
-    """What all modules of an agent say; the `values` of its `.env`, and the `samples` in a file
-    like `.env.example`."""
+    """What all modules of an agent say; the `values` of its `.env`, and the `samples` in the file
+    `example`, such as `.env.example`."""
 
+    example: str = ""
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     samples: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -107,14 +112,19 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
         return AgentSource()
     folder = str(PurePosixPath(files[0]).parent)
     sources = followed(files, read).values()
+    example, samples = _nearest(EXAMPLES, folder, read)
     return AgentSource(
+        imports=tuple({found for source in sources for found in source.imports}),
+        toolsets=frozenset().union(*(source.toolsets for source in sources)),
+        contexts=frozenset().union(*(source.contexts for source in sources)),
+        example=example,
         needs=frozenset().union(*(source.needs for source in sources)),
         sets={name: value for source in sources for name, value in source.sets.items()},
         models=frozenset().union(*(source.models for source in sources)),
         has_own_key=any(source.has_own_key for source in sources),
         logs_in=any(source.logs_in for source in sources),
-        values=_nearest((dotenv.NAME,), folder, read),
-        samples=_nearest(EXAMPLES, folder, read),
+        values=_nearest((dotenv.NAME,), folder, read)[1],
+        samples=samples,
     )
 
 
@@ -181,11 +191,14 @@ def _join(folder: str, name: str) -> str:
     return name if folder in ("", ".") else f"{folder}/{name}"
 
 
-def _nearest(names: Iterable[str], folder: str, read: ReadText) -> dict[str, str]:
-    """The variables in the first of these files, from a folder up to the root."""
+def _nearest(names: Iterable[str], folder: str, read: ReadText) -> tuple[str, dict[str, str]]:
+    """The first of these files, from a folder up to the root, and its variables."""
     places = (PurePosixPath(folder), *PurePosixPath(folder).parents)
-    texts = (read(_join(str(place), name)) for place in places for name in names)
-    return dotenv.parse(next((text for text in texts if text is not None), ""))
+    for path in (_join(str(place), name) for place in places for name in names):
+        text = read(path)
+        if text is not None:
+            return path, dotenv.parse(text)
+    return "", {}
 
 
 def _of_yaml(text: str) -> ModuleSource:
@@ -235,6 +248,8 @@ class _ModuleReader:
         self._imports: list[tuple[int, str]] = []
         self._has_own_key = False
         self._logs_in = False
+        self._toolsets: set[str] = set()
+        self._contexts: set[str] = set()
 
     def source(self) -> ModuleSource:
         """All of it."""
@@ -256,6 +271,8 @@ class _ModuleReader:
             imports=tuple(dict.fromkeys(self._imports)),
             has_own_key=self._has_own_key,
             logs_in=self._logs_in,
+            toolsets=frozenset(self._toolsets),
+            contexts=frozenset(self._contexts),
         )
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
@@ -288,6 +305,8 @@ class _ModuleReader:
                 self._settings_class(node)
             case ast.keyword(arg="api_key"):
                 self._has_own_key = True
+            case ast.keyword(arg="deps_type" | "context_schema", value=value):
+                self._contexts |= {_name(value)} - {"", "str", "dict"}
             case ast.Constant(value=str(text)) if _GEMINI.fullmatch(text):
                 self._model(text)
             case _:
@@ -297,6 +316,8 @@ class _ModuleReader:
         called = self._dotted(node.func)
         arguments = node.args
         self._logs_in |= called == "google.auth.default"
+        if _TOOLSET.search(_name(node.func)):
+            self._toolsets.add(_name(node.func))
         if not arguments or called not in _READING:
             # LiteLlm and Agent of Pydantic AI take the name first
             if any(word in _name(node.func).lower() for word in ("model", "llm", "chat", "agent")):
@@ -510,6 +531,66 @@ def _made_in(
         ]
         for name in roots:
             yield AgentUse(driver=driver.name, options={"call": f"{dotted}:{name}", **path})
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _required(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    """The parameters without a default."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    by_name = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return [
+        *positional[: len(positional) - len(arguments.defaults)],
+        *(argument for argument, default in by_name if default is None),
+    ]
+
+
+_ANSWERING = re.compile(
+    r"^(answer|ask|chat|respond|reply|query|handle|process|agent|run|invoke)(_|$)|"
+    r"_(answer|response|reply)$"
+)
+
+
+def find_functions(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
+    """The functions and methods that take one text and are named like an answer, tests left out:
+    `answer`, `run_agent`, `Desk.chat`."""
+    for file in files:
+        name = PurePosixPath(file).name
+        if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
+            continue
+        module = parse(read(file) or "")
+        if module is not None:
+            folder, dotted = _importable(file, _ModuleReader(module).source(), read)
+            path = {} if folder == "." else {"path": folder}
+            for call in _answering(module):
+                yield AgentUse(driver="python", options={"call": f"{dotted}:{call}", **path})
+
+
+def _answering(module: ast.Module) -> Iterator[str]:
+    for statement in module.body:
+        if isinstance(statement, _FUNCTIONS) and _answers(statement):
+            yield statement.name
+        elif isinstance(statement, ast.ClassDef):
+            yield from (f"{statement.name}.{name}" for name in _methods(statement))
+
+
+def _answers(function: ast.FunctionDef | ast.AsyncFunctionDef, *, after: int = 0) -> bool:
+    """True if a function is named like an answer and takes one text after so many parameters."""
+    required = _required(function)[after:]
+    kind = _name(required[0].annotation) if required else ""
+    return bool(_ANSWERING.search(function.name)) and len(required) == 1 and kind in ("", "str")
+
+
+def _methods(owner: ast.ClassDef) -> Iterator[str]:
+    """The methods that answer, of a class that is made without arguments."""
+    functions = [node for node in owner.body if isinstance(node, _FUNCTIONS)]
+    by_name = {function.name: function for function in functions if not function.decorator_list}
+    init = by_name.get("__init__")
+    if owner.bases or (init is not None and len(_required(init)) > 1):
+        return
+    yield from (name for name, method in by_name.items() if _answers(method, after=1))
 
 
 def _makes(value: ast.expr | None, makers: Collection[str]) -> bool:

@@ -54,6 +54,30 @@ def is_evaluation_file(path: str) -> bool:
     )
 
 
+LARGEST_SOURCE_BYTES = 4 * 10**6
+
+
+def reader(root: Path) -> agent_source.ReadText:
+    """A function that reads files below the root. It does not follow links that lead out of the
+    root."""
+    root = root.resolve()
+
+    def read(path: str) -> str | None:
+        try:
+            file = (root / path).resolve()
+            if (
+                not file.is_file()
+                or file.stat().st_size > LARGEST_SOURCE_BYTES
+                or not file.is_relative_to(root)
+            ):
+                return None
+            return file.read_text(encoding="utf-8", errors="replace")
+        except (OSError, RuntimeError, ValueError):
+            return None
+
+    return read
+
+
 ENTRY_NAMES = frozenset({"root_agent", "get_agent_async"})
 """What ADK looks for in an agent's module; also `app`, which other frameworks use as well."""
 

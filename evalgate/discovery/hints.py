@@ -12,7 +12,7 @@ from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.discovery import criteria, walk
 from evalgate.discovery.walk import Tree
-from evalgate.errors import NothingToDo, Place, Problem, Severity
+from evalgate.errors import NoEvaluationFile, NothingToDo, Place, Problem, Severity
 from evalgate.model import ConfigOrigin, Suite
 from evalgate.text import plain as text_plain, words
 
@@ -295,11 +295,13 @@ def nothing_found(
         are = "is" if len(evaluation_files) == 1 else "are"
         hint = f"There {are} {words.counted(len(evaluation_files), 'evaluation file')}: {words.listed(evaluation_files)}."
     else:
-        message = "no evaluation file was found"
-        hint = "\n    ".join(_search_lines(tree, sorted(other_files)))
+        hint = "\n    ".join((FIRST_CASE, *_search_lines(tree, sorted(other_files))))
+        message = "there is no evaluation file yet"
+        return NoEvaluationFile(message, hint=hint, problems=all_problems)
     return NothingToDo(message, hint=hint, problems=all_problems)
 
 
+FIRST_CASE = "`evalgate init` asks your agent one question and makes the first case of it."
 MOST_OTHERS_TOLD = 5
 
 

@@ -1,13 +1,14 @@
 """Everything that can be known of a run without a model call: `evalgate doctor`.
 
 The agent's environment is made and the agent imported in it, as a run would; a conversation is
-opened, nothing is sent. What its models need (keys, credentials) is asked of the agent that was
-loaded."""
+opened, and where a turn costs nothing, it is taken. What its models need (keys, credentials) is
+asked of the agent that was loaded."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -29,22 +30,34 @@ from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import (
     agent_source,
     agents as discovery_agents,
+    candidates,
+    discover,
     dotenv,
     project as discovery_project,
 )
+from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
-from evalgate.errors import ExitCode, Place, Problem, Severity, UnavailableError, errors_in
+from evalgate.errors import (
+    ExitCode,
+    NoEvaluationFile,
+    Place,
+    Problem,
+    Severity,
+    UnavailableError,
+    errors_in,
+)
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import forks, workflows
 from evalgate.github.workflows import GateStep
+from evalgate.judges import prompting
 from evalgate.judges.clients import GOOGLE_KEYS
-from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite, TrialKey
+from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Invocation, Suite
 from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env
 from evalgate.system.python_needs import NeedKind, Needs
-from evalgate.text import words
+from evalgate.text import plain, words
 from evalgate.values import Environ, frozen_dataclass
 
 LEAST_DISK_BYTES = 2 * 10**9
@@ -53,7 +66,7 @@ unpacked twice."""
 
 OF_JUDGES = frozenset({"credentials-missing", "simulator-credentials"})
 NOT_OF_FILES = frozenset({
-    "agent-environment", "agent-start", "cloud-credentials", "model-key-missing", "not-writable",
+    "agent-environment", "agent-start", "agent-turn", "cloud-credentials", "model-key-missing", "not-writable",
 })  # fmt: skip
 """Errors of the surroundings."""
 
@@ -85,7 +98,9 @@ class Section:
             problem.code
             for problem in errors_in(check.problem for check in self.checks if check.problem)
         }
-        if wrong - NOT_OF_FILES:
+        if wrong == {NO_CASE}:
+            return ExitCode.NOTHING_TO_DO
+        if wrong - NOT_OF_FILES - {NO_CASE}:
             return ExitCode.CONFIG
         return ExitCode.NOT_MEASURED if wrong else ExitCode.PASS
 
@@ -108,7 +123,10 @@ class _DoctorState:
 def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     """The sections, as they are found out. Raises NothingToDo, ConfigError."""
     forks.refuse_target(context.environ)
-    project = prepare.prepare(settings, environ=context.environ)
+    try:
+        project = prepare.prepare(settings, environ=context.environ)
+    except NoEvaluationFile:
+        project = _empty_project(settings)
     judges = discovery_project.environment_of_judges(settings, project.suites, context.environ)
     judges = replace(
         judges, keys=criteria_judges.key_names(settings, project.suites, judges.environ)
@@ -135,6 +153,22 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     yield Section(title=workflows.FOLDER, checks=tuple(_workflows(state)))
 
 
+NO_CASE = "no-evaluation-file"
+
+
+def _empty_project(settings: Settings) -> Project:
+    """The project with the case that `evalgate init` would make. Raises ConfigError without an
+    agent."""
+    uses = candidates.find_agents(settings)
+    if not uses:
+        raise candidates.no_agent()
+    suite = candidates.suite_of(uses[0], settings)
+    hint = f"evalgate init --ask {shlex.quote(candidates.QUESTION)}"
+    place = Place(file=suite.key)
+    problem = errors.error(NO_CASE, "there is no evaluation file yet", place, hint)
+    return Project(settings=settings, suites=(suite,), problems=(*settings.problems, problem))
+
+
 # --- a suite --------------------------------------------------------------------------------------
 
 
@@ -152,6 +186,8 @@ def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
             is_of_criteria = place == source.file or "criteria" in problem.code
             problems_by_label["criteria" if is_of_criteria else "cases"].append(problem)
     listed = ", ".join(use.name for use in suite.criteria if not use.informational)
+    if not listed:  # of a suite that is to be made
+        problems_by_label.pop("criteria")
     texts = {
         "cases": f"{len(cases)} ({words.counted(turns, 'turn')})",
         "criteria": f"{listed}, from {origin}",
@@ -235,7 +271,8 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     if not suite.eval_set.cases:  # there is nothing to open a conversation for
         return
     state.agents[key] = suite.key
-    agent = _open_agent(suite, state)
+    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
+    agent, turn, refusal = _open_agent(suite, state, source)
     needs = None
     python = ""
     if isinstance(options, PythonOptions):
@@ -245,10 +282,13 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     if isinstance(agent, AgentFailure):
         if agent.kind is not FailureKind.INSTALL:
             yield Check(label="start", problem=_not_loaded(agent, needs, python, settings.root))
+        yield from _examples(source)
         return
+    yield from _parts(agent, source, use)
     if surroundings := agent.surroundings():
         yield from _models(surroundings, use, state)
     yield Check(label="start", text="loaded, and a conversation was opened")
+    yield _turn(turn, refusal)
 
 
 def _is_of(problem: Problem, suite: Suite) -> bool:
@@ -263,23 +303,108 @@ def _is_of(problem: Problem, suite: Suite) -> bool:
     )
 
 
-def _open_agent(suite: Suite, state: _DoctorState) -> Agent | AgentFailure:
-    """The agent, closed after a conversation; or why none can be opened."""
+def _open_agent(
+    suite: Suite, state: _DoctorState, source: AgentSource
+) -> tuple[Agent | AgentFailure, Invocation | AgentFailure | None, str]:
+    """The agent, closed after a conversation, or why none can be opened; its first turn, and why
+    none was taken."""
     settings = state.project.settings
     context = state.context
     sandboxes = None if state.isolated is None else state.isolated.sides[measure.HEAD]
-    case = suite.eval_set.cases[0]
-    keys = state.judges.keys
-    agent_pools = opening.open_agents(
-        [suite], settings, context, root=settings.root, judge_keys=keys, sandboxes=sandboxes
-    )
-    with agent_pools as pools:
-        agent = pools[fingerprints.agent_key(suite.agent)]
-        try:
-            with agent.converse(case, TrialKey(suite=suite.key, case_id=case.case_id)):
-                return agent
-        except AgentFailed as failed:
-            return failed.failure
+    passed = AgentVariables.of(settings, context, state.judges.keys).environment()
+    environment = {**dotenv.of_agent(suite.agent, settings.root), **passed}
+    first_question = discover.opening_text(suite.eval_set.cases[0]) or candidates.QUESTION
+    reasons: list[str] = []
+    opened: list[Agent] = []
+
+    def question(agent: Agent) -> str:
+        opened.append(agent)
+        reason = cost_of_turn(suite.agent, agent, source, environment)
+        reasons.append(reason)
+        return "" if reason else first_question
+
+    try:
+        agent, turn = opening.ask_once(
+            suite, question, settings, context, judge_keys=state.judges.keys, sandboxes=sandboxes
+        )
+    except AgentFailed as failed:
+        return (opened[0], failed.failure, "") if opened else (failed.failure, None, "")
+    return agent, turn, reasons[0]
+
+
+CLIENTS = re.compile(
+    r"(openai|anthropic|google\.(genai|generativeai|cloud)|google\.adk\.models\.lite_llm|vertexai|litellm|groq|"
+    r"mistralai|cohere|boto3|botocore|langchain(_(?!core)\w+)?|langgraph\.prebuilt|llama_index|agents|smolagents|"
+    r"crewai|autogen\w*|agent_framework|semantic_kernel|strands|pydantic_ai\.models|requests|httpx|aiohttp|urllib)(\.|$)"
+)
+"""Modules that may ask somebody who takes money."""
+
+
+def cost_of_turn(use: AgentUse, agent: Agent, source: AgentSource, environ: Environ) -> str:
+    """Why a turn of the agent may cost something; "" if it costs nothing: a model or an endpoint on
+    this machine, a scripted model, a plain function."""
+    if use.driver in ("http", "command"):
+        address = str(use.options.get("url", ""))
+        return "" if LOOPBACK.match(address) else "what it asks is not known"
+    surroundings = agent.surroundings()
+    loaded_models = surroundings.models if surroundings is not None else ()
+    models = dict.fromkeys((*loaded_models, *sorted(source.models)))
+    clients = sorted(name for _, name in source.imports if CLIENTS.match(name))
+    if not (models or clients or source.has_own_key):
+        return ""
+    providers = [
+        provider
+        for provider in variables.PROVIDERS.values()
+        if any(environ.get(name) for name in (*provider.keys, *provider.endpoints))
+    ]
+    is_local = [
+        any(LOOPBACK.match(environ.get(name, "")) for name in provider.endpoints)
+        for provider in providers
+    ]
+    if is_local and all(is_local) and not source.logs_in:
+        return ""
+    return f"it asks {words.listed(models, limit=3)}" if models else f"it uses {clients[0]}"
+
+
+LOOPBACK = re.compile(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])([:/]|$)")
+
+
+def _turn(turn: Invocation | AgentFailure | None, refusal: str) -> Check:
+    """The first turn: what it gave, or why it was not taken."""
+    if isinstance(turn, AgentFailure):
+        problem = errors.error("agent-turn", f"the first turn failed: {turn.message}")
+        return Check(label="first turn", problem=problem, detail=turn.detail)
+    if turn is None:
+        return Check(label="first turn", text=f"not taken, as {refusal}: `evalgate run` takes it")
+    calls = words.counted(len(turn.tool_calls), "tool call")
+    text = plain.clip_end(plain.one_line(prompting.answer_of(turn)), 60)
+    return Check(label="first turn", text=f"answered with {calls}: {text}")
+
+
+def _parts(agent: Agent, source: AgentSource, use: AgentUse) -> Iterator[Check]:
+    """The tools and toolsets that the agent has, and the context that it wants."""
+    description = agent.description()
+    loaded = description.agents if description is not None else ()
+    names = dict.fromkeys(name for agent in loaded for name in agent.tools)
+    names |= dict.fromkeys(sorted(source.toolsets))
+    if names:
+        yield Check(label="tools", text=words.listed(names, limit=20))
+    wanted = words.listed(sorted(source.contexts))
+    if use.options.get("context"):
+        yield Check(label="context", text=f"{use.options['context']}")
+    elif wanted and "context" in agents.DRIVERS[use.driver].options.model_fields:
+        hint = "Name what makes it in evalgate.yml, at the agent: `context: module:function`"
+        message = f"the agent's tools may want a {wanted}, and get the session's state"
+        yield Check(label="context", problem=errors.warning("agent-context", message, hint=hint))
+
+
+def _examples(source: AgentSource) -> Iterator[Check]:
+    """The variables of an example file, for an agent that does not start and has no `.env`."""
+    names = [name for name in source.samples if name not in os.environ]
+    if names and not source.values:
+        message = f"an example names {words.listed(names, limit=20)}, and there is no `.env`"
+        problem = errors.note("env-example", message, hint=f"cp {source.example} .env")
+        yield Check(label="variables", problem=problem)
 
 
 def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) -> Check:
@@ -289,6 +414,8 @@ def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) 
         hint = "" if needs is None else (
             f"Correct {needs}, or name a Python that has everything, in evalgate.yml:\n    python: .venv/bin/python"
         )  # fmt: skip
+        if "certificate" in agent.detail:
+            hint = "export SSL_CERT_FILE=/path/to/the/proxy.pem   # or add it to the system's certificates"
         problem = errors.error("agent-environment", agent.message, hint=hint)
         return Check(label="environment", problem=problem, detail=agent.detail)
     about = {} if isinstance(agent, AgentFailure) else agent.about()

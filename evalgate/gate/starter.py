@@ -6,10 +6,11 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from evalgate import agents
 from evalgate.config import gate_file as config_gate_file, variables, yaml
@@ -21,19 +22,18 @@ from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.project import Project
 from evalgate.discovery.walk import Tree
-from evalgate.errors import Problem, UnavailableError
+from evalgate.errors import ConfigError, Problem, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import doctor, prepare
 from evalgate.github import workflows
 from evalgate.model import AgentUse
+from evalgate.results import output
 from evalgate.system import git, isolation, redact
 from evalgate.values import Environ, frozen_dataclass
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
 ACTION = f"{workflows.PLACEHOLDER}/evalgate/gate@v1"
 DISTRIBUTION = "evalgate-action"
-
-LARGEST_SOURCE_BYTES = 4 * 10**6
 
 FORMER = ".orig"
 """Suffix of the backups of files that `--force` replaces."""
@@ -83,7 +83,7 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     """The files for the project. Raises NothingToDo if there is nothing to evaluate."""
     project = prepare.prepare(settings, environ=environ)
     top = isolation.top_of(settings.root)
-    read = reader(settings.root)
+    read = discovery_agents.reader(settings.root)
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
     known_uses = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
     rules, chosen_uses, undecided = render_rules(settings, project)
@@ -97,9 +97,9 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
         )
     }
     if rules:
-        names = config_gate_file.NAMES
-        name = next((name for name in names if (settings.root / name).is_file()), names[0])
-        files[f"{root}/{name}".lstrip("/")] = _added(rules, to=_text_of(settings.root / name) or "")
+        file = gate_file_of(settings.root)
+        path = file.relative_to(top).as_posix()
+        files[path] = _added(rules, to=_text_of(file) or "")
     steps = (step for step in workflows.steps_of(top) if isinstance(step, workflows.GateStep))
     elsewhere = next((step.place.file for step in steps if step.place.file != WORKFLOW), "")
     return Starter(
@@ -118,6 +118,38 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     )
 
 
+def gate_file_of(root: Path) -> Path:
+    """The evalgate.yml that is there, or the one to write."""
+    names = config_gate_file.NAMES
+    return root / next((name for name in names if (root / name).is_file()), names[0])
+
+
+def add_rule(settings: Settings, suites: Sequence[str], use: AgentUse) -> str:
+    """Add the agent of these suites to evalgate.yml; the path of the file. Raises ConfigError if
+    the file cannot simply be added to, UnavailableError."""
+    file = gate_file_of(settings.root)
+    path = file.relative_to(settings.root).as_posix()
+    lines = [f"  - suites: [{', '.join(map(json.dumps, suites))}]"]
+    rule = "\n".join([*lines, *(f"    {option}" for option in _options(use))])
+    old_text = _text_of(file) or ""
+    text = _added(f"agents:\n{rule}\n", to=old_text)
+    if not text.startswith(old_text.rstrip()):  # it has agents, perhaps as its last key
+        text = f"{old_text.rstrip()}\n{rule}\n"
+        old_agents, new_agents = (_agents_of(source) for source in (old_text, text))
+        if new_agents[:-1] != old_agents or not old_agents:
+            raise ConfigError(f"{path} has agents already", hint=f"Add this one to it:\n{rule}")
+    problem = output.write_file(file, [text])
+    if problem is not None:
+        raise UnavailableError(f"{path} {problem.message}")
+    return path
+
+
+def _agents_of(text: str) -> list[Any]:
+    document = yaml.load(text, file="")
+    agents_list = None if isinstance(document, Problem) else (document.raw or {}).get("agents")
+    return agents_list if isinstance(agents_list, list) else []
+
+
 def _variables_for(
     settings: Settings, project: Project, sources: Iterable[AgentSource]
 ) -> tuple[dict[str, str], dict[str, str], bool]:
@@ -132,27 +164,6 @@ def _variables_for(
         values = {name: value or variables.secret(name) for name, value in values.items()}
     keys = doctor.keys_of_judges(settings, project.suites)
     return values, {key: variables.secret(key) for key in keys if key not in values}, uses_cloud
-
-
-def reader(root: Path) -> agent_source.ReadText:
-    """A function that reads files below the root. It does not follow links that lead out of the
-    root."""
-    root = root.resolve()
-
-    def read(path: str) -> str | None:
-        try:
-            file = (root / path).resolve()
-            if (
-                not file.is_file()
-                or file.stat().st_size > LARGEST_SOURCE_BYTES
-                or not file.is_relative_to(root)
-            ):
-                return None
-            return file.read_text(encoding="utf-8", errors="replace")
-        except (OSError, RuntimeError, ValueError):
-            return None
-
-    return read
 
 
 def needed_by(source: AgentSource) -> list[str]:
@@ -286,7 +297,7 @@ def render_rules(
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
     framework_agents = list(
         agent_source.find_frameworks(
-            discovery_agents.code_files(settings.root), reader(settings.root)
+            discovery_agents.code_files(settings.root), discovery_agents.reader(settings.root)
         )
     )
     suites: dict[tuple[str, ...], list[str]] = {}

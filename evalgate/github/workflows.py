@@ -125,7 +125,7 @@ def problems(step: GateStep) -> Iterator[Problem]:
         yield errors.error("workflow-event", TARGET, step.place, TARGET_HINT)
     if step.uses.startswith(f"{PLACEHOLDER}/"):
         message = f"`{step.uses}` names no owner yet: {PLACEHOLDER} stands for the publisher of the action"
-        yield errors.error(
+        yield errors.warning(
             "workflow-owner", message, step.place, f"Write the publisher in place of {PLACEHOLDER}."
         )
     if missing := tuple(_missing(step)):

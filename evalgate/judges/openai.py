@@ -23,7 +23,7 @@ from evalgate.judges.base import (
 )
 from evalgate.model import Text, Usage, shapes
 from evalgate.model.shapes import to_camel
-from evalgate.system import http
+from evalgate.system import extras, http
 from evalgate.system.http import ExchangeFailed
 from evalgate.values import JsonObject
 
@@ -43,7 +43,7 @@ _NEW_LIMIT = re.compile(r"(o\d|gpt-[5-9])")  # these refuse `max_tokens`
 def missing(setting: JudgeSetting) -> str:
     """See JudgeDriver."""
     if importlib.util.find_spec("openai") is None:
-        lack = "install `evalgate-action[openai]`"
+        lack = f"install it: {extras.install_command('openai')}"
         return f"judge `{setting.model}`: the client is not installed; {lack}"
     if setting.api_key_env and not setting.api_key:
         lack = f"set {' or '.join(setting.api_key_env)}"

@@ -8,6 +8,7 @@ import email.utils
 import enum
 import json
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -89,12 +90,26 @@ def _too_large(most_bytes: int) -> ExchangeFailed:
     return ExchangeFailed(Fault.TOO_LARGE, f"the answer is larger than {most_bytes:,} bytes")
 
 
+BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Alpine, Arch
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, Red Hat
+    "/etc/ssl/ca-bundle.pem",  # SUSE
+    "/etc/ssl/cert.pem",  # macOS, FreeBSD
+)
+
+
+def system_certificates() -> str:
+    """The system's bundle of certificates, where an administrator adds a proxy's own; "" if there
+    is none."""
+    return next((path for path in BUNDLES if os.path.isfile(path)), "")  # noqa: PTH113 - as text
+
+
 class Exchange:
     """A connection to speak over, kept open between requests; for one thread at a time.
 
     Proxies and certificates come from `environment` (HTTP_PROXY, HTTPS_PROXY, NO_PROXY,
-    REQUESTS_CA_BUNDLE); this process's own environment and ~/.netrc are not looked at. Redirects to
-    another host get none of the headers."""
+    REQUESTS_CA_BUNDLE), certificates otherwise from the system; this process's own environment and
+    ~/.netrc are not looked at. Redirects to another host get none of the headers."""
 
     def __init__(
         self, *, environment: Environ, headers: Mapping[str, str], most_bytes: int
@@ -179,6 +194,7 @@ class Exchange:
                 proxies=_proxies(url, self._environment),
                 verify=self._environment.get("REQUESTS_CA_BUNDLE")
                 or self._environment.get("SSL_CERT_FILE")
+                or system_certificates()
                 or True,
             ) as response:
                 content = self._read(response, deadline)

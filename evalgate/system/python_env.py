@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from evalgate.system import process, python_needs, redact, seals
+from evalgate.system import http, process, python_needs, redact, seals
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_needs import NeedKind, Needs, PythonRule
 from evalgate.system.seals import Seals
@@ -663,7 +663,11 @@ def _uv(
         prefix = sandbox.installer.prefix
     settings["UV_NO_PROGRESS"] = "1"
     settings["UV_LINK_MODE"] = "copy"  # who edits a file of an environment edits none of uv's cache
-    settings.setdefault("UV_COMPILE_BYTECODE", "1")
+    # it costs ten times what it saves, except where an agent cannot keep what Python compiles
+    if sandbox is not None or "PYTHONDONTWRITEBYTECODE" in world.environment:
+        settings.setdefault("UV_COMPILE_BYTECODE", "1")
+    if http.system_certificates():
+        settings.setdefault("UV_SYSTEM_CERTS", "1")
     began = last_report = time.monotonic()
     orphans = process.Orphans(full_command[0])
 

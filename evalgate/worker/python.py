@@ -311,9 +311,13 @@ class Host(server.Host):
 
 
 def find(call: str) -> Any:
-    """The function or class at `module:attribute`. Raises ValueError, TypeError and whatever the
-    module raises."""
+    """The function or class at `module:attribute`; for a method, a class whose objects are called
+    by it. Raises ValueError, TypeError and whatever the module raises."""
     target = attribute(call)
+    owner_path, _, name = call.rpartition(".")
+    owner = attribute(owner_path) if ":" in owner_path else None
+    if inspect.isclass(owner) and inspect.isfunction(inspect.getattr_static(owner, name)):
+        return type(owner.__name__, (owner,), {"__call__": target})
     if not callable(target):
         raise TypeError(f"{call} is a {type(target).__name__} and cannot be called")
     return target

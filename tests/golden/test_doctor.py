@@ -92,7 +92,6 @@ CASES = {
     "workflow": Case(
         files={**SOUND, ".github/workflows/gate.yml": WORKFLOW},
         commands=(("doctor",), INIT),
-        code=2,
     ),
     # an agent that is not there, and a workflow that sets no key of the judge
     "agent_missing": Case(

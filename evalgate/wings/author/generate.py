@@ -28,15 +28,12 @@ from evalgate.model import (
     AgentUse,
     Case,
     ConfigOrigin,
-    Content,
     ConversationScenario,
     CriteriaSource,
     EvalSet,
     Invocation,
     Persona,
     Suite,
-    Text,
-    TrialKey,
 )
 from evalgate.simulation import personas
 from evalgate.text import words
@@ -277,20 +274,17 @@ def _ask_agent(
         criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
         agent=use,
     )
-    key = TrialKey(suite=suite.key, case_id=case.case_id)
-    with agents_opening.open_agents(
-        (suite,), settings, context, root=settings.root, judge_keys=judge_keys
-    ) as open_agents:
-        try:
-            with open_agents[fingerprints.agent_key(use)].converse(case, key) as conversation:
-                turn = conversation.send(Content(parts=(Text(text=QUESTION),), role="user"))
-                conversation.finish()
-                return turn
-        except AgentFailed as failed:
-            raise UnavailableError(
-                f"the agent could not describe what it can do: {failed.failure.message}",
-                hint="evalgate asks the agent one question before it generates scenarios.",
-            ) from failed
+    try:
+        _, turn = agents_opening.ask_once(
+            suite, lambda _: QUESTION, settings, context, judge_keys=judge_keys
+        )
+    except AgentFailed as failed:
+        raise UnavailableError(
+            f"the agent could not describe what it can do: {failed.failure.message}",
+            hint="evalgate asks the agent one question before it generates scenarios.",
+        ) from failed
+    assert turn is not None
+    return turn
 
 
 def _scenarios(

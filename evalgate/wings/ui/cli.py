@@ -13,7 +13,7 @@ import click
 from evalgate import cli
 from evalgate.cli import commands
 from evalgate.errors import ConfigError, ExitCode
-from evalgate.system import loopback
+from evalgate.system import extras, loopback
 from evalgate.text import plain
 
 SETTINGS = (
@@ -51,7 +51,7 @@ def ui(port: int, read_only: bool, no_open: bool, **values: Any) -> int:
         from evalgate.wings.ui.workspace import Workspace  # noqa: PLC0415 - takes long to load
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"`{error.name}` is not installed", hint="pip install 'evalgate-action[ui]'"
+            f"`{error.name}` is not installed", hint=extras.install_command("ui")
         ) from error
     space = Workspace(commands.explicit_options(values))
     # a browser gets the address, with its token, by a file of ours: anybody may list its arguments

@@ -61,6 +61,17 @@ def test_only_what_is_named(names: list[str], seen: set[str]) -> None:
     assert set(variables(*names).environment()) == seen
 
 
+def test_at_home_nothing_belongs_to_a_job() -> None:
+    """What a person exported reaches the agent: GitHub's MCP server reads GITHUB_TOKEN."""
+    environ = {"GITHUB_TOKEN": "t", "INPUT_FILE": "x", "EVALGATE_STORE_KEY": "k", "UV_INDEX": "u"}
+    for env, seen in (((), {"GITHUB_TOKEN", "INPUT_FILE"}), (("GITHUB_TOKEN",), {"GITHUB_TOKEN"})):
+        context = Context(environ=environ, watcher=SilentWatcher(), cache=Path("/cache"))
+        assert AgentVariables.of(Settings(env=env), context).environment().keys() == seen
+    in_a_job = Context(environ={**environ, "CI": "1"}, watcher=SilentWatcher(), cache=Path("/c"))
+    named = AgentVariables.of(Settings(env=("GITHUB_TOKEN",)), in_a_job)
+    assert named.environment().keys() == {"CI"}
+
+
 def test_at_a_terminal_an_agent_has_the_users_variables() -> None:
     """Never a job's, nor what says where evalgate itself runs."""
     assert set(variables(everything=True).environment()) == BASE | OTHERS

@@ -117,7 +117,10 @@ def test_a_run_can_be_typed_at_a_desk(
         ({"env": "OK, ACTIONS_RUNTIME_TOKEN"}, "ACTIONS_RUNTIME_TOKEN"),
     ],
 )
-def test_what_cannot_be(tmp_path: Path, given: dict[str, str], words: str) -> None:
+def test_what_cannot_be(
+    tmp_path: Path, given: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")  # at home nothing belongs to a job
     with pytest.raises(ConfigError) as caught:
         chosen(tmp_path, **given)
     assert words in f"{caught.value.message} {caught.value.problems}"

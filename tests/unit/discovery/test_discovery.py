@@ -157,7 +157,7 @@ def test_nothing_left_is_never_green(discover, three, selections, grep, message,
 
 
 def test_nothing_at_all(discover, repo):
-    with pytest.raises(NothingToDo, match="no evaluation file was found") as caught:
+    with pytest.raises(NothingToDo, match="there is no evaluation file yet") as caught:
         discover(repo({"README.md": ""}))
     assert "*.evalset.json" in caught.value.hint
 
@@ -177,10 +177,12 @@ def test_nothing_at_all(discover, repo):
 def test_a_file_that_has_only_the_name_of_one_is_told_where_nothing_else_is_left(
     discover, repo, content, said
 ):
-    with pytest.raises(NothingToDo, match="no evaluation file was found") as caught:
+    with pytest.raises(NothingToDo, match="there is no evaluation file yet") as caught:
         discover(repo({"evals/a.test.json": content}))
     (line,) = (
-        line for line in caught.value.hint.splitlines() if line.startswith("evals/a.test.json")
+        line.strip()
+        for line in caught.value.hint.splitlines()
+        if line.strip().startswith("evals/a.test.json")
     )
     assert line.startswith("evals/a.test.json has only the name of one: ")
     assert said in line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -100,4 +101,5 @@ def test_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         JudgeSetting(model="m", api_key_env=("OPENAI_API_KEY",))
     )
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert "install `evalgate-action[openai]`" in openai.DRIVER.missing(JudgeSetting(model="m"))
+    message = openai.DRIVER.missing(JudgeSetting(model="m"))
+    assert re.search(r"install it: \S+ -m uv pip install --python \S+ .*openai", message)

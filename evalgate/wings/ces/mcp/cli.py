@@ -8,6 +8,7 @@ import click
 
 from evalgate import cli
 from evalgate.errors import ConfigError, ExitCode
+from evalgate.system import extras
 from evalgate.wings.ces.mcp.resources import Resources
 from evalgate.wings.ces.read import LOCAL_APP
 
@@ -49,7 +50,7 @@ def mcp(root: Path, app: str, read_only: bool, no_relaxing: bool, port: int | No
         from evalgate.wings.ces.mcp import server  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"`{error.name}` is not installed", hint="pip install 'evalgate-action[mcp]'"
+            f"`{error.name}` is not installed", hint=extras.install_command("mcp")
         ) from error
     if port is None:
         server.run_stdio(resources)

@@ -14,6 +14,15 @@ from .frameworks import FrameworkSession, Message
 CALL: ContextVar[tuple[str, Any]] = ContextVar("evalgate_tool_call", default=("", None))
 RUNNING: ContextVar[Any] = ContextVar("evalgate_tool", default=None)
 
+INPUTS = (
+    *("question", "query", "user_query", "user_question", "input", "user_input", "user_message"),
+    *("message", "prompt", "request", "text", "task", "topic"),
+)
+OUTPUTS = (
+    *("answer", "final_answer", "response", "final_response", "output", "final_output", "result"),
+    *("reply", "report", "final_report", "summary", "generation"),
+)
+
 
 class Session(FrameworkSession):
     """A thread of the graph, kept in memory by a checkpointer of its own."""
@@ -38,8 +47,8 @@ class Session(FrameworkSession):
         from langchain_core.messages import HumanMessage
         from langgraph.types import Command
 
-        key = str(self.options["input"])
-        output = str(self.options["output"])
+        key = self._key("input", INPUTS)
+        output = self._key("output", OUTPUTS)
         graph_input = {**self._first, key: [HumanMessage(text)] if key == "messages" else text}
         config = {
             "configurable": {"thread_id": self.session_id, "user_id": self.user_id},
@@ -69,6 +78,16 @@ class Session(FrameworkSession):
             if isinstance(answer, list) and answer and _is_message(answer[-1])
             else answer
         )
+
+    def _key(self, option: str, names: tuple[str, ...]) -> str:
+        """The key of the state that an option names; where that is the default and the graph has
+        no messages, a usual one that it has, or its only one."""
+        key = str(self.options[option])
+        channels = [name for name in self._graph.channels if ":" not in name and name[:2] != "__"]
+        if key != "messages" or key in channels:
+            return key
+        only = channels if len(channels) == 1 else ()
+        return next((name for name in (*names, *only) if name in channels), key)
 
     async def end(self) -> Message:
         """The graph's state without its messages."""

@@ -1,0 +1,90 @@
+"""The agents that the first case of a repository may be for, and where that case goes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePosixPath
+
+from evalgate import agents
+from evalgate.config.settings import Settings
+from evalgate.discovery import agent_source, agents as discovery_agents
+from evalgate.discovery.agents import AgentFolders, Ambiguous
+from evalgate.discovery.walk import Tree
+from evalgate.errors import ConfigError
+from evalgate.model import AgentUse, Case, ConfigOrigin, CriteriaSource, EvalSet, Suite
+
+QUESTION = "What can you do?"
+FOLDER = "evals"
+NAME = "first"
+FILE = f"{NAME}.evalset.json"
+
+
+def folder_of(settings: Settings) -> str:
+    """The folder of the first case: in the folder that the user named, else at the root."""
+    above = settings.paths[0].strip("/") if settings.paths else "."
+    return (PurePosixPath(above) / FOLDER).as_posix()
+
+
+def suite_of(use: AgentUse, settings: Settings) -> Suite:
+    """A suite whose only case has nothing yet."""
+    case = Case(case_id=NAME, conversation=())
+    return Suite(
+        key=f"{folder_of(settings)}/{FILE}",
+        eval_set=EvalSet(eval_set_id=NAME, cases=(case,)),
+        criteria=(),
+        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
+        agent=agents.with_defaults(use, settings),
+    )
+
+
+def find_agents(settings: Settings) -> list[AgentUse]:
+    """The agents that a first case may be for, the likeliest first: the one that a run would take;
+    else those of ADK, of other frameworks, and functions that answer. Those below examples and
+    tests come last."""
+    tree = Tree(settings.root, exclude=settings.gate_file.exclude)
+    suite = suite_of(discovery_agents.UNKNOWN, settings)
+    chosen, _ = discovery_agents.choose_agents(
+        {suite.key: suite.eval_set}, gate_file=settings.gate_file, tree=tree
+    )
+    use = chosen[suite.key]
+    if use.found_by.startswith("evalgate.yml"):
+        return [use]
+    uses = [] if use == discovery_agents.UNKNOWN else [use]
+    folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
+    choice = discovery_agents.find_agent(suite.key, folders=folders)
+    if isinstance(choice, Ambiguous) and not uses:
+        uses += [
+            AgentUse(driver=agents.DEFAULT, options={"path": path}, found_by="one of several")
+            for path in choice.candidates
+        ]
+    files = list(discovery_agents.code_files(settings.root))
+    read = discovery_agents.reader(settings.root)
+    uses += agent_source.find_frameworks(files, read)
+    uses = [use for use in uses if _is_below(use, settings)]
+    if not uses:
+        uses = [use for use in agent_source.find_functions(files, read) if _is_below(use, settings)]
+    return sorted(uses, key=_is_aside)
+
+
+def _is_below(use: AgentUse, settings: Settings) -> bool:
+    """True if an agent lies in one of the places that the user named."""
+    file = (settings.root / _place_of(use)).resolve()
+    places = [(settings.root / path).resolve() for path in settings.paths]
+    return not places or any(file.is_relative_to(place) for place in places)
+
+
+def _place_of(use: AgentUse) -> str:
+    """The path of an agent's folder or module, below the root."""
+    path = str(use.options.get("path", "."))
+    module = str(use.options.get("call", "")).partition(":")[0]
+    return os.path.normpath(str(PurePosixPath(path, *module.split("."))))
+
+
+def _is_aside(use: AgentUse) -> bool:
+    return agent_source.is_aside(_place_of(use))
+
+
+def no_agent() -> ConfigError:
+    """The error that nothing looks like an agent."""
+    hint = "Name it: --agent adk:FOLDER, --agent python:MODULE:FUNCTION, or another driver (docs/agents)."
+    return ConfigError("no agent was found", hint=hint)

@@ -1,0 +1,159 @@
+"""The first case of a repository: its agent is found and asked one question, and what it did
+becomes an evaluation set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from evalgate import agents, judges
+from evalgate.agents import opening
+from evalgate.agents.base import AgentFailed
+from evalgate.config.context import Context
+from evalgate.config.settings import Settings
+from evalgate.criteria import judges as criteria_judges
+from evalgate.discovery import agent_source, agents as discovery_agents, candidates, dotenv
+from evalgate.discovery.walk import Tree
+from evalgate.errors import ConfigError, UnavailableError
+from evalgate.formats import fingerprints, rewrite
+from evalgate.formats.recordings import Recording
+from evalgate.gate import record, starter
+from evalgate.github import forks
+from evalgate.judges import clients
+from evalgate.judges.base import ADK_MODEL
+from evalgate.model import (
+    AgentUse,
+    FailureKind,
+    Invocation,
+    Transcript,
+)
+from evalgate.system import redact
+from evalgate.text import words
+from evalgate.values import Environ, JsonObject, frozen_dataclass
+
+CONFIG = "test_config.json"
+RUBRIC = "The answer is a useful reply to the user's message: it answers it, or asks for what is missing."
+LIKENESS = 0.3
+"""Of an answer that no judge can read, in words: low, as one answer says little about the next."""
+
+JUDGES = (ADK_MODEL, "openai/gpt-4o-mini", "anthropic/claude-3-5-haiku-latest", "groq/llama-3.3-70b-versatile",
+          "mistral/mistral-small-latest", "deepseek/deepseek-chat")  # fmt: skip
+"""Models that may judge where the agent's own cannot: the first that has a key."""
+
+
+@frozen_dataclass
+class FirstTurn:
+    """What the agent `use` did with one question; `models`: those that it asks."""
+
+    use: AgentUse
+    turn: Invocation
+    models: tuple[str, ...] = ()
+
+
+def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Context) -> FirstTurn:
+    """What the first of the agents that starts does with the question. Raises UnavailableError if
+    none answers, ConfigError if there is none."""
+    forks.refuse_change(context.environ, "evalgate init --ask")
+    if not uses:
+        raise candidates.no_agent()
+    failure = None
+    for use in uses[:MOST_TRIED]:
+        suite = candidates.suite_of(use, settings)
+        try:
+            agent, turn = opening.ask_once(suite, lambda _: question, settings, context)
+        except AgentFailed as failed:
+            failure = failure or failed.failure
+            if failed.failure.kind is not FailureKind.START:
+                failure = failed.failure
+                break
+            context.say(f"{label(use)} does not start: {failed.failure.message}")
+            continue
+        assert turn is not None
+        surroundings = agent.surroundings()
+        source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
+        models = (*(surroundings.models if surroundings else ()), *sorted(source.models))
+        return FirstTurn(use=use, turn=turn, models=tuple(dict.fromkeys(models)))
+    assert failure is not None
+    source = agent_source.of_agent(uses[0], discovery_agents.reader(settings.root))
+    names = [name for name in source.samples if name not in context.environ]
+    hint = "`evalgate doctor` shows what it lacks."
+    if names and not source.values:
+        hint = f"Perhaps: cp {source.example} .env, and fill in {words.listed(names, limit=20)}."
+    raise UnavailableError(f"the agent gave no answer: {failure.message}", hint=hint)
+
+
+MOST_TRIED = 5
+
+
+def label(use: AgentUse) -> str:
+    """An agent in a few words: its driver, its name, and how it was found."""
+    found_by = f" ({use.found_by})" if use.found_by else ""
+    return f"{use.driver} {agents.DRIVERS[use.driver].label(use.options)}{found_by}"
+
+
+def argument(use: AgentUse) -> str:
+    """How `--agent` names an agent."""
+    return f"{use.driver}:{agents.DRIVERS[use.driver].label(use.options)}"
+
+
+def criteria_of(first: FirstTurn, settings: Settings, environ: Environ) -> JsonObject:
+    """The criteria of the first case: the tools that were called, and a rubric for a judge that has
+    a key. Nothing is compared word by word, except where neither exists."""
+    criteria: JsonObject = {}
+    if first.turn.tool_calls:
+        # a model words the arguments anew each time
+        trajectory = {"threshold": 1.0, "match_type": "ANY_ORDER", "ignore_args": True}
+        criteria["tool_trajectory_avg_score"] = trajectory
+    judge, _ = find_judge(first, settings, environ)
+    if judge:
+        rubric = {"rubric_id": "useful", "rubric_content": {"text_property": RUBRIC}}
+        options = {"judge_model_options": {"judge_model": judge}} if judge != ADK_MODEL else {}
+        criteria["rubric_based_final_response_quality_v1"] = {
+            "threshold": 0.8,
+            **options,
+            "rubrics": [rubric],
+        }
+    return criteria or {"response_match_score": LIKENESS}
+
+
+def find_judge(first: FirstTurn, settings: Settings, environ: Environ) -> tuple[str, str]:
+    """A model that can be asked to judge: the one that is configured, the agent's, or another that
+    has a key here; or "", and what is missing for the first of them."""
+    defaults = criteria_judges.defaults_of(settings)
+    environment = dotenv.of_judges(environ, defaults, [first.use], root=settings.root).environ
+    models = [model for model in (defaults.model, *first.models, *JUDGES) if model]
+    missing = clients.missing(
+        models, drivers=judges.JUDGES, defaults=defaults, environment=environment
+    )
+    judge = next((model for model in models if model not in missing), "")
+    return judge, "" if judge else missing[models[0]]
+
+
+def write(first: FirstTurn, settings: Settings, environ: Environ) -> Iterator[str]:
+    """Write the evaluation set, its criteria, and a rule for an agent that a run would not find;
+    the paths that were written. Raises ConfigError if the set exists, UnavailableError."""
+    folder = settings.root / candidates.folder_of(settings)
+    file = folder / candidates.FILE
+    if file.exists():
+        raise ConfigError(f"{file.relative_to(settings.root)} exists already")
+    folder.mkdir(parents=True, exist_ok=True)
+    recording = Recording(
+        case_id=candidates.NAME, eval_set_id=None, transcript=Transcript(invocations=(first.turn,))
+    )
+    record.add(file, [recording], name=candidates.NAME, redact=redact.redactor_of_files(environ))
+    yield file.relative_to(settings.root).as_posix()
+    config = folder / CONFIG
+    if not config.exists():
+        text = json.dumps({"criteria": criteria_of(first, settings, environ)}, indent=2) + "\n"
+        rewrite.create(config, text, root=settings.root)
+        yield config.relative_to(settings.root).as_posix()
+    suite = candidates.suite_of(first.use, settings)
+    rules = settings.gate_file
+    if settings.agent:  # which stands in no file
+        rules = rules.model_copy(update={"agents": []})
+    tree = Tree(settings.root, exclude=rules.exclude)
+    chosen, _ = discovery_agents.choose_agents(
+        {suite.key: suite.eval_set}, gate_file=rules, tree=tree
+    )
+    if fingerprints.agent_key(chosen[suite.key]) != fingerprints.agent_key(first.use):
+        yield starter.add_rule(settings, [f"{candidates.folder_of(settings)}/**"], first.use)

@@ -1,0 +1,265 @@
+"""A repository without evaluation files: from one question to a first case that passes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import gemini_double, repositories
+from builders.gemini_double import GeminiDouble
+
+from bench.scripted_model import CODE, example
+from tests.first_try.test_beginning import ROOT, adk, call, stranger
+
+__all__ = ["adk"]
+
+pytestmark = pytest.mark.integration
+
+FUNCTION = {"desk.py": "def answer(message):\n    return f'On its way: {message}'\n"}
+DESK = """\
+from google.adk.agents import Agent
+
+def find_parcel(number: str) -> dict:
+    '''Where a parcel is.'''
+    return {"place": "Aachen"}
+
+root_agent = Agent(name="desk", model="gemini-2.5-flash", tools=[find_parcel])
+"""
+
+
+class Desk(GeminiDouble):
+    """Calls the desk's tool once, answers, and judges that everything is fine."""
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        status, response = super().answer(path, body)
+        if not json.dumps(body).count("functionResponse") and body.get("tools"):
+            call = {"name": "find_parcel", "args": {"number": str(self.asked)}}
+            response["candidates"][0]["content"]["parts"] = [{"functionCall": call}]
+        return status, response
+
+    def reply(self, body: dict[str, Any]) -> str:
+        config = body.get("generationConfig") or {}
+        schema = config.get("responseJsonSchema") or config.get("responseSchema")
+        if schema:
+            texts = (part.get("text", "") for turn in body["contents"] for part in turn["parts"])
+            code = CODE.search("\n".join(texts))
+            return json.dumps(example(schema, code=code[1] if code else ""))
+        return f"It is in Aachen, as I said {self.asked} times."
+
+
+@pytest.fixture
+def desk() -> Iterator[dict[str, str]]:
+    with gemini_double.served(Desk()) as server:
+        url = server.url.removesuffix("/v1beta")
+        yield {"GOOGLE_API_KEY": "made-up", "GOOGLE_GEMINI_BASE_URL": url}
+
+
+def criteria(repository: Path, folder: str = "evals") -> dict[str, Any]:
+    text = (repository / folder / "test_config.json").read_text(encoding="utf-8")
+    return dict(json.loads(text)["criteria"])
+
+
+def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> None:
+    files = {"desk/__init__.py": "", "desk/agent.py": DESK, "evalgate.yml": f"python: {adk}\n"}
+    repository = stranger(tmp_path, files)
+    code, text = call(repository, "init", "--ask", "Where is parcel 7?", "--yes", **desk)
+    assert code == 0, text
+    assert "agent: adk desk (only agent in the root)" in text
+    assert re.search(r'called  find_parcel\(\{"number": "\d"\}\)', text), text
+    # what a model words anew each time is not compared word by word
+    assert criteria(repository)["tool_trajectory_avg_score"]["ignore_args"] is True
+    assert "rubric_based_final_response_quality_v1" in criteria(repository)
+    assert "response_match_score" not in criteria(repository)
+    code, text = call(repository, "run", **desk)
+    assert (code, "PASS: The case passed." in text) == (0, True), text
+    case = json.loads((repository / "evals/first.evalset.json").read_text(encoding="utf-8"))
+    assert "made-up" not in json.dumps(case)
+
+
+@pytest.mark.parametrize(
+    ("files", "use"),
+    [
+        (FUNCTION, {"driver": "python", "call": "desk:answer"}),
+        # in a folder from which it is imported
+        ({"src/desk/main.py": "def run_agent(query: str) -> str:\n    return 'yes ' + query\n"},
+         {"driver": "python", "path": "src", "call": "desk.main:run_agent"}),
+        # an object of a class that is made without arguments
+        ({"main.py": "class Desk:\n    def __init__(self, model='m'):\n        self.model = model\n"
+          "    def _ask(self, text): ...\n    def run(self, text: str) -> str:\n        return self.model + text\n"},
+         {"driver": "python", "call": "main:Desk.run"}),
+        # what it imports lies beside it, and not at the root
+        ({"backend/desk.py": "import words_of_desk\ndef answer(text):\n    return words_of_desk.YES + text\n",
+          "backend/words_of_desk.py": "YES = 'yes '\n"},
+         {"driver": "python", "path": "backend", "call": "desk:answer"}),
+        # helpers are no agents: more than one text, a number, a test
+        (
+            {**FUNCTION, "a.py": "def answer_all(first, second): ...\ndef ask(count: int): ...\ndef create_agent(name): ...\n",
+             "test_a.py": "def answer(text): ...\n"},
+            {"driver": "python", "call": "desk:answer"},
+        ),
+        # an example comes after what the repository is about
+        ({"examples/desk.py": "def answer(text):\n    return 'an example'\n",
+          "shop/bot.py": "async def chat(text: str):\n    return 'hello ' + text\n"},
+         {"driver": "python", "call": "shop.bot:chat"}),
+    ],
+)  # fmt: skip
+def test_a_plain_function(tmp_path: Path, files: Mapping[str, str], use: dict[str, str]) -> None:
+    repository = stranger(tmp_path, files)
+    code, text = call(repository, "init", "--ask", "Where is parcel 7?", "--yes")
+    assert code == 0, text
+    rule = (repository / "evalgate.yml").read_text(encoding="utf-8")
+    assert all(f"{name}: {value}" in rule for name, value in use.items()), rule
+    code, text = call(repository, "run")
+    assert code == 0, text
+
+
+AGENTS = {
+    "langgraph-keys": """\
+from typing import TypedDict
+from langgraph.graph import END, START, StateGraph
+
+class Desk(TypedDict):
+    question: str
+    answer: str
+
+builder = StateGraph(Desk)
+builder.add_node("desk", lambda state: {"answer": "In Aachen." if state["question"] else ""})
+builder.add_edge(START, "desk")
+builder.add_edge("desk", END)
+graph = builder.compile()
+""",
+    "langgraph": """\
+import re
+from langchain_core.messages import AIMessage
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+PATTERN = re.compile("no agent")
+
+def build():
+    graph = StateGraph(MessagesState)
+    graph.add_node("desk", lambda state: {"messages": [AIMessage("In Aachen.")]})
+    graph.add_edge(START, "desk")
+    graph.add_edge("desk", END)
+    compiled = graph.compile()
+    return compiled
+""",
+    "pydantic-ai": """\
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+helper = Agent(TestModel(custom_output_text="helping"))
+desk = Agent(TestModel(custom_output_text="In Aachen."))
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("driver", "name"),
+    [("langgraph", "build"), ("langgraph-keys", "graph"), ("pydantic-ai", "desk")],
+)
+def test_an_agent_of_another_framework(tmp_path: Path, driver: str, name: str) -> None:
+    python = Path(
+        os.environ.get("EVALGATE_TEST_FRAMEWORKS", ROOT / ".venv-frameworks"), "bin/python"
+    )
+    if not python.is_file():
+        pytest.skip("no interpreter with the frameworks: make .venv-frameworks")
+    files = {"bots/desk.py": AGENTS[driver], "evalgate.yml": f"python: {python}\n"}
+    repository = stranger(tmp_path, files)
+    code, text = call(repository, "init", "--ask", "Where is parcel 7?", "--yes")
+    assert (code, "said    In Aachen." in text) == (0, True), text
+    assert f"call: bots.desk:{name}" in (repository / "evalgate.yml").read_text(encoding="utf-8")
+    code, text = call(repository, "run")
+    assert code == 0, text
+
+
+def test_nothing_is_written_without_a_yes(tmp_path: Path) -> None:
+    repository = stranger(tmp_path, FUNCTION)
+    for arguments, answers in (
+        (("init",), ""),
+        (("init",), "hello\nn\n"),
+        (("init", "--ask", "a"), ""),
+    ):
+        code, text = typed(repository, *arguments, answers=answers)
+        assert (code, "Internal error" in text) == (4, False), text
+        assert not (repository / "evals").exists()
+    code, text = typed(repository, "init", answers="Where is parcel 7?\ny\n")
+    assert code == 0, text
+    assert typed(repository, "run")[0] == 0
+
+
+def typed(repository: Path, *arguments: str, answers: str = "") -> tuple[int, str]:
+    """As `call`, with lines on its standard input."""
+    environment = {**os.environ, **repositories.ENVIRON, "HOME": str(repository.parent)}
+    command = [str(Path(sys.executable).parent / "evalgate"), *arguments]
+    done = subprocess.run(
+        command, cwd=repository, env=environment, input=answers, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_no_command_ends_without_a_next_step(tmp_path: Path) -> None:
+    repository = stranger(tmp_path, FUNCTION)
+    code, text = call(repository, "run")
+    assert (code, "`evalgate init` asks your agent one question" in text) == (4, True), text
+    code, text = call(repository, "doctor")
+    assert code == 4, text
+    assert (
+        "  ok     first turn   answered with 0 tool calls: On its way: What can you do?\n" in text
+    )
+    # every advice is a command that works
+    advice = re.findall(r"fix: (evalgate .+)", text)
+    assert len(advice) == 2
+    for line in advice:
+        code, text = typed(repository, *shlex.split(line)[1:], answers="y\n")
+        assert code == 0, text
+    code, text = call(repository, "doctor")
+    assert code == 0, text  # before the action has an owner, too
+    assert "[workflow-owner]" in text
+
+
+def test_a_part_of_the_repository(tmp_path: Path) -> None:
+    """`init PATHS`: the agents there, and the files beside them."""
+    files = {"shop/bot.py": FUNCTION["desk.py"], "bank/bot.py": FUNCTION["desk.py"]}
+    repository = stranger(tmp_path, files)
+    code, text = call(repository, "init", "bank", "--ask", "Where is parcel 7?", "--yes")
+    assert code == 0, text
+    assert (repository / "bank/evals/first.evalset.json").is_file()
+    # the other has none yet, though the repository has one
+    code, text = call(repository, "init", "shop", "--ask", "Where is parcel 8?", "--yes")
+    assert (code, (repository / "shop/evals/first.evalset.json").is_file()) == (0, True), text
+    code, text = call(repository, "run")
+    assert (code, "2 cases: 2 passed" in text) == (0, True), text
+
+
+def test_hostile_answers_are_shown_and_kept_as_text(tmp_path: Path) -> None:
+    answer = "\x1b[2J\u202e**bold** ::error::x 한국어"
+    files = {"desk.py": f"def answer(message):\n    return {answer!r}\n"}
+    repository = stranger(tmp_path, files)
+    code, text = call(repository, "init", "--ask", "누구세요? $(id) `id`", "--yes")
+    assert (code, "\x1b" in text, "[U+202E]" in text) == (0, False, True), text
+    assert call(repository, "run")[0] == 0
+
+
+def test_an_agent_that_fails(tmp_path: Path) -> None:
+    broken = {"desk.py": "def answer(message):\n    raise ValueError('no desk')\n"}
+    repository = stranger(tmp_path, broken)
+    code, text = call(repository, "init", "--ask", "a", "--yes")
+    assert (code, "no desk" in text, (repository / "evals").exists()) == (3, True, False), text
+    code, text = call(repository, "doctor")
+    assert (code, "error  first turn   the first turn failed: " in text) == (3, True), text
+    files = {**broken, ".env.example": "DESK_URL=your-url\n"}
+    lacking = stranger(tmp_path / "lacking", files)
+    code, text = call(lacking, "init", "--ask", "a", "--yes")
+    assert (code, "Perhaps: cp .env.example .env, and fill in DESK_URL." in text) == (3, True), text
+    empty = stranger(tmp_path / "empty", {"README.md": ""})
+    code, text = call(empty, "init", "--ask", "a", "--yes")
+    assert (code, "no agent was found" in text, "--agent" in text) == (2, True, True), text
