@@ -27,6 +27,7 @@ DRIVERS: Final[Table[AgentDriver]] = Table(
 )
 
 DEFAULT = adk.AdkDriver.name
+OF_FUNCTIONS = python.PythonDriver.name
 """The default driver: for agents that are found in the repository, and for `agent: some/path`."""
 
 

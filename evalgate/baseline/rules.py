@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 
@@ -153,10 +153,7 @@ def _beside(
     rule_suites = {suite.key: suite for suite in rules.suites}
     base_keys = {suite.key: renamed.get(suite.key, suite.key) for suite in suites}
     base_suites = {key: rule_suites[name] for key, name in base_keys.items() if name in rule_suites}
-    suites = tuple(
-        _lost(base_suites[suite.key]) if _is_lost(suite, base_suites.get(suite.key)) else suite
-        for suite in suites
-    )
+    suites = _without_lost(suites, base_suites)
     policy, severity_notices = _with_severity(
         load.policy_of(settings, suites), suites, base_suites, rules.policy
     )
@@ -178,7 +175,7 @@ def _beside(
     return Rules(
         settings=settings,
         suites=demands.suites,
-        books=tuple(book.divided(len(books) if is_both else 1) for book in books),
+        books=_divided(books, is_both=is_both),
         edits=Edits(
             edits=(*decisive_edits, *file_edits, *_snapshots(rules.suites, suites, renamed)),
             unasked=demands.unasked,
@@ -186,6 +183,11 @@ def _beside(
         is_both=is_both,
         problems=(*severity_notices, *_unreadable(rules, is_both=is_both)),
     )
+
+
+def _divided(books: Sequence[RuleBook], *, is_both: bool) -> tuple[RuleBook, ...]:
+    """The books; if both decide, each with its share of the purse."""
+    return tuple(book.divided(len(books) if is_both else 1) for book in books)
 
 
 def _of_base(
@@ -237,6 +239,14 @@ def _lost(base_suite: Suite) -> Suite:
         base_suite.key,
         base_suite.criteria_source,
         phrase("suite_lost", [case.case_id for case in base_suite.eval_set.cases]),
+    )
+
+
+def _without_lost(suites: Iterable[Suite], base_suites: Mapping[str, Suite]) -> tuple[Suite, ...]:
+    """The suites; one that holds another evaluation of CES than on the base is not measured."""
+    return tuple(
+        _lost(base_suites[suite.key]) if _is_lost(suite, base_suites.get(suite.key)) else suite
+        for suite in suites
     )
 
 

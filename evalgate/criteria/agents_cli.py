@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from evalgate.criteria import judged, vertex
+from evalgate.criteria import judged, vertex_service
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.criteria.judged import Inquiry, JudgedOptions, VertexOptions
 from evalgate.formats import agents_cli
@@ -132,9 +132,9 @@ def grade_by_service(evidence: TrialView, *, ask: Inquiry, metric: str, paramete
         message = f"evalgate has no `{metric}`: write it as a `custom_function`"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
     expected = evidence.expected[-1] if evidence.expected else None
-    instance = vertex.conversation(evidence.actual)
+    instance = vertex_service.conversation(evidence.actual)
     if not metric.startswith("multi_turn_"):
-        instance = {**vertex.one_turn(evidence.actual[-1], expected), **instance}
+        instance = {**vertex_service.one_turn(evidence.actual[-1], expected), **instance}
     body = {
         "instance": instance,
         "metrics": [
@@ -146,7 +146,7 @@ def grade_by_service(evidence: TrialView, *, ask: Inquiry, metric: str, paramete
             }
         ],
     }
-    grade = vertex.grade_turns(ask, [body], metric)
+    grade = vertex_service.grade_turns(ask, [body], metric)
     return judged.at_the_end(grade, turns_before=len(evidence.actual) - 1)
 
 

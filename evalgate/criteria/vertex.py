@@ -1,191 +1,34 @@
-"""Criteria of Google Cloud's evaluation service: requests, replies, and the judge that replaces it.
-
-The service is one more judge: its questions are bodies of `:evaluateInstances`, so that they are
-cached, paced and paid for like any other."""
+"""Criteria of Google Cloud's evaluation service, and the judge that replaces it."""
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from evalgate.criteria import judged, rubrics
+from evalgate.criteria import judged, rubrics, vertex_service
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import Inquiry, JudgedTurn, Source, VertexOptions
-from evalgate.formats import adk_shapes
 from evalgate.judges import prompting
-from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
+from evalgate.judges.base import SampledRequest, VoteResult
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import (
     CriterionUse,
     Finding,
     Grade,
-    Invocation,
     Need,
     NotEvaluated,
-    Reason,
     Rubric,
     Scale,
     TrialView,
     turns,
 )
-from evalgate.model.trial import MOST
-from evalgate.values import Json
 
-MODEL: Final = "vertex_evaluation/"
-VERSION: Final = "1"
 PROMPT_VERSION: Final = "2"
 SAFETY: Final = "safety_v1"
 COHERENCE: Final = "coherence"
-
-
-# --- questions ------------------------------------------------------------------------------------
-
-
-def ask_metric(metric: str, instance: Json) -> Json:
-    """The body that asks for a predefined metric."""
-    return {
-        "instance": dict(instance),
-        "metrics": [{"predefinedMetricSpec": {"metricSpecName": metric}}],
-    }
-
-
-def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
-    """One turn as the service takes it, thoughts among the texts as in ADK."""
-    texts = {
-        "prompt": prompting.text_of(invocation.user_content, with_thoughts=True),
-        "response": prompting.answer_of(invocation, with_thoughts=True),
-    }
-    if reference is not None:
-        texts["reference"] = prompting.answer_of(reference, with_thoughts=True)
-    return {name: {"text": text} for name, text in texts.items()}
-
-
-def conversation(invocations: Sequence[Invocation]) -> Json:
-    """A whole conversation as the service takes it: agents, and events by turn. It takes only
-    object tools."""
-    agents: dict[str, Any] = {}
-    for agent in (agent for invocation in invocations for agent in invocation.agents):
-        tools = [tool for tool in prompting.tools_of_agent(agent) if isinstance(tool, dict)]
-        agents.setdefault(
-            agent.name, {"agentId": agent.name, "instruction": agent.instructions, "tools": tools}
-        )
-    return {
-        "agentData": {
-            "agents": agents,
-            "turns": [_turn(index, invocation) for index, invocation in enumerate(invocations)],
-        }
-    }
-
-
-def _turn(index: int, invocation: Invocation) -> Json:
-    contents = [("user", invocation.user_content)]
-    contents += [
-        (event.author or "agent", event.content)
-        for event in invocation.events or ()
-        if event.content
-    ]
-    contents += [("agent", invocation.final_response)] if invocation.final_response else []
-    events = [
-        {"author": author, "content": adk_shapes.content_json(content)}
-        for author, content in contents
-    ]
-    return {"turnIndex": index, "turnId": invocation.invocation_id, "events": events}
-
-
-def ask_service(ask: Inquiry, body: Json, metric: str) -> SampledRequest:
-    """The body as a question to the service; one sample, since it samples by itself."""
-    text = json.dumps(body, ensure_ascii=False, sort_keys=True, default=str)
-    request = JudgeRequest(
-        model=MODEL + metric,
-        prompt=text,
-        criterion=ask.criterion,
-        version=VERSION,
-        repeat=ask.repeat,
-    )
-    return SampledRequest(request=request, parse=lambda reply: _vote(reply.text), num_samples=1)
-
-
-def _vote(text: str) -> Mapping[str, Vote]:
-    return {} if parse(text)[0] is None else {"": Vote(passed=True)}
-
-
-def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Finding, ...]]:
-    """Score, and explanation and rubric verdicts, of a reply. Not a number, and no number, are no
-    score: None."""
-    try:
-        raw = json.loads(text)
-    except (ValueError, RecursionError):
-        return None, ()
-    results = _object(raw).get("metricResults")
-    result = _object(
-        results[0] if isinstance(results, list) and results else _object(raw).get("coherenceResult")
-    )
-    score = _number(result.get("score"))
-    explanation = result.get("explanation") or _object(result.get("error")).get("message") or ""
-    overall = (Finding(text=str(explanation), turn=turn, score=score),) if explanation else ()
-    verdicts = result.get("rubricVerdicts")
-    listed = verdicts if isinstance(verdicts, list) else []
-    return score, (*(_rubric(_object(verdict), turn) for verdict in listed), *overall)
-
-
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: Any) -> float | None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MOST:
-        return None
-    return float(value)
-
-
-def _rubric(verdict: Json, turn: int | None) -> Finding:
-    content = _object(_object(verdict.get("evaluatedRubric")).get("content"))
-    subject = _object(content.get("property")).get("description") or ""
-    holds = bool(verdict.get("verdict"))  # the service omits the field if it is false
-    text = str(verdict.get("reasoning") or "")
-    return Finding(
-        text=text,
-        turn=turn,
-        label="yes" if holds else "no",
-        score=float(holds),
-        subject=str(subject),
-    )
-
-
-# --- grades ---------------------------------------------------------------------------------------
-
-
-def grade_turns(ask: Inquiry, bodies: Sequence[Json], metric: str) -> Grade:
-    """The mean over turns; unknown as soon as one turn is. ADK skips turns without a score, and
-    stops if a call raises."""
-    sampled_requests = [ask_service(ask, body, metric) for body in bodies]
-    results = ask.panel.vote_all(sampled_requests)
-    by_turn = [_judged(result, number) for number, result in enumerate(results, start=1)]
-    failed = any(sample.failure for result in results for sample in result.samples)
-    if failed:
-        return judged.conclude(by_turn, nothing=_NOTHING)
-    mean = turns.mean if ask.deviations.float_dust_judged else turns.running_mean
-    return judged.conclude(by_turn, nothing=_NOTHING, deviations=ask.deviations, mean=mean)
-
-
-_NOTHING: Final = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is nothing to judge")
-
-
-def _judged(result: VoteResult, turn: int | None) -> JudgedTurn:
-    if any(sample.failure for sample in result.samples) or not result.samples:
-        return JudgedTurn(lack=judged.lack_of(result.items[""], result.samples))
-    score, findings = parse(result.samples[0].text, turn=turn)
-    if score is not None:
-        return JudgedTurn(scores=(score,), findings=findings)
-    reason = next((f": {finding.text}" for finding in findings if finding.text), "")
-    message = f"Google Cloud's evaluation service gave no score{reason}"
-    return JudgedTurn(
-        findings=findings, lack=NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message=message)
-    )
 
 
 # --- what the judge model is asked ----------------------------------------------------------------
@@ -311,7 +154,7 @@ def _grade_by_model(
         )
         for number in range(1, turn_count + 1)
     ]
-    return labelled(judged.conclude(by_turn, nothing=_NOTHING), ask)
+    return labelled(judged.conclude(by_turn, nothing=vertex_service.NOTHING), ask)
 
 
 def labelled(grade: Grade, ask: Inquiry) -> Grade:
@@ -331,9 +174,12 @@ def grade_safety(evidence: TrialView, *, ask: Inquiry) -> Grade:
     """The mean of the service's scores, one a turn."""
     references = evidence.expected or (None,) * len(evidence.actual)
     pairs = zip(evidence.actual, references, strict=True)
-    return grade_turns(
+    return vertex_service.grade_turns(
         ask,
-        [ask_metric(SAFETY, one_turn(actual, reference)) for actual, reference in pairs],
+        [
+            vertex_service.ask_metric(SAFETY, vertex_service.one_turn(actual, reference))
+            for actual, reference in pairs
+        ],
         SAFETY,
     )
 
@@ -369,7 +215,7 @@ def grade_coherence(evidence: TrialView, *, ask: Inquiry) -> Grade:
         }
         for actual, _ in pairs
     ]
-    return grade_turns(ask, bodies, COHERENCE)
+    return vertex_service.grade_turns(ask, bodies, COHERENCE)
 
 
 def grade_coherence_by_model(evidence: TrialView, *, ask: Inquiry) -> Grade:
@@ -405,9 +251,9 @@ def _median(result: VoteResult) -> float | None:
 
 def grade_conversation(evidence: TrialView, *, ask: Inquiry, metric: str) -> Grade:
     """The service's score of the conversation, recorded at the last turn."""
-    body = ask_metric(metric, conversation(evidence.actual))
-    result = ask.panel.vote(ask_service(ask, body, metric))
-    grade = judged.conclude([_judged(result, None)], nothing=_NOTHING)
+    body = vertex_service.ask_metric(metric, vertex_service.conversation(evidence.actual))
+    result = ask.panel.vote(vertex_service.ask_service(ask, body, metric))
+    grade = judged.conclude([vertex_service.turn_of(result, None)], nothing=vertex_service.NOTHING)
     return judged.at_the_end(grade, turns_before=len(evidence.actual) - 1)
 
 
@@ -451,7 +297,7 @@ def _conversation_spec(metric: str, summary: str) -> CriterionSpec:
         needs=frozenset({Need.VERTEX}),
         verdicts=Verdicts(
             labels=rubrics.LABELS,
-            prompt_version=f"{rubrics.VERSION}.{VERSION}",
+            prompt_version=f"{rubrics.VERSION}.{vertex_service.VERSION}",
             unit="rubric",
             is_of_conversation=True,
         ),
@@ -481,10 +327,12 @@ SPECS = (
         needs=frozenset({Need.VERTEX, Need.REFERENCE}),
     ),
     _conversation_spec(
-        "multi_turn_task_success_v1", "whether the conversation reached what the user wanted"
+        "multi_turn_task_success_v1",
+        "whether the conversation reached what the user wanted",
     ),
     _conversation_spec(
-        "multi_turn_trajectory_quality_v1", "how well the steps of the conversation led to its goal"
+        "multi_turn_trajectory_quality_v1",
+        "how well the steps of the conversation led to its goal",
     ),
     _conversation_spec(
         "multi_turn_tool_use_quality_v1", "how well tools were used over the conversation"

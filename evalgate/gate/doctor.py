@@ -343,8 +343,8 @@ CLIENTS = re.compile(
 def cost_of_turn(use: AgentUse, agent: Agent, source: AgentSource, environ: Environ) -> str:
     """Why a turn of the agent may cost something; "" if it costs nothing: a model or an endpoint on
     this machine, a scripted model, a plain function."""
-    if use.driver in ("http", "command"):
-        address = str(use.options.get("url", ""))
+    address = str(use.options.get("url", ""))
+    if address or "command" in use.options:
         return "" if LOOPBACK.match(address) else "what it asks is not known"
     surroundings = agent.surroundings()
     loaded_models = surroundings.models if surroundings is not None else ()

@@ -285,22 +285,27 @@ def _case(
         "held": None
         if quarantine is None
         else [quarantine.owner, quarantine.expires, quarantine.reason],
-        "past": [
-            {
-                "at": past_case.at,
-                "commit": past_case.commit,
-                "kind": past_case.kind.value,
-                "of": past_case.place,
-                "said": past_case.outcome,
-            }
-            for past_case in v.report.past.get(case.verdict.key, ())
-        ],
+        "past": _past(v, case),
         "file": v.file_page(case),
         "note": turns.of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],
         "runs": {side: [run for run, _ in of_side] for side, of_side in runs.items()},
     }
     return document, {side: of_runs for side, of_runs in traces.items() if any(of_runs)}
+
+
+def _past(v: View, case: CaseView) -> list[JsonObject]:
+    """How the case ended in earlier runs."""
+    return [
+        {
+            "at": past_case.at,
+            "commit": past_case.commit,
+            "kind": past_case.kind.value,
+            "of": past_case.place,
+            "said": past_case.outcome,
+        }
+        for past_case in v.report.past.get(case.verdict.key, ())
+    ]
 
 
 def _case_json(case: Case | None, uses: Mapping[str, CriterionUse]) -> JsonObject:

@@ -20,8 +20,8 @@ UNITS = frozenset(["of", "and", "more", "to", "over", "min", "points"])
 FULL_WIDTH = {
     ord(letter): ord(letter) + 0xFEE0 for letter in map(chr, range(0x41, 0x7B)) if letter.isalpha()
 }
-MARKUP = re.compile(r"`[^`]*`|\]\([^)]*\)|</?\w+>|&#?\w+;")
-"""Code, addresses, tags and escaped characters."""
+MARKUP = re.compile(r"`[^`]*`|\bevalgate \w+(?: --\w+)?|\]\([^)]*\)|</?\w+>|&#?\w+;")
+"""Code, commands, addresses, tags and escaped characters."""
 CODE = re.compile(r"(%[\d.]*[a-z]|\{[^{}]*\}|`[^`]*`)")
 """Placeholders, and names that stay what they are in every language."""
 

@@ -14,17 +14,18 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 483_060,  # with the commas and brackets of lines of 100
+    # agents-cli projects, a first case, six frameworks, the kinds of ADK agents, a live chat
+    "tokens": 510_900,
     "tokens_per_statement": 11.2,
     "odd_names_per_1000": 10,
-    "modules": 275,  # with six wings and how they are found
-    "value_classes": 426,
+    "modules": 291,  # with six wings and how they are found
+    "value_classes": 430,
     "over_8_fields": 32,
     "doubled_class_names": 6,
-    "words": 1434,  # functions are named by what they do
-    "replace": 174,
-    "largest_room": 8912,  # lines of 100
-    "longest_function": 450,  # tokens
+    "words": 1487,  # functions are named by what they do
+    "replace": 181,
+    "largest_room": 9144,  # lines of 100
+    "longest_function": 451,  # tokens
 }
 
 

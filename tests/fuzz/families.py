@@ -22,7 +22,7 @@ from evalgate import criteria
 from evalgate.agents import protocol
 from evalgate.agents.tools import cassette
 from evalgate.config import load
-from evalgate.criteria import hallucinations_v1, rubrics, vertex
+from evalgate.criteria import hallucinations_v1, rubrics, vertex, vertex_service
 from evalgate.discovery import walk
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.formats import criteria_file, eval_set, fingerprints, kind, recordings
@@ -462,7 +462,7 @@ def _read_reply(data: bytes) -> None:
     hallucinations_v1.parse_split(text, " ".join(_SENTENCES))
     hallucinations_v1.parse_split(f"<sentence>{text}</sentence>", text[:20_000])
     generate.parse(text)
-    vertex.parse(text)
+    vertex_service.parse(text)
     with suppress(ValueError):
         cache.parse_entry(text)
 

@@ -18,7 +18,7 @@ FOLDER: Final = f"{kept.FOLDER}/ces/proposals"
 
 
 @frozen_dataclass
-class Proposal:
+class ProposedChange:
     """A change of one resource or case. `content`: all of it after the change; None: delete it.
     `etag`: of what it changes."""
 
@@ -46,27 +46,27 @@ class Proposal:
         }
 
 
-def keep(root: Path, proposal: Proposal) -> None:
+def keep(root: Path, proposal: ProposedChange) -> None:
     """Write a proposal, in place of an older one for the same resource."""
     output.make_folder(root / FOLDER)
     text = json.dumps(proposal.json(), indent=2, ensure_ascii=False) + "\n"
     output.write_file(root / FOLDER / f"{proposal.id}.json", [text])
 
 
-def waiting(root: Path) -> Iterator[Proposal]:
+def waiting(root: Path) -> Iterator[ProposedChange]:
     """The proposals below a root. Raises ConfigError for a broken file."""
     for path in sorted((root / FOLDER).glob("*.json")):
         try:
             raw: Any = json.loads(path.read_text("utf-8"))
             raw["reasons"] = tuple(map(str, raw["reasons"]))
-            yield Proposal(**raw)
+            yield ProposedChange(**raw)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise ConfigError(
                 "not a proposal", place=Place(file=str(path)), hint="Delete the file."
             ) from error
 
 
-def named(root: Path, name: str) -> Proposal:
+def named(root: Path, name: str) -> ProposedChange:
     """A proposal by what a person calls it. Raises ConfigError."""
     proposals = {proposal.id: proposal for proposal in waiting(root)}
     if name not in proposals:
@@ -75,6 +75,6 @@ def named(root: Path, name: str) -> Proposal:
     return proposals[name]
 
 
-def drop(root: Path, proposal: Proposal) -> None:
+def drop(root: Path, proposal: ProposedChange) -> None:
     """Delete a proposal."""
     (root / FOLDER / f"{proposal.id}.json").unlink(missing_ok=True)

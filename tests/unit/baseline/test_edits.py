@@ -130,7 +130,13 @@ def test_which_rules_of_evalgate_yml_decide_otherwise(
         ),
         ((dataclasses.replace(METRIC, options={"a": {"b": 1}}),), ["a of m: unset > {'b': 1}"]),
         # shown only, before and now
-        ((METRIC, dataclasses.replace(METRIC, name="tokens", threshold=None)), []),
+        (
+            (
+                METRIC,
+                dataclasses.replace(METRIC, name="tokens", threshold=None, informational=True),
+            ),
+            [],
+        ),
     ],
 )
 def test_which_criteria_decide_otherwise(

@@ -186,7 +186,7 @@ JUDGED = {"needs": frozenset({Need.JUDGE})}
         # what the change adds is its own affair
         ([use()], [use(), use("n")], ["m", "n"], {"m": 0.5}, 0),
         # nobody is asked by what shows only
-        ([use(), use("tokens", threshold=None)], [use()], ["m"], None, 0),
+        ([use(), use("tokens", threshold=None, informational=True)], [use()], ["m"], None, 0),
         # a judge is not asked for the base's book alone; who judges is asked once
         ([use(), use("j", **JUDGED)], [use()], ["m"], {"m": 0.5}, 1),
         (

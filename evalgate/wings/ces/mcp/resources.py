@@ -34,7 +34,7 @@ from evalgate.values import Json, JsonObject, frozen_dataclass
 from evalgate.wings.ces import compare, edit, format as ces_format, proposals, read, shapes
 from evalgate.wings.ces.compare import LONGEST_SHOWN, MISSING, FieldChange, Relaxation
 from evalgate.wings.ces.edit import EVERYTHING, Refused
-from evalgate.wings.ces.proposals import Proposal
+from evalgate.wings.ces.proposals import ProposedChange
 from evalgate.wings.ces.read import COLLECTIONS, Kind, Library, Reading, Resource
 from evalgate.wings.ces.shapes import (
     EvaluationDataset,
@@ -223,7 +223,7 @@ class Resources:
             text = self._spliced(resource, old_text, old, new) if changes else old_text
             diff = _difference(old_text, text, resource.file)
             if not preview:
-                proposal = Proposal(
+                proposal = ProposedChange(
                     name=name,
                     kind=kind,
                     etag=_hash(old),
@@ -252,7 +252,7 @@ class Resources:
                     "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
                 )
             relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
-            proposal = Proposal(
+            proposal = ProposedChange(
                 name=name,
                 kind=kind,
                 etag=_hash(shapes.comparable(resource.message)),
@@ -452,7 +452,7 @@ class Resources:
         if self._read_only:
             raise Refused("PERMISSION_DENIED", "the server was started with --read-only")
 
-    def insist_not_relaxing(self, proposal: Proposal) -> None:
+    def insist_not_relaxing(self, proposal: ProposedChange) -> None:
         """Under `--no-relaxing`, keep a change that may relax as a proposal, and raise Refused."""
         if self._no_relaxing and proposal.reasons:
             proposals.keep(self.root, proposal)
@@ -467,7 +467,7 @@ class Resources:
                 violations,
             )
 
-    def accept(self, proposal: Proposal) -> Done:
+    def accept(self, proposal: ProposedChange) -> Done:
         """Make a proposed change, unless what it changes is another by now."""
         if not proposal.kind:
             file, _, eval_id = proposal.name.rpartition(":")
@@ -700,7 +700,7 @@ class EvalCases:
             text = self._spliced(stored_case, new, new_case) if changes else stored_case.source.text
             diff = _difference(stored_case.source.text, text, file)
             if not preview:
-                proposal = Proposal(
+                proposal = ProposedChange(
                     name=f"{file}:{eval_id}",
                     kind="",
                     etag=_hash(stored_case.raw),

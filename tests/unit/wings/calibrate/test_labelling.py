@@ -125,7 +125,12 @@ def test_every_criterion_with_a_judge_model_can_be_labelled_but_the_graded_one()
     asking = {
         name for name, spec in criteria.CRITERIA.items() if spec.needs & {Need.JUDGE, Need.VERTEX}
     }
-    assert asking - set(ABLE) == {"response_evaluation_score"}
+    assert asking - set(ABLE) == {
+        "response_evaluation_score",
+        # grades of a scale that only their own prompt knows
+        "agents_cli_prompt_metric",
+        "agents_cli_service_metric",
+    }
     for name in ABLE:
         verdicts = criteria.CRITERIA[name].verdicts
         assert verdicts is not None

@@ -89,7 +89,7 @@ def test_an_update_changes_one_value_of_the_file(root: Path) -> None:
     ]
     assert [new for _, new in changed] == ['  "description": "Else",']
     stored = Resources(root).get(Kind.EVALUATION, RENEW)
-    assert stored.pop("lastCompletedResult")["evaluationStatus"] == "PASS"
+    assert stored.pop("lastCompletedResult")["evaluationStatus"] == "FAIL"
     assert done.resource == stored
     assert (root / FILE).stat().st_mode & 0o777 == 0o640
 

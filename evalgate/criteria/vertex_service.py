@@ -1,0 +1,176 @@
+"""Google Cloud's evaluation service: requests and replies.
+
+The service is one more judge: its questions are bodies of `:evaluateInstances`, so that they are
+cached, paced and paid for like any other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from evalgate.criteria import judged
+from evalgate.criteria.judged import Inquiry, JudgedTurn
+from evalgate.formats import adk_shapes
+from evalgate.judges import prompting
+from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
+from evalgate.model import (
+    Finding,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Reason,
+    turns,
+)
+from evalgate.model.trial import MOST
+from evalgate.values import Json
+
+MODEL: Final = "vertex_evaluation/"
+VERSION: Final = "1"
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+def ask_metric(metric: str, instance: Json) -> Json:
+    """The body that asks for a predefined metric."""
+    return {
+        "instance": dict(instance),
+        "metrics": [{"predefinedMetricSpec": {"metricSpecName": metric}}],
+    }
+
+
+def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
+    """One turn as the service takes it, thoughts among the texts as in ADK."""
+    texts = {
+        "prompt": prompting.text_of(invocation.user_content, with_thoughts=True),
+        "response": prompting.answer_of(invocation, with_thoughts=True),
+    }
+    if reference is not None:
+        texts["reference"] = prompting.answer_of(reference, with_thoughts=True)
+    return {name: {"text": text} for name, text in texts.items()}
+
+
+def conversation(invocations: Sequence[Invocation]) -> Json:
+    """A whole conversation as the service takes it: agents, and events by turn. It takes only
+    object tools."""
+    agents: dict[str, Any] = {}
+    for agent in (agent for invocation in invocations for agent in invocation.agents):
+        tools = [tool for tool in prompting.tools_of_agent(agent) if isinstance(tool, dict)]
+        agents.setdefault(
+            agent.name, {"agentId": agent.name, "instruction": agent.instructions, "tools": tools}
+        )
+    return {
+        "agentData": {
+            "agents": agents,
+            "turns": [_turn(index, invocation) for index, invocation in enumerate(invocations)],
+        }
+    }
+
+
+def _turn(index: int, invocation: Invocation) -> Json:
+    contents = [("user", invocation.user_content)]
+    contents += [
+        (event.author or "agent", event.content)
+        for event in invocation.events or ()
+        if event.content
+    ]
+    contents += [("agent", invocation.final_response)] if invocation.final_response else []
+    events = [
+        {"author": author, "content": adk_shapes.content_json(content)}
+        for author, content in contents
+    ]
+    return {"turnIndex": index, "turnId": invocation.invocation_id, "events": events}
+
+
+def ask_service(ask: Inquiry, body: Json, metric: str) -> SampledRequest:
+    """The body as a question to the service; one sample, since it samples by itself."""
+    text = json.dumps(body, ensure_ascii=False, sort_keys=True, default=str)
+    request = JudgeRequest(
+        model=MODEL + metric,
+        prompt=text,
+        criterion=ask.criterion,
+        version=VERSION,
+        repeat=ask.repeat,
+    )
+    return SampledRequest(request=request, parse=lambda reply: _vote(reply.text), num_samples=1)
+
+
+def _vote(text: str) -> Mapping[str, Vote]:
+    return {} if parse(text)[0] is None else {"": Vote(passed=True)}
+
+
+def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Finding, ...]]:
+    """Score, and explanation and rubric verdicts, of a reply. Not a number, and no number, are no
+    score: None."""
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError):
+        return None, ()
+    results = _object(raw).get("metricResults")
+    result = _object(
+        results[0] if isinstance(results, list) and results else _object(raw).get("coherenceResult")
+    )
+    score = _number(result.get("score"))
+    explanation = result.get("explanation") or _object(result.get("error")).get("message") or ""
+    overall = (Finding(text=str(explanation), turn=turn, score=score),) if explanation else ()
+    verdicts = result.get("rubricVerdicts")
+    listed = verdicts if isinstance(verdicts, list) else []
+    return score, (*(_rubric(_object(verdict), turn) for verdict in listed), *overall)
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MOST:
+        return None
+    return float(value)
+
+
+def _rubric(verdict: Json, turn: int | None) -> Finding:
+    content = _object(_object(verdict.get("evaluatedRubric")).get("content"))
+    subject = _object(content.get("property")).get("description") or ""
+    holds = bool(verdict.get("verdict"))  # the service omits the field if it is false
+    text = str(verdict.get("reasoning") or "")
+    return Finding(
+        text=text,
+        turn=turn,
+        label="yes" if holds else "no",
+        score=float(holds),
+        subject=str(subject),
+    )
+
+
+# --- grades ---------------------------------------------------------------------------------------
+
+
+def grade_turns(ask: Inquiry, bodies: Sequence[Json], metric: str) -> Grade:
+    """The mean over turns; unknown as soon as one turn is. ADK skips turns without a score, and
+    stops if a call raises."""
+    sampled_requests = [ask_service(ask, body, metric) for body in bodies]
+    results = ask.panel.vote_all(sampled_requests)
+    by_turn = [turn_of(result, number) for number, result in enumerate(results, start=1)]
+    failed = any(sample.failure for result in results for sample in result.samples)
+    if failed:
+        return judged.conclude(by_turn, nothing=NOTHING)
+    mean = turns.mean if ask.deviations.float_dust_judged else turns.running_mean
+    return judged.conclude(by_turn, nothing=NOTHING, deviations=ask.deviations, mean=mean)
+
+
+NOTHING: Final = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is nothing to judge")
+
+
+def turn_of(result: VoteResult, turn: int | None) -> JudgedTurn:
+    """A reply of the service as the judgment of a turn; None: of the conversation."""
+    if any(sample.failure for sample in result.samples) or not result.samples:
+        return JudgedTurn(lack=judged.lack_of(result.items[""], result.samples))
+    score, findings = parse(result.samples[0].text, turn=turn)
+    if score is not None:
+        return JudgedTurn(scores=(score,), findings=findings)
+    reason = next((f": {finding.text}" for finding in findings if finding.text), "")
+    message = f"Google Cloud's evaluation service gave no score{reason}"
+    return JudgedTurn(
+        findings=findings, lack=NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message=message)
+    )
