@@ -25,7 +25,7 @@ MOST = {
     "words": 1487,  # functions are named by what they do
     "replace": 181,
     "largest_room": 9144,  # lines of 100
-    "longest_function": 451,  # tokens
+    "longest_function": 450,  # tokens
 }
 
 
