@@ -565,7 +565,9 @@ def find_functions(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
             folder, dotted = _importable(file, _ModuleReader(module).source(), read)
             path = {} if folder == "." else {"path": folder}
             for call in _answering(module):
-                yield AgentUse(driver=agents.OF_FUNCTIONS, options={"call": f"{dotted}:{call}", **path})
+                yield AgentUse(
+                    driver=agents.OF_FUNCTIONS, options={"call": f"{dotted}:{call}", **path}
+                )
 
 
 def _answering(module: ast.Module) -> Iterator[str]:
