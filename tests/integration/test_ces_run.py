@@ -323,7 +323,7 @@ RUNS = [
         1,
         "",
     ),
-    ("all is skipped", skipped(desk_golden()), None, "weeks", 3, "all of it is skipped"),
+    ("all is skipped", skipped(desk_golden()), None, "weeks", 4, "it skips every expectation"),
     # what asks for nothing, or for something that any agent does, is no pass
     ("no turns", one_turn(turns=[]), None, "", 2, "`turns` is missing or empty"),
     ("only what the user says", one_turn(), None, "", 1, "UNEXPECTED RESPONSE"),
@@ -629,7 +629,7 @@ DESK, OTHER = "evaluations/desk/desk.json", "evaluations/other/other.json"
 CHANGES: list[tuple[str, Callable[[Path], None], str, int, str]] = [
     # what a change does, the desk's fault on its side, the exit code, and what the comment tells
     ("a lower threshold", written(DESK, desk_golden(evaluationMetricsThresholdOverride=LENIENT)), "", 0,
-     "evaluationMetricsThresholdOverride: (not set) -> "),
+     "toolInvocationParam"),
     ("a lower threshold of the app", written("app.json", {"displayName": "desk", **THRESHOLDS}), "", 0,
      "Threshold"),
     ("no app", lambda root: (root / "app.json").unlink(), "", 0, "-> (not set)"),
@@ -645,7 +645,7 @@ CHANGES: list[tuple[str, Callable[[Path], None], str, int, str]] = [
     ("an evaluation that cannot be read", replaced(DESK, '"golden"', '"bogus": 1, "golden"'), "", 3, "unknown key"),
     ("what fails is skipped", renewals_skipped, "weeks", 0, "skipEvaluation: (not set) -> true"),
     ("metrics are off", written("app.json", {"displayName": "desk", **METRICS_OFF}), "", 0,
-     "(not set) -> "),
+     "semanticSimilarity"),
 ]  # fmt: skip
 
 

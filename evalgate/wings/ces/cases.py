@@ -10,6 +10,7 @@ from typing import Final
 
 from evalgate import errors
 from evalgate.errors import Problem
+from evalgate.formats.json_source import Path
 from evalgate.model import (
     Attachment,
     Case,
@@ -565,13 +566,19 @@ def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
     return tuple(name for name in CRITERIA if name in used)
 
 
+def _end_of(path: Path) -> Path:
+    """The last name of a path and what follows it: all of the way is long and says little more."""
+    last = max(at for at, step in enumerate(path) if isinstance(step, str))
+    return path[last:]
+
+
 def changed(base: Case, head: Case) -> list[str]:
     """What differs between two versions of an evaluation and its settings, in words."""
     messages = [
-        # where in an app a threshold stands is long and says nothing that its name does not
-        str(replace(change, path=change.path[-1:]) if change.path[:1] == ("app",) else change)
+        str(replace(leaf, path=_end_of(leaf.path)))
         for change in compare.changes(_comparable(base), _comparable(head))
         if change.path[:1] not in (("description",), ("tags",))
+        for leaf in compare.leaves(change)
     ]
     if base.isolated != head.isolated and all(
         len(case.conversation or ()) > 1 for case in (base, head)

@@ -70,6 +70,18 @@ def changes(old: Any, new: Any, path: Path = ()) -> Iterator[FieldChange]:
         yield FieldChange(path=path, old=old, new=new)
 
 
+def leaves(change: FieldChange) -> Iterator[FieldChange]:
+    """A change of an object that came or went, by its values; any other as it is."""
+    old, new = ({} if value is MISSING else value for value in (change.old, change.new))
+    if change.old is not change.new and isinstance(old, dict) and isinstance(new, dict):
+        inner_changes = list(changes(old, new, change.path))
+        if inner_changes and (change.old is MISSING or change.new is MISSING):
+            for inner in inner_changes:
+                yield from leaves(inner)
+            return
+    yield change
+
+
 def same(expected: Any, actual: Any) -> bool:
     """True if JSON values are equal: `3` is `3.0`, as in a Struct, and neither is `true`."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
