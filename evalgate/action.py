@@ -194,6 +194,7 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
     inputs = read_inputs(environ)
     workspace = _workspace(environ)
     settings = load.load_settings({**inputs, "root": str(workspace / inputs.get("root", "."))})
+    load.insist_passable(settings, at_home=False)
     event = events.parse_event(
         environ.get("GITHUB_EVENT_NAME", ""), events.read_event(environ), environ
     )

@@ -75,17 +75,7 @@ def load_settings(raw_settings: Json) -> Settings:
             raise ConfigError(
                 f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint
             )
-    at_home = variables.is_terminal(os.environ)
-    refused_names = [
-        name
-        for name in settings.env
-        if name == variables.STORE_KEY or (variables.is_of_ci(name) and not at_home)
-    ]
-    if refused_names:
-        raise ConfigError(
-            f"`env` names {', '.join(refused_names)}: the workflow's own variables are never passed to an agent",
-            hint="If the agent needs a token, pass a narrower one under another name.",
-        )
+    insist_passable(settings, at_home=variables.is_terminal(os.environ))
     rules = reading.gate_file
     if settings.agent:
         rules = rules.model_copy(update={"agents": [AgentRule.of_short_form(settings.agent)]})
@@ -213,6 +203,20 @@ def _read_gate_file(root: Path, config_name: str) -> GateFileReading:
         for other in other_files
     )
     return replace(reading, problems=(*reading.problems, *unused))
+
+
+def insist_passable(settings: Settings, *, at_home: bool) -> None:
+    """Raise ConfigError if `env` names a variable of the job, which no agent gets."""
+    refused_names = [
+        name
+        for name in settings.env
+        if name == variables.STORE_KEY or (variables.is_of_ci(name) and not at_home)
+    ]
+    if refused_names:
+        raise ConfigError(
+            f"`env` names {', '.join(refused_names)}: the workflow's own variables are never passed to an agent",
+            hint="If the agent needs a token, pass a narrower one under another name.",
+        )
 
 
 def _within(root: Path, reading: GateFileReading) -> GateFileReading:

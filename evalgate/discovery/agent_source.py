@@ -598,6 +598,8 @@ def _methods(owner: ast.ClassDef) -> Iterator[str]:
 def _makes(value: ast.expr | None, makers: Collection[str]) -> bool:
     """True if an expression calls a maker, also as `Agent[Context](...)`."""
     called = value.func if isinstance(value, ast.Call) else None
+    if _name(getattr(called, "value", None)) == "re":  # which compiles, too
+        return False
     return _name(called.value if isinstance(called, ast.Subscript) else called) in makers
 
 

@@ -326,6 +326,10 @@ def _closest_folders(module: str, candidates: Sequence[str]) -> list[str]:
     return [folder for folder, depth in depths.items() if depth == most > 0]
 
 
+_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
+"""What pytest collects."""
+
+
 def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolder | None:
     """The one candidate that the tests name, as people run `AgentEvaluator` by pytest: those of the
     nearest folder above the file, else all of them."""
@@ -334,7 +338,8 @@ def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolde
         [path for path in tests if (path.rpartition("/")[0] or ".") == above]
         for above in _ancestors(key)
     ]
-    for paths in (*folders, tests):
+    named_tests = [path for path in tests if _TEST_FILE.search(path)]
+    for paths in (*folders, named_tests):
         tests_by_agent = {
             agent: path
             for path in paths

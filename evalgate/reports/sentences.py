@@ -116,7 +116,8 @@ def _compared_note(suites: Sequence[SuiteVerdict], run: Run) -> str:
     compared = {
         suite.key
         for suite in run.suites
-        if all(use.informational or use.is_compared for use in suite.criteria)
+        if any(use.is_compared for use in suite.criteria)
+        and all(use.informational or use.is_compared for use in suite.criteria)
     }
     noted = (
         suite.reason

@@ -11,7 +11,7 @@ DISTRIBUTION = "evalgate-action"
 
 def install_command(extra: str) -> str:
     """The command that installs what the extra asks for; the packages themselves, since only they
-    are in every index, by the uv that evalgate brings along."""
+    are in every index, by uv, which evalgate brings along."""
     try:
         listed = metadata.requires(DISTRIBUTION) or ()
     except metadata.PackageNotFoundError:  # a checkout on PYTHONPATH

@@ -45,7 +45,7 @@ def test_a_part_says_nothing_to_anybody_and_the_merge_says_it_once(failing, doub
         "failure",
         failing.head,
     )
-    assert "1 case failed" in comment["body"]
+    assert "1 of 1 cases failed" in comment["body"]
     assert any(line.startswith("::error") for line in merged.commands())
     assert merged.outputs["results"] == "evalgate-report/results.json"
 
@@ -245,7 +245,7 @@ def test_the_second_workflow_posts_what_a_forks_run_found(failing, double: Doubl
     check, comment = only(double.state.checks), only(double.state.comments)
     assert comment["number"] == 7
     assert "They are unverified" in comment["body"]
-    assert "1 case failed" in comment["body"]
+    assert "1 of 1 cases failed" in comment["body"]
     assert (check["name"], check["conclusion"]) == ("evalgate (fork, unverified)", "failure")
     assert second.outputs["verdict"] == "fail"
     assert "They are unverified" in second.summary
@@ -399,7 +399,7 @@ def test_a_commit_that_a_maintainer_reviewed_runs_with_secrets_and_is_posted_to_
         "failure",
     )
     assert comment["number"] == 7
-    assert "1 case failed" in comment["body"]
+    assert "1 of 1 cases failed" in comment["body"]
     assert failing.base[:7] in comment["body"]
     assert "unverified" not in comment["body"]
 

@@ -72,7 +72,7 @@ def test_a_second_run_updates_what_the_first_one_said(failing, double: Double) -
 
     comment = only(double.state.comments)
     assert comment["id"] == first["id"]
-    assert "1 case failed" in first["body"]
+    assert "1 of 1 cases failed" in first["body"]
     assert "1 case failed" not in comment["body"]
     checks = list(double.state.checks.values())
     assert [(each["name"], each["conclusion"]) for each in checks] == [

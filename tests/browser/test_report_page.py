@@ -605,6 +605,9 @@ def test_steps_reruns_and_earlier_runs_are_shown(open_page) -> None:
 
 def test_thresholds_of_a_case_have_a_heading(open_page) -> None:
     page, _ = open_page("base_regressed", FIRST)
+    page.locator("#case details", has_text="Try other thresholds").last.evaluate(
+        "each => each.open = true"
+    )
     expect(page.get_by_role("heading", name="Try other thresholds", level=2)).to_be_visible()
     tried = page.get_by_role("group", name="Try other thresholds")
     expect(tried.get_by_role("slider")).to_have_count(2)

@@ -130,7 +130,10 @@ def test_a_project_of_agents_cli(stranger: Repository) -> None:
     told = "have no threshold: only a comparison with a base can decide"
     assert told in said
     assert told in stranger.comment()
-    scores = [trial["grades"] for trial in stranger.results()["head"]["trials"]]
+    suites = stranger.results()["suites"]
+    scores = [
+        trial["grades"] for suite in suites for case in suite["cases"] for trial in case["trials"]
+    ]
     assert [grade["words"]["value"] for grade in scores] == [5.0] * 12
     assert [grade["names_the_case"]["value"] for grade in scores] == [1.0] * 12
     assert "5 words" in str(scores)
@@ -142,8 +145,8 @@ def test_a_project_of_agents_cli(stranger: Repository) -> None:
         ("f'{text}, as you said'", 0, "PASS"),
         # fewer words on every case
         ("'yes'", 1, "FAIL"),
-        # crashes of so few cases are not measured, and no pass
-        ("1 / 0", 3, "NOT MEASURED"),
+        # a crash where the base answers
+        ("1 / 0", 1, "FAIL"),
     ],
 )
 def test_the_base_decides_what_has_no_threshold(
@@ -225,7 +228,7 @@ def test_a_monorepo_with_one_broken_file(stranger: Repository, broken: Any, reas
     (error,) = junit.iter("error")
     assert (junit.get("tests"), junit.get("errors")) == ("3", "1")
     assert error.get("message", "").startswith(reason)
-    assert "### 1 evaluation file could not be evaluated" in stranger.comment()
+    assert "1 evaluation file could not be evaluated" in stranger.comment()
     assert "- ⚠️ `b/broken.evalset.json`: " in stranger.comment()
     assert (
         "1 evaluation file could not be evaluated"

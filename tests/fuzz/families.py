@@ -25,7 +25,14 @@ from evalgate.config import load
 from evalgate.criteria import hallucinations_v1, rubrics, vertex, vertex_service
 from evalgate.discovery import walk
 from evalgate.errors import EvalgateError, Problem, Severity
-from evalgate.formats import criteria_file, eval_set, fingerprints, kind, recordings
+from evalgate.formats import (
+    agents_cli_config,
+    criteria_file,
+    eval_set,
+    fingerprints,
+    kind,
+    recordings,
+)
 from evalgate.judges import base, cache, prompting
 from evalgate.judges.prompting import Reply
 from evalgate.model import (
@@ -268,7 +275,7 @@ def _read_config(data: bytes) -> None:
     text = _text(data, "test_config.json")
     for reading in (
         criteria_file.parse_criteria(text, file="test_config.json"),
-        criteria_file.parse_dataset_config(text, file="eval_config.yaml"),
+        agents_cli_config.parse_dataset_config(text, file="eval_config.yaml"),
     ):
         for use in reading.criteria:
             spec = criteria.pick(use.name)

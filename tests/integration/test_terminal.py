@@ -44,7 +44,7 @@ def in_shell(repo: Repository, line: str) -> list[str]:
     ("line", "shown"),
     [
         # a reader that has seen enough, or never looked: quiet, as other tools are
-        ("evalgate --help | head -1", ["Usage: evalgate [OPTIONS] COMMAND [ARGS]...", "0"]),
+        ("evalgate --help | head -1", ["Usage: evalgate [OPTIONS] [COMMAND] [ARGS]...", "0"]),
         ("evalgate --help | true", ["0"]),
         ("evalgate no-such-command 2>&1 | true", ["2"]),
         # closed before it starts

@@ -106,7 +106,7 @@ def test_the_page_asks_nobody_but_its_server(server: Ui) -> None:
     page = server.client.get("/")
     policy = page.headers["content-security-policy"]
     assert policy.startswith(
-        "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-"
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; media-src data:; style-src 'sha256-"
     )
     assert policy.endswith("; connect-src 'self'; frame-ancestors 'none'")
     assert "unsafe" not in policy

