@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
     # agents-cli projects, a first case, six frameworks, the kinds of ADK agents, a live chat
-    "tokens": 510_900,
+    "tokens": 511_060,
     "tokens_per_statement": 11.2,
     "odd_names_per_1000": 10,
     "modules": 291,  # with six wings and how they are found
@@ -24,7 +24,7 @@ MOST = {
     "doubled_class_names": 6,
     "words": 1487,  # functions are named by what they do
     "replace": 181,
-    "largest_room": 9144,  # lines of 100
+    "largest_room": 9163,  # lines of 100
     "longest_function": 450,  # tokens
 }
 
