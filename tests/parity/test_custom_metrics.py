@@ -23,13 +23,17 @@ def _through_our_model(turns: list[dict[str, Any]] | None) -> list[dict[str, Any
     ]
 
 
+OPEN = {"eliasecchig__grocery-agent/tests/eval/evalsets/basic.evalset.json#7 changed 0"}
+"""Samples of a difference that is not understood yet: what ADK's metric is given is shorter."""
+
+
 def test_custom_metrics_answer_the_same(
     ask_adk: Callable[..., Any], corpus_samples: list[Any], seeded_samples: list[Any]
 ) -> None:
     samples = [
         each
         for each in [*corpus_samples[::12], *seeded_samples[::8]]
-        if not _has_part_of_two_kinds(each) and not _has_framework_call(each)
+        if not _has_part_of_two_kinds(each) and each.origin not in OPEN
     ]
     assert len(samples) > 150
     asked = [(sample, function) for sample in samples for function in FUNCTIONS]
@@ -49,11 +53,6 @@ def _has_part_of_two_kinds(sample: Any) -> bool:
     kinds = ("text", "function_call", "function_response", "functionCall", "functionResponse")
     found = (each for turns in (sample.actual, sample.expected) for each in _objects(turns))
     return any(sum(each.get(kind) is not None for kind in kinds) > 1 for each in found)
-
-
-def _has_framework_call(sample: Any) -> bool:
-    """Which google-adk hands to a metric in another way; how is not known yet."""
-    return "adk_request_" in str((sample.actual, sample.expected))
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
