@@ -59,7 +59,8 @@ def find_agents(settings: Settings) -> list[AgentUse]:
         ]
     files = list(discovery_agents.code_files(settings.root))
     read = discovery_agents.reader(settings.root)
-    uses += agent_source.find_frameworks(files, read)
+    # the agent that others serve is made last
+    uses += reversed([*agent_source.find_frameworks(files, read)])
     uses = [use for use in uses if _is_below(use, settings)]
     if not uses:
         uses = [use for use in agent_source.find_functions(files, read) if _is_below(use, settings)]
