@@ -199,12 +199,17 @@ def test_the_state_is_what_tools_get_and_leave(workers: Start, kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["langgraph", "pydantic_ai", "openai_agents"])
-def test_what_tools_are_given_is_made_of_the_state(workers: Start, kind: str) -> None:
+def test_what_tools_are_given_is_made_of_the_state_or_asked_for(workers: Start, kind: str) -> None:
     worker = workers(kind, "typed")
     worker.start("s", state={"user": "ada", "other": 1})
     events, ended = worker.turn("s", "call whose {}", "say done")
     assert responses(events) == [{"result": "ada"}], ended
     worker.end("s")
+    # the session is not opened, and says what it lacks
+    worker.say(type="start", session="t", app_name="", user_id="", state={})
+    ended = worker.hear("turn_failed", session="t")
+    assert "are given a Desk, which needs user" in ended["message"]
+    assert "`context: module:name`" in ended["message"]
 
 
 @pytest.mark.parametrize("kind", ["strands", "llama_index"])
