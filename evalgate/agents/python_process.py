@@ -136,12 +136,7 @@ def environment_request(options: Json, root: Path, *, framework: str = "") -> En
 
 
 def find_launch(
-    kind: str,
-    options: PythonOptions,
-    setting: AgentSetting,
-    *,
-    hello: Json,
-    framework: str = "",
+    kind: str, options: PythonOptions, setting: AgentSetting, *, hello: Json, framework: str = ""
 ) -> Launch:
     """Find or create the agent's Python, and return how a worker of this `kind` starts in it.
     Raises AgentFailed (INSTALL).

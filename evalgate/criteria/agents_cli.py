@@ -19,16 +19,7 @@ from evalgate.formats import agents_cli
 from evalgate.formats.agents_cli_config import PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece
-from evalgate.model import (
-    OPEN,
-    CriterionUse,
-    Grade,
-    Need,
-    NotEvaluated,
-    Reason,
-    Scale,
-    TrialView,
-)
+from evalgate.model import OPEN, CriterionUse, Grade, Need, NotEvaluated, Reason, Scale, TrialView
 from evalgate.values import Json
 
 VERSION: Final = "1"

@@ -215,12 +215,7 @@ The verdict is one of these words: valid, invalid."""
 
 
 def ask_quality(
-    *,
-    plan: str,
-    conversation: str,
-    message: str,
-    stop_signal: str,
-    persona: Persona | None,
+    *, plan: str, conversation: str, message: str, stop_signal: str, persona: Persona | None
 ) -> Question:
     """The question on one message. `conversation`: the conversation until then, as `history` tells
     it."""

@@ -327,12 +327,10 @@ SPECS = (
         needs=frozenset({Need.VERTEX, Need.REFERENCE}),
     ),
     _conversation_spec(
-        "multi_turn_task_success_v1",
-        "whether the conversation reached what the user wanted",
+        "multi_turn_task_success_v1", "whether the conversation reached what the user wanted"
     ),
     _conversation_spec(
-        "multi_turn_trajectory_quality_v1",
-        "how well the steps of the conversation led to its goal",
+        "multi_turn_trajectory_quality_v1", "how well the steps of the conversation led to its goal"
     ),
     _conversation_spec(
         "multi_turn_tool_use_quality_v1", "how well tools were used over the conversation"

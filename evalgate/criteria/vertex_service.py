@@ -14,14 +14,7 @@ from evalgate.criteria.judged import Inquiry, JudgedTurn
 from evalgate.formats import adk_shapes
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
-from evalgate.model import (
-    Finding,
-    Grade,
-    Invocation,
-    NotEvaluated,
-    Reason,
-    turns,
-)
+from evalgate.model import Finding, Grade, Invocation, NotEvaluated, Reason, turns
 from evalgate.model.trial import MOST
 from evalgate.values import Json
 
