@@ -273,15 +273,15 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     verdict = head.verdicts[key]
     outcomes = head.passed(head.trials.get(key, ()))
     fresh_runs = head.fresh.get(key, ())
-    passes_on_base = None
-    is_crashing = (
+    on_base = None
+    is_crash = (
         verdict.kind is VerdictKind.NOT_MEASURED and False in outcomes and None not in outcomes
     )
     lost_uses: Sequence[CriterionUse] = ()
     if is_paired:
         lost_uses = _lost(sides, key)
         base_outcomes = sides.scored_sides[1].passed(sides.scored_sides[1].trials.get(key, ()))
-        passes_on_base = (
+        on_base = (
             base_outcomes.count(True) > base_outcomes.count(False)
             if True in base_outcomes or False in base_outcomes
             else None
@@ -297,8 +297,8 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
         ),
         alone=head.passed(trial for trial in fresh_runs if trial.key.purpose is Purpose.SINGLE),
         is_failing=verdict.kind is VerdictKind.FAIL
-        or (is_crashing and len(outcomes) == sides.head.repeats),
-        passes_on_base=passes_on_base,
+        or (is_crash and len(outcomes) == sides.head.repeats),
+        passes_on_base=on_base,
         is_suspect=bool(lost_uses),
         can_pair=is_paired and not is_absent,
         can_rerun=sides.policy.threshold is not ThresholdRule.ALL and key[0] not in sides.recorded,
@@ -350,12 +350,10 @@ def reruns_of(sides: Sides, key: CaseKey) -> Reruns | None:
     """The counts of a case's reruns; None if it has none."""
     if not sides.scored_sides[0].fresh.get(key):
         return None
-    head_outcomes, base_outcomes = (
-        side.passed(side.fresh.get(key, ())) for side in sides.scored_sides
-    )
+    heads, bases = (side.passed(side.fresh.get(key, ())) for side in sides.scored_sides)
     passed, runs, base_passed, base_runs = (
         count
-        for outcomes in (head_outcomes, base_outcomes)
+        for outcomes in (heads, bases)
         for count in (outcomes.count(True), len(outcomes) - outcomes.count(None))
     )
     return Reruns(passed=passed, runs=runs, base_passed=base_passed, base_runs=base_runs)

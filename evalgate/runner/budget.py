@@ -42,7 +42,7 @@ class Budget:
         self._tokens = 0
         self._usd = 0.0
         self.unpriced: set[str] = set()
-        self.underreported_tokens = (0, 0)
+        self.missed_tokens = (0, 0)
         """Tokens reported by events and by models, over the trials in which the events report
         fewer."""
         self.ended = ""
@@ -88,12 +88,10 @@ class Budget:
         """True if so many more trials may begin without ending the run."""
         limits = self._limits
         with self._lock:
-            exceeds_calls = (
-                limits.agent_calls is not None and self._calls + trials > limits.agent_calls
-            )
+            is_over = limits.agent_calls is not None and self._calls + trials > limits.agent_calls
             # the tokens and dollars of future trials are unknown
             return not (
-                self.ended or exceeds_calls or limits.tokens is not None or limits.usd is not None
+                self.ended or is_over or limits.tokens is not None or limits.usd is not None
             )
 
     def spend(self, outcome: Outcome) -> None:
@@ -102,9 +100,9 @@ class Budget:
         event_tokens = tokens_of(call for turn in _turns(outcome) for call in turn.event_calls) or 0
         if event_tokens < call_tokens:
             with self._lock:
-                self.underreported_tokens = (
-                    self.underreported_tokens[0] + event_tokens,
-                    self.underreported_tokens[1] + call_tokens,
+                self.missed_tokens = (
+                    self.missed_tokens[0] + event_tokens,
+                    self.missed_tokens[1] + call_tokens,
                 )
         if self._limits == AgentBudget():
             return
