@@ -191,7 +191,7 @@ def _compared(head: Stored, base: Stored | None, book: RuleBook, rules: Rules) -
         run,
         policy=book.policy,
         quarantined_cases=rules.quarantined,
-        lacking="no shard has base results",
+        default_problem="no shard has base results",
     )
 
 
