@@ -268,7 +268,7 @@ def _again(
     lacking = [names.get(item, item) for item in items]
     all_names = list(names.values()) or [""]
     return prompting.remind(
-        question.prompt, lacking=lacking, all_names=all_names, briefly=bool(question.code)
+        question.prompt, missing_names=lacking, all_names=all_names, briefly=bool(question.code)
     )
 
 

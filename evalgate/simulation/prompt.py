@@ -82,7 +82,7 @@ class Script:
         if self._persona is not None:
             texts["user_persona"] = personas.instructions(self._persona, stop_signal=stop_signal)
         self._before = "\n\n".join(  # the conversation, with `_CODE` in place of the code
-            prompting.between(
+            prompting.fenced_piece(
                 Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE
             )
             for name, text in texts.items()
