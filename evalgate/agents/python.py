@@ -82,6 +82,6 @@ class PythonDriver(AgentDriver):
             return None  # a layout like src/, which the environment knows
         modules = {".".join((*path.parts[:-1], path.stem)) for path in files}
         unclear = "Ignore this if it is installed in the agent's environment."
-        hint = words.did_you_mean(module, modules, otherwise=unclear)
+        hint = words.did_you_mean(module, modules, fallback=unclear)
         message = f"there is no module `{module}` in the checkout"
         return Missing(option="call", message=message, hint=hint, certain=False)

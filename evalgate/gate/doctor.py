@@ -133,7 +133,9 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     )
     state = _DoctorState(context, project, judges)
     with ExitStack() as stack:
-        state.isolated = stack.enter_context(measure.open_isolation(settings, [settings.root], context))
+        state.isolated = stack.enter_context(
+            measure.open_isolation(settings, [settings.root], context)
+        )
         for suite in sorted((*project.suites, *project.unread), key=lambda suite: suite.key):
             checks = [*_files(suite, state), *_judges(suite, state), *_agent(suite, state)]
             yield Section(title=suite.key, checks=tuple(checks), is_suite=True)

@@ -145,8 +145,8 @@ def _insist_same_root(run: Run, settings: Settings, context: Context) -> None:
 
 
 def _files(places: Iterable[Path], *, output_folder: Path) -> list[Path]:
-    """Every results.json, each once. Results of an earlier merge, in `output_folder`, are skipped unless
-    they are named."""
+    """Every results.json, each once. Results of an earlier merge, in `output_folder`, are skipped
+    unless they are named."""
     paths: dict[Path, None] = {}
     for place in places:
         if place.is_dir():

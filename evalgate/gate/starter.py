@@ -203,7 +203,7 @@ def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
             sample = source.samples.get(name, "") or (
                 source.values.get(name, "") if name == location else ""
             )
-            if name in workflows.OF_SIGNING_IN and not sample:
+            if name in workflows.SIGN_IN_VARIABLES and not sample:
                 variable_values[name] = ""  # set by the sign-in step, if there is one
             elif name == flag:
                 variable_values[name] = '"true"'

@@ -73,7 +73,7 @@ class Script:
         self._plan = plan
         self._persona = None if persona is None else personas.resolve(persona)
         self._include_calls = include_calls
-        self._render = None if template is None else templates.compiled(template)
+        self._render = None if template is None else templates.compile_template(template)
         self._turns = 0
         self._told = ""
         self._conversation = ""
