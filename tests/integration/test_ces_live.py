@@ -14,6 +14,7 @@ from builders.ces_double import APP, Asked, CesDouble, Refusal
 from click.testing import CliRunner, Result
 
 from evalgate.cli import cli
+from evalgate.wings.ces import live
 from evalgate.wings.ces.live import Live, LiveFailed
 
 pytestmark = pytest.mark.integration
@@ -50,6 +51,7 @@ def double() -> Iterator[CesDouble]:
             "personality": "curt",
         }
         turns = {"turnLevelMetricsThresholds": {LEVEL: 3}}
+        made.put_referenced()
         made.change(
             APP,
             evaluationMetricsThresholds={"goldenEvaluationMetricsThresholds": turns},
@@ -70,6 +72,7 @@ def called(
     )
     monkeypatch.setenv("CES_API_ENDPOINT", double.url)
     monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(live, "FIRST_PAUSE_S", 0.01)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "repository").mkdir()
     monkeypatch.chdir(tmp_path / "repository")
