@@ -44,8 +44,8 @@ def rule_use(rule: AgentRule) -> AgentUse:
 
 
 def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
-    """The agent with the settings `python` and `requirements`, where its driver takes them and it
-    names none."""
+    """The agent with the settings `python`, `requirements` and `on_platform`, where its driver
+    takes them and it names none."""
     driver = DRIVERS.get(use.driver)
     if driver is None:
         return use
@@ -54,6 +54,8 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
         defaults["python"] = settings.python
     if settings.requirements:
         defaults["requirements"] = list(settings.requirements)
+    if settings.on_platform:
+        defaults["on_platform"] = True
     fields = driver.options.model_fields
     options = {name: value for name, value in defaults.items() if name in fields} | dict(
         use.options
@@ -71,6 +73,12 @@ def is_asked(use: AgentUse) -> bool:
     """True if there is a process or an endpoint to wait for, not a recording or a missing agent."""
     driver = DRIVERS.get(use.driver)
     return driver is not None and driver.is_asked
+
+
+def is_led(use: AgentUse) -> bool:
+    """True if the agent's platform leads the conversations."""
+    driver = DRIVERS.get(use.driver)
+    return driver is not None and driver.is_led(use.options)
 
 
 def is_remote(use: AgentUse) -> bool:
