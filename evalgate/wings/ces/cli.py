@@ -109,7 +109,7 @@ def run_command(*, everything: bool, **values: Any) -> int:
     `evalgate run` does; agents are those of the driver `ces`. Shows where evalgate judges
     otherwise."""
     options = {**commands.explicit_options(values), "on_platform": True}
-    return commands.decide(options, run.run, everything=everything, more=agreement.render)
+    return commands.run_gate(options, run.run, everything=everything, more=agreement.render)
 
 
 @group.command("push")
