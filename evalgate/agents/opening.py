@@ -75,6 +75,7 @@ class ExplainedAgent:
     def __init__(self, agent: Agent, variables: AgentVariables) -> None:
         self._agent = agent
         self._variables = variables
+        self.play = agent.play
         self.run_metric = agent.run_metric
         self.about = agent.about
         self.close = agent.close
