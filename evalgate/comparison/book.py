@@ -18,8 +18,10 @@ from evalgate.model import (
     CaseKey,
     CaseStatus,
     CaseVerdict,
+    Confirmation,
     CriterionUse,
     GradedTrial,
+    NonBlocking,
     Policy,
     Purpose,
     Reruns,
@@ -164,6 +166,8 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
         part_purse.confirmations(is_worse=is_worse, is_failing=is_failing, largest=largest)
         for part_purse in purses
     ]
+    confirmations = {key: word for part_words in words for key, word in part_words.items()}
+    earlier = sides.head.earlier_verdicts
     return Book(
         needed=terms.needed,
         worse=worse_evidence,
@@ -171,9 +175,20 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
         failing=failing_evidence,
         bets=tuple(bet for part_purse in purses for bet in part_purse.bets),
         factors=factors,
-        confirmations={key: word for part_words in words for key, word in part_words.items()},
+        confirmations=confirmations | dict(_of_earlier(earlier.values(), confirmations)),
         on_both=frozenset(key for part_purse in purses for key in part_purse.failed_together),
-    ), tuple(reruns)
+    ), tuple(rerun for rerun in reruns if rerun.key not in earlier)
+
+
+def _of_earlier(
+    verdicts: Iterable[CaseVerdict], confirmations: Mapping[CaseKey, Confirmation]
+) -> Iterator[tuple[CaseKey, Confirmation]]:
+    """What earlier runs confirmed otherwise than these bets do, which began with other cases."""
+    for verdict in verdicts:
+        if verdict.nonblocking is NonBlocking.FLAKY:
+            yield verdict.key, Confirmation.FLAKY
+        elif confirmations.get(verdict.key) is Confirmation.FLAKY:
+            yield verdict.key, Confirmation.FAILING
 
 
 def _terms(sides: Sides) -> Terms:

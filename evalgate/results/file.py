@@ -278,6 +278,7 @@ ResultsFile: Any = entry(
         "fingerprints",
         "inputs",
         "homes",
+        "earlier_verdicts",
     },
     schema_version=(int, ...),
     evalgate=(str, Field(description="Version of evalgate.")),
