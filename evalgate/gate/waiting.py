@@ -21,6 +21,7 @@ from evalgate.values import frozen_dataclass
 
 FOLDER: Final = f"{kept.FOLDER}/proposals"
 ENDINGS: Final = (".json", ".yaml", ".yml")
+_NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 
 @frozen_dataclass
@@ -47,7 +48,8 @@ def difference(old: str, new: str | None, file: str) -> str:
     """The unified diff of a file; `new` None: it goes."""
     lines, new_lines = (text.splitlines(keepends=True) for text in (old, new or ""))
     new_name = file if new is not None else "/dev/null"
-    return "".join(difflib.unified_diff(lines, new_lines, file, new_name))
+    diff = difflib.unified_diff(lines, new_lines, file, new_name)
+    return "".join(line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}" for line in diff)
 
 
 def keep(root: Path, change: WaitingChange) -> None:

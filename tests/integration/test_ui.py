@@ -160,16 +160,16 @@ def test_what_an_assistant_proposed_is_accepted_or_forgotten(server: Ui, repo: R
     one, two = server.state()["waiting"]
     assert (one["name"], one["reasons"]) == ("one", ["it is replaced"])
     assert "an old answer" in one["diff"]
-    order = {"name": "one", "accept": True}
+    order = {"change": "one", "accept": True}
     # what was looked at is what is made, or nothing
     assert server.ask("decide", **order, version=two["version"])[0] == 409
     assert (repo.root / SUITE).read_text() == before
     assert server.ask("decide", **order, version=one["version"]) == (200, {"written": True})
     assert (repo.root / SUITE).read_text() == new
     assert server.ask("decide", **order, version=one["version"])[0] == 409
-    status, refused = server.ask("decide", name="two", version=two["version"], accept=True)
+    status, refused = server.ask("decide", change="two", version=two["version"], accept=True)
     assert (status, refused["error"]) == (409, f"{SUITE} was changed since, at the same place")
-    assert server.ask("decide", name="two", version=two["version"], accept=False)[0] == 200
+    assert server.ask("decide", change="two", version=two["version"], accept=False)[0] == 200
     assert server.state()["waiting"] == []
 
 
@@ -327,7 +327,7 @@ def test_read_only_runs_nothing_and_writes_nothing(start, repo: Repository) -> N
             "stop": {},
             "rebuild": {},
             "accept": OF_0,
-            "decide": {"name": "one", "version": "", "accept": False},
+            "decide": {"change": "one", "version": "", "accept": False},
             "edit": {**OF_0, "version": case["version"], "answers": {0: "x"}},
             "delete": {**OF_0, "version": case["version"]},
             "chat-open": {"suite": SUITE},

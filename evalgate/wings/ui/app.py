@@ -81,7 +81,7 @@ class Accept(OfCase):
 class Decide(Order):
     """A change that waits, as it was looked at; whether it is made or forgotten."""
 
-    name: str
+    change: str
     version: str
     accept: bool
 
@@ -197,7 +197,7 @@ CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
     ),
     "decide": (
         Decide,
-        lambda space, order: space.decide(order.name, order.version, accept=order.accept),
+        lambda space, order: space.decide(order.change, order.version, accept=order.accept),
     ),
     "edit": (Edit, _edit),
     "delete": (Delete, lambda space, order: space.delete(order.suite, order.case, order.version)),

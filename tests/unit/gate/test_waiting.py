@@ -82,6 +82,19 @@ def test_a_file_that_was_changed_meanwhile(root: Path, now: str, after: str | No
     assert (root / FILE).read_text() == (now if after is None else after)
 
 
+def test_a_file_of_one_line_without_its_end(root: Path) -> None:
+    (root / FILE).write_text('{"a": 1}')
+    of_line = WaitingChange(name="x", texts={FILE: ('{"a": 1}', '{"a": 2}')})
+    assert of_line.diff.splitlines()[-4:] == [
+        '-{"a": 1}',
+        "\\ No newline at end of file",
+        '+{"a": 2}',
+        "\\ No newline at end of file",
+    ]
+    waiting.accept(root, of_line)
+    assert (root / FILE).read_text() == '{"a": 2}'
+
+
 def test_a_deletion(root: Path) -> None:
     assert change(None).diff.endswith("-line 29: a\n")
     (root / FILE).write_text(text(line_11="else\n"))

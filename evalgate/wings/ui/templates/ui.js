@@ -197,7 +197,7 @@ globalThis.evalgateLive = (() => {
     constructor(props) { super(props); this.state = {error: ''}; }
     decide({name, version}, accept) {
       attempt(async () => {
-        await ask('decide', {name, version, accept});
+        await ask('decide', {change: name, version, accept});
         known.waiting = known.waiting.filter(each => each.name !== name);
         at.finished = at.finished || accept;
         if (!known.waiting.length) close();
