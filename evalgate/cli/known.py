@@ -150,7 +150,7 @@ def history(**values: Any) -> int:
                 )
     if len(rows) == 1:
         hint = words.did_you_mean(
-            name, names, otherwise="Runs at a terminal are kept: `evalgate run`."
+            name, names, fallback="Runs at a terminal are kept: `evalgate run`."
         )
         raise NothingToDo(f"no run of a case {plain.label(name, NAME_WIDTH)!r} is kept", hint=hint)
     _, stored_cases = known.current(settings, os.environ)

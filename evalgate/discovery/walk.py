@@ -151,6 +151,12 @@ def visit(
         yield prefix, entries, rules
 
 
+def is_evaluation_name(prefix: str, name: str) -> bool:
+    """True if an evaluation file may have this name in the folder `prefix`, which ends with `/`."""
+    is_dataset = name.endswith(".json") and _DATASETS.fullmatch(prefix) is not None
+    return is_dataset or name.endswith(EVALUATION_ENDINGS)
+
+
 def is_folder(entry: os.DirEntry[str]) -> bool:
     """True if it is a folder, not a link to one."""
     try:
@@ -239,8 +245,7 @@ class Tree:
             for name, entry in entries.items():
                 path = f"{prefix}{name}"
                 is_config = name in CONFIG_NAMES
-                is_dataset = name.endswith(".json") and _DATASETS.fullmatch(prefix)
-                if not is_config and not is_dataset and not name.endswith(EVALUATION_ENDINGS):
+                if not is_config and not is_evaluation_name(prefix, name):
                     self._note_other(path, entry, rules)
                 elif rules.match(path):
                     if _is_own_file(entry):

@@ -108,7 +108,7 @@ def select(stored_cases: Mapping[CaseKey, StoredCase], names: Sequence[str]) -> 
             hint = words.did_you_mean(
                 name,
                 [case for _, case in stored_cases],
-                otherwise="`evalgate list` shows the cases.",
+                fallback="`evalgate list` shows the cases.",
             )
             raise ConfigError(f"no results of a case {plain.label(name, 80)!r}", hint=hint)
         chosen += [stored_case for stored_case in matches if stored_case not in chosen]
