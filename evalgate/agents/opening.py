@@ -140,9 +140,15 @@ def open_agents(
                     raise AgentFailed(
                         AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"]))
                     )
-                used = _with_python(use, root=root, lender=settings.root, environ=context.environ)
-                agent = agents.DRIVERS[used.driver].open(agents.options_of(used), setting)
-                pools[key] = agent if agents.is_remote(used) else ExplainedAgent(agent, variables)
+                if context.host is not None:
+                    pools[key] = context.host(setting)
+                else:
+                    used = _with_python(
+                        use, root=root, lender=settings.root, environ=context.environ
+                    )
+                    agent = agents.DRIVERS[used.driver].open(agents.options_of(used), setting)
+                    is_remote = agents.is_remote(used)
+                    pools[key] = agent if is_remote else ExplainedAgent(agent, variables)
             except AgentFailed as failed:
                 pools[key] = AbsentAgent(failed.failure)
             stack.callback(pools[key].close)
