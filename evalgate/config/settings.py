@@ -435,6 +435,12 @@ class Settings(BaseModel):
         "(docs/security.md). Takes bubblewrap, or root. In a workflow it is the default "
         "if it is possible; the action always does it.",
     )
+    needs_evaluation_files: Annotated[bool, Door.FILE, BASE, AGENT] = Field(
+        default=False,
+        description="Give the isolated agent evaluation files, criteria, evalgate.yml and recordings as well.\n"
+        "For an agent that does not start without them: it can read the answers that are expected of it, "
+        "which the comment says.",
+    )
     confirm: Annotated[bool, TERMINAL, FAILING, DOOR, MACHINE] = Field(
         default=False,
         description="Rerun failed cases also without a base, to see if the failures last. Workflows always do.",

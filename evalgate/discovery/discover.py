@@ -745,7 +745,7 @@ def _unknown_cases(selection: Selection, sets: Mapping[str, EvalSet]) -> Iterato
                 next(iter(sets)) if len(sets) == 1 else f"any of {words.counted(len(sets), 'file')}"
             )
             hint = words.did_you_mean(
-                case_id, keys_by_id, otherwise=f"Its cases: {words.listed(keys_by_id, limit=8)}."
+                case_id, keys_by_id, fallback=f"Its cases: {words.listed(keys_by_id, limit=8)}."
             )
             message = f"no case {case_id!r} in {location} (selected by {selection.text!r})"
             yield errors.error("unknown-case", message, Place(file=next(iter(sets))), hint)

@@ -151,6 +151,12 @@ def visit(
         yield prefix, entries, rules
 
 
+def is_evaluation_name(prefix: str, name: str) -> bool:
+    """True if an evaluation file may have this name in the folder `prefix`, which ends with `/`."""
+    is_dataset = name.endswith(".json") and _DATASETS.fullmatch(prefix) is not None
+    return is_dataset or name.endswith(EVALUATION_ENDINGS)
+
+
 def is_folder(entry: os.DirEntry[str]) -> bool:
     """True if it is a folder, not a link to one."""
     try:
@@ -167,7 +173,8 @@ class Tree:
     `excluded` by the globs; `ignored` by git, also `ignored_configs` in folders that are not.
     `other_json`, `other_yaml`, `other_python`: the first of other names that git keeps.
     `near_names`: files that it keeps, of names that are nearly those of evaluation files or
-    criteria."""
+    criteria. `origins`: the folders that were walked, and the rules in them: as long as none of
+    these changes, no file comes or goes."""
 
     def __init__(
         self, root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()
@@ -184,6 +191,7 @@ class Tree:
         self.other_yaml: list[str] = []
         self.other_python: list[str] = []
         self.near_names: list[str] = []
+        self.origins: list[str] = [".git/info/exclude"]
         self.problems: list[Problem] = []
         self._contents: dict[str, bytes] = {}
         self._ignored_folders: list[str] = []
@@ -231,13 +239,13 @@ class Tree:
         and ignored."""
         pending = [(start, above)]
         for prefix, entries, rules in visit(self.root, pending, tell=self.problems.append):
+            self.origins += (prefix, f"{prefix}.gitignore")[: 1 + (".gitignore" in entries)]
             if markers := AGENT_NAMES.intersection(entries):
                 self.agent_files[prefix.rstrip("/") or "."] = markers
             for name, entry in entries.items():
                 path = f"{prefix}{name}"
                 is_config = name in CONFIG_NAMES
-                is_dataset = name.endswith(".json") and _DATASETS.fullmatch(prefix)
-                if not is_config and not is_dataset and not name.endswith(EVALUATION_ENDINGS):
+                if not is_config and not is_evaluation_name(prefix, name):
                     self._note_other(path, entry, rules)
                 elif rules.match(path):
                     if _is_own_file(entry):

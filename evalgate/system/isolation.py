@@ -116,14 +116,14 @@ class PrivateCopies:
     """The copies of the checkouts `tops` that processes of `account` see, below `folder`; made when
     first asked for.
 
-    `left_out`: files and folders in the checkouts that are not copied. `ready`: called with a
-    checkout and its copy when that is made, before any process knows its path; whoever needs it
-    adds to the list."""
+    `is_left_out`: asked for the absolute path of each file and folder; those are not copied.
+    `ready`: called with a checkout and its copy when that is made, before any process knows its
+    path; whoever needs it adds to the list."""
 
     account: Account
     folder: Path
     tops: tuple[Path, ...]
-    left_out: frozenset[Path]
+    is_left_out: Callable[[str], bool]
     say: Callable[[str], None]
     ready: list[Callable[[Path, Path], None]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -134,13 +134,12 @@ class PrivateCopies:
         they are."""
         normal_path = Path(os.path.normpath(path))
         top = next((folder for folder in self.tops if normal_path.is_relative_to(folder)), None)
-        if top is None or any(
-            normal_path.is_relative_to(place)
-            for place in self.left_out
-            if place.is_relative_to(top)
-        ):
+        if top is None:
             return path
-        return str(self._copy_of(top) / normal_path.relative_to(top))
+        place = normal_path.relative_to(top)
+        if any(self.is_left_out(str(top / part)) for part in (place, *place.parents[:-1])):
+            return path
+        return str(self._copy_of(top) / place)
 
     def _copy_of(self, top: Path) -> Path:
         with self.lock:
@@ -148,7 +147,7 @@ class PrivateCopies:
                 began = time.monotonic()
                 copy = self.folder / top.name
                 shutil.rmtree(copy, ignore_errors=True)  # of an attempt that failed
-                _copy_folder(top, copy, self.left_out, self.account.uid, self.account.gid)
+                _copy_folder(top, copy, self.is_left_out, self.account.uid, self.account.gid)
                 _give(copy, self.account.uid, self.account.gid)
                 copy.chmod(0o770)
                 for begin in self.ready:
@@ -378,6 +377,7 @@ def open_sandboxes(
     *,
     cache: Path,
     private: Collection[Path] = (),
+    is_hidden: Callable[[str], bool] = lambda _: False,
     environ: Environ,
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Isolation]:
@@ -385,9 +385,10 @@ def open_sandboxes(
     have ended after it.
 
     `cache`: the folder that outlives a run, in which each side has its own folder; `private`: files
-    and folders in the checkouts that are not copied. Checkouts, caches and the runner's mounts are
-    closed meanwhile. Raises NotPossible; UnavailableError at the end if a process cannot be
-    ended."""
+    and folders in the checkouts that are not copied; `is_hidden`: asked for the absolute path of
+    each other one, True if agents and installers do not get it, but metrics do. Checkouts, caches
+    and the runner's mounts are closed meanwhile. Raises NotPossible; UnavailableError at the end if
+    a process cannot be ended."""
     reason = refusal_reason()
     if reason:
         raise NotPossible(f"agents cannot be isolated: {reason}", hint="See docs/security.md.")
@@ -403,14 +404,22 @@ def open_sandboxes(
         }
         places = _closed_places(tops, cache, environ, is_ours)
         private_paths = {Path(os.path.normpath(path)) for path in private}
-        left_out = frozenset({cache, *private_paths, *credential_files(environ)} - {*tops})
+        left_out = {
+            str(path) for path in {cache, *private_paths, *credential_files(environ)} - {*tops}
+        }
         sandboxes = {}
         for number, role in enumerate(ROLES):
             role_folder = folder / role
             cached = caches["head" if role == "metrics" else role]
             agent, installer = _accounts(role_folder, cached, first + 2 * number, places)
             copies = PrivateCopies(
-                account=agent, folder=role_folder / "tree", tops=tops, left_out=left_out, say=say
+                account=agent,
+                folder=role_folder / "tree",
+                tops=tops,
+                is_left_out=left_out.__contains__
+                if role == "metrics"
+                else lambda path: path in left_out or is_hidden(path),
+                say=say,
             )
             sandboxes[role] = Sandbox(
                 agent=agent,
@@ -868,33 +877,34 @@ def is_private(name: str) -> bool:
 BLOCK_BYTES = 64 * 1024
 
 
-def _copy_folder(source: Path, to: Path, left_out: Collection[Path], uid: int, gid: int) -> None:
-    """A copy that belongs to a user and its group, without `left_out` and what is never copied;
-    links stay links.
+def _copy_folder(
+    source: Path, to: Path, is_left_out: Callable[[str], bool], uid: int, gid: int
+) -> None:
+    """A copy that belongs to a user and its group, without what is left out and what is never
+    copied; links stay links.
 
     Nobody reaches it before it is whole. Raises OSError.
     """
     to.mkdir(mode=0o700, parents=True)
-    excluded_paths = {str(path) for path in left_out}
     owner = (uid, gid) if _is_root() else (-1, -1)
-    _copy_entries(str(source), str(to), excluded_paths, owner)
+    _copy_entries(str(source), str(to), is_left_out, owner)
 
 
 def _copy_entries(
-    source: str, to: str, excluded_paths: Collection[str], owner: tuple[int, int]
+    source: str, to: str, is_left_out: Callable[[str], bool], owner: tuple[int, int]
 ) -> None:
     """By descriptors: thousands of paths would be looked up several times each."""
     with os.scandir(source) as entries:
         for entry in entries:
             copy = f"{to}/{entry.name}"
-            if is_private(entry.name) or entry.path in excluded_paths:
+            if is_private(entry.name) or is_left_out(entry.path):
                 continue
             if entry.is_symlink():
                 Path(copy).symlink_to(Path(entry.path).readlink())
                 os.chown(copy, *owner, follow_symlinks=False)
             elif entry.is_dir():
                 Path(copy).mkdir(mode=0o700)
-                _copy_entries(entry.path, copy, excluded_paths, owner)
+                _copy_entries(entry.path, copy, is_left_out, owner)
                 with _open_descriptor(copy, os.O_RDONLY) as folder:
                     _set_owner(folder, entry.stat(), owner)
             elif entry.is_file():  # no pipe, no socket

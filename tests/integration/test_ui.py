@@ -348,7 +348,7 @@ def test_a_run_that_is_ended_goes_on_where_it_was(start, repo: Repository, how: 
     with start() as server:
         told = server.run("all")
         assert kinds(told) == {f"case_{number}": "pass" for number in range(10)}
-        assert any("known from earlier" in line for line in told["lines"])
+        assert any("reused from earlier runs" in line for line in told["lines"])
     again = repo.log.read_text().splitlines()[len(asked) :]
     # what was under way when it was ended is all that is asked twice
     assert len(again) <= 10 - len(asked) + 1
