@@ -86,9 +86,7 @@ def test_the_page_on_stored_results_names_what_reaches_an_agent() -> None:
     page = (Path(__file__).parents[2] / "docs/baseline.md").read_text(encoding="utf-8")
     words = " ".join(page.replace("`", "").split())
     names = words.partition("same settings that reach it (")[2].partition(")")[0]
-    assert sorted(names.split(", ")) == sorted(
-        map(input_name, OF_AGENTS)
-    )
+    assert sorted(names.split(", ")) == sorted(map(input_name, OF_AGENTS))
 
 
 # --- what stands in for a run --------------------------------------------------------------------
