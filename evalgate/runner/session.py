@@ -96,6 +96,7 @@ def grade(
                 final_state=outcome.final_state,
                 ended_by=outcome.ended_by,
                 repeat=trial.key.repeat,
+                platform=outcome.platform,
             )
             stored_grades = {
                 name: criterion_grade
