@@ -240,6 +240,10 @@ class TrialRunner:
 
     def _attempt(self, task: Task, agent: Agent, watch: Stopwatch) -> Outcome:
         try:
+            with watch:
+                transcript = agent.play(task.case, task.key)
+            if transcript is not None:
+                return transcript
             user = self.simulate(task.suite, task.case, task.key)
             return converse(agent, task, user, watch, say=self._say_once)
         except AgentFailed as failed:

@@ -7,14 +7,16 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from evalgate import cli
+from evalgate.cli import commands
 from evalgate.errors import ConfigError, ExitCode
-from evalgate.gate import waiting
+from evalgate.gate import run, waiting
 from evalgate.text import plain, words
-from evalgate.wings.ces import files as ces_files
+from evalgate.wings.ces import agreement, files as ces_files
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.files import AppFiles, Difference, Done
 
@@ -95,6 +97,18 @@ def pull_command(folder: Path, app: str, endpoint: str, *, dry_run: bool, overwr
     pull = partial(AppFiles.pull, preview=dry_run, overwrite=overwrite)
     sides = {"old": "only in the files", "new": "new" if not dry_run else "would be new"}
     return _live(folder, app, endpoint, pull, sides)
+
+
+@group.command("run", cls=commands.GroupedCommand)
+@commands.options()
+@commands.show_all
+@cli.ends
+def run_command(*, everything: bool, **values: Any) -> int:
+    """Let the platform run and judge the evaluations in PATHS, and gate on its outcomes, as
+    `evalgate run` does; agents are those of the driver `ces`. Shows where evalgate judges
+    otherwise."""
+    options = {**commands.explicit_options(values), "on_platform": True}
+    return commands.run_gate(options, run.run, everything=everything, more=agreement.render)
 
 
 @group.command("push")

@@ -109,7 +109,7 @@ globalThis.evalgateLive = (() => {
     if (!told) return '';
     const counts = Object.entries(told.counts).map(([kind, count]) => `${count} ${WORDS[kind]}`).join(', ');
     if (told.running) {
-      const left = told.total ? `${told.done} of ${plural(told.total, told.why ? 'rerun' : 'trial')} ${told.why}` : 'starting';
+      const left = told.total ? `${told.done} of ${plural(told.total, told.why ? 'rerun' : 'trial')}${told.why && `, ${told.why}`}` : 'starting';
       return html`<progress max=${told.total || 1} value=${told.total ? told.done : undefined} aria-label="Progress of the run"></progress>
         <span>${told.stopping ? 'stopping: ' : ''}${left}${counts && ': ' + counts}${told.usd ? `, $${told.usd.toFixed(2)}` : ''}</span>`;
     }
