@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -318,7 +319,7 @@ class Resources:
             raise Refused(
                 "PERMISSION_DENIED",
                 f"the change may relax: {change.reasons[0]} (--no-relaxing); a person can make it: "
-                f"`evalgate accept {change.name}`",
+                f"`evalgate accept {shlex.quote(change.name)}`",
                 violations,
             )
         for file in change.texts:
