@@ -135,6 +135,10 @@ def _ended(environ: Environ, outcome: _StepOutcome) -> ExitCode:
         outcome.reason = "the run was cancelled"
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
+        if shortage := errors.shortage(error):
+            say(workflow_commands.render_command("error", shortage))
+            outcome.reason = shortage
+            return ExitCode.NOT_MEASURED
         outcome.reason = (
             f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
         )
@@ -210,12 +214,12 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
             output.hand_over(workspace)
         paths = {name: os.path.relpath(path, workspace) for name, path in report.files.items()}
         outcome.verdict = {**reports.render_outputs(report), **paths}
-        _tell(report, environ, debug=debug)
+        is_whole = _tell(report, environ, debug=debug)
         # what is posted takes time, and a runner's patience may end
-        _write_outputs(environ, outcome, report.exit_code)
+        is_whole &= _write_outputs(environ, outcome, report.exit_code)
         for problem in posting.finish() if posting is not None else ():
             tell_problem(problem, folder=events.folder_of(environ))
-    return report.exit_code
+    return report.exit_code if is_whole else errors.without_files(report.exit_code)
 
 
 def _gated(
@@ -389,7 +393,9 @@ def token_of(environ: Environ) -> str | None:
     return environ.get("INPUT_GITHUB-TOKEN") or environ.get("GITHUB_TOKEN") or None
 
 
-def _tell(report: Report, environ: Environ, *, debug: bool) -> None:
+def _tell(report: Report, environ: Environ, *, debug: bool) -> bool:
+    """Annotations and the job's summary; False if that cannot be written."""
+    problem = None
     for line in reports.render_annotations(report):
         say(line)
     if environ.get("GITHUB_STEP_SUMMARY"):
@@ -398,18 +404,21 @@ def _tell(report: Report, environ: Environ, *, debug: bool) -> None:
             tell_problem(problem, folder=events.folder_of(environ))
     if debug:
         say(workflow_commands.disarm(f"files: {dict(report.files)}"))
+    return problem is None
 
 
-def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode) -> None:
-    """After the reports and the summary: what is written last into that file is what counts."""
+def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode) -> bool:
+    """After the reports and the summary: what is written last into that file is what counts. False
+    if it cannot be written."""
     if not environ.get("GITHUB_OUTPUT"):
-        return
+        return True
     outputs = outcome.verdict or {"verdict": "error", "reason": outcome.reason}
     step_outputs = {**outputs, "exit-code": str(int(exit_code))}
     problem = output.append_outputs(step_outputs, path=Path(environ["GITHUB_OUTPUT"]))
     if problem is not None:
         tell_problem(problem, folder=events.folder_of(environ))
     outcome.exit_code = exit_code
+    return problem is None
 
 
 def _ignore_cancels() -> None:

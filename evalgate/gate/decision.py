@@ -187,7 +187,7 @@ def publish(
     write: Write | None = None,
 ) -> Report:
     """Write every report on what was decided; what could not be written is among the report's
-    problems.
+    problems, and no run passes without it.
 
     `outcomes`: where head's, and the base's, lie as they were written; without them there are
     results already, and none are written. `write`: see `GateSession.write`."""
@@ -215,8 +215,13 @@ def publish(
         files, unwritten = (
             output.write_all(texts, to) if write is None else write(texts, to, report)
         )
-    problems = (*report.problems, *unwritten)
-    return replace(report, files=files, summary=rendered["summary"], problems=problems)
+    return replace(
+        report,
+        files=files,
+        summary=rendered["summary"],
+        problems=(*report.problems, *unwritten),
+        exit_code=errors.without_files(report.exit_code) if unwritten else report.exit_code,
+    )
 
 
 def _results(
