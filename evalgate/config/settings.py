@@ -332,6 +332,11 @@ class Settings(BaseModel):
         "recorded in cassettes), `replay` (from cassettes; no tool runs), `mock` (from rules). Default: "
         "`tools` of evalgate.yml, else `live`.",
     )
+    on_platform: Annotated[bool, STARTER, RUNNING, DOOR, AGENT] = Field(
+        default=False,
+        description="Let the agent's platform run and judge its evaluations (driver `ces`, docs/ces.md).\n"
+        "Its outcomes decide; evalgate's own criteria are informational.",
+    )
     trace: Annotated[bool, TERMINAL, RUNNING, DOOR, AGENT] = Field(
         default=False,
         description="Record model requests and responses, events and tool calls of ADK agents, for report.html.\n"

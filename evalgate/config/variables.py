@@ -157,7 +157,7 @@ def is_of_ci(name: str) -> bool:
 class AgentVariables:
     """What agents get of `environ`.
 
-    `names`: what `env` names, globs or in full. `judge_keys`: what judges are asked with;
+    `names`: what `env` names, globs or in full. `judge_keys`: what judges use;
     `own_key`: they are given one of their own (`judge: api_key_env`), which an agent gets only
     where `names` has it in full. `everything`: whether agents get the user's own environment.
     `at_home`: nothing of it belongs to a job."""

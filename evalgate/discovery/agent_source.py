@@ -57,7 +57,7 @@ def keys_of(model: str) -> tuple[str, ...]:
 
 
 def is_google(model: str) -> bool:
-    """True if google-genai asks a model, by a key or by way of Vertex AI."""
+    """True if google-genai asks a model, by a key or through Vertex AI."""
     return models.parse_name(model).client == "gemini"
 
 

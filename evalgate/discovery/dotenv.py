@@ -30,7 +30,7 @@ _LINE = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*)")
 
 @frozen_dataclass
 class JudgeEnvironment:
-    """What judges are asked with."""
+    """What judges use."""
 
     environ: Environ
     # names of variables by the file that sets them

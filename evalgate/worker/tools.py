@@ -190,6 +190,31 @@ CURRENT: ContextVar[SessionTools | None] = ContextVar("evalgate_tools", default=
 """The tools of the session that the running task works for; None where tools just run."""
 
 
+class Patches:
+    """Attributes that a host replaces while it serves its agent."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute of a class, or of an object, whatever fields its class allows."""
+        change, delete = (
+            (setattr, delattr)
+            if isinstance(owner, type)
+            else (object.__setattr__, object.__delattr__)
+        )
+        own = vars(owner)
+        self._undo.append(
+            partial(change, owner, name, own[name]) if name in own else partial(delete, owner, name)
+        )
+        change(owner, name, value)
+
+    def restore(self) -> None:
+        """Put everything back as it was."""
+        while self._undo:
+            self._undo.pop()()
+
+
 # --- google-adk: after the agent's own callbacks, before the tool ---
 
 ADK = "google.adk."
@@ -208,7 +233,7 @@ work without."""
 FLAGS = ("skip_summarization", "transfer_to_agent", "escalate")
 
 
-def ask_before_tools() -> None:
+def ask_before_tools(patches: Patches) -> None:
     """From now on, ask about every tool that any runner of this process is about to run.
 
     Plugins are asked before each tool call, whoever's runner makes it. There the tool's own
@@ -222,14 +247,14 @@ def ask_before_tools() -> None:
         return
 
     async def run_before_tool_callback(self: Any, *, tool: Any, **options: Any) -> Any:
-        guard(tool)
+        guard(tool, patches)
         return await original(self, tool=tool, **options)
 
     run_before_tool_callback.asks = True  # type: ignore[attr-defined]  # marks it
-    PluginManager.run_before_tool_callback = run_before_tool_callback
+    patches.set(PluginManager, "run_before_tool_callback", run_before_tool_callback)
 
 
-def guard(tool: Any) -> None:
+def guard(tool: Any, patches: Patches) -> None:
     """Put the tool's `run_async` behind a question, once. Copies of a tool (with prefixed names)
     get their own question."""
     run = tool.run_async
@@ -251,7 +276,7 @@ def guard(tool: Any) -> None:
 
     run_async.asks_for = tool  # type: ignore[attr-defined]  # marks whose it is
     run_async.real = original  # type: ignore[attr-defined]  # for copies
-    object.__setattr__(tool, "run_async", run_async)
+    patches.set(tool, "run_async", run_async)
 
 
 def kind_of(tool: Any) -> str:
@@ -307,7 +332,7 @@ REMOTE = frozenset(
 LIST_TOOLS = "list_tools"
 
 
-def ask_before_listing(root_agent: Any) -> None:
+def ask_before_listing(root_agent: Any, patches: Patches) -> None:
     """Put `get_tools` of every remote toolset in the tree of agents behind a question."""
     names: dict[str, int] = {}
     for toolset in _services(root_agent, set()):
@@ -315,10 +340,10 @@ def ask_before_listing(root_agent: Any) -> None:
         if REMOTE.isdisjoint(base.__name__ for base in type(toolset).__mro__):
             continue
         names[kind] = names.get(kind, 0) + 1
-        _guard_toolset(toolset, kind if names[kind] == 1 else f"{kind} {names[kind]}")
+        _guard_toolset(toolset, kind if names[kind] == 1 else f"{kind} {names[kind]}", patches)
 
 
-def watch_services(root_agent: Any) -> None:
+def watch_services(root_agent: Any, patches: Patches) -> None:
     """Make the turn fail (errors.ServiceDown) if a toolset cannot list its tools or a remote agent
     does not answer: without them it would be another agent."""
     for service in _services(root_agent, set()):
@@ -326,9 +351,9 @@ def watch_services(root_agent: Any) -> None:
         address = errors.address_of(service)
         service_name = f"{name} at {address}" if address else name
         if hasattr(service, "get_tools"):
-            _watch_listing(service, service_name)
+            _watch_listing(service, service_name, patches)
         else:
-            _watch_answers(service, service_name)
+            _watch_answers(service, service_name, patches)
 
 
 def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
@@ -352,7 +377,7 @@ def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
         yield from _services(child, visited_ids)
 
 
-def _watch_listing(toolset: Any, service_name: str) -> None:
+def _watch_listing(toolset: Any, service_name: str, patches: Patches) -> None:
     original = toolset.get_tools
 
     async def get_tools(*args: Any, **options: Any) -> Any:
@@ -361,10 +386,10 @@ def _watch_listing(toolset: Any, service_name: str) -> None:
         except Exception as error:
             raise errors.ServiceDown(service_name, "its tools", error) from error
 
-    object.__setattr__(toolset, "get_tools", get_tools)
+    patches.set(toolset, "get_tools", get_tools)
 
 
-def _watch_answers(agent: Any, service_name: str) -> None:
+def _watch_answers(agent: Any, service_name: str, patches: Patches) -> None:
     original = agent._run_async_impl  # noqa: SLF001 - all of its answers come this way, as a sub-agent and as a tool
 
     async def run(context: Any) -> Any:
@@ -373,10 +398,10 @@ def _watch_answers(agent: Any, service_name: str) -> None:
                 raise errors.ServiceDown(service_name, "its answer", str(event.error_message))
             yield event
 
-    object.__setattr__(agent, "_run_async_impl", run)
+    patches.set(agent, "_run_async_impl", run)
 
 
-def _guard_toolset(toolset: Any, name: str) -> None:
+def _guard_toolset(toolset: Any, name: str, patches: Patches) -> None:
     original = toolset.get_tools
 
     async def get_tools(readonly_context: Any = None) -> list[Any]:
@@ -390,7 +415,7 @@ def _guard_toolset(toolset: Any, name: str) -> None:
             )
         return list(listing)
 
-    object.__setattr__(toolset, "get_tools", get_tools)
+    patches.set(toolset, "get_tools", get_tools)
 
 
 async def _listed(session_tools: Any, name: str, list_tools: Any) -> list[Any]:

@@ -239,7 +239,7 @@ def _row_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
 def name_hint(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
     """A hint for a name that is not among `names`."""
     return words.did_you_mean(
-        name, names, otherwise=f"There are {words.listed(f'`{candidate}`' for candidate in names)}."
+        name, names, fallback=f"There are {words.listed(f'`{candidate}`' for candidate in names)}."
     )
 
 

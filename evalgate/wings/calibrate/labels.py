@@ -216,7 +216,7 @@ class LabelsReading:
         if human is None:
             right = ", ".join(dict.fromkeys([*spec.verdicts.labels, "yes", "no", "pass", "fail"]))
             hint = words.did_you_mean(
-                line.word, [*spec.verdicts.labels, *COMMON], otherwise=f"Write one of {right}."
+                line.word, [*spec.verdicts.labels, *COMMON], fallback=f"Write one of {right}."
             )
             self._error(
                 "unknown-label",
@@ -285,7 +285,7 @@ def _unknown_criterion(name: str) -> tuple[str, str, str]:
         message = f"the judge of `{name}` does not answer yes or no, so it cannot be labeled"
         return "label-without-verdict", message, hint
     message = f"no judged criterion is called `{name[:80]}`"
-    return "unknown-criterion", message, words.did_you_mean(name, able, otherwise=hint)
+    return "unknown-criterion", message, words.did_you_mean(name, able, fallback=hint)
 
 
 def _lack(line: LabelLine, spec: CriterionSpec, verdicts: Verdicts) -> tuple[str, str, str] | None:
