@@ -110,7 +110,7 @@ def main(environ: Environ) -> int:
         `exit-code` is the process's, even if something failed after the verdict."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
-    process.close_to_others()
+    process.close_to_other_processes()
     outcome = _StepOutcome()
     code = _run_to_end(environ, outcome)
     _ignore_cancels()

@@ -26,7 +26,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
 )
-from evalgate.system.python_env import World
+from evalgate.system.python_env import InstallSetup
 from evalgate.text import plain
 from evalgate.values import Json, frozen_dataclass
 
@@ -291,7 +291,7 @@ class AgentSetting:
     follow a colon."""
 
     root: str
-    world: World
+    world: InstallSetup
     limits: AgentLimits = AgentLimits()
     seed: int = 0
     inputs: str = ""

@@ -207,7 +207,7 @@ def open_isolation(
     isolation_context = isolation.open_sandboxes(
         roots,
         cache=context.cache,
-        private=private_folders,
+        private_folders=private_folders,
         environ=context.environ,
         say=context.say,
     )

@@ -102,7 +102,7 @@ class SideInputs:
             for key, claim in inputs.items()
         }
         opaque = [key for key, claim in inputs.items() if claim is None or claim.is_opaque]
-        attributed = watching.attributed(paths, claims, opaque)[agent]
+        attributed = watching.attribute_opens(paths, claims, opaque)[agent]
         # bytecode is its worker's to tell apart; an import lists folders to find a module, which a
         # worker asks for
         unexplained = (
