@@ -696,7 +696,7 @@ def _uv(
             last_report = time.monotonic()
             last_line = _without_secrets(stderr.strip().rpartition("\n")[2], environment)
             world.log(
-                f"still installing after {last_report - started_at:.0f} s{f': {last_line}' if last_line_line else ''}"
+                f"still installing after {last_report - started_at:.0f} s{f': {last_line}' if last_line else ''}"
             )
 
     try:
